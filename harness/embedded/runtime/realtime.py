@@ -1,0 +1,59 @@
+"""Real time: the wall clock, the system's entropy, and the scheduler inside an asyncio loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+from harness.embedded.runtime.tasks import SECOND, Scheduler
+
+
+class SystemClock:
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def utc_ns(self) -> int:
+        return time.time_ns()
+
+
+class SystemEntropy:
+    def random_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+
+class RealTimeDriver:
+    """Runs a scheduler in an asyncio loop: soon after work appears, and when the next timer is due."""
+
+    def __init__(self, scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> None:
+        self._scheduler = scheduler
+        self._loop = loop
+        self._soon: asyncio.Handle | None = None
+        self._later: asyncio.TimerHandle | None = None
+        self._later_due_ns = 0
+        scheduler.on_work = self.run_soon
+
+    def run_soon(self) -> None:
+        if self._soon is None:
+            self._soon = self._loop.call_soon(self.run)
+
+    def run(self) -> None:
+        """Runs what is ready now; protocols call it at the end of `data_received` to save a turn of the loop."""
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        self._scheduler.run()
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        due_ns = self._scheduler.next_due_ns()
+        if due_ns is None or (self._later is not None and self._later_due_ns == due_ns):
+            return
+        if self._later is not None:
+            self._later.cancel()
+        delay_s = max(0, due_ns - self._scheduler.clock.now_ns()) / SECOND
+        self._later, self._later_due_ns = self._loop.call_later(delay_s, self._alarm), due_ns
+
+    def _alarm(self) -> None:
+        self._later = None
+        self.run()

@@ -1,0 +1,128 @@
+"""The test matrix: five axes, 528 cells (the paper, table 1), and how cells are named, selected and ordered."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import itertools
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+INITIATORS = (1, 2, 3)
+THREADS = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50)
+DIALOG_RATIOS = (1, 150)
+PAYLOADS_BYTES = (100, 1024, 4096, 8192)
+# SQL Server 2005 and 2008 run in no container, so the sqlserver lab has two versions of its own.
+PAPER_VERSIONS = ("2005", "2008")
+
+_CELL_ID = re.compile(r"i(\d+)-t(\d+)-r(\d+)-p(\d+)-v(\d+)")
+
+
+class UnknownCell(ValueError):
+    """A pattern that selects no cell; the message names the nearest cell ids."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One combination of the axes. `threads` are per initiator; `dialog_ratio` 150 keeps every 150th dialog."""
+
+    server_version: str
+    initiators: int
+    dialog_ratio: int
+    threads: int
+    payload_bytes: int
+
+    @property
+    def id(self) -> str:
+        return (
+            f"i{self.initiators}-t{self.threads}-r{self.dialog_ratio}-p{self.payload_bytes}-v{self.server_version}"
+        )
+
+    @property
+    def total_threads(self) -> int:
+        return self.initiators * self.threads
+
+    @property
+    def group(self) -> tuple[str, int, int]:
+        """What is expensive to change: cells of one group share instances and dialog pools."""
+        return (self.server_version, self.initiators, self.dialog_ratio)
+
+    @classmethod
+    def parse(cls, cell_id: str) -> Cell:
+        """The cell of an id such as `i3-t50-r150-p8192-v2008`; ValueError where the text is none."""
+        match = _CELL_ID.fullmatch(cell_id)
+        if match is None:
+            raise ValueError(f"{cell_id!r} is no cell id (expected i<initiators>-t<threads>-r<ratio>-p<bytes>-v<version>)")
+        initiators, threads, ratio, payload = (int(text) for text in match.groups()[:4])
+        return cls(match[5], initiators, ratio, threads, payload)
+
+
+def all_cells(versions: Sequence[str] = PAPER_VERSIONS) -> list[Cell]:
+    """The whole matrix in the order of the axes: 528 cells for two versions."""
+    return [
+        Cell(version, initiators, ratio, threads, payload)
+        for version, initiators, ratio, threads, payload in itertools.product(
+            versions, INITIATORS, DIALOG_RATIOS, THREADS, PAYLOADS_BYTES
+        )
+    ]
+
+
+def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
+    """The cells whose id matches any of the shell patterns, in the order given; all of them without a pattern.
+
+    A pattern may leave out the end of the id: `i1-t5` means `i1-t5-*`. Raises UnknownCell for a pattern that
+    matches nothing.
+    """
+    by_id = {cell.id: cell for cell in cells}
+    wanted: set[str] = set()
+    patterns = list(patterns)
+    for pattern in patterns:
+        found = fnmatch.filter(by_id, pattern) or fnmatch.filter(by_id, f"{pattern}-*")
+        if not found:
+            nearest = difflib.get_close_matches(pattern, by_id, n=3, cutoff=0.3)
+            hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+            raise UnknownCell(f"no cell matches {pattern!r}{hint}")
+        wanted.update(found)
+    return [cell for cell in cells if not patterns or cell.id in wanted]
+
+
+def sweep_order(cells: Sequence[Cell], seed: int) -> list[Cell]:
+    """Cells in the order in which a sweep runs them.
+
+    Groups (version, initiators, ratio) stay together, because changing one rebuilds the dialog pools; versions and
+    initiators are shuffled, the ratios of one (version, initiators) are neighbours in random order, and inside a
+    group cells are shuffled. Groups that form a pair use the same inner order, so that a cell and its partner of
+    the other ratio meet the machine at the same distance.
+    """
+    rng = random.Random(seed)
+    blocks = sorted({(cell.server_version, cell.initiators) for cell in cells})
+    rng.shuffle(blocks)
+    ordered: list[Cell] = []
+    for version, initiators in blocks:
+        block = [cell for cell in cells if (cell.server_version, cell.initiators) == (version, initiators)]
+        points = sorted({(cell.threads, cell.payload_bytes) for cell in block})
+        rng.shuffle(points)
+        ratios = sorted({cell.dialog_ratio for cell in block})
+        rng.shuffle(ratios)
+        by_place = {(cell.dialog_ratio, cell.threads, cell.payload_bytes): cell for cell in block}
+        ordered.extend(
+            by_place[ratio, threads, payload]
+            for ratio in ratios
+            for threads, payload in points
+            if (ratio, threads, payload) in by_place
+        )
+    return ordered
+
+
+def quick_slice(versions: Sequence[str] = PAPER_VERSIONS) -> list[Cell]:
+    """24 cells that span every axis: `make quick`. All initiators × {1, 10, 50} threads × both ratios, the payloads
+    and versions dealt out so that each of their values occurs."""
+    corners = [(1, PAYLOADS_BYTES[0]), (10, PAYLOADS_BYTES[1]), (50, PAYLOADS_BYTES[2]), (50, PAYLOADS_BYTES[3])]
+    return [
+        Cell(versions[(initiators + place) % len(versions)], initiators, ratio, threads, payload)
+        for initiators in INITIATORS
+        for place, (threads, payload) in enumerate(corners)
+        for ratio in DIALOG_RATIOS
+    ]

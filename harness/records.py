@@ -1,0 +1,137 @@
+"""The rows of `results/<run>/raw/`: every field with its type, unit and meaning.
+
+One flat folder a kind of record; files are Parquet, named `<cell id>-a<attempt>[-<writer>].parquet`, written under a
+temporary name and renamed. Every row begins with the columns of `KEY`, so a file says by itself where it belongs.
+A row counts only if `cells` has a row with the same cell and attempt and outcome `completed`.
+
+All `..._at_ns` are nanoseconds since 1970-01-01 UTC; all `..._ns` durations in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.matrix import Cell
+
+SCHEMA_VERSION = 1
+
+KEY = [
+    pa.field("cell_id", pa.string(), nullable=False),
+    pa.field("attempt", pa.int32(), nullable=False),  # 1, or 2 for the retry
+    pa.field("server_version", pa.string(), nullable=False),
+    pa.field("initiators", pa.int32(), nullable=False),
+    pa.field("threads", pa.int32(), nullable=False),  # per initiator
+    pa.field("dialog_ratio", pa.int32(), nullable=False),
+    pa.field("payload_bytes", pa.int32(), nullable=False),
+]
+
+
+def _kind(*fields: tuple[str, pa.DataType]) -> pa.Schema:
+    return pa.schema([*KEY, *(pa.field(name, type_, nullable=False) for name, type_ in fields)])
+
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    # One row a cell and attempt: the protocol's moments and the books. Times before a phase that was never reached: 0.
+    "cells": _kind(
+        ("outcome", pa.string()),  # completed | failed
+        ("reason", pa.string()),  # why it failed, one line; empty if completed
+        ("started_at_ns", pa.int64()),  # client threads begin
+        ("measured_from_ns", pa.int64()),  # settled: the measured window is [from, to)
+        ("measured_to_ns", pa.int64()),
+        ("stopped_at_ns", pa.int64()),  # last client thread has returned
+        ("drained_at_ns", pa.int64()),  # transmission queues and target queue empty
+        ("settled", pa.bool_()),  # the rate was steady before the cap on settling
+        ("sent_messages", pa.int64()),  # committed by clients, from first to last call
+        ("processed_messages", pa.int64()),  # rows of dbo.messageDrop
+        ("lost_messages", pa.int64()),
+        ("duplicated_messages", pa.int64()),
+        ("misordered_messages", pa.int64()),
+        ("failed_calls", pa.int64()),
+    ),
+    # One row a call of the send procedure.
+    "calls": _kind(
+        ("initiator", pa.int32()),  # 1..initiators
+        ("thread", pa.int32()),  # 1..threads
+        ("sequence", pa.int64()),  # 0.. within the thread
+        ("started_at_ns", pa.int64()),
+        ("latency_ns", pa.int64()),  # call to return: the transaction is committed
+        ("succeeded", pa.bool_()),
+    ),
+    # One row a message that the target stored, from the header in its payload.
+    "deliveries": _kind(
+        ("initiator", pa.int32()),
+        ("thread", pa.int32()),
+        ("sequence", pa.int64()),
+        ("sent_at_ns", pa.int64()),  # client's clock
+        ("processed_at_ns", pa.int64()),  # target's clock
+    ),
+    # One row a RECEIVE that returned messages: the target's count table.
+    "receives": _kind(
+        ("received_at_ns", pa.int64()),  # target's clock
+        ("messages", pa.int64()),
+        ("session_id", pa.int32()),  # the queue reader
+    ),
+    # One row a number that an observer read, about once a second.
+    "samples": _kind(
+        ("instance", pa.string()),  # target | initiator-1 ...
+        ("sampled_at_ns", pa.int64()),  # harness's clock
+        ("metric", pa.string()),  # queue_depth, transmission_queue_depth, queue_monitor, activated_tasks, counter names
+        ("label", pa.string()),  # what the metric is of: queue, state, counter instance; may be empty
+        ("value", pa.float64()),
+    ),
+    # One row a wait type: difference over the measured window.
+    "waits": _kind(
+        ("instance", pa.string()),
+        ("wait_type", pa.string()),
+        ("waiting_tasks", pa.int64()),
+        ("wait_time_ms", pa.int64()),
+        ("signal_wait_time_ms", pa.int64()),
+    ),
+    # One row an instance: processor time over the measured window.
+    "processors": _kind(
+        ("instance", pa.string()),
+        ("window_ns", pa.int64()),
+        ("processor_time_ms", pa.int64()),  # user and kernel
+        ("processors", pa.int32()),
+    ),
+}
+
+
+def raw_path(results: Path, kind: str, cell: Cell, attempt: int, writer: str = "") -> Path:
+    suffix = f"-{writer}" if writer else ""
+    return results / "raw" / kind / f"{cell.id}-a{attempt}{suffix}.parquet"
+
+
+def write(
+    results: Path, kind: str, cell: Cell, attempt: int, columns: Mapping[str, Sequence[Any]], *, writer: str = ""
+) -> Path:
+    """Writes one file of `kind`; `columns` are those behind KEY, of equal length. Atomic: whole or absent."""
+    schema = SCHEMAS[kind]
+    length = len(next(iter(columns.values())))
+    key: dict[str, Any] = {
+        "cell_id": cell.id,
+        "attempt": attempt,
+        "server_version": cell.server_version,
+        "initiators": cell.initiators,
+        "threads": cell.threads,
+        "dialog_ratio": cell.dialog_ratio,
+        "payload_bytes": cell.payload_bytes,
+    }
+    arrays = [
+        pa.repeat(pa.scalar(key[field.name], field.type), length)
+        if field.name in key
+        else pa.array(columns[field.name], type=field.type)
+        for field in schema
+    ]
+    path = raw_path(results, kind, cell, attempt, writer)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), temporary, compression="zstd")
+    os.replace(temporary, path)
+    return path
