@@ -1,0 +1,46 @@
+# What a user does. Every target sets the checkout up first; `make help` lists them.
+LAB     ?= embedded
+CELLS   ?=
+MEASURE ?=
+RESULTS ?=
+A       ?=
+B       ?=
+
+HARNESS := .venv/bin/harness
+MATRIX_OPTIONS := --lab $(LAB) $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
+
+.PHONY: help setup matrix quick ui compare test lint bench clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@echo "variables: LAB=embedded CELLS='i1-t5-*' MEASURE=1s RESULTS=dir; compare takes A=results/x B=results/y"
+
+setup: .venv/.ready  ## virtual environment, ODBC, Java: once
+
+.venv/.ready: pyproject.toml .constraints.txt .ci/setup
+	@.ci/setup
+
+matrix: setup  ## sweep the 528 cells, reduce, draw
+	@$(HARNESS) matrix $(MATRIX_OPTIONS)
+
+quick: setup  ## the same for 24 cells that span all axes
+	@$(HARNESS) matrix --quick $(MATRIX_OPTIONS)
+
+ui: setup  ## Locust's web UI for one scenario on 127.0.0.1:8089
+	@$(HARNESS) ui --lab $(LAB)
+
+compare: setup  ## side-by-side figures and ratios of two result folders: A=... B=...
+	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
+
+test: setup  ## all tests; neither Docker nor network
+	@.venv/bin/python -m pytest
+
+lint: setup  ## ruff and mypy
+	@.venv/bin/ruff check harness tests && .venv/bin/mypy
+
+bench: setup  ## print what the parts carry on this machine
+	@.venv/bin/python -m tests.benchmarks
+
+clean:  ## remove the virtual environment and caches; results stay
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

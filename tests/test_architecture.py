@@ -1,0 +1,48 @@
+"""The rules about the code that reading it would not show: layers, where time comes from, sizes."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from importlinter.api import use_cases  # noqa: F401  (the package is what the next test runs)
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted((ROOT / "harness").rglob("*.py"))
+
+# Time and entropy are injected; only these know the real ones.
+KNOW_REAL_TIME = ("runtime/realtime.py", "store/", "server/")
+REAL_TIME = {"asyncio", "datetime", "random", "threading", "time", "uuid"}
+
+
+def test_imports_only_point_down(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert lint_imports(no_cache=True) == 0
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in MODULES
+        if "embedded" in path.parts and not any(part in path.as_posix() for part in KNOW_REAL_TIME)
+    ],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_the_embedded_broker_takes_time_and_entropy_from_its_runtime(path):
+    assert not _imported(ast.parse(path.read_text())) & REAL_TIME
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_module_stays_below_500_lines(path):
+    assert len(path.read_text().splitlines()) <= 500
