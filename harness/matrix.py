@@ -54,7 +54,8 @@ class Cell:
         """The cell of an id such as `i3-t50-r150-p8192-v2008`; ValueError where the text is none."""
         match = _CELL_ID.fullmatch(cell_id)
         if match is None:
-            raise ValueError(f"{cell_id!r} is no cell id (expected i<initiators>-t<threads>-r<ratio>-p<bytes>-v<version>)")
+            expected = "i<initiators>-t<threads>-r<ratio>-p<bytes>-v<version>"
+            raise ValueError(f"{cell_id!r} is no cell id (expected {expected})")
         initiators, threads, ratio, payload = (int(text) for text in match.groups()[:4])
         return cls(match[5], initiators, ratio, threads, payload)
 
