@@ -1,0 +1,139 @@
+"""ODBC drivers for SQL Server on this machine, and connection strings for them.
+
+Microsoft's driver comes with the wheel `mssql-python-odbc` as a plain shared library, which unixODBC takes by its path;
+one registered with the system comes next; FreeTDS is the second kind. Connection strings hold the password, so they are
+`Secret`: a str whose `repr` shows nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["microsoft", "freetds"]
+
+_FREETDS_PLACES = ("/usr/lib/*/odbc/libtdsodbc.so", "/usr/lib*/libtdsodbc.so*", "/usr/local/lib/libtdsodbc.so")
+_LOGIN_TIMEOUT_S = 15
+
+
+class NoDriver(Exception):
+    """No usable ODBC driver; the message says what to install."""
+
+
+class Secret(str):
+    """Text that never shows in a repr, so neither in a traceback's locals nor in a dataclass."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """One ODBC driver: its kind, what to write after `Driver=`, and where it comes from."""
+
+    kind: Kind
+    name: str
+    origin: str
+
+    def connection_string(
+        self, *, host: str, port: int, user: str, password: str, database: str, program: str
+    ) -> Secret:
+        """For `pyodbc.connect`. The servers of a lab own self-signed certificates, hence no validation of them."""
+        parts = {"DRIVER": self.name, "UID": user, "PWD": password, "DATABASE": database, "APP": program}
+        if self.kind == "microsoft":
+            parts |= {"SERVER": f"{host},{port}", "TrustServerCertificate": "yes", "Encrypt": "optional"}
+        else:
+            parts |= {"SERVER": host, "PORT": str(port), "TDS_Version": "7.4", "ClientCharset": "UTF-8"}
+        return Secret(";".join(f"{key}={_quoted(value)}" for key, value in parts.items()))
+
+
+def _quoted(value: str) -> str:
+    """A value as ODBC wants it: in braces, a closing brace doubled, where it holds anything special."""
+    if value.replace("-", "").replace("_", "").replace(".", "").replace("/", "").replace(",", "").isalnum():
+        return value
+    return "{" + value.replace("}", "}}") + "}"
+
+
+def find() -> list[Driver]:
+    """Every driver found, best first."""
+    return [*_from_wheel(), *_registered(), *_freetds_files()]
+
+
+def choose(kind: Kind | Literal["auto"] = "auto", drivers: Iterable[Driver] | None = None) -> Driver:
+    """The best driver, or the best of a kind; NoDriver where there is none."""
+    found = find() if drivers is None else list(drivers)
+    for driver in found:
+        if kind in ("auto", driver.kind):
+            return driver
+    if kind == "freetds":
+        raise NoDriver("the ODBC driver FreeTDS is not installed: apt-get install tdsodbc")
+    raise NoDriver(
+        "no ODBC driver for SQL Server found: make setup, or pip install mssql-python-odbc "
+        "(or apt-get install tdsodbc for FreeTDS)"
+    )
+
+
+def check_manager() -> None:
+    """pyodbc loads only with unixODBC; NoDriver says so in one line."""
+    try:
+        import pyodbc  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise NoDriver(f"pyodbc does not load ({error}): apt-get install unixodbc") from None
+
+
+def _distribution_folder() -> str:
+    """The folder inside the wheel for this system's family of packages."""
+    try:
+        release = Path("/etc/os-release").read_text(encoding="utf-8")
+    except OSError:
+        release = ""
+    if "suse" in release:
+        return "suse"
+    if any(name in release for name in ("rhel", "fedora", "centos")):
+        return "rhel"
+    return "debian_ubuntu"
+
+
+def _from_wheel() -> list[Driver]:
+    package = importlib.util.find_spec("mssql_python_odbc")
+    if package is None or not package.submodule_search_locations:
+        return []
+    machine = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    folder = Path(package.submodule_search_locations[0]) / "libs" / "linux" / _distribution_folder() / machine / "lib"
+    return [
+        Driver("microsoft", str(library), "wheel mssql-python-odbc")
+        for library in sorted(folder.glob("libmsodbcsql-*.so*"), reverse=True)
+    ]
+
+
+def _registered() -> list[Driver]:
+    try:
+        import pyodbc  # noqa: PLC0415
+    except ImportError:
+        return []
+    names = pyodbc.drivers()
+    microsoft = sorted((name for name in names if name.startswith("ODBC Driver")), reverse=True)
+    freetds = [name for name in names if "freetds" in name.lower()]
+    return [
+        *(Driver("microsoft", name, "odbcinst.ini") for name in microsoft),
+        *(Driver("freetds", name, "odbcinst.ini") for name in freetds),
+    ]
+
+
+def _freetds_files() -> list[Driver]:
+    return [
+        Driver("freetds", str(path), "file")
+        for pattern in _FREETDS_PLACES
+        for path in sorted(Path("/").glob(pattern.lstrip("/")))
+    ]
+
+
+def login_timeout_s() -> int:
+    """How long a login may take before the instance counts as unreachable."""
+    return _LOGIN_TIMEOUT_S

@@ -1,0 +1,95 @@
+"""The embedded lab: every instance is a child process `harness serve` on this machine.
+
+Each lab has a random password of its own, handed over by the environment. An instance's data lies in a folder of its
+own below the lab's directory and is deleted when the lab closes; its log stays.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+
+from harness.lab.drivers import Driver, Secret
+from harness.lab.instances import Instance, Lab, LabError
+from harness.lab.processes import Child, ChildError, stop_all
+
+HOST = "127.0.0.1"
+VERSIONS = ("2005", "2008")
+_READY_TIMEOUT_S = 30.0
+# LISTENER_PORT takes 1024 to 32767, and above 32768 the kernel deals ports out to clients.
+_BROKER_PORTS = range(20000, 32000)
+
+
+def start(*, version: str, initiators: int, directory: Path, driver: Driver) -> Lab:
+    """A target and `initiators` initiators, running and empty. To be called from the main thread (see `processes`)."""
+    names = ["target", *(f"initiator-{number}" for number in range(1, initiators + 1))]
+    databases = ["SSBTarget", *(f"SSBInitiator{number}" for number in range(1, initiators + 1))]
+    password = Secret(secrets.token_urlsafe(24))
+    ports = free_ports(len(names))
+    children: list[Child] = []
+    try:
+        for name in names:
+            children.append(_serve(name, version, directory, password))
+        instances = [
+            Instance(name, database, *_address(child), port, driver, "sa", password, child)
+            for name, database, child, port in zip(names, databases, children, ports, strict=True)
+        ]
+    except (ChildError, OSError) as error:
+        stop_all(children)
+        raise LabError(f"the embedded lab did not start: {error}") from None
+    except BaseException:
+        stop_all(children)
+        raise
+    return Lab("embedded", version, instances[0], instances[1:], directory)
+
+
+def remove_data(directory: Path) -> None:
+    """Deletes what the instances stored; their logs stay."""
+    shutil.rmtree(directory / "data", ignore_errors=True)
+
+
+def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:
+    data = directory / "data" / name
+    shutil.rmtree(data, ignore_errors=True)
+    data.mkdir(parents=True)
+    options = {"--name": name, "--host": HOST, "--port": "0", "--data": str(data), "--version": version}
+    words = [word for option in options.items() for word in option]
+    return Child(
+        name,
+        [sys.executable, "-m", "harness", "serve", *words, "--with-parent"],
+        log=directory / "logs" / f"{name}.log",
+        environment={"HARNESS_SA_PASSWORD": password},
+        pipe_stdout=True,
+    )
+
+
+def _address(child: Child) -> tuple[str, int]:
+    """Where a child listens, from its ready line; what comes before it is read over."""
+    deadline = time.monotonic() + _READY_TIMEOUT_S
+    while True:
+        line = child.read_line(deadline - time.monotonic())
+        if line.startswith("{"):
+            ready = json.loads(line)
+            return str(ready["host"]), int(ready["port"])
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on which nothing listens now."""
+    found: list[int] = []
+    for port in random.sample(_BROKER_PORTS, len(_BROKER_PORTS)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise LabError(f"no {count} free ports between {_BROKER_PORTS[0]} and {_BROKER_PORTS[-1]}")

@@ -1,0 +1,152 @@
+"""Runs files of `sql/` as sqlcmd would: batches end at a line `GO` (with a count, repeated), `$(Name)` is substituted.
+
+`GO` counts only at the beginning of a line outside comments and strings, `$(Name)` everywhere but in comments... as
+sqlcmd has it: names are not case sensitive, an undefined one is an error. An error names the file, the line of the file and SQL Server's message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyodbc
+
+SQL_ROOT = Path(__file__).resolve().parents[2] / "sql"
+
+_GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
+_VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
+_ODBC_PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
+_ODBC_SUFFIX = re.compile(r"\s*\((\d+)\) \((SQL\w+)\)$")
+
+
+class ScriptError(Exception):
+    """A script that failed: which file, which line, why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Text sent to the server at once; `line` is its first line in the file, `count` how often it runs."""
+
+    text: str
+    line: int
+    count: int = 1
+
+
+def split(text: str) -> list[Batch]:
+    """The batches of a script; batches of nothing but white space are left out, as sqlcmd does."""
+    batches: list[Batch] = []
+    lines: list[str] = []
+    first = 1
+    state = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        go = _GO.fullmatch(line) if not state else None
+        if go is None:
+            lines.append(line)
+            state = _state_after(line, state)
+            continue
+        _add(batches, lines, first, int(go[1] or 1))
+        lines, first = [], number + 1
+    _add(batches, lines, first, 1)
+    return batches
+
+
+def _add(batches: list[Batch], lines: list[str], first: int, count: int) -> None:
+    if count and any(line.strip() for line in lines):
+        batches.append(Batch("\n".join(lines), first, count))
+
+
+def _state_after(line: str, state: str) -> str:
+    """What a line ends inside of: "" nothing, "'" a string, '"' or "]" a quoted name, "*..." nested comments."""
+    place = 0
+    while place < len(line):
+        two = line[place : place + 2]
+        if state.startswith("*"):
+            if two == "*/":
+                state, place = state[:-1], place + 2
+            elif two == "/*":
+                state, place = state + "*", place + 2
+            else:
+                place += 1
+        elif state:
+            # A doubled closing quote leaves and enters again at once: the same as staying.
+            state, place = ("" if line[place] == state else state), place + 1
+        elif two == "--":
+            return ""
+        elif two == "/*":
+            state, place = "*", place + 2
+        else:
+            state = {"'": "'", '"': '"', "[": "]"}.get(line[place], "")
+            place += 1
+    return state
+
+
+def substitute(text: str, variables: Mapping[str, str], *, origin: str = "script") -> str:
+    """`$(Name)` replaced by its value; ScriptError for a name without one."""
+    values = {name.lower(): value for name, value in variables.items()}
+
+    def value(match: re.Match[str]) -> str:
+        try:
+            return values[match[1].lower()]
+        except KeyError:
+            line = text.count("\n", 0, match.start()) + 1
+            raise ScriptError(f"{origin}, line {line}: the variable $({match[1]}) has no value") from None
+
+    return _VARIABLE.sub(value, text)
+
+
+def load(path: Path | str, variables: Mapping[str, str]) -> list[Batch]:
+    """The batches of a file of `sql/` (or any path), variables substituted."""
+    return split(substitute(_text(path), variables, origin=str(path)))
+
+
+def single(path: Path | str, variables: Mapping[str, str]) -> str:
+    """The text of a file that is one batch, as the files of sql/observe are."""
+    batches = load(path, variables)
+    if len(batches) != 1:
+        raise ScriptError(f"{path}: expected one batch, found {len(batches)}")
+    return batches[0].text
+
+
+def run(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> None:
+    """Runs a file on a connection with autocommit; results are read and dropped, errors in any of them are raised."""
+    for batch in load(path, variables):
+        for _ in range(batch.count):
+            _run_batch(connection, batch, str(path))
+
+
+def _run_batch(connection: pyodbc.Connection, batch: Batch, origin: str) -> None:
+    import pyodbc  # noqa: PLC0415
+
+    cursor = connection.cursor()
+    try:
+        cursor.execute(batch.text)
+        while cursor.nextset():
+            pass
+    except pyodbc.Error as error:
+        raise ScriptError(f"{origin}, batch at line {batch.line}: {error_text(error)}") from error
+    finally:
+        cursor.close()
+
+
+def error_text(error: BaseException) -> str:
+    """SQL Server's own text and number out of a pyodbc error, in one line."""
+    text = str(error.args[1] if len(error.args) > 1 else error)
+    text = re.sub(r"^\('?\w*'?,\s*", "", text)
+    text = re.sub(r"^\[\w{5}\]\s*", "", text)
+    text = _ODBC_PREFIX.sub("", text)
+    first = text.split(";  [")[0]
+    return " ".join(_ODBC_SUFFIX.sub(r" (error \1)", first).split())
+
+
+def _text(path: Path | str) -> str:
+    file = Path(path)
+    if not file.is_absolute():
+        file = SQL_ROOT / file
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ScriptError(f"{file}: {error.strerror}") from None

@@ -1,0 +1,152 @@
+"""Every setting of a run, validated, in one place; the only reader of the environment and of settings files.
+
+A value comes from, first wins: the command line, the environment (`HARNESS_MEASURE=2s`), a settings file (TOML, flat),
+the default below. Whatever is misspelt is an error of one line that names it and the nearest valid one. The manifest of
+a run holds all of them; `RESUME_MAY_DIFFER` names those that may change when a sweep is resumed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+PREFIX = "HARNESS_"
+# Handed from a parent to its children, and no settings.
+_INTERNAL = {"HARNESS_SA_PASSWORD"}
+LABS = ("embedded",)
+RESUME_MAY_DIFFER = frozenset({"results"})
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+class SettingsError(ValueError):
+    """A setting that is unknown or has a value it cannot have: one line."""
+
+
+def nearest(word: str, valid: Sequence[str]) -> str:
+    """`; nearest: a, b` or, where nothing is near, `; valid: a, b, c`."""
+    close = difflib.get_close_matches(word.lower(), valid, n=3, cutoff=0.5)
+    return f"; nearest: {', '.join(close)}" if close else f"; valid: {', '.join(valid)}"
+
+
+def parse_duration(text: object) -> float:
+    """Seconds of `500ms`, `1s`, `2m`, `1h`, or of a bare number of seconds."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return float(text)
+    match = _DURATION.fullmatch(str(text).strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no duration (examples: 500ms, 1s, 2m)")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _known_lab(name: str) -> str:
+    if name not in LABS:
+        raise ValueError(f"{name!r} is no lab{nearest(name, LABS)}")
+    return name
+
+
+def _words(value: object) -> object:
+    """Patterns come one by one, or separated by white space in one value, as make passes them."""
+    if isinstance(value, str):
+        return tuple(value.split())
+    if isinstance(value, (list, tuple)):
+        return tuple(word for text in value for word in str(text).split())
+    return value
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+
+
+class Settings(BaseModel):
+    """What a run can be told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    lab: Annotated[str, AfterValidator(_known_lab)] = Field("embedded", description="where the instances run")
+    driver: Literal["auto", "microsoft", "freetds"] = Field("auto", description="ODBC driver of clients and harness")
+    cells: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field((), description="shell patterns on cell ids")
+    quick: bool = Field(False, description="24 cells that span all axes instead of all 528")
+    measure: Annotated[Duration, Field(ge=0.1, le=24 * 3600)] = Field(1.0, description="length of the measured window")
+    settle: Annotated[Duration, Field(ge=0, le=3600)] = Field(
+        0.6, description="longest wait for a steady rate before the measured window; half of it is the shortest"
+    )
+    drain: Annotated[Duration, Field(gt=0, le=24 * 3600)] = Field(
+        60.0, description="longest wait until everything sent has been processed"
+    )
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="decides the order of the cells")
+    results: Path = Field(Path("results"), description="folder that receives a folder per run")
+
+
+def create(options: Mapping[str, Any], *, file: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+    """Settings from the command line's options (None: not given), the environment and a file; SettingsError if any is bad."""
+    given: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for key, value in (_from_file(file) if file else {}).items():
+        given[key], names[key] = value, f"{key} in {file}"
+    for name, value in _from_environment(os.environ if environment is None else environment).items():
+        key = name.removeprefix(PREFIX).lower()
+        given[key], names[key] = value, name
+    for key, value in options.items():
+        if value is not None and value != ():
+            given[key], names[key] = value, f"--{key.replace('_', '-')}"
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0]) if first["loc"] else "settings"
+        raise SettingsError(f"{names.get(key, key)}: {_message(key, first)}") from None
+
+
+def _message(key: str, error: Any) -> str:
+    value = error.get("input")
+    if error["type"] == "extra_forbidden":
+        return f"there is no setting {key!r}{nearest(key, list(Settings.model_fields))}"
+    if error["type"] == "literal_error":
+        valid = [word.strip(" '") for word in re.split(",| or ", error["ctx"]["expected"])]
+        return f"{value!r} is not valid{nearest(str(value), valid)}"
+    text = str(error["msg"]).removeprefix("Value error, ")
+    return text if str(value) in text else f"{value!r}: {text[:1].lower()}{text[1:]}"
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        folder = file.parent if file.parent.is_dir() else Path()
+        others = sorted(path.name for path in folder.glob("*.toml"))
+        hint = nearest(file.name, others) if others else ""
+        raise SettingsError(f"there is no settings file {file}{hint}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"settings file {file}: {error}") from None
+    for key in values:
+        if key not in Settings.model_fields:
+            raise SettingsError(f"{file}: there is no setting {key!r}{nearest(key, list(Settings.model_fields))}")
+    return values
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    valid = [PREFIX + key.upper() for key in Settings.model_fields]
+    for name, value in environment.items():
+        if not name.startswith(PREFIX) or name in _INTERNAL:
+            continue
+        if name not in valid:
+            close = difflib.get_close_matches(name, valid, n=3, cutoff=0.5)
+            hint = f"; nearest: {', '.join(close)}" if close else f"; valid: {', '.join(valid)}"
+            raise SettingsError(f"there is no setting {name}{hint}")
+        found[name] = value
+    return found
+
+
+def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child process: this one's without settings, which children get told, and `extra`."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
+    return own | {"PYTHONUNBUFFERED": "1"} | dict(extra)

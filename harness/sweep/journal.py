@@ -1,0 +1,84 @@
+"""`journal.jsonl`: one line a cell attempt, on disk before the next begins, readable after any crash."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Literal
+
+NAME = "journal.jsonl"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one attempt at a cell came to."""
+
+    cell: str
+    attempt: int  # of this cell: 1, or 2 for the retry
+    outcome: Literal["completed", "failed"]
+    reason: str
+    at: str  # ISO 8601, UTC
+    run: int  # what the payloads of this attempt carry
+    sent_per_s: float = 0.0
+    processed_per_s: float = 0.0
+    phases_s: dict[str, float] = field(default_factory=dict)  # how long each phase of the protocol took
+
+
+class Journal:
+    """Appends entries; a line that could not be written whole is taken back, so the journal stays intact."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.entries = list(read(path))
+        length = _length_of_whole_lines(path)
+        if path.exists() and path.stat().st_size > length:
+            os.truncate(path, length)  # a crash tore the last line
+
+    def append(self, entry: Entry) -> None:
+        line = json.dumps(asdict(entry), ensure_ascii=False).encode() + b"\n"
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            length = os.fstat(descriptor).st_size
+            try:
+                written = 0
+                while written < len(line):
+                    written += os.write(descriptor, line[written:])
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, length)
+                raise
+        finally:
+            os.close(descriptor)
+        self.entries.append(entry)
+
+    def completed(self) -> set[str]:
+        """Ids of the cells that need no further attempt."""
+        return {entry.cell for entry in self.entries if entry.outcome == "completed"}
+
+    def attempts(self, cell: str) -> int:
+        return sum(entry.cell == cell for entry in self.entries)
+
+    def next_run(self) -> int:
+        return 1 + max((entry.run for entry in self.entries), default=0)
+
+
+def read(path: Path) -> Iterator[Entry]:
+    """The whole lines of a journal; a torn last line is left out."""
+    if not path.exists():
+        return
+    known = {item.name for item in fields(Entry)}
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            values = json.loads(line)
+            yield Entry(**{key: value for key, value in values.items() if key in known})
+
+
+def _length_of_whole_lines(path: Path) -> int:
+    if not path.exists():
+        return 0
+    return path.read_bytes().rfind(b"\n") + 1

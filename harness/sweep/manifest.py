@@ -1,0 +1,148 @@
+"""`manifest.json`: the circumstances of a run, so that its numbers can be read and the run resumed. No secret in it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.lab.drivers import Driver
+from harness.settings import RESUME_MAY_DIFFER, Settings
+
+NAME = "manifest.json"
+_PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
+# What must be the same when a sweep goes on. Other keys may differ; a changed commit or machine is another experiment.
+_DECISIVE = ("lab", "seed", "harness_version", "git_commit", "versions", "machine")
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def new(run_id: str, settings: Settings, *, cells: int, driver: Driver) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "lab": settings.lab,
+        "started_at": now(),
+        "finished_at": None,
+        "harness_version": importlib.metadata.version("service-broker-harness"),
+        "git_commit": git_commit(),
+        "seed": settings.seed,
+        "cells": cells,
+        "load_model": "closed loop: each thread calls again when its call has returned",
+        "settings": settings.model_dump(mode="json"),
+        "machine": machine(),
+        "versions": versions(driver),
+        "instances": [],
+    }
+
+
+def write(results: Path, manifest: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    temporary = results / f"{NAME}.tmp"
+    temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(temporary, results / NAME)
+
+
+def read(results: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((results / NAME).read_text(encoding="utf-8"))
+    return manifest
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What forbids resuming the old run under the new circumstances, a line each."""
+    lines = [
+        f"{key}: {_short(old['settings'].get(key))} in the run, {_short(value)} now"
+        for key, value in new["settings"].items()
+        if key not in RESUME_MAY_DIFFER and old["settings"].get(key) != value
+    ]
+    for key in _DECISIVE:
+        before, now_ = old.get(key), new[key]
+        if before == now_ or key in new["settings"]:
+            continue
+        if isinstance(before, dict) and isinstance(now_, dict):
+            lines += [
+                f"{key}.{name}: {_short(before.get(name))} in the run, {_short(now_.get(name))} now"
+                for name in sorted({*before, *now_})
+                if before.get(name) != now_.get(name)
+            ]
+        else:
+            lines.append(f"{key}: {_short(before)} in the run, {_short(now_)} now")
+    return lines
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if value is not None else "absent"
+
+
+def git_commit() -> str:
+    """The commit of this checkout, `-dirty` if harness/ or sql/ differ from it; empty outside of one."""
+    root = Path(__file__).resolve().parents[2]
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False, timeout=10)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        commit = git("rev-parse", "HEAD")
+        changed = commit and git("status", "--porcelain", "--", "harness", "sql")
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return f"{commit}-dirty" if changed else commit
+
+
+def versions(driver: Driver) -> dict[str, str]:
+    found = {"python": platform.python_version(), "odbc_driver": f"{driver.kind}: {Path(driver.name).name}"}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "absent"
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Enough to tell two machines apart and to judge a number by."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "distribution": _distribution(),
+        "processor": _processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
+        "limits": _control_group(),
+    }
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:
+        return ""
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def _control_group() -> dict[str, str]:
+    """Limits of the container, where there are any."""
+    found = {}
+    for name in ("cpu.max", "memory.max"):
+        try:
+            value = (Path("/sys/fs/cgroup") / name).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if not value.startswith("max"):
+            found[name] = value
+    return found

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.lab import scripts
+from harness.lab.scripts import Batch, ScriptError
+
+SPLIT_CASES = [
+    ("", []),
+    ("GO\n\nGO", []),
+    ("SELECT 1;", [Batch("SELECT 1;", 1)]),
+    ("SELECT 1;\nGO\nSELECT 2;\ngo\n", [Batch("SELECT 1;", 1), Batch("SELECT 2;", 3)]),
+    ("EXEC p;\nGO 3", [Batch("EXEC p;", 1, 3)]),
+    ("EXEC p;\nGO 0", []),
+    ("EXEC p;\n  GO  -- the end", [Batch("EXEC p;", 1)]),
+    ("SELECT 'a\nGO\nb';", [Batch("SELECT 'a\nGO\nb';", 1)]),
+    ("SELECT 'it''s\nGO\n';", [Batch("SELECT 'it''s\nGO\n';", 1)]),
+    ("/* x\nGO\n/* nested */\nGO\n*/ SELECT 1;", [Batch("/* x\nGO\n/* nested */\nGO\n*/ SELECT 1;", 1)]),
+    ("-- don't\nGO\nSELECT 1;", [Batch("-- don't", 1), Batch("SELECT 1;", 3)]),
+    ("SELECT [a'b];\nGO\nSELECT 2;", [Batch("SELECT [a'b];", 1), Batch("SELECT 2;", 3)]),
+    ("SELECT 1 AS GOAL;\nGOTO x;\nGO", [Batch("SELECT 1 AS GOAL;\nGOTO x;", 1)]),
+]
+
+
+@pytest.mark.parametrize("text, expected", SPLIT_CASES)
+def test_a_script_is_split_where_sqlcmd_splits_it(text: str, expected: list[Batch]) -> None:
+    assert scripts.split(text) == expected
+
+
+@given(st.lists(st.from_regex(r"[A-Za-z0-9 ;=]{1,20}", fullmatch=True).filter(str.strip), max_size=6))
+def test_batches_joined_by_go_come_back_as_they_were(statements: list[str]) -> None:
+    statements = [text for text in statements if scripts.split(text) == [Batch(text, 1)]]
+    assert [batch.text for batch in scripts.split("\nGO\n".join(statements))] == statements
+
+
+@given(st.text(alphabet="'\"[]-/*GO \n$()aA1", max_size=60))
+def test_the_splitter_loses_nothing_but_the_lines_with_go(text: str) -> None:
+    lines = text.splitlines()
+    for batch in scripts.split(text):
+        length = len(batch.text.splitlines())
+        assert batch.text.splitlines() == "\n".join(lines[batch.line - 1 : batch.line - 1 + length]).splitlines()
+
+
+def test_variables_are_substituted_without_regard_to_case() -> None:
+    assert scripts.substitute("USE [$(DATABASE)];", {"Database": "SSBTarget"}) == "USE [SSBTarget];"
+
+
+def test_a_variable_without_a_value_is_named_with_its_line() -> None:
+    with pytest.raises(ScriptError, match=r"link/route\.sql, line 2: the variable \$\(Host\) has no value"):
+        scripts.substitute("a\n$(Host)", {}, origin="link/route.sql")
+
+
+def test_a_missing_script_is_named() -> None:
+    with pytest.raises(ScriptError, match="sql/nowhere.sql: No such file"):
+        scripts.load("nowhere.sql", {})
+
+
+def test_a_file_of_several_batches_is_no_single_batch(tmp_path: Path) -> None:
+    file = tmp_path / "two.sql"
+    file.write_text("SELECT 1;\nGO\nSELECT 2;")
+    with pytest.raises(ScriptError, match="expected one batch, found 2"):
+        scripts.single(file, {})
+
+
+def test_errors_of_the_driver_are_reduced_to_what_the_server_said() -> None:
+    text = "[42S02] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)"
+    assert scripts.error_text(Exception("42S02", text)) == "Invalid object name 'x'. (error 208)"

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import settings
+from harness.settings import SettingsError
+
+
+@pytest.mark.parametrize("text, seconds", [("500ms", 0.5), ("1s", 1), ("2m", 120), ("1.5 s", 1.5), ("3", 3), (2, 2), ("1h", 3600)])
+def test_durations_have_units(text: object, seconds: float) -> None:
+    assert settings.parse_duration(text) == seconds
+
+
+BAD = [
+    ({"lab": "embeded"}, "--lab: 'embeded' is no lab; nearest: embedded"),
+    ({"lab": "sqlserver"}, "--lab: 'sqlserver' is no lab; valid: embedded"),
+    ({"measure": "soon"}, "--measure: 'soon' is no duration (examples: 500ms, 1s, 2m)"),
+    ({"measure": "1ms"}, "--measure: '1ms': input should be greater than or equal to 0.1"),
+    ({"driver": "freetd"}, "--driver: 'freetd' is not valid; nearest: freetds"),
+    ({"mesure": "1s"}, "--mesure: there is no setting 'mesure'; nearest: measure"),
+    ({"seed": "-1"}, "--seed: '-1': input should be greater than or equal to 0"),
+]
+
+
+@pytest.mark.parametrize("options, message", BAD)
+def test_a_bad_setting_is_one_line_that_names_it_and_the_nearest(options: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings.create(options, environment={})
+    assert str(caught.value) == message
+
+
+def test_the_command_line_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('measure = "3s"\nsettle = "3s"\nseed = 3\n')
+    result = settings.create(
+        {"measure": "1s", "seed": None}, file=file, environment={"HARNESS_MEASURE": "2s", "HARNESS_SETTLE": "2s"}
+    )
+    assert (result.measure, result.settle, result.seed) == (1.0, 2.0, 3)
+
+
+def test_an_unknown_setting_in_the_environment_is_named() -> None:
+    with pytest.raises(SettingsError, match="there is no setting HARNESS_MESURE; nearest: HARNESS_MEASURE"):
+        settings.create({}, environment={"HARNESS_MESURE": "1s"})
+
+
+def test_a_missing_settings_file_is_named_with_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").touch()
+    with pytest.raises(SettingsError, match=r"there is no settings file .*rum\.toml; nearest: run\.toml"):
+        settings.create({}, file=tmp_path / "rum.toml", environment={})
+
+
+def test_an_unknown_key_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("sede = 1")
+    with pytest.raises(SettingsError, match=r"run\.toml: there is no setting 'sede'; nearest: seed"):
+        settings.create({}, file=file, environment={})
+
+
+def test_patterns_come_one_by_one_or_separated_by_spaces() -> None:
+    assert settings.create({"cells": ("i1-*  i2-t5", "i3")}, environment={}).cells == ("i1-*", "i2-t5", "i3")
+
+
+def test_children_inherit_no_setting() -> None:
+    assert not [key for key in settings.child_environment({}) if key.startswith("HARNESS_")]
+    assert settings.child_environment({"HARNESS_SA_PASSWORD": "x"})["HARNESS_SA_PASSWORD"] == "x"
