@@ -1,0 +1,185 @@
+"""The T-SQL around Service Broker: control flow, transactions, errors, types; and what is refused."""
+
+import datetime
+import uuid
+
+import pyodbc
+import pytest
+
+
+def value(connection, text, *parameters):
+    return connection.execute(text, *parameters).fetchval()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("1 + 2 * 3", 7),
+        ("7 / 2", 3),
+        ("-7 % 3", -1),
+        ("N'a' + N'b'", "ab"),
+        ("LEN(N'ab  ')", 2),
+        ("DATALENGTH(N'ab')", 4),
+        ("DATALENGTH(0x010203)", 3),
+        ("SUBSTRING(N'abcdef', 2, 3)", "bcd"),
+        ("SUBSTRING(0x0102030405, 2, 2)", b"\x02\x03"),
+        ("CAST(0x00000102 AS int)", 258),
+        ("CAST(258 AS varbinary(4))", b"\x00\x00\x01\x02"),
+        ("CAST(0x0102030405 AS varbinary(2))", b"\x01\x02"),
+        ("CAST(N'12' AS int)", 12),
+        ("CONVERT(nvarchar(10), 12)", "12"),
+        ("ISNULL(NULL, 5)", 5),
+        ("COALESCE(NULL, NULL, 3)", 3),
+        ("REPLICATE('x', 5)", "xxxxx"),
+        ("CASE WHEN 1 = 1 THEN N'yes' ELSE N'no' END", "yes"),
+        ("NULLIF(1, 1)", None),
+        ("@@TRANCOUNT", 0),
+        ("DATEDIFF(second, '2026-01-01T00:00:00', '2026-01-01T00:01:30')", 90),
+    ],
+)
+def test_expressions_have_sql_servers_values(connection, expression, expected):
+    assert value(connection, f"SELECT {expression};") == expected
+
+
+@pytest.mark.parametrize(
+    ("declared", "given"),
+    [
+        ("int", 42),
+        ("bigint", 2**62),
+        ("bit", True),
+        ("nvarchar(100)", "Grüße, 世界"),
+        ("nvarchar(max)", "x" * 10000),
+        ("varbinary(max)", bytes(range(256)) * 100),
+        ("varbinary(100)", b"\x00\x01"),
+        ("uniqueidentifier", uuid.UUID("E7044BCF-CFFF-4526-810B-5A33EB763D0B")),
+        ("datetime2(7)", datetime.datetime(2026, 11, 21, 12, 30, 45, 123456)),
+        ("float", 1.5),
+        ("int", None),
+        ("varbinary(max)", None),
+    ],
+)
+def test_values_come_back_as_they_went(connection, declared, given):
+    returned = value(connection, f"DECLARE @v {declared} = ?; SELECT @v;", given)
+    assert (uuid.UUID(returned) if isinstance(given, uuid.UUID) else returned) == given
+
+
+def test_a_row_count_a_loop_and_a_cursor(services):
+    services.execute("CREATE TABLE dbo.numbers (id int IDENTITY NOT NULL PRIMARY KEY, n int NOT NULL);")
+    services.execute(
+        "DECLARE @i int = 0; WHILE @i < 10 BEGIN SET @i = @i + 1; INSERT INTO dbo.numbers (n) VALUES (@i); END;"
+    )
+    total = value(
+        services,
+        """
+        SET NOCOUNT ON;
+        DECLARE @n int, @total int = 0;
+        DECLARE c CURSOR LOCAL FAST_FORWARD FOR SELECT n FROM dbo.numbers WHERE n > 5 ORDER BY n;
+        OPEN c;
+        FETCH NEXT FROM c INTO @n;
+        WHILE @@FETCH_STATUS = 0
+        BEGIN
+            SET @total += @n;
+            FETCH NEXT FROM c INTO @n;
+        END;
+        CLOSE c;
+        DEALLOCATE c;
+        SELECT @total;
+        """,
+    )
+    assert total == 6 + 7 + 8 + 9 + 10
+    assert services.execute("UPDATE dbo.numbers SET n = 0 WHERE n > 7;").rowcount == 3
+
+
+def test_rollback_undoes_inserts_updates_and_deletes(services, connect):
+    services.execute("CREATE TABLE dbo.kept (id int NOT NULL PRIMARY KEY, n int NOT NULL);")
+    services.execute("INSERT INTO dbo.kept (id, n) VALUES (1, 10), (2, 20);")
+    with connect(autocommit=False) as connection:
+        connection.execute("INSERT INTO dbo.kept (id, n) VALUES (3, 30);")
+        connection.execute("UPDATE dbo.kept SET n = 11 WHERE id = 1;")
+        connection.execute("DELETE FROM dbo.kept WHERE id = 2;")
+        connection.rollback()
+    assert [tuple(row) for row in services.execute("SELECT id, n FROM dbo.kept ORDER BY id;").fetchall()] == [
+        (1, 10),
+        (2, 20),
+    ]
+
+
+def test_a_table_variable_survives_a_rollback(connection):
+    assert (
+        value(
+            connection,
+            """
+        SET NOCOUNT ON;
+        DECLARE @t table (n int);
+        BEGIN TRANSACTION;
+        INSERT INTO @t VALUES (1), (2);
+        ROLLBACK TRANSACTION;
+        SELECT COUNT(*) FROM @t;
+        """,
+        )
+        == 2
+    )
+
+
+def test_catch_sees_number_message_and_line_and_the_transaction_can_commit(services):
+    services.execute("CREATE TABLE dbo.pair (id int NOT NULL PRIMARY KEY);")
+    row = services.execute(
+        """
+        SET NOCOUNT ON;
+        DECLARE @number int, @line int, @state int;
+        BEGIN TRANSACTION;
+        INSERT INTO dbo.pair (id) VALUES (1);
+        BEGIN TRY
+            INSERT INTO dbo.pair (id) VALUES (1);
+        END TRY
+        BEGIN CATCH
+            SELECT @number = ERROR_NUMBER(), @line = ERROR_LINE(), @state = XACT_STATE();
+        END CATCH;
+        COMMIT TRANSACTION;
+        SELECT @number, @line, @state, COUNT(*) FROM dbo.pair;
+        """
+    ).fetchone()
+    assert tuple(row) == (2627, 7, 1, 1)
+
+
+def test_procedures_take_parameters_and_return_output_and_status(services):
+    services.execute(
+        "CREATE PROCEDURE dbo.Twice @n int, @result int OUTPUT AS BEGIN SET @result = 2 * @n; RETURN 7; END;"
+    )
+    row = services.execute(
+        "SET NOCOUNT ON; DECLARE @r int, @s int; EXECUTE @s = dbo.Twice @n = 21, @result = @r OUTPUT; SELECT @r, @s;"
+    ).fetchone()
+    assert tuple(row) == (42, 7)
+
+
+def test_throw_and_raiserror_reach_the_client_with_their_text(connection):
+    with pytest.raises(pyodbc.Error, match=r"broken.*50001"):
+        connection.execute("THROW 50001, N'broken', 1;")
+    with pytest.raises(pyodbc.Error, match="went wrong 5"):
+        connection.execute("RAISERROR (N'went wrong %d', 16, 1, 5);")
+
+
+def test_unknown_tsql_is_an_error_that_names_statement_and_line(connection):
+    with pytest.raises(pyodbc.Error) as caught:
+        connection.execute("SELECT 1;\nGRANT ALL TO nobody;\nMERGE INTO a USING b ON 1 = 1 WHEN MATCHED THEN DELETE;")
+    assert "line" in str(caught.value).lower()
+
+
+def test_several_result_sets_come_one_after_another(connection):
+    cursor = connection.execute("SET NOCOUNT ON; SELECT 1; SELECT N'two', 2; SELECT 3 WHERE 1 = 0;")
+    assert cursor.fetchval() == 1
+    assert cursor.nextset() and tuple(cursor.fetchone()) == ("two", 2)
+    assert cursor.nextset() and cursor.fetchall() == []
+    assert not cursor.nextset()
+
+
+def test_names_of_databases_services_and_types_come_from_the_catalog(services):
+    assert value(services, "SELECT COUNT(*) FROM sys.services WHERE name LIKE N'//Test/%';") == 2
+    assert value(services, "SELECT is_broker_enabled FROM sys.databases WHERE database_id = DB_ID();") is True
+    assert (
+        value(services, "SELECT validation_desc FROM sys.service_message_types WHERE name = N'//Test/Message';")
+        == "BINARY"
+    )
+    assert (
+        value(services, "SELECT name FROM sys.service_contracts WHERE name = N'//Test/Contract';") == "//Test/Contract"
+    )

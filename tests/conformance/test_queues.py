@@ -1,0 +1,149 @@
+"""Queue states, poison messages, queue monitors and activation."""
+
+import time
+
+import pyodbc
+import pytest
+
+from tests.conformance.test_dialogs import begin, receive, send, wait_until
+
+MONITOR = """
+SELECT m.state FROM sys.dm_broker_queue_monitors AS m
+INNER JOIN sys.service_queues AS q ON q.object_id = m.queue_id
+WHERE q.name = N'TargetQueue' AND m.database_id = DB_ID();
+"""
+TASKS = "SELECT COUNT(*) FROM sys.dm_broker_activated_tasks WHERE database_id = DB_ID();"
+ENABLED = "SELECT is_receive_enabled FROM sys.service_queues WHERE name = N'TargetQueue';"
+READ_ALL = """
+CREATE OR ALTER PROCEDURE dbo.Reader AS
+BEGIN
+    SET NOCOUNT ON;
+    DECLARE @received table (body varbinary(max), sequence bigint);
+    WHILE 1 = 1
+    BEGIN
+        BEGIN TRANSACTION;
+        WAITFOR (RECEIVE TOP (100) message_body, message_sequence_number FROM dbo.TargetQueue INTO @received), TIMEOUT 500;
+        IF @@ROWCOUNT = 0
+        BEGIN
+            COMMIT TRANSACTION;
+            BREAK;
+        END;
+        INSERT INTO dbo.stored (body) SELECT body FROM @received ORDER BY sequence;
+        DELETE FROM @received;
+        COMMIT TRANSACTION;
+    END;
+END;
+"""
+STUB = "CREATE OR ALTER PROCEDURE dbo.Reader AS BEGIN SET NOCOUNT ON; INSERT INTO dbo.stored (body) VALUES (0xFF); END;"
+
+
+def activate(connection, procedure, readers=1):
+    connection.execute("CREATE TABLE dbo.stored (id int IDENTITY NOT NULL PRIMARY KEY, body varbinary(max) NULL);")
+    connection.execute(procedure)
+    connection.execute(
+        f"ALTER QUEUE dbo.TargetQueue WITH ACTIVATION (STATUS = ON, PROCEDURE_NAME = dbo.Reader, "
+        f"MAX_QUEUE_READERS = {readers}, EXECUTE AS OWNER);"
+    )
+
+
+def stored(connection):
+    return [bytes(row[0]) for row in connection.execute("SELECT body FROM dbo.stored ORDER BY id;").fetchall()]
+
+
+def test_receive_from_a_queue_that_is_off_is_error_9617(services):
+    services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = OFF;")
+    with pytest.raises(pyodbc.Error, match=r"9617"):
+        receive(services)
+
+
+def test_messages_for_a_queue_that_is_off_wait_and_go_through_after_on(services):
+    services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = OFF;")
+    send(services, begin(services), b"later")
+    assert services.execute("SELECT COUNT(*) FROM sys.transmission_queue;").fetchval() == 1
+    services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = ON;")
+    assert [row.body for row in wait_until(lambda: receive(services))] == [b"later"]
+    wait_until(lambda: services.execute("SELECT COUNT(*) FROM sys.transmission_queue;").fetchval() == 0)
+
+
+def test_five_rollbacks_of_a_receive_disable_the_queue(services, connect):
+    send(services, begin(services), b"poison")
+    for _ in range(5):
+        assert services.execute(ENABLED).fetchval()
+        with connect(autocommit=False) as connection:
+            assert len(receive(connection)) == 1
+            connection.rollback()
+    wait_until(lambda: not services.execute(ENABLED).fetchval())
+
+
+def test_without_poison_message_handling_rollbacks_do_not_disable_the_queue(services, connect):
+    services.execute("ALTER QUEUE dbo.TargetQueue WITH POISON_MESSAGE_HANDLING (STATUS = OFF);")
+    send(services, begin(services), b"poison")
+    for _ in range(6):
+        with connect(autocommit=False) as connection:
+            receive(connection)
+            connection.rollback()
+    assert services.execute(ENABLED).fetchval()
+
+
+def test_an_activated_procedure_receives_every_message_in_order(services):
+    activate(services, READ_ALL)
+    handle = begin(services)
+    bodies = [bytes([number]) for number in range(50)]
+    for body in bodies:
+        send(services, handle, body)
+    wait_until(lambda: len(stored(services)) == 50)
+    assert stored(services) == bodies
+
+
+def test_a_queue_monitor_is_inactive_then_receives_then_inactive_again(services):
+    activate(services, READ_ALL)
+    assert services.execute(MONITOR).fetchval() == "INACTIVE"
+    send(services, begin(services), b"x")
+    wait_until(lambda: stored(services) == [b"x"])
+    wait_until(lambda: services.execute(TASKS).fetchval() == 0)
+    wait_until(lambda: services.execute(MONITOR).fetchval() == "INACTIVE")
+
+
+def test_a_monitor_stays_notified_until_some_receive_comes(services):
+    """R. Rusanu, "Understanding Queue Monitors": a stub without RECEIVE is launched once, not again."""
+    activate(services, STUB)
+    handle = begin(services)
+    send(services, handle, b"1")
+    wait_until(lambda: stored(services) == [b"\xff"])
+    send(services, handle, b"2")
+    assert services.execute(MONITOR).fetchval() == "NOTIFIED"
+    services.execute(READ_ALL)
+    assert services.execute(MONITOR).fetchval() == "NOTIFIED"
+    assert stored(services) == [b"\xff"]
+    services.execute("ALTER QUEUE dbo.TargetQueue WITH ACTIVATION (STATUS = OFF);")
+    services.execute("ALTER QUEUE dbo.TargetQueue WITH ACTIVATION (STATUS = ON);")
+    wait_until(lambda: stored(services) == [b"\xff", b"1", b"2"])
+
+
+def test_a_second_reader_starts_five_seconds_after_the_first_while_no_receive_comes_back_empty(services, connect):
+    busy = READ_ALL.replace("DELETE FROM @received;", "DELETE FROM @received; WAITFOR DELAY '00:00:00.200';")
+    activate(services, busy.replace("TOP (100)", "TOP (1)"), readers=2)
+    for _ in range(4):
+        handle = begin(services)
+        for number in range(20):
+            send(services, handle, bytes([number]))
+    wait_until(lambda: services.execute(TASKS).fetchval() == 1)
+    started = time.monotonic()
+    wait_until(lambda: services.execute(TASKS).fetchval() == 2)
+    assert 4 < time.monotonic() - started < 7
+
+
+def test_an_event_notification_is_sent_when_activation_would_occur(services):
+    services.execute("CREATE QUEUE dbo.NotificationQueue;")
+    services.execute(
+        "CREATE SERVICE [//Test/Notified] ON QUEUE dbo.NotificationQueue "
+        "([http://schemas.microsoft.com/SQL/Notifications/PostEventNotification]);"
+    )
+    services.execute(
+        "CREATE EVENT NOTIFICATION Arrived ON QUEUE dbo.TargetQueue FOR QUEUE_ACTIVATION "
+        "TO SERVICE '//Test/Notified', 'current database';"
+    )
+    send(services, begin(services), b"x")
+    [row] = wait_until(lambda: receive(services, "dbo.NotificationQueue"))
+    assert row.message_type_name == "http://schemas.microsoft.com/SQL/Notifications/EventNotification"
+    assert "<EventType>QUEUE_ACTIVATION</EventType>" in row.body.decode("utf-16")
