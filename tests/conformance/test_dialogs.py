@@ -10,7 +10,6 @@ DECLARE @h uniqueidentifier;
 BEGIN DIALOG @h FROM SERVICE [//Test/Initiator] TO SERVICE '//Test/Target' ON CONTRACT [//Test/Contract] WITH ENCRYPTION = OFF;
 SELECT @h;
 """
-SEND = "SEND ON CONVERSATION ? MESSAGE TYPE [//Test/Message] (?);"
 RECEIVE = """
 RECEIVE TOP (100) conversation_handle, message_type_name, message_sequence_number, CAST(message_body AS varbinary(8000)) AS body
 FROM dbo.TargetQueue;
