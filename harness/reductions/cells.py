@@ -1,0 +1,109 @@
+"""One row a completed cell, and the gain of the 150 trick for each pair of cells."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from harness.reductions.attempts import ATTEMPT, NS_PER_S
+from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
+
+PAIR = ("server_version", "initiators", "threads", "payload_bytes")
+
+
+def cells(
+    attempts: DataFrame,
+    *,
+    run_id: str,
+    lab: str,
+    calls: DataFrame,
+    processed: DataFrame,
+    end_to_end: DataFrame,
+    processors: DataFrame,
+    peaks: DataFrame,
+    top_waits: DataFrame,
+) -> DataFrame:
+    """All that is known of a cell: its axes, the rates of the measured window, latencies, depths, waits, durations."""
+    known = attempts.select("*", ((F.col("measured_to_ns") - F.col("measured_from_ns")) / NS_PER_S).alias("window_s"))
+    for part in (calls, processed, end_to_end, processors, peaks, top_waits):
+        known = known.join(part, on=list(ATTEMPT), how="left")
+    return known.select(
+        F.lit(run_id).alias("run_id"),
+        F.lit(lab).alias("lab"),
+        "cell_id",
+        "attempt",
+        "server_version",
+        "initiators",
+        "threads",
+        (F.col("initiators") * F.col("threads")).alias("total_threads"),
+        "dialog_ratio",
+        "payload_bytes",
+        _rate("calls_in_window").alias("sent_per_s"),
+        _rate("processed_in_window").alias("processed_per_s"),
+        F.coalesce("calls_in_window", F.lit(0)).alias("calls_in_window"),
+        "receives_in_window",
+        "latency_us_p50",
+        "latency_us_p95",
+        "latency_us_p99",
+        "latency_us_max",
+        "end_to_end_us_p50",
+        "end_to_end_us_p95",
+        "end_to_end_us_p99",
+        "end_to_end_negative",
+        "queue_depth_peak",
+        "transmission_queue_depth_peak",
+        "initiator_processor_percent",
+        "target_processor_percent",
+        "initiator_top_waits",
+        "target_top_waits",
+        "settled",
+        _seconds("started_at_ns", "measured_from_ns").alias("settle_s"),
+        F.round("window_s", 3).alias("measured_s"),
+        _seconds("started_at_ns", "stopped_at_ns").alias("load_s"),
+        _seconds("stopped_at_ns", "drained_at_ns").alias("drain_s"),
+        "sent_messages",
+        "processed_messages",
+        "started_at_ns",
+    )
+
+
+def gain(cells: DataFrame) -> DataFrame:
+    """One row a pair of cells that differ only in the dialog ratio: what using every 150th dialog is worth."""
+    needed = cells.select("run_id", "lab", *PAIR, "total_threads", "dialog_ratio", "processed_per_s", "sent_per_s")
+    base = _of_ratio(needed, BASE_DIALOG_RATIO).drop("run_id", "lab", "total_threads")
+    trick = _of_ratio(needed, TRICK_DIALOG_RATIO)
+    factor = F.col("processed_per_s_ratio_150") / F.col("processed_per_s_ratio_1")
+    return (
+        trick.join(base, on=list(PAIR), how="inner")
+        .where((F.col("processed_per_s_ratio_1") > 0) & F.col("processed_per_s_ratio_150").isNotNull())
+        .select(
+            "run_id",
+            "lab",
+            *PAIR,
+            "total_threads",
+            "processed_per_s_ratio_1",
+            "processed_per_s_ratio_150",
+            F.round(factor, 4).alias("factor"),
+            F.round(100 * (factor - 1), 2).alias("gain_percent"),
+            F.round(F.col("sent_per_s_ratio_150") / F.nullif("sent_per_s_ratio_1", F.lit(0)), 4).alias("sent_factor"),
+        )
+    )
+
+
+def _of_ratio(cells: DataFrame, ratio: int) -> DataFrame:
+    return cells.where(F.col("dialog_ratio") == ratio).select(
+        "run_id",
+        "lab",
+        *PAIR,
+        "total_threads",
+        F.col("processed_per_s").alias(f"processed_per_s_ratio_{ratio}"),
+        F.col("sent_per_s").alias(f"sent_per_s_ratio_{ratio}"),
+    )
+
+
+def _rate(count: str) -> Column:
+    return F.round(F.coalesce(count, F.lit(0)) / F.col("window_s"), 2)
+
+
+def _seconds(start: str, end: str) -> Column:
+    return F.round((F.col(end) - F.col(start)) / NS_PER_S, 3)

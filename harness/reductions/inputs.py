@@ -1,0 +1,139 @@
+"""Which files of a results folder count: names, footers, the journal and the manifest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.records import SCHEMAS
+
+RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
+# Without these a completed cell has no throughput; the other kinds may be missing and leave nulls.
+REQUIRED_KINDS = ("calls", "receives")
+
+Attempt = tuple[str, int]
+
+
+class ReductionError(Exception):
+    """A results folder that cannot be reduced; the message is one line and says what to do."""
+
+
+@dataclass(frozen=True)
+class RawRecords:
+    """The files that count, by kind, and what was left out."""
+
+    manifest: Mapping[str, Any]
+    files: Mapping[str, tuple[Path, ...]]
+    notes: tuple[str, ...]
+
+
+def read(results: Path) -> RawRecords:
+    """Chooses the files of `results` that count; raises ReductionError where there is nothing to reduce."""
+    manifest = read_manifest(results)
+    raw = results / "raw"
+    if not raw.is_dir():
+        raise ReductionError(f"{results} has no raw records (no folder raw/): run `harness matrix` first")
+    notes: list[str] = []
+    readable, damaged = _sort_files(raw, notes)
+    completed = _completed_in_journal(results / "journal.jsonl", notes)
+    chosen = {attempt for attempt in readable["cells"] if completed is None or attempt in completed}
+    for attempt in sorted(chosen):
+        name = f"{attempt[0]} (attempt {attempt[1]})"
+        missing = [kind for kind in REQUIRED_KINDS if attempt not in readable[kind]]
+        if attempt in damaged:
+            notes.append(f"{name} is left out: {damaged[attempt]} cannot be read")
+            chosen.discard(attempt)
+        elif missing and _completed_by_itself(readable["cells"][attempt][0]):
+            notes.append(f"{name} is left out: it has no {' and no '.join(missing)}")
+            chosen.discard(attempt)
+    if not chosen:
+        raise ReductionError(f"{results / 'raw'} holds no cell that was completed: nothing to reduce")
+    files = {
+        kind: tuple(path for attempt in sorted(chosen) for path in readable[kind].get(attempt, ()))
+        for kind in SCHEMAS
+    }
+    return RawRecords(manifest, files, tuple(notes))
+
+
+def read_manifest(results: Path) -> Mapping[str, Any]:
+    """`manifest.json` of a run; ReductionError where there is none or it is no JSON object."""
+    path = results / "manifest.json"
+    if not results.is_dir():
+        raise ReductionError(f"{results} is no results folder")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ReductionError(f"{results} has no manifest.json: it is not the folder of a run") from None
+    except (OSError, ValueError) as error:
+        raise ReductionError(f"{path} cannot be read: {error}") from None
+    if not isinstance(manifest, dict):
+        raise ReductionError(f"{path} is not a JSON object")
+    return manifest
+
+
+def _sort_files(raw: Path, notes: list[str]) -> tuple[dict[str, dict[Attempt, list[Path]]], dict[Attempt, str]]:
+    """All readable files by kind and attempt, and for every attempt with a damaged file that file's name."""
+    readable: dict[str, dict[Attempt, list[Path]]] = {kind: defaultdict(list) for kind in SCHEMAS}
+    damaged: dict[Attempt, str] = {}
+    for kind, schema in SCHEMAS.items():
+        folder = raw / kind
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            match = RAW_FILE.fullmatch(path.name)
+            if match is None:
+                # A temporary file is what a killed writer leaves, nothing to tell.
+                if path.suffix != ".tmp":
+                    notes.append(f"raw/{kind}/{path.name} is not a raw record and is ignored")
+                continue
+            attempt = (match["cell"], int(match["attempt"]))
+            if _has_columns(path, schema):
+                readable[kind][attempt].append(path)
+            else:
+                damaged[attempt] = f"raw/{kind}/{path.name}"
+    return readable, damaged
+
+
+def _has_columns(path: Path, schema: pa.Schema) -> bool:
+    try:
+        found = pq.read_schema(path)
+    except (OSError, pa.ArrowException):
+        return False
+    return all(field.name in found.names and found.field(field.name).type == field.type for field in schema)
+
+
+def _completed_in_journal(path: Path, notes: list[str]) -> set[Attempt] | None:
+    """The attempts that the journal calls completed; None without a journal.
+
+    The journal's line is the last thing written of an attempt, so an attempt without one may lack files. A line
+    that is no JSON is what a kill in mid-write leaves.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        notes.append("there is no journal.jsonl: cells count by their own record")
+        return None
+    completed: set[Attempt] = set()
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            attempt = (str(entry["cell"]), int(entry["attempt"]))
+            outcome = entry["outcome"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        if outcome == "completed":
+            completed.add(attempt)
+        else:
+            completed.discard(attempt)
+    return completed
+
+
+def _completed_by_itself(path: Path) -> bool:
+    outcomes = pq.read_table(path, columns=["outcome"]).column("outcome").to_pylist()
+    return "completed" in outcomes

@@ -1,0 +1,146 @@
+"""The Spark session: local, small, silent, and gone afterwards.
+
+Everything that Spark writes besides our tables goes to one scratch folder under the system's temporary folder. The
+JVM's log goes to a file there, not to the terminal; if the JVM does not come up, its last line is in the error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from harness.reductions.inputs import ReductionError
+
+JAVA_MINIMUM = 17  # Spark 4
+# A full sweep (528 cells, a few million calls) fits with room; the whole JVM stays below twice this.
+DRIVER_MEMORY = "1g"
+JAVA_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 20
+
+
+def settings(scratch: Path) -> dict[str, str]:
+    """Spark's settings for one driver on this machine."""
+    processors = os.cpu_count() or 1
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:+UseParallelGC",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(min(processors, 8)),
+        # Our files are many and small. We name them one by one, so Spark need not start a job to list them.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        "spark.sql.files.openCostInBytes": str(256 * 1024),
+        "spark.sql.files.maxPartitionBytes": str(16 * 1024 * 1024),
+        # Exact percentiles keep a map a cell; beyond this many cells a task would sort instead.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "4096",
+    }
+
+
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """A session for one reduction: the one that runs already, or a new one that ends with the block."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    require_java()
+    scratch = Path(tempfile.mkdtemp(prefix="harness-spark-"))
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        spark = _start(scratch)
+        try:
+            yield spark
+        finally:
+            _stop(spark)
+    finally:
+        # Spark puts its own handler there and leaves it behind.
+        if on_interrupt is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, on_interrupt)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def require_java() -> None:
+    """ReductionError unless a Java that Spark can use answers."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else "java"
+    remedy = f"install Java {JAVA_MINIMUM} or later (`make setup`, or `apt-get install openjdk-17-jre-headless`)"
+    if shutil.which(command) is None:
+        where = f" in JAVA_HOME={home}" if home else ""
+        raise ReductionError(f"no Java{where}: {remedy}")
+    try:
+        answer = subprocess.run(
+            [command, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ReductionError(f"{command} does not run ({error}): {remedy}") from None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if match is None:
+        raise ReductionError(f"{command} does not tell its version: {remedy}")
+    # Java 8 and before call themselves 1.8.
+    major = int(match[2] or 1) if match[1] == "1" else int(match[1])
+    if major < JAVA_MINIMUM:
+        raise ReductionError(f"{command} is Java {major}: {remedy}")
+
+
+def _start(scratch: Path) -> SparkSession:
+    log = scratch / "spark.log"
+    builder = SparkSession.builder.master("local[*]").appName("harness")
+    for name, value in settings(scratch).items():
+        builder = builder.config(name, value)
+    try:
+        with _standard_error_into(log):
+            return builder.getOrCreate()
+    except Exception as error:
+        lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+        last = next((line for line in reversed(lines) if line.strip()), str(error)).strip()
+        raise ReductionError(f"Spark does not start: {last}") from error
+
+
+@contextmanager
+def _standard_error_into(path: Path) -> Iterator[None]:
+    """Lets children started inside the block inherit `path` as their standard error: the JVM logs there."""
+    kept = os.dup(2)
+    with path.open("wb") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stops the session and the JVM, which PySpark would keep, with all its memory, until Python ends."""
+    gateway = SparkContext._gateway
+    spark.stop()
+    if gateway is None:
+        return
+    process = gateway.proc
+    with suppress(Exception):
+        gateway.shutdown()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    # The JVM ends with its standard input.
+    with suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(timeout=STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

@@ -1,0 +1,136 @@
+"""Runs every reduction over a results folder and writes the tables."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from harness.records import SCHEMAS
+from harness.reductions import attempts, cells, inputs, seconds, waits, window
+from harness.reductions.inputs import ReductionError
+from harness.reductions.session import session
+
+TABLES = ("cells", "seconds", "gain", "waits")
+ORDER = {
+    "cells": ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes"),
+    "seconds": ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes", "second"),
+    "gain": ("server_version", "initiators", "threads", "payload_bytes"),
+    "waits": ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes", "role", "place"),
+}
+NOTES_SHOWN = 10
+
+_SPARK_TYPES = {
+    pa.string(): T.StringType(),
+    pa.int32(): T.IntegerType(),
+    pa.int64(): T.LongType(),
+    pa.float64(): T.DoubleType(),
+    pa.bool_(): T.BooleanType(),
+}
+
+Progress = Callable[[str], None]
+
+
+def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
+    """Writes `reduced/` of a run from its raw records and returns the files.
+
+    `progress` hears a line a step, and a line for everything that was left out. Raises ReductionError.
+    """
+    say = progress or (lambda _: None)
+    results = Path(results).resolve()
+    raw = inputs.read(results)
+    for note in raw.notes[:NOTES_SHOWN]:
+        say(note)
+    if len(raw.notes) > NOTES_SHOWN:
+        say(f"... and {len(raw.notes) - NOTES_SHOWN} more left out")
+    target = results / "reduced"
+    try:
+        target.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ReductionError(f"{target} cannot be written: {error.strerror}") from None
+    say(f"reducing {len(raw.files['cells'])} cells: starting Spark")
+    try:
+        with session() as spark:
+            return _reduce(spark, raw, target, say)
+    except (PySparkException, Py4JError) as error:
+        raise ReductionError(f"Spark failed on {results}: {_first_line(error)}") from error
+
+
+def _reduce(spark: SparkSession, raw: inputs.RawRecords, target: Path, say: Progress) -> list[Path]:
+    rows = {kind: read_raw(spark, kind, raw.files[kind]) for kind in SCHEMAS}
+    run_id, lab = str(raw.manifest.get("run_id", "")), str(raw.manifest.get("lab", "unknown"))
+    counting = attempts.completed_attempts(rows["cells"]).cache()
+    if counting.isEmpty():
+        raise ReductionError(f"{target.parent / 'raw'} holds no cell that was completed: nothing to reduce")
+    by_second = seconds.seconds(
+        counting,
+        seconds.sent_by_second(rows["calls"], counting),
+        seconds.processed_by_second(rows["receives"], counting),
+        seconds.depth_by_second(rows["samples"], counting),
+    ).cache()
+    waiting = waits.waits(rows["waits"], counting).cache()
+    by_cell = cells.cells(
+        counting,
+        run_id=run_id,
+        lab=lab,
+        calls=window.calls_in_window(rows["calls"], counting),
+        processed=window.processed_in_window(rows["receives"], counting),
+        end_to_end=window.end_to_end(rows["deliveries"], counting),
+        processors=window.processor_use(rows["processors"], counting),
+        peaks=seconds.peaks(by_second),
+        top_waits=waits.top_waits(waiting),
+    ).cache()
+    tables = {"seconds": by_second, "waits": waiting, "cells": by_cell, "gain": cells.gain(by_cell)}
+    written: dict[str, list[Path]] = {}
+    for name, table in tables.items():
+        say(f"reducing: {name}")
+        written[name] = write(table, target, name)
+    for table in (by_cell, waiting, by_second, counting):
+        table.unpersist()
+    return [path for name in TABLES for path in written[name]]
+
+
+def read_raw(spark: SparkSession, kind: str, files: Sequence[Path]) -> DataFrame:
+    """The raw records of one kind, with the schema that `harness.records` promises."""
+    schema = T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in SCHEMAS[kind]])
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*(_literal(path) for path in files))
+
+
+def write(table: DataFrame, folder: Path, name: str) -> list[Path]:
+    """`<name>.parquet` and `<name>.csv` in `folder`: one file each, ordered, whole or absent."""
+    scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
+    try:
+        ordered = table.coalesce(1).sortWithinPartitions(*ORDER[name])
+        ordered.write.parquet(str(scratch / "parts"))
+        part = next((scratch / "parts").glob("part-*.parquet"))
+        whole = pq.read_table(part)
+        pyarrow.csv.write_csv(whole, scratch / "table.csv")
+        paths = [folder / f"{name}.parquet", folder / f"{name}.csv"]
+        os.replace(part, paths[0])
+        os.replace(scratch / "table.csv", paths[1])
+    except OSError as error:
+        raise ReductionError(f"{folder} cannot be written: {error.strerror}") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return paths
+
+
+def _literal(path: Path) -> str:
+    """A path as Spark wants it: it takes some characters for patterns."""
+    return "".join(f"\\{letter}" if letter in "\\{}[]*?" else letter for letter in str(path))
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

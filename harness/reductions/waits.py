@@ -1,0 +1,133 @@
+"""What the instances waited for in the measured window."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.reductions.attempts import ATTEMPT, AXES, with_moments
+
+WAITS_KEPT = 10  # a cell and role
+WAITS_NAMED = 3  # in the cell's own row
+
+# Waits of tasks that have nothing to do: a queue reader in WAITFOR (RECEIVE ...), timers, background tasks. They say
+# nothing of a bottleneck and would hide every wait that does. As in the lists that SQL Server's people share.
+IDLE_WAITS = (
+    "BROKER_EVENTHANDLER",
+    "BROKER_RECEIVE_WAITFOR",
+    "BROKER_TASK_STOP",
+    "BROKER_TASK_SHUTDOWN",
+    "BROKER_TO_FLUSH",
+    "BROKER_TRANSMITTER",
+    "BROKER_TRANSMISSION_OBJECT",
+    "BROKER_TRANSMISSION_TABLE",
+    "BROKER_TRANSMISSION_WORK",
+    "CHECKPOINT_QUEUE",
+    "CHKPT",
+    "CLR_AUTO_EVENT",
+    "CLR_MANUAL_EVENT",
+    "CLR_SEMAPHORE",
+    "CXCONSUMER",
+    "DIRTY_PAGE_POLL",
+    "DISPATCHER_QUEUE_SEMAPHORE",
+    "FT_IFTS_SCHEDULER_IDLE_WAIT",
+    "FT_IFTSHC_MUTEX",
+    "HADR_FILESTREAM_IOMGR_IOCOMPLETION",
+    "HADR_WORK_QUEUE",
+    "KSOURCE_WAKEUP",
+    "LAZYWRITER_SLEEP",
+    "LOGMGR_QUEUE",
+    "ONDEMAND_TASK_QUEUE",
+    "PREEMPTIVE_OS_FLUSHFILEBUFFERS",
+    "PREEMPTIVE_XE_GETTARGETSTATE",
+    "PVS_PREALLOCATE",
+    "PWAIT_ALL_COMPONENTS_INITIALIZED",
+    "PWAIT_DIRECTLOGCONSUMER_GETNEXT",
+    "PWAIT_EXTENSIBILITY_CLEANUP_TASK",
+    "QDS_ASYNC_QUEUE",
+    "QDS_CLEANUP_STALE_QUERIES_TASK_MAIN_LOOP_SLEEP",
+    "QDS_PERSIST_TASK_MAIN_LOOP_SLEEP",
+    "REQUEST_FOR_DEADLOCK_SEARCH",
+    "RESOURCE_QUEUE",
+    "SERVER_IDLE_CHECK",
+    "SOS_WORK_DISPATCHER",
+    "SP_SERVER_DIAGNOSTICS_SLEEP",
+    "SQLTRACE_BUFFER_FLUSH",
+    "SQLTRACE_INCREMENTAL_FLUSH_SLEEP",
+    "SQLTRACE_WAIT_ENTRIES",
+    "STARTUP_DEPENDENCY_MANAGER",
+    "VDI_CLIENT_OTHER",
+    "WAITFOR",
+    "WAITFOR_TASKSHUTDOWN",
+    "WAIT_XTP_CKPT_CLOSE",
+    "WAIT_XTP_HOST_WAIT",
+    "WAIT_XTP_OFFLINE_CKPT_NEW_LOG",
+    "XE_DISPATCHER_WAIT",
+    "XE_LIVE_TARGET_TVF",
+    "XE_TIMER_EVENT",
+)
+
+
+def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
+    """The longest waits of each cell and role (target, or all initiators together), idle ones left out.
+
+    `share_percent` is of all waiting of that cell and role that is not idle.
+    """
+    is_idle = F.col("wait_type").isin(*IDLE_WAITS) | F.col("wait_type").startswith("SLEEP_")
+    needed = raw.where(~is_idle).select(
+        *ATTEMPT,
+        F.when(F.col("instance") == "target", "target").otherwise("initiator").alias("role"),
+        "wait_type",
+        "waiting_tasks",
+        "wait_time_ms",
+        "signal_wait_time_ms",
+    )
+    by_role = Window.partitionBy(*ATTEMPT, "role")
+    whole = by_role.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    longest_first = by_role.orderBy(F.col("wait_time_ms").desc(), "wait_type").rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    totals = (
+        with_moments(needed, attempts)
+        .groupBy(*ATTEMPT, "role", "wait_type")
+        .agg(*(F.sum(name).alias(name) for name in ("waiting_tasks", "wait_time_ms", "signal_wait_time_ms")))
+        .where((F.col("wait_time_ms") > 0) | (F.col("waiting_tasks") > 0))
+    )
+    all_waiting = F.sum("wait_time_ms").over(whole)
+    return (
+        totals.withColumn("place", F.row_number().over(longest_first))
+        .withColumn("share_percent", F.round(100 * F.col("wait_time_ms") / F.nullif(all_waiting, F.lit(0)), 2))
+        .where(F.col("place") <= WAITS_KEPT)
+        .join(F.broadcast(attempts.select(*AXES, "attempt")), on=list(ATTEMPT), how="inner")
+        .select(
+            *AXES,
+            "attempt",
+            "role",
+            "place",
+            "wait_type",
+            "waiting_tasks",
+            "wait_time_ms",
+            "signal_wait_time_ms",
+            "share_percent",
+        )
+    )
+
+
+def top_waits(waits: DataFrame) -> DataFrame:
+    """One row an attempt: the longest waits of both roles as text, such as `WRITELOG 812 ms; PAGELATCH_EX 90 ms`."""
+    named = waits.where((F.col("place") <= WAITS_NAMED) & (F.col("wait_time_ms") > 0)).select(
+        *ATTEMPT,
+        "role",
+        F.struct("place", F.format_string("%s %d ms", "wait_type", "wait_time_ms").alias("text")).alias("wait"),
+    )
+    return (
+        named.groupBy(*ATTEMPT)
+        .agg(_listed("initiator").alias("initiator_top_waits"), _listed("target").alias("target_top_waits"))
+        .select(*ATTEMPT, "initiator_top_waits", "target_top_waits")
+    )
+
+
+def _listed(role: str) -> Column:
+    # collect_list leaves nulls out.
+    of_role = F.array_sort(F.collect_list(F.when(F.col("role") == role, F.col("wait"))))
+    return F.array_join(F.transform(of_role, lambda wait: wait["text"]), "; ")
