@@ -1,0 +1,19 @@
+/*
+Purpose:   the message type of the paper's workload; its body is binary and is not validated.
+Called by: the lab once per side, after database.sql.
+Assumes:   nothing else of the workload exists yet, or all of it does.
+Variables: Database (name of the side's database)
+*/
+USE [$(Database)];
+GO
+
+IF EXISTS (SELECT 1 FROM sys.service_message_types WHERE name = N'//MySSB.com/Lab/M_Test')
+    SET NOEXEC ON;
+GO
+
+CREATE MESSAGE TYPE [//MySSB.com/Lab/M_Test] AUTHORIZATION [dbo]
+    VALIDATION = NONE;
+GO
+
+SET NOEXEC OFF;
+GO

@@ -1,0 +1,24 @@
+/*
+Purpose:   the initiator's queue. Nothing is expected in it: the target does not answer, so what lands here is
+           an Error or EndDialog of the broker, left for the doctor to read.
+Called by: the lab once per initiator.
+Assumes:   the database exists. A second run turns a disabled queue on again and changes nothing else.
+Variables: Database (name of the initiator's database)
+*/
+USE [$(Database)];
+GO
+
+IF EXISTS (SELECT 1 FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.MySSBLabTestQueue'))
+    SET NOEXEC ON;
+GO
+
+CREATE QUEUE [dbo].[MySSBLabTestQueue]
+    WITH STATUS = ON, RETENTION = OFF
+    ON [PRIMARY];
+GO
+
+SET NOEXEC OFF;
+GO
+
+ALTER QUEUE [dbo].[MySSBLabTestQueue] WITH STATUS = ON;
+GO

@@ -1,0 +1,29 @@
+/*
+Purpose:   the login that stands for the other instance on this one, and its user in master, who will own the other
+           instance's certificate.
+Called by: the lab, on every instance, once per other side: the target has one for each initiator.
+Assumes:   nobody ever signs in with this login; it needs a password to exist. An existing login is left alone.
+Variables: RemoteName (name of the other side in the lab), LoginPassword (no apostrophe in it)
+*/
+USE [master];
+GO
+
+IF SUSER_ID(N'User_$(RemoteName)') IS NOT NULL
+    SET NOEXEC ON;
+GO
+
+CREATE LOGIN [User_$(RemoteName)] WITH PASSWORD = N'$(LoginPassword)';
+GO
+
+SET NOEXEC OFF;
+GO
+
+IF USER_ID(N'User_$(RemoteName)') IS NOT NULL
+    SET NOEXEC ON;
+GO
+
+CREATE USER [User_$(RemoteName)] FOR LOGIN [User_$(RemoteName)];
+GO
+
+SET NOEXEC OFF;
+GO

@@ -1,0 +1,13 @@
+/*
+Purpose:   the public part of this side's dialog certificate, for import_dialog_certificate.sql on the other side.
+Called by: the lab, on every instance.
+Assumes:   dialog_certificate.sql has run; NULL otherwise.
+Variables: Database (name of the side's database), LocalName (name of this side in the lab)
+Columns:   certificate_binary (varbinary; written as 0x... it is the other side's CertificateBinary)
+*/
+USE [$(Database)];
+GO
+
+SET NOCOUNT ON;
+SELECT CERTENCODED(CERT_ID(N'$(LocalName)_Dialog')) AS certificate_binary;
+GO

@@ -1,0 +1,19 @@
+/*
+Purpose:   says whose certificate secures the dialogs to the target's service: full dialog security.
+Called by: the lab, on every initiator. The target begins no dialogs and needs none.
+Assumes:   dialog_user.sql has made the user. One binding a service: an older one of this name is replaced. With a
+           binding the dialogs are encrypted even if they were begun with Encryption = OFF.
+Variables: Database (name of the initiator's database), RemoteName (name of the target in the lab)
+*/
+USE [$(Database)];
+GO
+
+IF EXISTS (SELECT 1 FROM sys.remote_service_bindings WHERE name = N'Test_$(RemoteName)')
+    DROP REMOTE SERVICE BINDING [Test_$(RemoteName)];
+GO
+
+CREATE REMOTE SERVICE BINDING [Test_$(RemoteName)] AUTHORIZATION [dbo]
+    TO SERVICE N'//MySSB.com/Lab/S_Test'
+    WITH USER = [Proxy:User_$(RemoteName)],
+    ANONYMOUS = OFF;
+GO

@@ -1,0 +1,13 @@
+/*
+Purpose:   how many readers activation is running.
+Called by: the sampler, once a second, on every instance.
+Assumes:   VIEW SERVER STATE. No row while none is running.
+Variables: none
+Columns:   queue_name, procedure_name, tasks (int)
+*/
+SELECT q.name AS queue_name, a.procedure_name, COUNT(*) AS tasks
+FROM sys.dm_broker_activated_tasks AS a
+JOIN sys.service_queues AS q ON q.object_id = a.queue_id
+WHERE a.database_id = DB_ID()
+GROUP BY q.name, a.procedure_name
+ORDER BY q.name, a.procedure_name;

@@ -1,0 +1,21 @@
+/*
+Purpose:   ends everything: every conversation and every message of this database is gone, without a word to the
+           other side, and the database has a new broker instance.
+Called by: the lab, on every instance, between pools, before dbo.CreateDialogs.
+Assumes:   all sides are reset together. Every session in the database is rolled back and disconnected, the
+           harness's own included. Afterwards route.sql has to run on every other side with the new broker instance.
+           On an initiator the stored dialogs are gone with their conversations.
+Variables: Database (name of the side's database)
+*/
+USE [master];
+GO
+
+ALTER DATABASE [$(Database)] SET NEW_BROKER WITH ROLLBACK IMMEDIATE;
+GO
+
+USE [$(Database)];
+GO
+
+IF OBJECT_ID(N'dbo.dialogs', N'U') IS NOT NULL
+    TRUNCATE TABLE dbo.dialogs;
+GO

@@ -1,0 +1,171 @@
+/*
+Purpose:   dbo.SRPerf_Queue_LabTest, the paper's activation procedure: receives up to 10,000 messages of one
+           conversation group at a time, writes the first 2000 bytes of each to dbo.messageDrop and the count to
+           dbo.receiveCount, all in one transaction, and ends when three seconds bring nothing.
+Called by: Service Broker, up to MAX_QUEUE_READERS at once (queue.sql).
+Assumes:   the tables of this folder. Errors are handled inside the transaction, hence XACT_ABORT OFF: with ON every
+           error would doom it.
+           "Never do a rollback", says the paper, since five of them in a row disable the queue. What T-SQL allows:
+           an error that leaves the transaction committable (XACT_STATE() = 1) undoes its own statement alone; then
+           the messages are taken one by one, a bad one goes to dbo.messageErrors, the rest is committed. An error
+           that dooms the transaction (XACT_STATE() = -1: deadlock victim, an error in a trigger, log full) leaves
+           ROLLBACK as the only way out; the messages return to the queue, and the error is noted afterwards.
+Variables: Database (name of the target's database)
+*/
+USE [$(Database)];
+GO
+
+CREATE OR ALTER PROCEDURE dbo.SRPerf_Queue_LabTest
+AS
+BEGIN
+    SET NOCOUNT ON;
+    SET XACT_ABORT OFF;
+
+    DECLARE @receive table
+    (
+        conversation_handle uniqueidentifier NOT NULL,
+        message_sequence_number bigint NOT NULL,
+        message_type_name nvarchar(256) NOT NULL,
+        message_body varbinary(max) NULL
+    );
+    DECLARE @messages int;
+    DECLARE @one_by_one bit;
+    DECLARE @doomed bit;
+    DECLARE @handle uniqueidentifier;
+    DECLARE @type nvarchar(256);
+    DECLARE @body varbinary(max);
+    DECLARE @error_number int;
+    DECLARE @error_message nvarchar(4000);
+
+    WHILE 1 = 1
+    BEGIN
+        SET @one_by_one = 0;
+        SET @doomed = 0;
+
+        BEGIN TRANSACTION;
+
+        WAITFOR
+        (
+            RECEIVE TOP (10000)
+                conversation_handle,
+                message_sequence_number,
+                message_type_name,
+                message_body
+            FROM dbo.MySSBLabTestQueue
+            INTO @receive
+        ), TIMEOUT 3000;
+
+        SET @messages = @@ROWCOUNT;
+
+        -- Nothing for three seconds. A RECEIVE that failed, because the queue was disabled meanwhile, counts no rows
+        -- either: the procedure ends instead of spinning on the error.
+        IF @messages = 0
+        BEGIN
+            COMMIT TRANSACTION;
+            BREAK;
+        END;
+
+        INSERT INTO dbo.receiveCount (messages, received_at, session_id)
+        VALUES (@messages, SYSUTCDATETIME(), @@SPID);
+
+        -- The identity follows the ORDER BY, whatever order the rows are stored in.
+        BEGIN TRY
+            INSERT INTO dbo.messageDrop (messageVal)
+            SELECT CAST(r.message_body AS varbinary(2000))
+            FROM @receive AS r
+            WHERE r.message_type_name = N'//MySSB.com/Lab/M_Test'
+            ORDER BY r.conversation_handle, r.message_sequence_number;
+        END TRY
+        BEGIN CATCH
+            SET @error_number = ERROR_NUMBER();
+            SET @error_message = ERROR_MESSAGE();
+            IF XACT_STATE() = 1
+                SET @one_by_one = 1;
+            ELSE
+                SET @doomed = 1;
+        END CATCH;
+
+        IF @one_by_one = 1
+        BEGIN
+            DECLARE received CURSOR LOCAL STATIC FOR
+                SELECT r.conversation_handle, r.message_type_name, r.message_body
+                FROM @receive AS r
+                WHERE r.message_type_name = N'//MySSB.com/Lab/M_Test'
+                ORDER BY r.conversation_handle, r.message_sequence_number;
+
+            OPEN received;
+            FETCH NEXT FROM received INTO @handle, @type, @body;
+
+            WHILE @@FETCH_STATUS = 0 AND @doomed = 0
+            BEGIN
+                BEGIN TRY
+                    INSERT INTO dbo.messageDrop (messageVal) VALUES (CAST(@body AS varbinary(2000)));
+                END TRY
+                BEGIN CATCH
+                    SET @error_number = ERROR_NUMBER();
+                    SET @error_message = ERROR_MESSAGE();
+                    IF XACT_STATE() = 1
+                        INSERT INTO dbo.messageErrors
+                            (conversation_handle, message_type_name, message_body, error_number, error_message)
+                        VALUES (@handle, @type, @body, @error_number, @error_message);
+                    ELSE
+                        SET @doomed = 1;
+                END CATCH;
+
+                FETCH NEXT FROM received INTO @handle, @type, @body;
+            END;
+
+            CLOSE received;
+            DEALLOCATE received;
+        END;
+
+        -- The table variable outlives the rollback, so the note can still name a conversation. The procedure ends;
+        -- the queue monitor starts it again, and after five such rollbacks in a row disables the queue.
+        IF @doomed = 1
+        BEGIN
+            IF @@TRANCOUNT > 0
+                ROLLBACK TRANSACTION;
+
+            SELECT TOP (1) @handle = r.conversation_handle FROM @receive AS r;
+
+            INSERT INTO dbo.messageErrors
+                (conversation_handle, message_type_name, message_body, error_number, error_message)
+            VALUES (@handle, NULL, NULL, @error_number, @error_message);
+
+            RETURN;
+        END;
+
+        INSERT INTO dbo.messageErrors
+            (conversation_handle, message_type_name, message_body, error_number, error_message)
+        SELECT r.conversation_handle, r.message_type_name, r.message_body, NULL,
+            N'The other side ended the conversation with an error.'
+        FROM @receive AS r
+        WHERE r.message_type_name = N'http://schemas.microsoft.com/SQL/ServiceBroker/Error';
+
+        -- A dialog that the other side has ended is ended here too, or its endpoint would stay for ever.
+        WHILE EXISTS
+        (
+            SELECT 1
+            FROM @receive AS r
+            WHERE r.message_type_name IN
+                (N'http://schemas.microsoft.com/SQL/ServiceBroker/Error',
+                 N'http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog')
+        )
+        BEGIN
+            SELECT TOP (1) @handle = r.conversation_handle
+            FROM @receive AS r
+            WHERE r.message_type_name IN
+                (N'http://schemas.microsoft.com/SQL/ServiceBroker/Error',
+                 N'http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog');
+
+            END CONVERSATION @handle;
+
+            DELETE FROM @receive WHERE conversation_handle = @handle;
+        END;
+
+        DELETE FROM @receive;
+
+        COMMIT TRANSACTION;
+    END;
+END;
+GO
