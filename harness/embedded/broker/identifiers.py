@@ -1,0 +1,43 @@
+"""Identifiers: conversation handles in ascending order, random ones for everything else, object ids."""
+
+from __future__ import annotations
+
+from harness.embedded.runtime.tasks import SECOND, Clock, Entropy
+
+_COUNTER_BITS = 16
+
+
+def random_guid(entropy: Entropy) -> str:
+    text = entropy.random_bytes(16).hex().upper()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class Handles:
+    """Conversation handles of one database: sequential, as in SQL Server, where they come from NEWSEQUENTIALID's source.
+
+    The last group counts, the others are the database's own: so the order of the text, the order of uniqueidentifiers
+    and the order of BEGIN DIALOG are the same. The count starts from the clock (seconds and 16 bits), so a restarted
+    instance goes on above what it gave out before.
+    """
+
+    def __init__(self, prefix: bytes, clock: Clock) -> None:
+        text = prefix.hex().upper()
+        self._prefix = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-"
+        self._count = (clock.utc_ns() // SECOND) << _COUNTER_BITS & (1 << 48) - 1
+
+    def next(self) -> str:
+        self._count += 1
+        return f"{self._prefix}{self._count:012X}"
+
+    def seen(self, handle: str) -> None:
+        """A handle from before the restart: what comes next is above it."""
+        if handle.startswith(self._prefix):
+            self._count = max(self._count, int(handle[24:], 16))
+
+
+# Object ids of SQL Server's user tables walk through the positive integers in steps of a number prime to 2^31.
+_FIRST_OBJECT_ID, _OBJECT_ID_STEP, _OBJECT_ID_MODULUS = 245575913, 16000057, 2147483647
+
+
+def object_id(ordinal: int) -> int:
+    return (_FIRST_OBJECT_ID + ordinal * _OBJECT_ID_STEP) % _OBJECT_ID_MODULUS

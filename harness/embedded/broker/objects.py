@@ -1,0 +1,140 @@
+"""The broker objects of a database's catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.queues import Queue
+
+
+class Validation(StrEnum):
+    """sys.service_message_types.validation; `BINARY` is what a real server calls NONE there."""
+
+    BINARY = "N"
+    EMPTY = "E"
+    XML = "X"
+
+
+@dataclass(slots=True, eq=False)
+class MessageType:
+    name: str
+    message_type_id: int
+    validation: Validation
+    schema_collection: str | None = None
+    owner: str = "dbo"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageUsage:
+    """sys.service_contract_message_usages"""
+
+    message_type: MessageType
+    is_sent_by_initiator: bool
+    is_sent_by_target: bool
+
+
+@dataclass(slots=True, eq=False)
+class Contract:
+    name: str
+    service_contract_id: int
+    usages: dict[str, MessageUsage]  # by the message type's name
+    owner: str = "dbo"
+
+
+@dataclass(slots=True, eq=False)
+class Service:
+    name: str
+    service_id: int
+    queue: Queue
+    contracts: dict[str, Contract]
+    owner: str = "dbo"
+    senders: set[str] = field(default_factory=set)  # who was granted SEND; `public` for everybody
+
+
+@dataclass(slots=True, eq=False)
+class Route:
+    name: str
+    route_id: int
+    remote_service_name: str | None
+    broker_instance: str | None  # upper case
+    lifetime: int | None  # UTC ns at which it expires
+    address: str  # TCP://host:port, LOCAL or TRANSPORT
+    mirror_address: str | None = None
+    owner: str = "dbo"
+
+
+@dataclass(slots=True, eq=False)
+class RemoteServiceBinding:
+    name: str
+    remote_service_binding_id: int
+    remote_service_name: str
+    user: str
+    is_anonymous_on: bool = False
+    owner: str = "dbo"
+
+
+@dataclass(slots=True, eq=False)
+class Priority:
+    """CREATE BROKER PRIORITY: sys.conversation_priorities; None stands for ANY."""
+
+    name: str
+    priority_id: int
+    contract: str | None
+    local_service: str | None
+    remote_service: str | None
+    level: int
+
+
+@dataclass(slots=True, eq=False)
+class EventNotification:
+    """CREATE EVENT NOTIFICATION ... ON QUEUE."""
+
+    name: str
+    object_id: int
+    queue: Queue
+    event: str  # QUEUE_ACTIVATION or BROKER_QUEUE_DISABLED
+    service: str
+    broker_instance: str
+    conversation_handle: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class BrokerEndpoint:
+    """CREATE ENDPOINT ... FOR SERVICE_BROKER: sys.service_broker_endpoints, sys.tcp_endpoints."""
+
+    name: str
+    endpoint_id: int
+    state: str  # STARTED, STOPPED or DISABLED
+    port: int
+    ip: str | None  # None: ALL
+    authentication: str  # as written, e.g. `CERTIFICATE`, `WINDOWS NEGOTIATE`
+    certificate: str | None
+    encryption: str = "REQUIRED"
+    algorithm: str = "AES"
+    is_message_forwarding_enabled: bool = False
+    message_forwarding_size: int = 10
+    connect_granted_to: set[str] = field(default_factory=set)  # logins, lower case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationOptions:
+    """The ACTIVATION clause; None leaves a setting as it is. `drop` stands for ACTIVATION (DROP)."""
+
+    status: bool | None = None
+    procedure: str | None = None  # three-part name, quoted: [db].[dbo].[procedure]
+    max_queue_readers: int | None = None
+    execute_as: str | None = None  # SELF, OWNER or a user
+    drop: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions:
+    """The WITH clause of CREATE QUEUE and ALTER QUEUE; None leaves a setting as it is."""
+
+    status: bool | None = None
+    retention: bool | None = None
+    activation: ActivationOptions | None = None
+    poison_message_handling: bool | None = None

@@ -1,0 +1,58 @@
+"""The states of a conversation endpoint, and what moves it from one to another."""
+
+from __future__ import annotations
+
+from enum import Enum, StrEnum, auto
+
+
+class EndpointState(StrEnum):
+    """sys.conversation_endpoints.state; the member's name is state_desc."""
+
+    STARTED_OUTBOUND = "SO"
+    STARTED_INBOUND = "SI"
+    CONVERSING = "CO"
+    DISCONNECTED_INBOUND = "DI"
+    DISCONNECTED_OUTBOUND = "DO"
+    ERROR = "ER"
+    CLOSED = "CD"
+
+
+class EndpointEvent(Enum):
+    SEND = auto()  # a SEND by the application
+    FIRST_MESSAGE = auto()  # message 0 is wholly in
+    END_LOCAL = auto()  # END CONVERSATION, with or without an error
+    END_REMOTE = auto()  # the far side's EndDialog came
+    ERROR_RAISED = auto()  # an Error came from the far side, or the broker here raised one
+    END_ACKNOWLEDGED = auto()  # the far side has our EndDialog or Error
+
+
+_S = EndpointState
+_E = EndpointEvent
+
+# A missing entry is an error of the caller (8429 for SEND, 8427 for END) or, for what the far side does, nothing.
+TRANSITIONS: dict[tuple[EndpointState, EndpointEvent], EndpointState] = {
+    (_S.STARTED_OUTBOUND, _E.SEND): _S.CONVERSING,
+    (_S.CONVERSING, _E.SEND): _S.CONVERSING,
+    (_S.STARTED_INBOUND, _E.FIRST_MESSAGE): _S.CONVERSING,
+    # Nothing was sent: no far side that could be told.
+    (_S.STARTED_OUTBOUND, _E.END_LOCAL): _S.CLOSED,
+    (_S.CONVERSING, _E.END_LOCAL): _S.DISCONNECTED_OUTBOUND,
+    # The far side has ended already: nothing is sent.
+    (_S.DISCONNECTED_INBOUND, _E.END_LOCAL): _S.CLOSED,
+    (_S.ERROR, _E.END_LOCAL): _S.CLOSED,
+    (_S.CONVERSING, _E.END_REMOTE): _S.DISCONNECTED_INBOUND,
+    # Both sides ended at once: ours is still to be acknowledged.
+    (_S.DISCONNECTED_OUTBOUND, _E.END_REMOTE): _S.DISCONNECTED_OUTBOUND,
+    (_S.STARTED_OUTBOUND, _E.ERROR_RAISED): _S.ERROR,
+    (_S.STARTED_INBOUND, _E.ERROR_RAISED): _S.ERROR,
+    (_S.CONVERSING, _E.ERROR_RAISED): _S.ERROR,
+    (_S.DISCONNECTED_INBOUND, _E.ERROR_RAISED): _S.ERROR,
+    # "The initiator in DO silently swallows errors" (Rusanu, 2006-04-06): the application is gone.
+    (_S.DISCONNECTED_OUTBOUND, _E.ERROR_RAISED): _S.CLOSED,
+    (_S.DISCONNECTED_OUTBOUND, _E.END_ACKNOWLEDGED): _S.CLOSED,
+}
+
+
+def successor(state: EndpointState, event: EndpointEvent) -> EndpointState | None:
+    """The state after the event; None where the table has no entry."""
+    return TRANSITIONS.get((state, event))

@@ -1,0 +1,87 @@
+"""What every database has from the start: system message types, contracts, services and queues, by their real names.
+
+Names use `http`, not `https`: the manual's current pages show the latter, sys.service_message_types the former, and
+comparison is byte by byte.
+"""
+
+from __future__ import annotations
+
+from xml.sax.saxutils import escape
+
+BROKER = "http://schemas.microsoft.com/SQL/ServiceBroker"
+NOTIFICATIONS = "http://schemas.microsoft.com/SQL/Notifications"
+
+ERROR = f"{BROKER}/Error"
+END_DIALOG = f"{BROKER}/EndDialog"
+DIALOG_TIMER = f"{BROKER}/DialogTimer"
+EVENT_NOTIFICATION = f"{NOTIFICATIONS}/EventNotification"
+POST_EVENT_NOTIFICATION = f"{NOTIFICATIONS}/PostEventNotification"
+EVENT_NOTIFICATION_SERVICE = f"{NOTIFICATIONS}/EventNotificationService"
+DEFAULT = "DEFAULT"
+
+FIRST_USER_ID = 65536
+
+# id, name, validation
+MESSAGE_TYPES: tuple[tuple[int, str, str], ...] = (
+    (1, ERROR, "X"),
+    (2, END_DIALOG, "E"),
+    (3, f"{NOTIFICATIONS}/QueryNotification", "X"),
+    (4, EVENT_NOTIFICATION, "X"),
+    (5, DIALOG_TIMER, "E"),
+    (6, f"{BROKER}/BrokerConfigurationNotice/MissingRoute", "X"),
+    (7, f"{BROKER}/BrokerConfigurationNotice/FailedRoute", "X"),
+    (8, f"{BROKER}/BrokerConfigurationNotice/MissingRemoteServiceBinding", "X"),
+    (9, f"{BROKER}/BrokerConfigurationNotice/FailedRemoteServiceBinding", "X"),
+    (10, f"{BROKER}/ServiceEcho/Echo", "N"),
+    (11, f"{BROKER}/ServiceDiagnostic/Query", "X"),
+    (12, f"{BROKER}/ServiceDiagnostic/Status", "X"),
+    (13, f"{BROKER}/ServiceDiagnostic/Description", "N"),
+    (14, DEFAULT, "N"),
+)
+
+# id, name, ((message type, SENT BY), ...)
+CONTRACTS: tuple[tuple[int, str, tuple[tuple[str, str], ...]], ...] = (
+    (1, f"{NOTIFICATIONS}/PostQueryNotification", ((f"{NOTIFICATIONS}/QueryNotification", "INITIATOR"),)),
+    (2, POST_EVENT_NOTIFICATION, ((EVENT_NOTIFICATION, "INITIATOR"),)),
+    (
+        3,
+        f"{BROKER}/BrokerConfigurationNotice",
+        tuple((name, "INITIATOR") for identifier, name, _ in MESSAGE_TYPES if identifier in {6, 7, 8, 9}),
+    ),
+    (
+        4,
+        f"{BROKER}/ServiceDiagnostic",
+        (
+            (f"{BROKER}/ServiceDiagnostic/Query", "INITIATOR"),
+            (f"{BROKER}/ServiceDiagnostic/Status", "TARGET"),
+            (f"{BROKER}/ServiceDiagnostic/Description", "TARGET"),
+        ),
+    ),
+    (5, f"{BROKER}/ServiceEcho", ((f"{BROKER}/ServiceEcho/Echo", "ANY"),)),
+    (6, DEFAULT, ((DEFAULT, "ANY"),)),
+)
+
+# object_id, name
+QUEUES: tuple[tuple[int, str], ...] = (
+    (1977058079, "QueryNotificationErrorsQueue"),
+    (2009058193, "EventNotificationErrorsQueue"),
+    (2041058307, "ServiceBrokerQueue"),
+)
+
+# id, name, queue, contracts
+SERVICES: tuple[tuple[int, str, str, tuple[str, ...]], ...] = (
+    (1, f"{NOTIFICATIONS}/QueryNotificationService", "QueryNotificationErrorsQueue", (CONTRACTS[0][1],)),
+    (2, EVENT_NOTIFICATION_SERVICE, "EventNotificationErrorsQueue", (POST_EVENT_NOTIFICATION,)),
+    (3, f"{BROKER}/ServiceBroker", "ServiceBrokerQueue", (CONTRACTS[3][1], CONTRACTS[4][1])),
+)
+
+AUTO_CREATED_LOCAL = "AutoCreatedLocal"
+
+
+def error_body(code: int, description: str) -> bytes:
+    """The body of an Error message: XML as nvarchar with its byte order mark."""
+    text = (
+        f'\ufeff<?xml version="1.0"?><Error xmlns="{ERROR}"><Code>{code}</Code>'
+        f"<Description>{escape(description)}</Description></Error>"
+    )
+    return text.encode("utf-16-le")

@@ -1,0 +1,148 @@
+"""Transactions: staged changes, how to undo them, and the locks that are held until the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.locks import ExclusiveLock
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.store import Key, Value, Write
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.conversations import TransmissionRow
+    from harness.embedded.broker.engine import Engine
+    from harness.embedded.broker.queues import Queue, QueueRow
+
+
+class _Mark(NamedTuple):
+    writes: int
+    undo: int
+    commit_actions: int
+    sent: int
+    arrived: int
+
+
+class Transaction:
+    """What one transaction has done so far.
+
+    Changes in memory happen at once, each with its `on_rollback`; durable ones are staged by `write` and reach the disk
+    together at `commit`. What others may see only afterwards is done by `on_commit`. Messages that were sent wait in
+    `sent`: where they go is decided at commit, as in SQL Server.
+    """
+
+    __slots__ = (
+        "_commit_actions",
+        "_end_actions",
+        "_marks",
+        "_undo",
+        "active",
+        "arrived",
+        "engine",
+        "id",
+        "lock_timeout_ns",
+        "locks",
+        "received_from",
+        "sent",
+        "waiting_for",
+        "writes",
+    )
+
+    def __init__(self, engine: Engine, identifier: int) -> None:
+        self.engine = engine
+        self.id = identifier
+        self.active = True
+        self.writes: list[Write] = []
+        self.locks: list[ExclusiveLock] = []
+        self.waiting_for: ExclusiveLock | None = None
+        self.lock_timeout_ns: int | None = None  # SET LOCK_TIMEOUT; None: for ever
+        self.sent: list[TransmissionRow] = []
+        self.arrived: list[QueueRow] = []  # published in their queues at commit
+        self.received_from: dict[Queue, None] = {}
+        self._undo: list[Callable[[], None]] = []
+        self._commit_actions: list[Callable[[], None]] = []
+        self._end_actions: list[Callable[[], None]] = []
+        self._marks: list[_Mark] = []
+
+    def write(self, table: str, key: Key, row: Value | None) -> None:
+        """Stages a durable change; None deletes. Key: int, str, bytes or a tuple of these; values msgpack-able."""
+        self.writes.append((table, key, row))
+
+    def on_rollback(self, undo: Callable[[], None]) -> None:
+        """Runs at rollback, newest first."""
+        self._undo.append(undo)
+
+    def on_commit(self, action: Callable[[], None]) -> None:
+        """Runs after the commit is on disk and the locks are released, in order."""
+        self._commit_actions.append(action)
+
+    def on_end(self, action: Callable[[], None]) -> None:
+        """Runs when the transaction is over, either way; a savepoint does not take it back."""
+        self._end_actions.append(action)
+
+    def mark(self) -> int:
+        """Sets a savepoint."""
+        self._marks.append(
+            _Mark(len(self.writes), len(self._undo), len(self._commit_actions), len(self.sent), len(self.arrived))
+        )
+        return len(self._marks) - 1
+
+    def rollback_to(self, mark: int) -> None:
+        """Takes back what was done since the savepoint; locks are kept."""
+        place = self._marks[mark]
+        del self._marks[mark + 1 :]
+        self._undo_to(place.undo)
+        del self.writes[place.writes :]
+        del self._commit_actions[place.commit_actions :]
+        del self.sent[place.sent :]
+        del self.arrived[place.arrived :]
+
+    def commit(self) -> Waiting[None]:
+        """Returns when everything is on disk. If it cannot be (a full disk, 9002), the transaction is rolled back."""
+        assert self.active, "commit of a transaction that is over"
+        engine = self.engine
+        try:
+            if self.sent:
+                yield from engine.sending.prepare(self)
+            if self.writes:
+                started_ns = engine.clock.now_ns()
+                yield from engine.store.commit(self.writes)
+                engine.waits.add("WRITELOG", engine.clock.now_ns() - started_ns)
+        except BaseException as error:
+            if self.active:
+                self.rollback()
+            if isinstance(error, OSError):
+                raise SqlServerError(9002, engine.name) from error
+            raise
+        self.active = False
+        for row in self.arrived:
+            row.queue.publish(row)
+        self._release_locks()
+        for action in self._commit_actions:
+            action()
+        for queue in self.received_from:
+            queue.rollbacks = 0
+        for action in self._end_actions:
+            action()
+
+    def rollback(self) -> None:
+        """Takes everything back and releases the locks; counts for poison detection where it received."""
+        assert self.active, "rollback of a transaction that is over"
+        self.active = False
+        self._undo_to(0)
+        self._release_locks()
+        if self.received_from:
+            self.engine.receiving.rolled_back(self.received_from)
+        for action in self._end_actions:
+            action()
+
+    def _undo_to(self, length: int) -> None:
+        undo = self._undo
+        while len(undo) > length:
+            undo.pop()()
+
+    def _release_locks(self) -> None:
+        for lock in self.locks:
+            lock.release()
+        self.locks.clear()

@@ -1,0 +1,115 @@
+"""Exclusive locks held to the end of a transaction: first come, first served, with deadlocks found when they close.
+
+An owner waits for one lock at a time and a lock has one owner, so "who waits for whom" is a chain, and a request that
+would close a ring is refused at once: the requester is the victim (error 1205). A lock that is given up goes straight
+to the one that waited longest, which owns it before it runs again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Scheduler, Task, Timer, Waiting
+from harness.embedded.runtime.waits import WaitStatistics
+
+
+class LockOwner(Protocol):
+    """A transaction, as locks see it."""
+
+    id: int
+    locks: list[Any]
+    waiting_for: ExclusiveLock | None
+    lock_timeout_ns: int | None
+
+
+class ExclusiveLock:
+    """An exclusive lock; subclass it by what it protects."""
+
+    __slots__ = ("owner", "waiters")
+
+    def __init__(self) -> None:
+        self.owner: LockOwner | None = None
+        self.waiters: deque[_LockWait] | None = None  # made when somebody waits
+
+    def try_acquire(self, owner: LockOwner) -> bool:
+        """Takes the lock if it is free or already the owner's; never waits."""
+        if self.owner is None:
+            self.owner = owner
+            owner.locks.append(self)
+            return True
+        return self.owner is owner
+
+    def acquire(self, owner: LockOwner, waits: WaitStatistics) -> Waiting[None]:
+        """Takes the lock, waiting for it if need be; 1205 for the victim of a deadlock, 1222 when the time is out."""
+        if self.try_acquire(owner):
+            return
+        self._refuse_deadlock(owner)
+        wait = _LockWait(self, owner)
+        owner.waiting_for = self
+        started_ns = -1
+        try:
+            granted = yield wait
+        finally:
+            owner.waiting_for = None
+            started_ns = wait.started_ns
+            if started_ns >= 0:
+                waits.add("LCK_M_X", wait.scheduler.clock.now_ns() - started_ns)
+        if not granted:
+            raise SqlServerError(1222)
+
+    def release(self) -> None:
+        """Gives the lock to the next in line, or to nobody."""
+        self.owner = None
+        if self.waiters:
+            self.waiters.popleft().grant()
+
+    def _refuse_deadlock(self, owner: LockOwner) -> None:
+        lock: ExclusiveLock | None = self
+        while lock is not None:
+            holder = lock.owner
+            if holder is None:
+                return
+            if holder is owner:
+                raise SqlServerError(1205, owner.id)
+            lock = holder.waiting_for
+
+
+class _LockWait:
+    __slots__ = ("lock", "owner", "scheduler", "started_ns", "task", "timer")
+
+    scheduler: Scheduler
+    task: Task
+
+    def __init__(self, lock: ExclusiveLock, owner: LockOwner) -> None:
+        self.lock = lock
+        self.owner = owner
+        self.timer: Timer | None = None
+        self.started_ns = -1
+
+    def arm(self, scheduler: Scheduler, task: Task) -> None:
+        self.scheduler, self.task, self.started_ns = scheduler, task, scheduler.clock.now_ns()
+        if self.lock.waiters is None:
+            self.lock.waiters = deque()
+        self.lock.waiters.append(self)
+        if self.owner.lock_timeout_ns is not None:
+            self.timer = scheduler.call_at(self.started_ns + self.owner.lock_timeout_ns, self._time_out)
+
+    def disarm(self, task: Task) -> None:
+        assert self.lock.waiters is not None
+        self.lock.waiters.remove(self)
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def grant(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.lock.owner = self.owner
+        self.owner.locks.append(self.lock)
+        self.scheduler.wake(self.task, True)
+
+    def _time_out(self) -> None:
+        assert self.lock.waiters is not None
+        self.lock.waiters.remove(self)
+        self.scheduler.wake(self.task, False)
