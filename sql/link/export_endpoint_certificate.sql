@@ -3,11 +3,11 @@ Purpose:   the public part of the endpoint's certificate, for import_endpoint_ce
 Called by: the lab, on every instance. No file changes hands, so containers need no common folder.
 Assumes:   endpoint_certificate.sql has run; NULL otherwise.
 Variables: LocalName (name of this side in the lab)
-Columns:   certificate_binary (varbinary; written as 0x... it is the other side's CertificateBinary)
+Columns:   certificate_binary (varbinary(4000); written as 0x... it is the other side's CertificateBinary)
 */
 USE [master];
 GO
 
 SET NOCOUNT ON;
-SELECT CERTENCODED(CERT_ID(N'$(LocalName)_Endpoint')) AS certificate_binary;
+SELECT CAST(CERTENCODED(CERT_ID(N'$(LocalName)_Endpoint')) AS varbinary(4000)) AS certificate_binary;
 GO
