@@ -1,0 +1,42 @@
+"""Writes the `calls` of one worker's threads: every call's start and latency, a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import records
+from harness.load.threads import ClientThread
+from harness.matrix import Cell
+
+
+def write_calls(
+    threads: Sequence[ClientThread], *, results: Path, cell: Cell, attempt: int, initiator: int, clock_offset_ns: int
+) -> Path:
+    """The worker's file for one attempt of a cell. Threads have finished, or are left behind."""
+    counts = [thread.log.count for thread in threads]
+    succeeded = np.ones(sum(counts), dtype=bool)
+    base = 0
+    for thread, count in zip(threads, counts, strict=True):
+        for sequence, _ in thread.log.failures:
+            if sequence < count:
+                succeeded[base + sequence] = False
+        base += count
+    empty = [np.empty(0, dtype=np.int64)]
+    columns: dict[str, Any] = {
+        "initiator": np.full(len(succeeded), initiator, dtype=np.int32),
+        "thread": np.repeat(np.array([thread.number for thread in threads], dtype=np.int32), counts),
+        "sequence": np.concatenate([*empty, *(np.arange(count, dtype=np.int64) for count in counts)]),
+        "started_at_ns": clock_offset_ns
+        + np.concatenate(
+            [*empty, *(thread.log.starts_ns()[:count] for thread, count in zip(threads, counts, strict=True))]
+        ),
+        "latency_ns": np.concatenate(
+            [*empty, *(thread.log.latencies_ns(0, count) for thread, count in zip(threads, counts, strict=True))]
+        ),
+        "succeeded": succeeded,
+    }
+    return records.write(results, "calls", cell, attempt, columns, writer=f"i{initiator}")

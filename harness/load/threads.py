@@ -1,0 +1,251 @@
+"""The client thread: one native thread, one connection, one used dialog, one closed loop.
+
+No gevent and no Locust in here, no logging, no printing. The hub gives a thread its orders through a SimpleQueue and
+reads its `state` and its counters; each of them has one writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from enum import Enum
+from queue import SimpleQueue
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+import pyodbc
+
+from harness.load.payload import STAMP, STAMP_OFFSET, new_body
+
+# A pooled connection hides the cost of connecting and the state of its session.
+pyodbc.pooling = False
+
+SEND = "{CALL dbo.SendMessage (?, ?)}"
+HANDLE = "SELECT handle FROM dbo.dialogs WHERE id = ?"
+# The body is declared varbinary(max), like the procedure's parameter: the driver would refuse 8192 bytes as
+# varbinary(n), and one form for all sizes keeps the payloads comparable. None: as the value's own type says.
+INPUT_SIZES = [(pyodbc.SQL_GUID, 16, 0), (pyodbc.SQL_VARBINARY, 0, 0)]
+
+LOGIN_TIMEOUT_S = 15
+# A call that has not returned by then fails with HYT00. Nothing else can interrupt a thread inside the driver.
+CALL_TIMEOUT_S = 30
+FAILURES_IN_A_ROW_MAX = 10  # a dead connection fails at once and for ever: the thread must not spin
+CALLS_PER_CHUNK = 16384
+
+
+class ThreadState(Enum):
+    """Where a client thread is. The thread itself moves it on, but for the orders PREPARING and RUNNING."""
+
+    PARKED = "parked"  # no cell
+    PREPARING = "preparing"
+    READY = "ready"  # at the barrier
+    UNPREPARED = "unprepared"  # `reason` says why
+    RUNNING = "running"
+    FINISHED = "finished"  # returned from its last call
+    GAVE_UP = "gave up"  # too many failures in a row; `reason` has the last
+    RETIRED = "retired"  # left behind in a call, or closed
+
+
+class CallLog:
+    """Start and latency of every call of one thread in one cell, in chunks that are made before they are needed."""
+
+    def __init__(self) -> None:
+        self.starts: list[array[int]] = [_chunk()]
+        self.latencies: list[array[int]] = [_chunk()]
+        self.count = 0  # calls returned; written by the thread, after the call's numbers
+        self.failures: list[tuple[int, str]] = []  # index of the call, text
+
+    def clear(self) -> None:
+        """Empties the log; what was allocated stays."""
+        self.count = 0
+        self.failures = []
+
+    def starts_ns(self) -> npt.NDArray[np.int64]:
+        return self._joined(self.starts, 0, self.count)
+
+    def latencies_ns(self, first: int = 0, last: int | None = None) -> npt.NDArray[np.int64]:
+        return self._joined(self.latencies, first, self.count if last is None else last)
+
+    @staticmethod
+    def _joined(chunks: list[array[int]], first: int, last: int) -> npt.NDArray[np.int64]:
+        pieces = []
+        for number in range(first // CALLS_PER_CHUNK, -(-last // CALLS_PER_CHUNK)):
+            base = number * CALLS_PER_CHUNK
+            chunk = np.frombuffer(chunks[number], dtype=np.int64)
+            pieces.append(chunk[max(0, first - base) : max(0, last - base)])
+        return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
+
+
+class CellRun:
+    """What the threads of one worker share in one cell. `stopping` is the only word that reaches them in their loop."""
+
+    def __init__(self, *, connection_string: str, initiator: int, run: int, payload_bytes: int) -> None:
+        self.connection_string = connection_string
+        self.initiator = initiator
+        self.run = run
+        self.payload_bytes = payload_bytes
+        self.stopping = False
+        self.clock_offset_ns = clock_offset_ns()
+
+
+class ClientThread:
+    """One test client. Orders (`prepare`, `start`, `park`, `retire`) come from the hub and return at once."""
+
+    def __init__(self) -> None:
+        self.state = ThreadState.PARKED
+        self.number = 0
+        self.reason = ""
+        self.log = CallLog()
+        self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._run: CellRun | None = None
+        self._connection: pyodbc.Connection | None = None
+        self._connected_to = ""
+        self._cursor: Any = None
+        self._handle: UUID | None = None
+        self._body = bytearray()
+        self._thread = threading.Thread(target=self._obey, daemon=True)
+        self._thread.start()
+
+    @property
+    def native_id(self) -> int:
+        return self._thread.native_id or 0
+
+    def prepare(self, run: CellRun, number: int) -> None:
+        """Connects, fetches the handle of dialog `number` and waits at the barrier: READY, or UNPREPARED."""
+        self.state = ThreadState.PREPARING
+        self.number = number
+        self._run = run
+        self._orders.put(self._prepare_now)
+
+    def start(self) -> None:
+        """Passes the barrier: RUNNING, until the run is stopping; then FINISHED, or GAVE_UP before."""
+        assert self.state is ThreadState.READY, self.state
+        self.state = ThreadState.RUNNING
+        self._orders.put(self._send_until_stopping)
+
+    def park(self) -> None:
+        """The thread keeps its connection and waits for another user. No cell goes on with a thread less."""
+        if self._run is not None:
+            self._run.stopping = True
+        if self.state is not ThreadState.RETIRED:
+            self.state = ThreadState.PARKED
+
+    def retire(self) -> None:
+        """Closes the connection and ends; if the thread is inside a call, as soon as that returns."""
+        self.state = ThreadState.RETIRED
+        self._orders.put(None)
+
+    def _obey(self) -> None:
+        while (order := self._orders.get()) is not None:
+            order()
+        self._disconnect()
+
+    def _prepare_now(self) -> None:
+        run = self._run
+        assert run is not None
+        try:
+            if self._connected_to != run.connection_string:
+                self._connect(run.connection_string)
+            try:
+                handle = self._fetch_handle()
+            except pyodbc.Error:
+                # The parked connection was to a server that has been rebuilt meanwhile.
+                self._connect(run.connection_string)
+                handle = self._fetch_handle()
+        except (pyodbc.Error, ValueError) as error:
+            self.reason = error_text(error)
+            self.state = ThreadState.UNPREPARED
+            return
+        self._handle = handle
+        self._body = new_body(run.payload_bytes, run=run.run, initiator=run.initiator, thread=self.number)
+        self.log.clear()
+        self.reason = ""
+        self.state = ThreadState.READY
+
+    def _connect(self, connection_string: str) -> None:
+        self._disconnect()
+        self._connection = pyodbc.connect(connection_string, autocommit=True, timeout=LOGIN_TIMEOUT_S)
+        self._connection.timeout = CALL_TIMEOUT_S
+        self._connected_to = connection_string
+        self._cursor = self._connection.cursor()
+        self._cursor.setinputsizes(INPUT_SIZES)
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._cursor, self._connected_to = self._connection, None, None, ""
+        if connection is not None:
+            with contextlib.suppress(pyodbc.Error):
+                connection.close()
+
+    def _fetch_handle(self) -> UUID:
+        assert self._connection is not None
+        with self._connection.cursor() as cursor:
+            row = cursor.execute(HANDLE, self.number).fetchone()
+        if row is None:
+            raise ValueError(f"dbo.dialogs has no dialog {self.number}")
+        return UUID(str(row[0]))
+
+    def _send_until_stopping(self) -> None:
+        """The closed loop. Everything it touches is its own, but for the run's word to stop."""
+        run, log = self._run, self.log
+        assert run is not None
+        execute, handle, body = self._cursor.execute, self._handle, self._body
+        offset, clock, stamp = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into
+        failures_in_a_row = 0
+        sequence = 0
+        while not run.stopping and failures_in_a_row < FAILURES_IN_A_ROW_MAX:
+            chunk, first = divmod(sequence, CALLS_PER_CHUNK)
+            if chunk == len(log.starts):
+                log.starts.append(_chunk())
+                log.latencies.append(_chunk())
+            starts, latencies = log.starts[chunk], log.latencies[chunk]
+            for index in range(first, CALLS_PER_CHUNK):
+                if run.stopping:
+                    break
+                started = clock()
+                stamp(body, STAMP_OFFSET, sequence, started + offset)
+                try:
+                    execute(SEND, handle, body)
+                    failures_in_a_row = 0
+                except pyodbc.Error as error:
+                    log.failures.append((sequence, error_text(error)))
+                    failures_in_a_row += 1
+                starts[index] = started
+                latencies[index] = clock() - started
+                sequence += 1
+                log.count = sequence
+                if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
+                    break
+        if self.state is not ThreadState.RUNNING:
+            return  # retired, or its user was stopped
+        if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
+            self.reason = f"gave up after {failures_in_a_row} failed calls in a row: {log.failures[-1][1]}"
+            self._disconnect()
+            self.state = ThreadState.GAVE_UP
+        else:
+            self.state = ThreadState.FINISHED
+
+
+def clock_offset_ns() -> int:
+    """What to add to `perf_counter_ns` for nanoseconds since 1970: the best of a few readings close together."""
+    best = None
+    for _ in range(5):
+        before, wall, after = time.perf_counter_ns(), time.time_ns(), time.perf_counter_ns()
+        if best is None or after - before < best[0]:
+            best = (after - before, wall - (before + after) // 2)
+    assert best is not None
+    return best[1]
+
+
+def error_text(error: Exception) -> str:
+    """An ODBC error in one line: its SQL state is in the driver's own text."""
+    text = str(error.args[1]) if isinstance(error, pyodbc.Error) and len(error.args) > 1 else str(error)
+    return " ".join(text.split())[:400]
+
+
+def _chunk() -> array[int]:
+    return array("q", bytes(8 * CALLS_PER_CHUNK))

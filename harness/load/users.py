@@ -1,0 +1,66 @@
+"""Locust's side of a client: the user class, and the seats that join users to native threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gevent.event import Event
+from locust import User, constant, task
+
+from harness.load.threads import ClientThread, ThreadState
+
+
+class Clients:
+    """The users of this worker in the order in which they sat down, each with its thread; and the parked threads."""
+
+    def __init__(self) -> None:
+        self._seats: dict[int, ClientThread] = {}  # by ordinal of the user
+        self._parked: list[ClientThread] = []
+        self._next_ordinal = 0
+
+    def sit_down(self) -> int:
+        """Takes the thread that was parked last, or a new one."""
+        ordinal, self._next_ordinal = self._next_ordinal, self._next_ordinal + 1
+        self._seats[ordinal] = self._parked.pop() if self._parked else ClientThread()
+        return ordinal
+
+    def stand_up(self, ordinal: int) -> None:
+        thread = self._seats.pop(ordinal)
+        thread.park()
+        if thread.state is ThreadState.PARKED:
+            self._parked.append(thread)
+
+    @property
+    def threads(self) -> list[ClientThread]:
+        """Of the users at work. Thread k of a cell is the k-th of them: users that stay keep their order."""
+        return list(self._seats.values())
+
+    def replace(self, stuck: ClientThread) -> None:
+        """Leaves a thread behind that does not return; its user gets a new one."""
+        for ordinal, thread in self._seats.items():
+            if thread is stuck:
+                thread.retire()
+                self._seats[ordinal] = ClientThread()
+
+
+class TestClient(User):  # type: ignore[misc]  # Locust has no types
+    """One of the paper's client threads. Its greenlet only holds the seat; the loop runs in the native thread."""
+
+    __test__ = False  # for pytest: no test, in spite of the name
+    wait_time = constant(0)
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        self._ordinal: int | None = None
+
+    def on_start(self) -> None:
+        self._ordinal = self.environment.clients.sit_down()
+
+    @task  # type: ignore[untyped-decorator]
+    def hold_the_seat(self) -> None:
+        Event().wait()  # until Locust stops this user
+
+    def on_stop(self) -> None:
+        if self._ordinal is not None:
+            self.environment.clients.stand_up(self._ordinal)
+            self._ordinal = None
