@@ -1,0 +1,271 @@
+"""The TDS listener: one session a connection, one task a request.
+
+Bytes are handled where they arrive: a request is decoded, its task spawned and the scheduler run in the same turn of
+the loop, so that a call that need not wait is answered before `data_received` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.realtime import RealTimeDriver
+from harness.embedded.runtime.tasks import Cancelled, Scheduler, Task, TaskState, Waiting
+from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
+from harness.embedded.tds.login7 import Login7
+from harness.embedded.tds.requests import (
+    Attention,
+    IsolationLevel,
+    Refused,
+    Request,
+    ResetKind,
+    Rpc,
+    SqlBatch,
+    TransactionRequest,
+    TransactionRequestType,
+)
+from harness.embedded.tds.response import Response
+from harness.embedded.tds.tokens import EnvChangeBytes, EnvironmentChange
+from harness.embedded.tds.wire import TdsProtocolError
+
+log = logging.getLogger(__name__)
+
+FIRST_SPID = 51  # SQL Server keeps the ones below for itself
+
+
+class Session(Protocol):
+    """What a connection needs of `tsql.session.Session`."""
+
+    @property
+    def transaction_id(self) -> int:
+        """The open transaction; 0 without one. Drivers are told when it changes."""
+        ...
+
+    def batch(self, text: str, sink: Any) -> Waiting[None]: ...
+
+    def rpc(self, name: str, parameters: Sequence[Any], sink: Any) -> Waiting[None]: ...
+
+    def reset(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Gate(Protocol):
+    """Who is let in. `admit` returns the session and the name of its database, or raises a `SqlServerError`."""
+
+    def admit(self, login: Login7, spid: int) -> tuple[Session, str]: ...
+
+
+class TdsListener:
+    """Everything the connections of one port share."""
+
+    def __init__(
+        self,
+        identity: ServerIdentity,
+        gate: Gate,
+        *,
+        scheduler: Scheduler,
+        driver: RealTimeDriver,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.identity = identity
+        self.gate = gate
+        self.scheduler = scheduler
+        self.driver = driver
+        self.tls = tls
+        self.connections: dict[int, TdsProtocol] = {}
+        self._spids = itertools.count(FIRST_SPID)
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int) -> int:
+        """Listens; returns the port, which the system chose if `port` is 0."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: TdsProtocol(self), host, port, backlog=512)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    def next_spid(self) -> int:
+        return next(self._spids)
+
+    def close(self) -> None:
+        """Closes the port and every connection, whose sessions roll back."""
+        if self._server is not None:
+            self._server.close()
+        for protocol in list(self.connections.values()):
+            protocol.close()
+
+
+class TdsProtocol(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, listener: TdsListener) -> None:
+        self._listener = listener
+        self._scheduler = listener.scheduler
+        self._run = listener.driver.run
+        self._spid = listener.next_spid()
+        self._name = f"session {self._spid}"
+        self._session: Session | None = None
+        self._task: Task | None = None
+        self._response: Response | None = None
+        self._transaction_id = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        listener = self._listener
+        self._connection = Connection(listener.identity, self._transport.write, spid=self._spid, tls=listener.tls)
+        self._receive = self._connection.receive
+        listener.connections[self._spid] = self
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for request in self._receive(data):
+                HANDLERS[type(request)](self, request)
+        except TdsProtocolError as error:
+            log.warning("%s: not TDS: %s", self._name, error)
+            self.close()
+        self._run()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._listener.connections.pop(self._spid, None)
+        session, self._session = self._session, None
+        if session is None:
+            return
+        task, self._response = self._task, None
+        if task is not None and task.state is not TaskState.DONE:
+            self._scheduler.cancel(task)
+        if task is None or task.state is TaskState.DONE:
+            session.close()
+        else:  # it has still to end something that cannot be broken off
+            self._scheduler.spawn(_close_after(task, session), f"{self._name} closing")
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _log_in(self, login: Login7) -> None:
+        try:
+            self._session, database = self._listener.gate.admit(login, self._spid)
+        except SqlServerError as error:
+            log.warning("%s: login of %r refused: %s", self._name, login.user, error.text)
+            self._connection.refuse_login(error)
+            self.close()
+            return
+        self._connection.accept_login(login, database)
+
+    def _start(self, request: Request) -> None:
+        self._response = self._connection.begin_response(is_call=type(request) is Rpc)
+        self._task = self._scheduler.spawn(self._answer(request, self._response), self._name)
+
+    def _answer(self, request: Request, response: Response) -> Waiting[None]:
+        session = self._session
+        assert session is not None
+        try:
+            if request.reset:
+                self._reset(session, request.reset, response)
+            yield from ANSWERS[type(request)](session, request, response)
+        except SqlServerError as error:
+            response.error(error)
+        except Cancelled:
+            self._acknowledge_attention()
+            raise
+        except Exception:
+            # Our bug. The session's state is unknown, so the client loses its connection rather than getting an answer.
+            log.exception("%s: failed inside", self._name)
+            self.close()
+            return
+        if session.transaction_id != self._transaction_id:
+            self._tell_transaction(session.transaction_id, response)
+        if self._response is response:
+            self._response = None
+            self._connection.end_response()
+            response.finish()
+
+    def _reset(self, session: Session, kind: ResetKind, response: Response) -> None:
+        # RESET_KEEPING_TRANSACTION is for distributed transactions; no driver used here sends it.
+        session.reset()
+        self._transaction_id = 0
+        response.write(EnvChangeBytes(EnvironmentChange.RESET_ACKNOWLEDGED, b"", b""))
+
+    def _tell_transaction(self, now: int, response: Response) -> None:
+        if self._transaction_id:
+            response.transaction_ended(self._transaction_id)
+        if now:
+            response.transaction_began(now)
+        self._transaction_id = now
+
+    def _attend(self, attention: Attention) -> None:
+        task = self._task
+        if task is not None and self._response is not None:
+            self._scheduler.cancel(task)
+            if task.state is TaskState.DONE:  # also where it had not even begun
+                self._acknowledge_attention()
+
+    def _acknowledge_attention(self) -> None:
+        response, self._response = self._response, None
+        session = self._session
+        if response is None or session is None or self._connection.state is not ConnectionState.BUSY:
+            return
+        if session.transaction_id != self._transaction_id:
+            self._tell_transaction(session.transaction_id, response)
+        self._connection.end_response()
+        response.acknowledge_attention()
+
+
+def _close_after(task: Task, session: Session) -> Waiting[None]:
+    try:
+        yield from task.join()
+    finally:
+        session.close()
+
+
+def _batch(session: Session, request: SqlBatch, response: Response) -> Waiting[None]:
+    return session.batch(request.text, response)
+
+
+def _rpc(session: Session, request: Rpc, response: Response) -> Waiting[None]:
+    calls = request.calls
+    for call in calls[:-1]:
+        yield from session.rpc(call.name, call.parameters, response)
+        response.end_call()
+    yield from session.rpc(calls[-1].name, calls[-1].parameters, response)
+
+
+def _transaction(session: Session, request: TransactionRequest, response: Response) -> Waiting[None]:
+    verb = TRANSACTION_STATEMENTS[request.type]
+    text = f"{verb} [{request.name.replace(']', ']]')}];" if request.name else f"{verb};"
+    if request.begin_next:
+        text += " BEGIN TRANSACTION;"
+    if request.isolation is not IsolationLevel.UNCHANGED:
+        text = f"SET TRANSACTION ISOLATION LEVEL {request.isolation.name.replace('_', ' ')}; {text}"
+    return session.batch(text, response)
+
+
+def _refused(session: Session, request: Refused, response: Response) -> Waiting[None]:
+    yield from ()
+    raise request.error
+
+
+TRANSACTION_STATEMENTS = {
+    TransactionRequestType.BEGIN: "BEGIN TRANSACTION",
+    TransactionRequestType.COMMIT: "COMMIT TRANSACTION",
+    TransactionRequestType.ROLLBACK: "ROLLBACK TRANSACTION",
+    TransactionRequestType.SAVE: "SAVE TRANSACTION",
+}
+ANSWERS: dict[type, Callable[[Session, Any, Response], Waiting[None]]] = {
+    SqlBatch: _batch,
+    Rpc: _rpc,
+    TransactionRequest: _transaction,
+    Refused: _refused,
+}
+HANDLERS: dict[type, Callable[[TdsProtocol, Any], None]] = {
+    Login7: TdsProtocol._log_in,
+    SqlBatch: TdsProtocol._start,
+    Rpc: TdsProtocol._start,
+    TransactionRequest: TdsProtocol._start,
+    Refused: TdsProtocol._start,
+    Attention: TdsProtocol._attend,
+}

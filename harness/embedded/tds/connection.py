@@ -1,0 +1,224 @@
+"""The server's end of one TDS connection, without a socket: bytes in, requests out; responses in, bytes out.
+
+The states and what may come in each are `TRANSITIONS`; a packet type that has no entry in the present state is a
+`TdsProtocolError`. There is one request at a time (no MARS): while it runs only an Attention may come.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
+from harness.embedded.tds.login7 import TDS_7_4, Feature, Login7
+from harness.embedded.tds.packets import (
+    PACKET_SIZE_DEFAULT,
+    Message,
+    PacketReader,
+    PacketStatus,
+    PacketType,
+    PacketWriter,
+)
+from harness.embedded.tds.prelogin import ANSWER_WITH_CERTIFICATE, ANSWER_WITHOUT_CERTIFICATE, Encryption, Prelogin
+from harness.embedded.tds.requests import Attention, Refused, Request, ResetKind, Rpc, SqlBatch, TransactionRequest
+from harness.embedded.tds.response import Response
+from harness.embedded.tds.tls import TlsLayer
+from harness.embedded.tds.tokens import (
+    Done,
+    DoneStatus,
+    EnvChange,
+    EnvChangeBytes,
+    EnvironmentChange,
+    FeatureExtAck,
+    LoginAck,
+    ServerMessage,
+    TokenType,
+)
+from harness.embedded.tds.values import COLLATION
+from harness.embedded.tds.wire import ByteWriter, TdsProtocolError
+
+
+class ConnectionState(Enum):
+    PRELOGIN = auto()
+    TLS_HANDSHAKE = auto()
+    LOGIN = auto()
+    LOGGING_IN = auto()  # LOGIN7 is with the server, which has not decided yet
+    IDLE = auto()
+    BUSY = auto()  # a request is with the server
+
+
+_S = ConnectionState
+TRANSITIONS: dict[tuple[ConnectionState, PacketType], ConnectionState] = {
+    (_S.PRELOGIN, PacketType.PRELOGIN): _S.LOGIN,  # or TLS_HANDSHAKE, if that is what is agreed
+    (_S.TLS_HANDSHAKE, PacketType.PRELOGIN): _S.TLS_HANDSHAKE,  # until it is LOGIN
+    (_S.LOGIN, PacketType.LOGIN7): _S.LOGGING_IN,
+    (_S.LOGGING_IN, PacketType.ATTENTION): _S.LOGGING_IN,
+    (_S.IDLE, PacketType.SQL_BATCH): _S.BUSY,
+    (_S.IDLE, PacketType.RPC): _S.BUSY,
+    (_S.IDLE, PacketType.TRANSACTION_MANAGER_REQUEST): _S.BUSY,
+    (_S.IDLE, PacketType.BULK_LOAD): _S.BUSY,
+    (_S.IDLE, PacketType.ATTENTION): _S.IDLE,
+    (_S.BUSY, PacketType.ATTENTION): _S.BUSY,
+}
+
+RESETS: dict[int, ResetKind] = {
+    PacketStatus.RESET_CONNECTION: ResetKind.RESET,
+    PacketStatus.RESET_CONNECTION_SKIP_TRANSACTION: ResetKind.RESET_KEEPING_TRANSACTION,
+}
+_RESET_MASK = PacketStatus.RESET_CONNECTION.value | PacketStatus.RESET_CONNECTION_SKIP_TRANSACTION.value
+
+LANGUAGE = "us_english"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerIdentity:
+    """What the server says of itself at login."""
+
+    name: str
+    version: tuple[int, int, int]  # major, minor, build
+    program: str = "Microsoft SQL Server"  # drivers branch on this name
+
+
+class Connection:
+    """One connection; `send` is called with bytes for the socket."""
+
+    def __init__(
+        self, server: ServerIdentity, send: Callable[[bytes], None], *, spid: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.state = ConnectionState.PRELOGIN
+        self._server = server
+        self._spid = spid
+        self._context = tls
+        self._tls: TlsLayer | None = None
+        self._write = send  # to the socket
+        self._send = send  # through TLS if there is TLS
+        self._packets = PacketReader()
+        self._packet_size = PACKET_SIZE_DEFAULT
+
+    def receive(self, data: bytes) -> list[Login7 | Request | Attention]:
+        """What the client asks for with these bytes; PRELOGIN and TLS are dealt with here."""
+        if self._tls is not None and self._tls.established:
+            data = self._tls.decrypt(data)
+        requests: list[Login7 | Request | Attention] = []
+        for message in self._packets.feed(data):
+            request = self._accept(message)
+            if request is not None:
+                requests.append(request)
+        return requests
+
+    def _accept(self, message: Message) -> Login7 | Request | Attention | None:
+        before = self.state
+        after = TRANSITIONS.get((before, message.type))
+        if after is None:
+            raise TdsProtocolError(f"{message.type.name} in state {before.name}")
+        self.state = after
+        if after is ConnectionState.BUSY and before is ConnectionState.IDLE:
+            return _request(message)
+        return HANDLERS[message.type](self, message)
+
+    def _prelogin(self, message: Message) -> None:
+        if self._tls is not None:
+            return self._handshake(message.payload)
+        wish = Prelogin.decode(message.payload).encryption
+        answers = ANSWER_WITH_CERTIFICATE if self._context is not None else ANSWER_WITHOUT_CERTIFICATE
+        answer = Prelogin(self._server.version, answers[wish])
+        self._write(PacketWriter(PacketType.TABULAR_RESULT, PACKET_SIZE_DEFAULT).finish(answer.encode()))
+        if answer.encryption is Encryption.ON:
+            assert self._context is not None
+            self._tls = TlsLayer(self._context)
+            self.state = ConnectionState.TLS_HANDSHAKE
+        return None
+
+    def _handshake(self, payload: bytes) -> None:
+        assert self._tls is not None
+        answer = ByteWriter(self._tls.shake_hands(payload))
+        if answer:
+            self._write(PacketWriter(PacketType.PRELOGIN, PACKET_SIZE_DEFAULT).finish(answer))
+        if self._tls.established:
+            self.state = ConnectionState.LOGIN
+            self._send = self._send_encrypted
+
+    def _send_encrypted(self, data: bytes) -> None:
+        assert self._tls is not None
+        self._write(self._tls.encrypt(data))
+
+    def _login(self, message: Message) -> Login7:
+        return Login7.decode(message.payload)
+
+    def _attention(self, message: Message) -> Attention | None:
+        if self.state is not ConnectionState.IDLE:
+            return Attention()
+        # It crossed the end of the response it was meant for; the client waits for its acknowledgement all the same.
+        self.begin_response(is_call=False).acknowledge_attention()
+        return None
+
+    def accept_login(self, login: Login7, database: str) -> None:
+        """Tells the client that it is in, and its database, language, collation and packet size."""
+        out = ByteWriter()
+        packet_size = login.packet_size
+        for token in (
+            EnvChange(EnvironmentChange.DATABASE, database, "master"),
+            self._info(5701, 2, f"Changed database context to '{database}'."),
+            EnvChangeBytes(EnvironmentChange.COLLATION, COLLATION, b""),
+            EnvChange(EnvironmentChange.LANGUAGE, LANGUAGE, ""),
+            self._info(5703, 1, f"Changed language setting to {LANGUAGE}."),
+            LoginAck(min(login.tds_version, TDS_7_4), self._server.program, self._server.version),
+            EnvChange(EnvironmentChange.PACKET_SIZE, str(packet_size), str(self._packet_size)),
+        ):
+            token.encode(out)
+        if Feature.UTF8_SUPPORT in login.features:
+            FeatureExtAck({Feature.UTF8_SUPPORT: b"\1"}).encode(out)
+        Done(TokenType.DONE, DoneStatus.FINAL).encode(out)
+        self._send(self._writer().finish(out))
+        self._packet_size = packet_size
+        self.state = ConnectionState.IDLE
+
+    def refuse_login(self, error: SqlServerError) -> None:
+        """The connection is to be closed after this."""
+        response = Response(self._writer(), self._send, server=self._server.name, is_call=False)
+        response.error(error)
+        response.finish()
+
+    def begin_response(self, *, is_call: bool) -> Response:
+        return Response(self._writer(), self._send, server=self._server.name, is_call=is_call)
+
+    def end_response(self) -> None:
+        """The request is answered; the next one may come."""
+        assert self.state is ConnectionState.BUSY
+        self.state = ConnectionState.IDLE
+
+    def _writer(self) -> PacketWriter:
+        return PacketWriter(PacketType.TABULAR_RESULT, self._packet_size, self._spid)
+
+    def _info(self, number: int, state: int, text: str) -> ServerMessage:
+        return ServerMessage(number, state, 0, text, self._server.name, "", 1)
+
+
+HANDLERS: dict[PacketType, Callable[[Connection, Message], Login7 | Attention | None]] = {
+    PacketType.PRELOGIN: Connection._prelogin,
+    PacketType.LOGIN7: Connection._login,
+    PacketType.ATTENTION: Connection._attention,
+}
+
+
+def _request(message: Message) -> Request:
+    wish = message.status & _RESET_MASK
+    reset = RESETS.get(wish, ResetKind.RESET) if wish else ResetKind.NONE
+    try:
+        return DECODERS[message.type](reset, message.payload)
+    except SqlServerError as error:
+        return Refused(reset, error)
+
+
+def _refuse_bulk_load(reset: ResetKind, payload: bytes) -> Request:
+    return Refused(reset, SqlServerError(UNSUPPORTED, "bulk load"))
+
+
+DECODERS: dict[PacketType, Callable[[ResetKind, bytes], Request]] = {
+    PacketType.SQL_BATCH: SqlBatch.decode,
+    PacketType.RPC: Rpc.decode,
+    PacketType.TRANSACTION_MANAGER_REQUEST: TransactionRequest.decode,
+    PacketType.BULK_LOAD: _refuse_bulk_load,
+}

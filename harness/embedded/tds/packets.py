@@ -1,0 +1,147 @@
+"""Packets and messages: [MS-TDS] section 2.2.3, "Packet Header".
+
+A *message* is what a request or a response is; it travels as one or more *packets*, each with an 8-byte header, all
+but the last of the negotiated size, the last with END_OF_MESSAGE. Offset 2 of the header is the packet's length,
+big-endian, header included; offset 4 the process id, which servers fill in and nobody reads; 6 a packet counter that
+the specification tells receivers to ignore.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+from harness.embedded.tds.wire import ByteWriter, TdsProtocolError
+
+HEADER = struct.Struct(">BBHHBB")
+HEADER_SIZE = HEADER.size
+PACKET_SIZE_MIN = 512
+PACKET_SIZE_DEFAULT = 4096
+PACKET_SIZE_MAX = 32767  # [MS-TDS] LOGIN7, PacketSize
+MESSAGE_SIZE_MAX = 256 * 1024 * 1024  # ours: a request is held in memory whole; SQL Server caps one at 65,536 packets
+
+
+class PacketType(IntEnum):
+    SQL_BATCH = 0x01
+    RPC = 0x03
+    TABULAR_RESULT = 0x04
+    ATTENTION = 0x06
+    BULK_LOAD = 0x07
+    TRANSACTION_MANAGER_REQUEST = 0x0E
+    LOGIN7 = 0x10
+    PRELOGIN = 0x12
+
+
+class PacketStatus(IntFlag):
+    NORMAL = 0x00
+    END_OF_MESSAGE = 0x01
+    IGNORE = 0x02
+    RESET_CONNECTION = 0x08
+    RESET_CONNECTION_SKIP_TRANSACTION = 0x10
+
+
+_END_OF_MESSAGE = int(PacketStatus.END_OF_MESSAGE)
+_END_AND_IGNORE = int(PacketStatus.END_OF_MESSAGE | PacketStatus.IGNORE)
+_PACKET_TYPES: dict[int, PacketType] = {member.value: member for member in PacketType}
+
+
+class Message(NamedTuple):
+    """A whole message; `status` is its first packet's: that is where a reset is asked for."""
+
+    type: PacketType
+    status: int
+    payload: bytes
+
+
+class PacketReader:
+    """Puts messages together from bytes cut anywhere."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()  # the beginning of a packet
+        self._type: PacketType | None = None  # of the message whose packets are being collected
+        self._status = 0
+        self._payload = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages that `data` completes, in order."""
+        if self._pending:
+            self._pending += data
+            data = bytes(self._pending)
+            self._pending.clear()
+        messages: list[Message] = []
+        at, end = 0, len(data)
+        while end - at >= HEADER_SIZE:
+            number, status, length, _, _, _ = HEADER.unpack_from(data, at)
+            if length < HEADER_SIZE:
+                raise TdsProtocolError(f"a packet of {length} bytes")
+            if number not in _PACKET_TYPES:
+                raise TdsProtocolError(f"packet type 0x{number:02X}")
+            if end - at < length:
+                break
+            message = self._packet(_PACKET_TYPES[number], status, data[at + HEADER_SIZE : at + length])
+            if message is not None:
+                messages.append(message)
+            at += length
+        if at < end:
+            self._pending += data[at:]
+        return messages
+
+    def _packet(self, type_: PacketType, status: int, payload: bytes) -> Message | None:
+        if self._type is None:
+            if status & _END_AND_IGNORE == _END_OF_MESSAGE:
+                return Message(type_, status, payload)
+            self._type, self._status = type_, status
+        elif type_ is PacketType.ATTENTION:
+            # The client gave up in the middle of its request: what came of it is void.
+            self._forget()
+            return Message(type_, status, payload)
+        elif type_ is not self._type:
+            raise TdsProtocolError(f"a packet of {type_.name} inside a message of {self._type.name}")
+        if len(self._payload) + len(payload) > MESSAGE_SIZE_MAX:
+            raise TdsProtocolError(f"a message of more than {MESSAGE_SIZE_MAX} bytes")
+        self._payload += payload
+        if not status & _END_OF_MESSAGE:
+            return None
+        message = None if status & PacketStatus.IGNORE else Message(type_, self._status, bytes(self._payload))
+        self._forget()
+        return message
+
+    def _forget(self) -> None:
+        self._type = None
+        self._payload.clear()
+
+
+class PacketWriter:
+    """Cuts one message into packets as its payload grows."""
+
+    __slots__ = ("_number", "_room", "_spid", "_type")
+
+    def __init__(self, type_: PacketType, packet_size: int, spid: int = 0) -> None:
+        self._type = int(type_)
+        self._room = packet_size - HEADER_SIZE
+        self._spid = spid
+        self._number = 1
+
+    def take_full_packets(self, payload: ByteWriter) -> bytes:
+        """Packets for as much of `payload` as fills them, which is removed from it; never the last packet."""
+        count = (len(payload) - 1) // self._room
+        if count <= 0:
+            return b""
+        packets = b"".join(
+            self._packet(PacketStatus.NORMAL, payload[at : at + self._room])
+            for at in range(0, count * self._room, self._room)
+        )
+        del payload[: count * self._room]
+        return packets
+
+    def finish(self, payload: ByteWriter) -> bytes:
+        """Packets for all of `payload`, the last one marked as the message's end."""
+        if len(payload) <= self._room:
+            return self._packet(_END_OF_MESSAGE, payload)
+        return self.take_full_packets(payload) + self._packet(_END_OF_MESSAGE, payload)
+
+    def _packet(self, status: int, payload: bytes | bytearray) -> bytes:
+        header = HEADER.pack(self._type, status, HEADER_SIZE + len(payload), self._spid, self._number & 0xFF, 0)
+        self._number += 1
+        return header + payload

@@ -1,0 +1,210 @@
+"""Requests of a client that has logged in: [MS-TDS] section 2.2.6. One frozen dataclass each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Any, NamedTuple, TypeVar
+
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
+from harness.embedded.sqltypes import SqlType
+from harness.embedded.tds.types import read_typed_value
+from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
+
+PARAMETERS_MAX = 2100  # SQL Server's own limit on parameters of a call
+
+# Stored procedures that have a number: [MS-TDS] section 2.2.6.6, ProcID.
+PROCEDURES = {
+    1: "sp_cursor",
+    2: "sp_cursoropen",
+    3: "sp_cursorprepare",
+    4: "sp_cursorexecute",
+    5: "sp_cursorprepexec",
+    6: "sp_cursorunprepare",
+    7: "sp_cursorfetch",
+    8: "sp_cursoroption",
+    9: "sp_cursorclose",
+    10: "sp_executesql",
+    11: "sp_prepare",
+    12: "sp_execute",
+    13: "sp_prepexec",
+    14: "sp_prepexecrpc",
+    15: "sp_unprepare",
+}
+Member = TypeVar("Member", bound=IntEnum)
+
+_PROC_ID_FOLLOWS = 0xFFFF
+_BATCH_SEPARATORS = (0xFF, 0xFE)  # BatchFlag, NoExecFlag: no parameter's name is that long
+
+
+class ParameterFlag(IntFlag):
+    """StatusFlags of a parameter."""
+
+    BY_REFERENCE = 0x01
+    DEFAULT_VALUE = 0x02
+    ENCRYPTED = 0x08
+
+
+class RpcParameter(NamedTuple):
+    name: str
+    type: SqlType
+    value: Any
+    output: bool
+
+
+class ResetKind(IntEnum):
+    """What the first packet of a request asks to be done before it."""
+
+    NONE = 0
+    RESET = 1
+    RESET_KEEPING_TRANSACTION = 2
+
+
+class ProcedureCall(NamedTuple):
+    name: str
+    parameters: tuple[RpcParameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlBatch:
+    """SQLBatch: [MS-TDS] section 2.2.6.7."""
+
+    reset: ResetKind
+    text: str
+
+    @classmethod
+    def decode(cls, reset: ResetKind, payload: bytes) -> SqlBatch:
+        return cls(reset, from_utf16(payload[skip_all_headers(payload) :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Rpc:
+    """RPC request: [MS-TDS] section 2.2.6.6. Usually one call; drivers send several for arrays of parameters."""
+
+    reset: ResetKind
+    calls: tuple[ProcedureCall, ...]
+
+    @classmethod
+    def decode(cls, reset: ResetKind, payload: bytes) -> Rpc:
+        reader = ByteReader(payload, skip_all_headers(payload))
+        calls = [_procedure_call(reader)]
+        while not reader.at_end():
+            reader.byte()  # the separator that ended the call before
+            if not reader.at_end():
+                calls.append(_procedure_call(reader))
+        return cls(reset, tuple(calls))
+
+
+class TransactionRequestType(IntEnum):
+    GET_DTC_ADDRESS = 0
+    PROPAGATE = 1
+    BEGIN = 5
+    PROMOTE = 6
+    COMMIT = 7
+    ROLLBACK = 8
+    SAVE = 9
+
+
+class IsolationLevel(IntEnum):
+    UNCHANGED = 0
+    READ_UNCOMMITTED = 1
+    READ_COMMITTED = 2
+    REPEATABLE_READ = 3
+    SERIALIZABLE = 4
+    SNAPSHOT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRequest:
+    """Transaction manager request: [MS-TDS] section 2.2.6.9. `begin_next`: fBeginXact, a new one starts at once."""
+
+    reset: ResetKind
+    type: TransactionRequestType
+    name: str = ""
+    isolation: IsolationLevel = IsolationLevel.UNCHANGED
+    begin_next: bool = False
+
+    @classmethod
+    def decode(cls, reset: ResetKind, payload: bytes) -> TransactionRequest:
+        reader = ByteReader(payload, skip_all_headers(payload))
+        type_ = _member(TransactionRequestType, reader.ushort())
+        if type_ is TransactionRequestType.BEGIN:
+            isolation = _member(IsolationLevel, reader.byte())
+            return cls(reset, type_, reader.b_varchar(), isolation)
+        if type_ in (TransactionRequestType.COMMIT, TransactionRequestType.ROLLBACK):
+            name = reader.b_varchar()
+            if not reader.byte() & 1:
+                return cls(reset, type_, name)
+            return cls(reset, type_, name, _member(IsolationLevel, reader.byte()), begin_next=True)
+        if type_ is TransactionRequestType.SAVE:
+            return cls(reset, type_, reader.b_varchar())
+        raise SqlServerError(UNSUPPORTED, "distributed transactions")
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Attention: [MS-TDS] section 2.2.1.7. The client wants the running request stopped, and to be told so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that is whole and understood so far as to be refused with an error rather than a closed connection."""
+
+    reset: ResetKind
+    error: SqlServerError
+
+
+Request = SqlBatch | Rpc | TransactionRequest | Refused
+
+
+def skip_all_headers(payload: bytes) -> int:
+    """The offset behind ALL_HEADERS: [MS-TDS] section 2.2.5.3.
+
+    They hold a transaction descriptor and a client's activity id, neither of which says anything here: without MARS
+    there is one request, and it runs in the session's transaction.
+    """
+    length = ByteReader(payload).ulong()
+    if not 4 <= length <= len(payload):
+        raise TdsProtocolError(f"ALL_HEADERS of {length} bytes in a message of {len(payload)}")
+    return length
+
+
+def _procedure_call(reader: ByteReader) -> ProcedureCall:
+    length = reader.ushort()
+    if length == _PROC_ID_FOLLOWS:
+        number = reader.ushort()
+        if number not in PROCEDURES:
+            raise TdsProtocolError(f"stored procedure number {number}")
+        name = PROCEDURES[number]
+    else:
+        name = from_utf16(reader.take(2 * length))
+    reader.ushort()  # OptionFlags: recompile, no metadata, reuse metadata; none changes a result here
+    parameters: list[RpcParameter] = []
+    while not reader.at_end() and reader.data[reader.position] not in _BATCH_SEPARATORS:
+        if len(parameters) == PARAMETERS_MAX:
+            raise TdsProtocolError(f"more than {PARAMETERS_MAX} parameters")
+        parameter = _parameter(reader)
+        if parameter is not None:
+            parameters.append(parameter)
+    return ProcedureCall(name, tuple(parameters))
+
+
+def _parameter(reader: ByteReader) -> RpcParameter | None:
+    """A parameter, or None if the procedure's default stands for it: then it is as if it had not been named."""
+    name = reader.b_varchar()
+    flags = reader.byte()
+    if flags & ParameterFlag.ENCRYPTED:
+        raise SqlServerError(UNSUPPORTED, "Always Encrypted")
+    type_, value = read_typed_value(reader)
+    if flags & ParameterFlag.DEFAULT_VALUE:
+        if not name and not reader.at_end() and reader.data[reader.position] not in _BATCH_SEPARATORS:
+            raise SqlServerError(UNSUPPORTED, "DEFAULT for an unnamed parameter that others follow")
+        return None
+    return RpcParameter(name, type_, value, bool(flags & ParameterFlag.BY_REFERENCE))
+
+
+def _member(enum: type[Member], number: int) -> Member:
+    try:
+        return enum(number)
+    except ValueError:
+        raise TdsProtocolError(f"{enum.__name__} {number}") from None

@@ -1,0 +1,187 @@
+"""The response to one request: what a session reports, as tokens, cut into packets.
+
+`Response` is the `ResultSink` that a session writes to. Rules:
+
+1. The last DONE of a response says FINAL, every one before it MORE. Who reports the end of a statement does not know
+   whether another follows; so that DONE is held back until the next token, or the end, is there.
+2. A call (RPC) ends in DONEPROC, its statements in DONEINPROC; a batch's statements end in DONE. EXEC inside a batch
+   reports a return status: its DONEPROC goes out with it.
+3. A statement that counted nothing (NOCOUNT) and returned nothing says nothing inside a procedure.
+4. After an ERROR the next DONE says ERROR.
+5. What fills packets is sent when there is `STREAM_AT` of it; the rest at the end, in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tds.packets import PacketWriter
+from harness.embedded.tds.tokens import (
+    ColMetadata,
+    Done,
+    DoneCommand,
+    DoneStatus,
+    EnvChange,
+    EnvChangeBytes,
+    EnvironmentChange,
+    ReturnStatus,
+    ReturnValue,
+    ServerMessage,
+    TokenType,
+)
+from harness.embedded.tds.values import Encode, form_of
+from harness.embedded.tds.wire import ByteWriter
+
+STREAM_AT = 64 * 1024  # bytes of a result before it begins to go out
+ERROR_SEVERITY = 11  # and above: ERROR, below: INFO
+
+Token = ColMetadata | Done | EnvChange | EnvChangeBytes | ReturnStatus | ReturnValue | ServerMessage
+
+
+def _encoded(*tokens: Token) -> bytes:
+    out = ByteWriter()
+    for token in tokens:
+        token.encode(out)
+    return bytes(out)
+
+
+_RETURN_STATUS_0 = _encoded(ReturnStatus(0))
+_CALL_DONE = _encoded(Done(TokenType.DONEPROC, DoneStatus.FINAL, DoneCommand.EXECUTE))
+_ROW = int(TokenType.ROW)
+
+
+class Response:
+    """See the module's docstring; `send` takes whole packets."""
+
+    __slots__ = ("_encoders", "_failed", "_held", "_is_call", "_packets", "_payload", "_send", "_server")
+
+    def __init__(self, packets: PacketWriter, send: Callable[[bytes], None], *, server: str, is_call: bool) -> None:
+        self._packets = packets
+        self._send = send
+        self._server = server
+        self._is_call = is_call
+        self._payload = ByteWriter()
+        self._held: Done | None = None  # rule 1
+        self._failed = False  # rule 4
+        self._encoders: tuple[Encode, ...] = ()  # of the result set that is open
+
+    # What a session reports (tsql's ResultSink).
+
+    def columns(self, columns: Sequence[Column]) -> None:
+        self._begin_statement()
+        ColMetadata(columns).encode(self._payload)
+        self._encoders = tuple(form_of(column.type).encode for column in columns)
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> None:
+        out, encoders = self._payload, self._encoders
+        assert encoders, "rows without columns"
+        for row in rows:
+            out.append(_ROW)
+            for encode, value in zip(encoders, row, strict=True):
+                encode(out, value)
+            if len(out) >= STREAM_AT:
+                self._send(self._packets.take_full_packets(out))
+
+    def done(self, row_count: int | None, *, in_procedure: bool) -> None:
+        in_procedure = in_procedure or self._is_call
+        if row_count is None and in_procedure and not self._encoders and not self._failed:
+            return
+        self._release_held()
+        command = DoneCommand.SELECT if self._encoders else DoneCommand.NONE
+        self._held = self._statement_done(in_procedure, command, row_count)
+
+    def message(  # noqa: PLR0917 - as tsql's ResultSink has it
+        self, number: int, severity: int, state: int, text: str, procedure: str, line: int
+    ) -> None:
+        self._release_held()
+        ServerMessage(number, state, severity, text, self._server, procedure, line).encode(self._payload)
+        if severity >= ERROR_SEVERITY:
+            self._failed = True
+
+    def error(self, error: SqlServerError) -> None:
+        self.message(error.number, error.severity, error.state, error.text, error.procedure, error.line)
+
+    def return_status(self, value: int) -> None:
+        self._begin_statement()
+        if value == 0:
+            self._payload += _RETURN_STATUS_0
+        else:
+            ReturnStatus(value).encode(self._payload)
+        if not self._is_call:
+            self._held = Done(TokenType.DONEPROC, self._take_failure(), DoneCommand.EXECUTE)
+
+    def return_value(self, ordinal: int, name: str, type: SqlType, value: Any) -> None:
+        self._release_held()
+        ReturnValue(ordinal, name, type, value).encode(self._payload)
+
+    def database_changed(self, old: str, new: str) -> None:
+        self.write(EnvChange(EnvironmentChange.DATABASE, new, old))
+
+    # What the connection reports.
+
+    def write(self, token: Token) -> None:
+        self._release_held()
+        token.encode(self._payload)
+
+    def transaction_began(self, descriptor: int) -> None:
+        new = descriptor.to_bytes(8, "little")
+        self.write(EnvChangeBytes(EnvironmentChange.BEGIN_TRANSACTION, new, b""))
+
+    def transaction_ended(self, descriptor: int) -> None:
+        old = descriptor.to_bytes(8, "little")
+        self.write(EnvChangeBytes(EnvironmentChange.COMMIT_TRANSACTION, b"", old))
+
+    def end_call(self) -> None:
+        """One call of a request is over; another one may follow."""
+        self._close_statement()
+        self._release_held()
+        self._held = Done(TokenType.DONEPROC, self._take_failure(), DoneCommand.EXECUTE)
+
+    def finish(self) -> None:
+        """The request is answered: everything not sent yet goes out."""
+        if self._is_call and self._held is None and not self._failed and not self._encoders:
+            self._payload += _CALL_DONE
+        else:
+            self._close_statement()
+            if self._is_call and (self._held is None or self._held.token is not TokenType.DONEPROC):
+                self.end_call()
+            last = self._held or Done(TokenType.DONE, self._take_failure())
+            last.encode(self._payload)
+        self._send(self._packets.finish(self._payload))
+
+    def acknowledge_attention(self) -> None:
+        """The request was given up; what of its answer is already on its way is ended properly."""
+        self._release_held()
+        Done(TokenType.DONE, DoneStatus.ATTENTION).encode(self._payload)
+        self._send(self._packets.finish(self._payload))
+
+    def _begin_statement(self) -> None:
+        self._close_statement()
+        self._release_held()
+
+    def _close_statement(self) -> None:
+        """Ends a result set or an error that nobody has called done."""
+        if self._encoders or self._failed:
+            self._release_held()
+            self._held = self._statement_done(self._is_call, DoneCommand.NONE, None)
+
+    def _statement_done(self, in_procedure: bool, command: DoneCommand, row_count: int | None) -> Done:
+        token = TokenType.DONEINPROC if in_procedure else TokenType.DONE
+        self._encoders = ()
+        status = self._take_failure()
+        if row_count is None:
+            return Done(token, status, command)
+        return Done(token, status | DoneStatus.COUNT, command, row_count)
+
+    def _take_failure(self) -> DoneStatus:
+        failed, self._failed = self._failed, False
+        return DoneStatus.ERROR if failed else DoneStatus.FINAL
+
+    def _release_held(self) -> None:
+        held = self._held
+        if held is not None:
+            self._held = None
+            Done(held.token, held.status | DoneStatus.MORE, held.command, held.row_count).encode(self._payload)

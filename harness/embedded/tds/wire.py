@@ -1,0 +1,140 @@
+"""Bytes as [MS-TDS] lays them out: a bounds-checked reader and a writer, little-endian unless a name says otherwise."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+_USHORT = struct.Struct("<H")
+_LONG = struct.Struct("<i")
+_ULONG = struct.Struct("<I")
+_LONGLONG = struct.Struct("<q")
+_ULONGLONG = struct.Struct("<Q")
+_FLOAT = struct.Struct("<f")
+_DOUBLE = struct.Struct("<d")
+
+
+class TdsProtocolError(Exception):
+    """The peer broke [MS-TDS]; nothing sensible can follow, so the connection is closed."""
+
+
+class ByteWriter(bytearray):
+    """A buffer with one method a wire type; strings go out as UTF-16LE, lone surrogates as U+FFFD."""
+
+    byte = bytearray.append
+
+    def ushort(self, value: int) -> None:
+        self += _USHORT.pack(value)
+
+    def long(self, value: int) -> None:
+        self += _LONG.pack(value)
+
+    def ulong(self, value: int) -> None:
+        self += _ULONG.pack(value)
+
+    def longlong(self, value: int) -> None:
+        self += _LONGLONG.pack(value)
+
+    def ulonglong(self, value: int) -> None:
+        self += _ULONGLONG.pack(value)
+
+    def single(self, value: float) -> None:
+        self += _FLOAT.pack(value)
+
+    def double(self, value: float) -> None:
+        self += _DOUBLE.pack(value)
+
+    def b_varchar(self, text: str) -> None:
+        """Length in characters as one byte, then UTF-16: at most 255 characters, the rest is cut."""
+        encoded = to_utf16(text)[: 2 * 255]
+        self.append(len(encoded) // 2)
+        self += encoded
+
+    def us_varchar(self, text: str) -> None:
+        """Length in characters as two bytes, then UTF-16: at most 65535 characters, the rest is cut."""
+        encoded = to_utf16(text)[: 2 * 65535]
+        self += _USHORT.pack(len(encoded) // 2)
+        self += encoded
+
+    def b_varbyte(self, value: bytes) -> None:
+        self.append(len(value))
+        self += value
+
+    def ushort_sized(self, encode: Callable[[ByteWriter], None]) -> None:
+        """What `encode` writes, preceded by its length in bytes: the frame of most tokens."""
+        at = len(self)
+        self += b"\0\0"
+        encode(self)
+        _USHORT.pack_into(self, at, len(self) - at - 2)
+
+
+class ByteReader:
+    """Reads wire types from one whole message; running off its end is a `TdsProtocolError`."""
+
+    __slots__ = ("data", "end", "position")
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        self.data = data
+        self.position = position
+        self.end = len(data)
+
+    def at_end(self) -> bool:
+        return self.position >= self.end
+
+    def remaining(self) -> int:
+        return self.end - self.position
+
+    def take(self, count: int) -> bytes:
+        at = self.position
+        after = at + count
+        if after > self.end:
+            raise TdsProtocolError(f"{count} bytes expected at offset {at}, {self.end - at} there")
+        self.position = after
+        return self.data[at:after]
+
+    def byte(self) -> int:
+        at = self.position
+        if at >= self.end:
+            raise TdsProtocolError(f"a byte expected at offset {at}, the end of the message")
+        self.position = at + 1
+        return self.data[at]
+
+    def ushort(self) -> int:
+        return self._number(_USHORT)
+
+    def long(self) -> int:
+        return self._number(_LONG)
+
+    def ulong(self) -> int:
+        return self._number(_ULONG)
+
+    def ulonglong(self) -> int:
+        return self._number(_ULONGLONG)
+
+    def _number(self, layout: struct.Struct) -> int:
+        at = self.position
+        try:
+            number: int = layout.unpack_from(self.data, at)[0]
+        except struct.error:
+            raise TdsProtocolError(f"{layout.size} bytes expected at offset {at}, {self.end - at} there") from None
+        self.position = at + layout.size
+        return number
+
+    def b_varchar(self) -> str:
+        return from_utf16(self.take(2 * self.byte()))
+
+    def us_varchar(self) -> str:
+        return from_utf16(self.take(2 * self.ushort()))
+
+
+def to_utf16(text: str) -> bytes:
+    try:
+        return text.encode("utf-16-le")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-16-le")
+
+
+def from_utf16(encoded: bytes) -> str:
+    if len(encoded) % 2:
+        raise TdsProtocolError(f"UTF-16 text of {len(encoded)} bytes")
+    return encoded.decode("utf-16-le", "replace")
