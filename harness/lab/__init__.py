@@ -1,0 +1,24 @@
+"""Instances of SQL Server and how they become a lab: one target, one to three initiators, linked, with dialogs.
+
+What differs between kinds of lab ends here. A kind of lab (`embedded`, the only one so far) starts instances and says
+how to connect to them; everything after that is plain T-SQL from `sql/`, sent through pyodbc by the modules of this
+package, the same on every kind:
+
+- `opening`: `with lab.open("embedded", ...) as lab:` from nothing to linked instances, and back to nothing
+- `instances`: `Instance` and `Lab`: connection strings, broker addresses, who is dead and how
+- `embedded`: the instances as child processes `harness serve`
+- `processes`: child processes that die with their parent and say how they died
+- `drivers`: ODBC drivers on this machine and connection strings
+- `scripts`: sqlcmd's conventions: `GO`, `$(Variable)`
+- `link`: keys, certificates, endpoints, routes, bindings
+- `dialogs`: the dialog pools, their warm-up, and waiting until everything sent has been processed
+- `reset`: back to empty tables between cells, back to no conversation between groups
+
+Instances are started from the main thread (see `processes`); blocking calls to several instances run in one native
+thread each (`instances.in_parallel`). No password is ever part of a `repr`, a log or a command line.
+"""
+
+from harness.lab.instances import Instance, InstanceDied, Lab, LabError
+from harness.lab.opening import open  # noqa: A004  lab.open, as in `with lab.open(...)`
+
+__all__ = ["Instance", "InstanceDied", "Lab", "LabError", "open"]

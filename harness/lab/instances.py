@@ -91,7 +91,7 @@ class Lab:
     initiators: list[Instance]
     directory: Path
     variables: dict[str, str] = field(default_factory=dict)  # of sqlcmd, beside those of each instance
-    reason: str = ""  # why this kind of lab
+    identities: list[dict[str, Any]] = field(default_factory=list)  # rows of observe/instance.sql, target first
 
     @property
     def instances(self) -> list[Instance]:

@@ -1,16 +1,16 @@
-"""Runs files of `sql/` as sqlcmd would: batches end at a line `GO` (with a count, repeated), `$(Name)` is substituted.
+"""Runs files of `sql/` as sqlcmd would: batches end at a line `GO` (with a count: repeated), `$(Name)` is substituted.
 
-`GO` counts only at the beginning of a line outside comments and strings, `$(Name)` everywhere but in comments... as
-sqlcmd has it: names are not case sensitive, an undefined one is an error. An error names the file, the line of the file and SQL Server's message.
+`GO` counts on a line of its own outside comments, strings and quoted names; `$(Name)` counts everywhere, its name is not
+case sensitive, and one without a value is an error. Errors name the file, the batch's line and SQL Server's message.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyodbc
@@ -115,21 +115,63 @@ def run(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str,
     """Runs a file on a connection with autocommit; results are read and dropped, errors in any of them are raised."""
     for batch in load(path, variables):
         for _ in range(batch.count):
-            _run_batch(connection, batch, str(path))
+            _execute(connection, batch.text, (), f"{path}, batch at line {batch.line}")
 
 
-def _run_batch(connection: pyodbc.Connection, batch: Batch, origin: str) -> None:
+def execute(connection: pyodbc.Connection, statement: str, *parameters: object) -> None:
+    """One statement or call; results are read and dropped, errors in any of them are raised."""
+    _execute(connection, statement, parameters, statement)
+
+
+def rows(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The rows of a file's only result set, by column name."""
+    found: list[dict[str, Any]] = []
+    for batch in load(path, variables):
+        names, values = _query(connection, batch.text, f"{path}, batch at line {batch.line}")
+        found += [dict(zip(names, row, strict=True)) for row in values]
+    return found
+
+
+def columns(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> dict[str, list[Any]]:
+    """The same by column: for many rows."""
+    names, values = _query(connection, single(path, variables), str(path))
+    by_column = list(zip(*values, strict=True)) if values else [()] * len(names)
+    return {name: list(column) for name, column in zip(names, by_column, strict=True)}
+
+
+def scalar(connection: pyodbc.Connection, statement: str) -> Any:
+    """The first column of the first row."""
+    return _query(connection, statement, statement)[1][0][0]
+
+
+def _query(connection: pyodbc.Connection, statement: str, origin: str) -> tuple[list[str], list[Any]]:
     import pyodbc  # noqa: PLC0415
 
-    cursor = connection.cursor()
-    try:
-        cursor.execute(batch.text)
-        while cursor.nextset():
-            pass
-    except pyodbc.Error as error:
-        raise ScriptError(f"{origin}, batch at line {batch.line}: {error_text(error)}") from error
-    finally:
-        cursor.close()
+    names: list[str] = []
+    values: list[Any] = []
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(statement)
+            while True:
+                if cursor.description:
+                    names = [column[0] for column in cursor.description]
+                    values += cursor.fetchall()
+                if not cursor.nextset():
+                    return names, values
+        except pyodbc.Error as error:
+            raise ScriptError(f"{origin}: {error_text(error)}") from error
+
+
+def _execute(connection: pyodbc.Connection, statement: str, parameters: Sequence[object], origin: str) -> None:
+    import pyodbc  # noqa: PLC0415
+
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(statement, *parameters)
+            while cursor.nextset():
+                pass
+        except pyodbc.Error as error:
+            raise ScriptError(f"{origin}: {error_text(error)}") from error
 
 
 def error_text(error: BaseException) -> str:

@@ -1,0 +1,100 @@
+"""Dialog pools: begun, warmed up, and proved to be there; and waiting until everything sent has been processed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.lab import reset, scripts
+from harness.lab.instances import Instance, Lab, LabError, connections, in_parallel
+
+if TYPE_CHECKING:
+    import pyodbc
+
+WARM_UP_TIMEOUT_S = 600.0
+_POLL_S = 0.01
+_POLL_MAX_S = 0.1
+# A queue that stands still for so long will not empty by itself; its transmission status says why.
+_STANDSTILL_S = 30.0
+
+_CREATE = "{CALL dbo.CreateDialogs (?, ?, ?)}"
+_WARM_UP = "{CALL dbo.WarmUpDialogs}"
+
+
+def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int) -> int:
+    """Begins `used_dialogs` × `dialog_ratio` dialogs on each of the first initiators, sends the warm-up message on every one,
+    and waits until the target has processed them all. Returns how many there are. The target's tables are empty afterwards."""
+    guid = str(lab.identities[0]["service_broker_guid"])
+    taking_part = lab.initiators[:initiators]
+    expected = initiators * used_dialogs * dialog_ratio
+    with connections(taking_part) as clients, connections([lab.target]) as (target,):
+
+        def make(connection: pyodbc.Connection) -> None:
+            scripts.execute(connection, _CREATE, used_dialogs, dialog_ratio, guid)
+            scripts.execute(connection, _WARM_UP)
+
+        in_parallel(make, clients)
+        wait_until_drained(lab, taking_part, clients, target, expected=expected, timeout_s=WARM_UP_TIMEOUT_S)
+        reset.messages(lab, target)
+    return expected
+
+
+def wait_until_drained(
+    lab: Lab,
+    initiators: Sequence[Instance],
+    clients: Sequence[pyodbc.Connection],
+    target: pyodbc.Connection,
+    *,
+    expected: int,
+    timeout_s: float,
+) -> None:
+    """Waits until the target has stored `expected` messages and no queue holds any. LabError says what still lies where."""
+    deadline = time.monotonic() + timeout_s
+    last_change = time.monotonic()
+    before: tuple[int, ...] = ()
+    pause_s = _POLL_S
+    while True:
+        stored = processed(target)
+        depths = (queue_depth(target), *(transmission_queue_depth(connection) for connection in clients))
+        if stored >= expected and not any(depths):
+            return
+        now = time.monotonic()
+        if (stored, *depths) != before:
+            before, last_change = (stored, *depths), now
+        if now > deadline or now - last_change > _STANDSTILL_S:
+            lab.check()
+            raise LabError(_what_is_left(expected, stored, depths, initiators, clients))
+        lab.check()
+        time.sleep(pause_s)
+        pause_s = min(_POLL_MAX_S, pause_s * 1.5)
+
+
+def _what_is_left(
+    expected: int,
+    stored: int,
+    depths: Sequence[int],
+    initiators: Sequence[Instance],
+    clients: Sequence[pyodbc.Connection],
+) -> str:
+    parts = [f"{stored} of {expected} messages processed, {depths[0]} in the target's queue"]
+    for instance, connection, depth in zip(initiators, clients, depths[1:], strict=True):
+        if not depth:
+            continue
+        statuses = scripts.rows(connection, "observe/transmission_status.sql", {})
+        told = [str(row["transmission_status"]) for row in statuses if row["transmission_status"]]
+        parts.append(f"{depth} in the transmission queue of {instance.name}" + (f": {told[0]}" if told else ""))
+    return "; ".join(parts)
+
+
+def processed(target: pyodbc.Connection) -> int:
+    """Messages that the target has stored and committed."""
+    return int(scripts.scalar(target, "SELECT COUNT_BIG(*) FROM dbo.messageDrop;"))
+
+
+def queue_depth(connection: pyodbc.Connection) -> int:
+    return sum(int(row["messages"]) for row in scripts.rows(connection, "observe/queue_depth.sql", {}))
+
+
+def transmission_queue_depth(connection: pyodbc.Connection) -> int:
+    return sum(int(row["messages"]) for row in scripts.rows(connection, "observe/transmission_queue.sql", {}))

@@ -1,0 +1,167 @@
+"""One thread and one connection an instance: samples once an interval, snapshots on demand."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.lab.instances import Instance
+from harness.lab.scripts import error_text
+from harness.observe.questions import SAMPLED, Sample, Snapshot, snapshot
+
+if TYPE_CHECKING:
+    import pyodbc
+
+INTERVAL_S = 1.0
+QUERY_TIMEOUT_S = 10
+FAILURE = "observer_failure"
+
+Ask = Callable[["pyodbc.Connection"], list[Sample]]
+
+
+@dataclass
+class _Recording:
+    samples: list[tuple[int, Sample]] = field(default_factory=list)  # (sampled_at_ns, sample)
+    failures: list[str] = field(default_factory=list)
+
+
+class Observer:
+    """Reads one instance from a thread of its own, from `start` to `close`."""
+
+    def __init__(self, instance: Instance, questions: Sequence[Ask] = SAMPLED, interval_s: float = INTERVAL_S) -> None:
+        self.instance = instance
+        self._questions = questions
+        self._interval_s = interval_s
+        self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._recording: _Recording | None = None
+        self._connection: pyodbc.Connection | None = None
+        self._thread = threading.Thread(target=self._run, name=f"observer of {instance.name}", daemon=True)
+        self._thread.start()
+
+    def begin(self) -> None:
+        """From now on samples are kept, the first one at once."""
+
+        def begin() -> None:
+            self._recording = _Recording()
+
+        self._requests.put(begin)
+
+    def end(self) -> Future[_Recording]:
+        """Takes one last sample and gives everything since `begin`."""
+
+        def take() -> _Recording:
+            self._sample()
+            recording, self._recording = self._recording or _Recording(), None
+            return recording
+
+        return self._ask(take)
+
+    def snapshot(self) -> Future[Snapshot]:
+        """Waits and processor time as they are now."""
+        return self._ask(lambda: snapshot(self._connected()))
+
+    def close(self) -> None:
+        self._requests.put(None)
+        self._thread.join(timeout=QUERY_TIMEOUT_S + 5)
+
+    def _ask(self, action: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def answer() -> None:
+            try:
+                future.set_result(action())
+            except Exception as error:
+                self._disconnect()
+                future.set_exception(error)
+
+        self._requests.put(answer)
+        return future
+
+    def _run(self) -> None:
+        due_s = time.monotonic() + self._interval_s
+        while True:
+            timeout_s = max(0.0, due_s - time.monotonic()) if self._recording else None
+            try:
+                request = self._requests.get(timeout=timeout_s)
+            except queue.Empty:
+                self._sample()
+                due_s = max(due_s + self._interval_s, time.monotonic())
+                continue
+            if request is None:
+                self._disconnect()
+                return
+            before = self._recording
+            request()
+            if self._recording is not before:
+                due_s = time.monotonic()
+
+    def _sample(self) -> None:
+        recording = self._recording
+        if recording is None:
+            return
+        at_ns = time.time_ns()
+        try:
+            connection = self._connected()
+            for question in self._questions:
+                recording.samples += [(at_ns, sample) for sample in question(connection)]
+        except Exception as error:
+            self._disconnect()
+            text = error_text(error)
+            recording.failures.append(text)
+            recording.samples.append((at_ns, Sample(FAILURE, text, 1.0)))
+
+    def _connected(self) -> pyodbc.Connection:
+        if self._connection is None:
+            self._connection = self.instance.connect(query_timeout_s=QUERY_TIMEOUT_S)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(Exception):
+                self._connection.close()
+            self._connection = None
+
+
+class Observers:
+    """The observers of a lab, asked together."""
+
+    def __init__(self, instances: Sequence[Instance]) -> None:
+        self._observers = [Observer(instance) for instance in instances]
+
+    def begin(self, count: int) -> None:
+        """The first `count` instances take part in the cell."""
+        self._taking_part = self._observers[:count]
+        for observer in self._taking_part:
+            observer.begin()
+
+    def snapshot(self) -> list[Future[Snapshot]]:
+        return [observer.snapshot() for observer in self._taking_part]
+
+    def end(self) -> tuple[dict[str, list[Any]], list[str]]:
+        """The columns of the `samples` record, and what went wrong."""
+        columns: dict[str, list[Any]] = {name: [] for name in ("instance", "sampled_at_ns", "metric", "label", "value")}
+        failures: list[str] = []
+        answers = [(observer, observer.end()) for observer in self._taking_part]
+        for observer, answer in answers:
+            recording = answer.result(timeout=2 * QUERY_TIMEOUT_S)
+            failures += [f"observer of {observer.instance.name}: {text}" for text in recording.failures]
+            for at_ns, sample in recording.samples:
+                columns["instance"].append(observer.instance.name)
+                columns["sampled_at_ns"].append(at_ns)
+                columns["metric"].append(sample.metric)
+                columns["label"].append(sample.label)
+                columns["value"].append(sample.value)
+        return columns, failures
+
+    def close(self) -> None:
+        for observer in self._observers:
+            observer.close()
+
+    def names(self) -> list[str]:
+        return [observer.instance.name for observer in self._taking_part]

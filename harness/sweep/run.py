@@ -1,0 +1,244 @@
+"""A run from its settings to its folder: preflight, manifest, sweep; new or resumed, the whole matrix or one cell."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from harness import settings as settings_module
+from harness.lab import drivers
+from harness.lab.handbill import first_line
+from harness.lab.instances import Lab
+from harness.matrix import DIALOG_RATIOS, INITIATORS, PAPER_VERSIONS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
+from harness.settings import Settings, nearest
+from harness.sweep import journal, manifest, planning
+from harness.sweep.reporting import Bar, PlainLines, Reporter, Silent, duration
+from harness.sweep.stand import LabStand
+from harness.sweep.sweep import Sweep, Tally
+
+AXES: Mapping[str, Sequence[Any]] = {
+    "initiators": INITIATORS,
+    "threads": THREADS,
+    "dialog_ratio": DIALOG_RATIOS,
+    "payload_bytes": PAYLOADS_BYTES,
+    "server_version": PAPER_VERSIONS,
+}
+_DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100, "server_version": "2008"}
+
+
+class PreflightFailed(Exception):
+    """This machine cannot do the run as it stands; one line with the cure."""
+
+
+class ResumeRefused(Exception):
+    """A run cannot go on under other circumstances; the differences."""
+
+
+class UnknownName(Exception):
+    """An axis value or a folder that does not exist; names the nearest."""
+
+
+@dataclass
+class Outcome:
+    """What a run came to."""
+
+    results: Path
+    total: int
+    completed: int
+    failed: int
+    reason: str = ""
+    lines: list[str] = field(default_factory=list)
+
+
+def sweep(
+    options: Mapping[str, Any],
+    *,
+    settings_file: Path | None,
+    resume: Path | None,
+    announce: Callable[[str], None],
+    console_is_terminal: bool,
+) -> Outcome:
+    """The cells that the options select, or those that a run still lacks."""
+    settings = _settings_of(resume, options, settings_file) if resume else None
+    if settings is None:
+        settings = settings_module.create(options, file=settings_file)
+    cells = planning.chosen_cells(settings)
+    announce(first_line(settings.lab, given=options.get("lab") is not None))
+    results = _open_results(settings, resume, cells)
+    announce(f"{len(cells)} cells, about {duration(planning.estimate_s(settings, cells))}; results in {results}")
+    console = Console()
+    bar = Bar(console) if console_is_terminal else None
+    with bar or nullcontext():
+        tally = _run(settings, results, cells, bar or PlainLines(console))
+    return Outcome(results, len(cells), tally.completed, tally.failed, tally.last_reason)
+
+
+def single(
+    cell_id: str | None,
+    given_axes: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    settings_file: Path | None,
+    announce: Callable[[str], None],
+) -> Outcome:
+    """One cell, and its numbers as lines."""
+    cell = _named_cell(cell_id, given_axes)
+    settings = settings_module.create({**options, "cells": (cell.id,)}, file=settings_file)
+    announce(first_line(settings.lab, given=options.get("lab") is not None))
+    announce(f"cell: {cell.id}")
+    results = _open_results(settings, None, [cell])
+    tally = _run(settings, results, [cell], _Notes(announce))
+    outcome = Outcome(results, 1, tally.completed, tally.failed, tally.last_reason)
+    if tally.last is not None:
+        outcome.lines = [
+            f"sent:      {tally.last.sent_per_s:,.0f} messages/s",
+            f"processed: {tally.last.processed_per_s:,.0f} messages/s",
+            "latency of a send (closed loop): "
+            + ", ".join(f"{name} {value / 1000:.2f} ms" for name, value in tally.last.latencies_us.items()),
+            f"books: {tally.last.sent:,} messages sent and processed, each once and in order",
+        ]
+    return outcome
+
+
+def axes(given: Mapping[str, Any]) -> Cell:
+    """A cell of the matrix from axis values as texts; defaults for those not given; UnknownName for one that is none."""
+    values: dict[str, Any] = {}
+    for name, valid in AXES.items():
+        text = given.get(name)
+        if text is None:
+            values[name] = _DEFAULTS[name]
+            continue
+        by_text = {str(value): value for value in valid}
+        if str(text) not in by_text:
+            raise UnknownName(f"{name.replace('_', ' ')} {text!r} is not in the matrix{_nearest_value(text, valid)}")
+        values[name] = by_text[str(text)]
+    return Cell(**values)
+
+
+def _nearest_value(text: object, valid: Sequence[Any]) -> str:
+    try:
+        number = float(str(text))
+    except ValueError:
+        return f"; valid: {', '.join(map(str, valid))}"
+    close = sorted(valid, key=lambda value: abs(float(value) - number))[:2]
+    return f"; nearest: {', '.join(str(value) for value in sorted(close))}; valid: {', '.join(map(str, valid))}"
+
+
+def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any]) -> Cell:
+    if cell_id is None:
+        return axes(given_axes)
+    if any(value is not None for value in given_axes.values()):
+        raise UnknownName("give a cell id or axes, not both")
+    found = select(all_cells(), [cell_id])
+    if len(found) > 1:
+        raise UnknownName(f"{cell_id!r} is {len(found)} cells, from {found[0].id} to {found[-1].id}: run takes one")
+    return found[0]
+
+
+def _settings_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Settings:
+    """The settings of the run to be resumed; those given now must not differ."""
+    old = _read_manifest(resume)
+    given = settings_module.create(options, file=settings_file)
+    stored = old["settings"]
+    unknown = [key for key in stored if key not in Settings.model_fields]
+    if unknown:
+        raise ResumeRefused(f"{resume} was made by another version of the harness: it has the setting {unknown[0]!r}")
+    before = Settings(**stored)
+    named = given.model_fields_set - settings_module.RESUME_MAY_DIFFER
+    different = [
+        f"{key} is {_text(getattr(before, key))} in the run and {_text(getattr(given, key))} now"
+        for key in sorted(named)
+        if getattr(before, key) != getattr(given, key)
+    ]
+    if different:
+        raise ResumeRefused(f"{resume} cannot be resumed with other settings: {'; '.join(different)}")
+    return before
+
+
+def _text(value: object) -> str:
+    return " ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _read_manifest(results: Path) -> dict[str, Any]:
+    try:
+        return manifest.read(results)
+    except (FileNotFoundError, NotADirectoryError):
+        folder = results.parent
+        others = sorted(path.parent.name for path in folder.glob(f"*/{manifest.NAME}")) if folder.is_dir() else []
+        hint = nearest(results.name, others[-5:]) if others else ""
+        raise UnknownName(f"{results} is no result folder (no {manifest.NAME} in it){hint}") from None
+    except json.JSONDecodeError as error:
+        raise UnknownName(f"{results / manifest.NAME} is damaged: {error}") from None
+
+
+def _open_results(settings: Settings, resume: Path | None, cells: Sequence[Cell]) -> Path:
+    """The run's folder with its manifest; everything that can be checked before anything starts is checked here."""
+    drivers.check_manager()
+    driver = drivers.choose(settings.driver)
+    if resume is not None:
+        old = _read_manifest(resume)
+        new = manifest.new(old["run_id"], settings, cells=len(cells), driver=driver)
+        if different := manifest.differences(old, new):
+            raise ResumeRefused(f"{resume} cannot be resumed: {'; '.join(different)}")
+        _require_writable(resume)
+        return resume
+    run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{settings.lab}"
+    folder = settings.results / run_id
+    for suffix in range(2, 100):
+        if not folder.exists():
+            break
+        folder = settings.results / f"{run_id}-{suffix}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise PreflightFailed(
+            f"the results folder {settings.results} cannot be written ({error.strerror}): choose another with --results"
+        ) from None
+    _require_writable(folder)
+    manifest.write(folder, manifest.new(folder.name, settings, cells=len(cells), driver=driver))
+    return folder
+
+
+def _require_writable(folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PreflightFailed(
+            f"the results folder {folder} cannot be written: choose another with --results, or mend its permissions"
+        )
+
+
+def _run(settings: Settings, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:
+    def note_instances(lab: Lab) -> None:
+        current = manifest.read(results)
+        known = {(row["lab_version"], row["name"]) for row in current["instances"]}
+        for instance, identity in zip(lab.instances, lab.identities, strict=True):
+            if (lab.version, instance.name) not in known:
+                row = {key: str(value) for key, value in identity.items() if key != "service_broker_guid"}
+                current["instances"].append({"name": instance.name, "lab_version": lab.version, **row})
+        manifest.write(results, current)
+
+    stand = LabStand(
+        settings, results, cells, on_rate=reporter.rate, on_lab=note_instances, on_note=reporter.note
+    )
+    tally = Sweep(stand, journal.Journal(results / journal.NAME), reporter, results).run(cells)
+    final = manifest.read(results)
+    final["finished_at"] = manifest.now()
+    manifest.write(results, final)
+    return tally
+
+
+class _Notes(Silent):
+    """Of a single cell, only what goes wrong."""
+
+    def __init__(self, announce: Callable[[str], None]) -> None:
+        self._announce = announce
+
+    def note(self, text: str) -> None:
+        self._announce(text)

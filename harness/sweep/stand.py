@@ -1,0 +1,141 @@
+"""The stand on which cells run: a lab, its dialogs, clients and observers, kept from cell to cell while they fit.
+
+Expensive things are changed only when they must be: instances when the version changes or one died; conversations when
+the group (version, initiators, ratio) changes; clients, connections and observers with the instances.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.lab import dialogs, reset
+from harness.lab import open as open_lab
+from harness.lab.instances import Lab, LabError
+from harness.lab.processes import ChildError
+from harness.lab.scripts import ScriptError
+from harness.load.clients import Clients
+from harness.load.plan import LoadError
+from harness.matrix import Cell
+from harness.observe import Observers
+from harness.settings import Settings
+from harness.sweep.cell import Attempt, CellFailed, Measured, Surroundings
+from harness.sweep.phases import Phases
+
+
+class LabStand:
+    """Implements `sweep.Stand` with a real lab and Locust. Use it from the main thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        results: Path,
+        cells: Sequence[Cell],
+        *,
+        on_rate: Callable[[float], None] = lambda rate: None,
+        on_lab: Callable[[Lab], None] = lambda lab: None,
+        on_note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._settings = settings
+        self._results = results
+        self._on_rate = on_rate
+        self._on_lab = on_lab
+        self._on_note = on_note
+        # A lab serves every cell of its version, a pool every cell of its group.
+        self._initiators = {
+            cell.server_version: max(c.initiators for c in cells if c.server_version == cell.server_version)
+            for cell in cells
+        }
+        self._threads = {cell.group: max(c.threads for c in cells if c.group == cell.group) for cell in cells}
+        self._exits = contextlib.ExitStack()
+        self._parts: Surroundings | None = None
+        self._group: tuple[str, int, int] | None = None
+        self._pool_used = False
+
+    def make_ready(self, cell: Cell, phases: Phases) -> None:
+        try:
+            if self._parts is not None and self._parts.lab.version != cell.server_version:
+                self.tear_down()
+            if self._parts is None:
+                with phases.phase("lab"):
+                    self._open(cell.server_version)
+            if self._group != cell.group:
+                with phases.phase("dialogs"):
+                    self._build_pool(cell)
+        except (LabError, ScriptError, LoadError, ChildError) as error:
+            raise CellFailed(str(error)) from None
+
+    def run(self, cell: Cell, attempt: int, run: int, phases: Phases) -> Measured:
+        assert self._parts is not None
+        measured = Attempt(
+            cell, attempt, run, self._parts, self._settings, self._results, phases, on_rate=self._on_rate
+        ).run()
+        for text in measured.complaints:
+            self._on_note(f"{cell.id}: {text}")
+        return measured
+
+    def tear_down(self) -> None:
+        self._parts, self._group, self._pool_used = None, None, False
+        exits, self._exits = self._exits, contextlib.ExitStack()
+        with contextlib.suppress(Exception):
+            exits.close()
+
+    def _open(self, version: str) -> None:
+        lab = self._exits.enter_context(
+            open_lab(
+                self._settings.lab,
+                version=version,
+                initiators=self._initiators[version],
+                directory=self._results / "lab",
+                driver=self._settings.driver,
+            )
+        )
+        clients = self._exits.enter_context(
+            Clients(log_directory=self._results / "lab" / "logs", run=self._results.name)
+        )
+        self._on_lab(lab)
+        self._connect(lab, clients)
+
+    def _connect(self, lab: Lab, clients: Clients) -> None:
+        target = lab.target.connect()
+        initiators = [instance.connect() for instance in lab.initiators]
+        observers = Observers(lab.instances)
+        self._parts = Surroundings(lab, clients, observers, target, initiators)
+        self._exits.push(self._disconnect)
+
+    def _disconnect(self, *_: Any) -> None:
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            _release(parts)
+
+    def _build_pool(self, cell: Cell) -> None:
+        assert self._parts is not None
+        parts = self._parts
+        if self._pool_used:
+            # Disconnects every session in the databases, ours included.
+            _release(parts)
+            reset.conversations(parts.lab)
+            self._parts = Surroundings(
+                parts.lab,
+                parts.clients,
+                Observers(parts.lab.instances),
+                parts.lab.target.connect(),
+                [instance.connect() for instance in parts.lab.initiators],
+            )
+        self._group, self._pool_used = None, True
+        dialogs.build(
+            parts.lab,
+            initiators=cell.initiators,
+            used_dialogs=self._threads[cell.group],
+            dialog_ratio=cell.dialog_ratio,
+        )
+        self._group = cell.group
+
+
+def _release(parts: Surroundings) -> None:
+    parts.observers.close()
+    for connection in (parts.target, *parts.initiators):
+        with contextlib.suppress(Exception):
+            connection.close()
