@@ -8,8 +8,9 @@ Assumes:   the tables of this folder. Errors are handled inside the transaction,
            "Never do a rollback", says the paper, since five of them in a row disable the queue. What T-SQL allows:
            an error that leaves the transaction committable (XACT_STATE() = 1) undoes its own statement alone; then
            the messages are taken one by one, a bad one goes to dbo.messageErrors, the rest is committed. An error
-           that dooms the transaction (XACT_STATE() = -1: deadlock victim, an error in a trigger, log full) leaves
-           ROLLBACK as the only way out; the messages return to the queue, and the error is noted afterwards.
+           that dooms the transaction (XACT_STATE() = -1: deadlock victim, an error in a trigger, a failed conversion)
+           leaves ROLLBACK as the only way out, savepoints included; the messages return to the queue, and the error
+           is noted afterwards in a transaction of its own.
 Variables: Database (name of the target's database)
 */
 USE [$(Database)];
@@ -29,8 +30,9 @@ BEGIN
         message_body varbinary(max) NULL
     );
     DECLARE @messages int;
+    DECLARE @stored int;
     DECLARE @one_by_one bit;
-    DECLARE @doomed bit;
+    DECLARE @roll_back bit;
     DECLARE @handle uniqueidentifier;
     DECLARE @type nvarchar(256);
     DECLARE @body varbinary(max);
@@ -39,8 +41,9 @@ BEGIN
 
     WHILE 1 = 1
     BEGIN
+        SET @stored = 0;
         SET @one_by_one = 0;
-        SET @doomed = 0;
+        SET @roll_back = 0;
 
         BEGIN TRANSACTION;
 
@@ -75,6 +78,8 @@ BEGIN
             FROM @receive AS r
             WHERE r.message_type_name = N'//MySSB.com/Lab/M_Test'
             ORDER BY r.conversation_handle, r.message_sequence_number;
+
+            SET @stored = @@ROWCOUNT;
         END TRY
         BEGIN CATCH
             SET @error_number = ERROR_NUMBER();
@@ -82,7 +87,7 @@ BEGIN
             IF XACT_STATE() = 1
                 SET @one_by_one = 1;
             ELSE
-                SET @doomed = 1;
+                SET @roll_back = 1;
         END CATCH;
 
         IF @one_by_one = 1
@@ -96,20 +101,30 @@ BEGIN
             OPEN received;
             FETCH NEXT FROM received INTO @handle, @type, @body;
 
-            WHILE @@FETCH_STATUS = 0 AND @doomed = 0
+            WHILE @@FETCH_STATUS = 0 AND @roll_back = 0
             BEGIN
                 BEGIN TRY
                     INSERT INTO dbo.messageDrop (messageVal) VALUES (CAST(@body AS varbinary(2000)));
+                    SET @stored = @stored + 1;
                 END TRY
                 BEGIN CATCH
                     SET @error_number = ERROR_NUMBER();
                     SET @error_message = ERROR_MESSAGE();
-                    IF XACT_STATE() = 1
-                        INSERT INTO dbo.messageErrors
-                            (conversation_handle, message_type_name, message_body, error_number, error_message)
-                        VALUES (@handle, @type, @body, @error_number, @error_message);
-                    ELSE
-                        SET @doomed = 1;
+                    IF XACT_STATE() <> 1
+                        SET @roll_back = 1;
+
+                    -- A message that neither table takes must not be lost: better back to the queue with all.
+                    IF @roll_back = 0
+                    BEGIN
+                        BEGIN TRY
+                            INSERT INTO dbo.messageErrors
+                                (conversation_handle, message_type_name, message_body, error_number, error_message)
+                            VALUES (@handle, @type, @body, @error_number, @error_message);
+                        END TRY
+                        BEGIN CATCH
+                            SET @roll_back = 1;
+                        END CATCH;
+                    END;
                 END CATCH;
 
                 FETCH NEXT FROM received INTO @handle, @type, @body;
@@ -121,7 +136,7 @@ BEGIN
 
         -- The table variable outlives the rollback, so the note can still name a conversation. The procedure ends;
         -- the queue monitor starts it again, and after five such rollbacks in a row disables the queue.
-        IF @doomed = 1
+        IF @roll_back = 1
         BEGIN
             IF @@TRANCOUNT > 0
                 ROLLBACK TRANSACTION;
@@ -135,32 +150,30 @@ BEGIN
             RETURN;
         END;
 
-        INSERT INTO dbo.messageErrors
-            (conversation_handle, message_type_name, message_body, error_number, error_message)
-        SELECT r.conversation_handle, r.message_type_name, r.message_body, NULL,
-            N'The other side ended the conversation with an error.'
-        FROM @receive AS r
-        WHERE r.message_type_name = N'http://schemas.microsoft.com/SQL/ServiceBroker/Error';
-
-        -- A dialog that the other side has ended is ended here too, or its endpoint would stay for ever.
-        WHILE EXISTS
-        (
-            SELECT 1
-            FROM @receive AS r
-            WHERE r.message_type_name IN
-                (N'http://schemas.microsoft.com/SQL/ServiceBroker/Error',
-                 N'http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog')
-        )
+        -- Some were not the workload's messages: the other side, or its broker, has ended the dialog. It is ended here
+        -- too, or its endpoint would stay for ever.
+        IF @stored < @messages
         BEGIN
-            SELECT TOP (1) @handle = r.conversation_handle
+            INSERT INTO dbo.messageErrors
+                (conversation_handle, message_type_name, message_body, error_number, error_message)
+            SELECT r.conversation_handle, r.message_type_name, r.message_body, NULL,
+                N'The other side ended the conversation with an error.'
             FROM @receive AS r
-            WHERE r.message_type_name IN
+            WHERE r.message_type_name = N'http://schemas.microsoft.com/SQL/ServiceBroker/Error';
+
+            DELETE FROM @receive
+            WHERE message_type_name NOT IN
                 (N'http://schemas.microsoft.com/SQL/ServiceBroker/Error',
                  N'http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog');
 
-            END CONVERSATION @handle;
+            WHILE EXISTS (SELECT 1 FROM @receive AS r)
+            BEGIN
+                SELECT TOP (1) @handle = r.conversation_handle FROM @receive AS r;
 
-            DELETE FROM @receive WHERE conversation_handle = @handle;
+                END CONVERSATION @handle;
+
+                DELETE FROM @receive WHERE conversation_handle = @handle;
+            END;
         END;
 
         DELETE FROM @receive;
