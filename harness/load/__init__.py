@@ -15,9 +15,9 @@ thread, and its web server is made for them. For what was measured, see `tests/b
 
 **Between cells** users stay: Locust starts or stops the difference (its `start` with a new count; never `stop`, which
 waits in steps of a second). The thread of a stopped user is parked with its connection open and is taken up again by
-the next user. A cell is four messages of Locust's own kind: `cell_prepare` (each thread has its connection, fetches its
-dialog's handle and waits), `cell_start`, `cell_stop`, and the workers' `cell_answer`; a question is asked again until it
-is answered, and a worker that hears it twice does its work once.
+the next user. A cell is four messages of Locust's own kind: `cell_prepare` (each thread has its connection, fetches
+its dialog's handle and waits), `cell_start`, `cell_stop`, and the workers' `cell_answer`; a question is asked again
+until it is answered, and a worker that hears it twice does its work once.
 
 **Secrets.** Connection strings go from the sweep's process to each worker through the worker's stdin. They pass neither
 a command line nor Locust's network messages.

@@ -1,0 +1,113 @@
+"""Sends per second through Locust against a bare loop of pyodbc threads, both at the same echo server.
+
+The two take turns, a second each, so that they share the machine's mood; the ratio is the median of the turns' ratios.
+The bare loop is the least that Python can do: threads that call the same procedure with the same parameters and count.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pyodbc
+
+from harness.load.clients import Clients
+from harness.load.payload import new_body
+from harness.load.plan import CellPlan
+from harness.load.threads import INPUT_SIZES, SEND
+from harness.matrix import Cell
+from tests.load.echo_server import running
+
+THREADS = (1, 10, 50)
+TURNS = 7
+SECONDS = 1.0
+PAYLOAD_BYTES = 100
+
+
+def bare_loop(connection_string: str, threads: int, seconds: float) -> float:
+    """Calls per second of plain threads, each with its own connection, from the barrier to the last return."""
+    pyodbc.pooling = False
+    counts = [0] * threads
+    barrier = threading.Barrier(threads + 1)
+    stopping = False
+
+    def drive(number: int) -> None:
+        connection = pyodbc.connect(connection_string, autocommit=True)
+        cursor = connection.cursor()
+        cursor.setinputsizes(INPUT_SIZES)
+        execute, handle, body = cursor.execute, uuid4(), new_body(PAYLOAD_BYTES, run=0, initiator=0, thread=number)
+        barrier.wait()
+        count = 0
+        while not stopping:
+            execute(SEND, handle, body)
+            count += 1
+        counts[number] = count
+
+    workers = [threading.Thread(target=drive, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    barrier.wait()
+    started = time.perf_counter()
+    time.sleep(seconds)
+    stopping = True
+    for worker in workers:
+        worker.join()
+    return sum(counts) / (time.perf_counter() - started)
+
+
+def bare_process(connection_string: str, threads: int) -> float:
+    arguments = [sys.executable, "-m", "tests.benchmarks.client", "--bare", str(threads)]
+    done = subprocess.run(arguments, input=connection_string, capture_output=True, text=True, check=True, timeout=60)
+    return float(done.stdout)
+
+
+def through_locust(clients: Clients, connection_string: str, threads: int, results: Path) -> tuple[float, float]:
+    """Calls per second of one cell, and the seconds that the cell took beyond its calls."""
+    cell = Cell("2008", 1, 150, threads, PAYLOAD_BYTES)
+    started = time.perf_counter()
+    clients.prepare(CellPlan(cell, 1, 1, [connection_string], results))
+    clients.start()
+    time.sleep(SECONDS)
+    report = clients.stop()
+    elapsed = time.perf_counter() - started
+    assert not report.failed_calls, report.errors
+    window = (report.stopped_at_ns - report.started_at_ns) / 1e9
+    return report.sent_messages / window, elapsed - SECONDS
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory, running() as server:
+        results, connection_string = Path(directory), server.connection_string()
+        with Clients(log_directory=results / "logs", run="benchmark") as clients:
+            through_locust(clients, connection_string, max(THREADS), results)  # processes and connections are there
+            print(f"client: sends per second, {PAYLOAD_BYTES} bytes, echo server, {TURNS} turns of {SECONDS:g} s")
+            print(f"{'threads':>9}{'bare':>10}{'locust':>10}{'ratio':>8}{'overhead per cell':>20}")
+            for threads in THREADS:
+                bare, locust, overhead = [], [], []
+                for turn in range(TURNS):
+                    if turn % 2:
+                        bare.append(bare_process(connection_string, threads))
+                    calls, seconds = through_locust(clients, connection_string, threads, results)
+                    locust.append(calls)
+                    overhead.append(seconds)
+                    if not turn % 2:
+                        bare.append(bare_process(connection_string, threads))
+                ratio = statistics.median(ours / theirs for ours, theirs in zip(locust, bare, strict=True))
+                print(
+                    f"{threads:>9}{statistics.median(bare):>10.0f}{statistics.median(locust):>10.0f}{ratio:>8.2f}"
+                    f"{1000 * statistics.median(overhead):>17.0f} ms",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--bare"]:
+        print(bare_loop(sys.stdin.read(), int(sys.argv[2]), SECONDS))
+    else:
+        main()
