@@ -1,5 +1,7 @@
 """The command line: one verb a task. A verb imports its part only when it is used; errors are one line."""
 
+# ruff: noqa: PLC0415  the verbs import their parts themselves
+
 from __future__ import annotations
 
 import contextlib
@@ -34,7 +36,7 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(" ".join(message.split()))
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
 
 
 class Verbs(click.Group):
@@ -43,13 +45,17 @@ class Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             raise Failure(f"there is no verb {args[0]!r}{nearest(args[0], list(self.commands))}", USAGE)
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXIT_CODES)
+@click.group(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXIT_CODES
+)
 @click.version_option(package_name="service-broker-harness", prog_name="harness")
 def harness() -> None:
     """Measures how many Service Broker messages a second go from client threads through one to three
@@ -66,17 +72,44 @@ Function = Callable[..., Any]
 def _options(*names: str) -> Callable[[Function], Function]:
     """Options that belong to settings; their values go to `settings.create` as they are."""
     known: dict[str, Callable[[Function], Function]] = {
-        "lab": click.option("--lab", metavar="NAME", help=f"Where the instances run: {', '.join(settings_module.LABS)}."),
+        "lab": click.option(
+            "--lab", metavar="NAME", help=f"Where the instances run: {', '.join(settings_module.LABS)}."
+        ),
         "driver": click.option("--driver", metavar="NAME", help="ODBC driver: auto (default), microsoft or freetds."),
-        "measure": click.option("--measure", metavar="TIME", help="Length of a cell's measured window: 500ms, 1s (default), 2m."),
-        "settle": click.option("--settle", metavar="TIME", help="Longest wait for a steady rate before it (default 600ms)."),
-        "drain": click.option("--drain", metavar="TIME", help="Longest wait until all messages are processed (default 1m)."),
+        "measure": click.option(
+            "--measure", metavar="TIME", help="Length of a cell's measured window: 500ms, 1s (default), 2m."
+        ),
+        "settle": click.option(
+            "--settle", metavar="TIME", help="Longest wait for a steady rate before it (default 600ms)."
+        ),
+        "drain": click.option(
+            "--drain", metavar="TIME", help="Longest wait until all messages are processed (default 1m)."
+        ),
         "seed": click.option("--seed", metavar="NUMBER", help="Decides the order of the cells (default 1)."),
-        "results": click.option("--results", metavar="DIR", type=click.Path(path_type=Path), help="Folder that receives the run's folder (default results)."),
-        "cells": click.option("--cells", metavar="PATTERN", multiple=True, help="Shell pattern on cell ids such as i1-t5-r150-p100-v2008; repeat it, or separate several by spaces. i1-t5 means i1-t5-*."),
-        "quick": click.option("--quick", is_flag=True, default=None, help="24 cells that span all axes instead of all 528."),
-        "settings": click.option("--settings", "settings_file", metavar="FILE", type=click.Path(path_type=Path), help="TOML file of settings, named as the options; the command line and HARNESS_... variables win over it."),
-    }  # fmt: skip
+        "results": click.option(
+            "--results",
+            metavar="DIR",
+            type=click.Path(path_type=Path),
+            help="Folder that receives the run's folder (default results).",
+        ),
+        "cells": click.option(
+            "--cells",
+            metavar="PATTERN",
+            multiple=True,
+            help="Shell pattern on cell ids such as i1-t5-r150-p100-v2008 (i1-t5 means i1-t5-*); "
+            "repeat it, or separate several by spaces.",
+        ),
+        "quick": click.option(
+            "--quick", is_flag=True, default=None, help="24 cells that span all axes instead of all 528."
+        ),
+        "settings": click.option(
+            "--settings",
+            "settings_file",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="TOML file of settings, named as the options; the command line and HARNESS_... variables win over it.",
+        ),
+    }
 
     def decorate(function: Function) -> Function:
         for name in reversed(names):
@@ -92,7 +125,12 @@ def _settings(options: dict[str, Any], settings_file: Path | None = None) -> Set
 
 @harness.command(epilog=EXIT_CODES)
 @_options("lab", "cells", "quick", "measure", "settle", "drain", "seed", "results", "driver", "settings")
-@click.option("--resume", metavar="DIR", type=click.Path(path_type=Path), help="Continue the sweep in this result folder; its settings must be the same.")
+@click.option(
+    "--resume",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Continue the sweep in this result folder; its settings must be the same.",
+)
 @click.option("--only-sweep", is_flag=True, help="Do not reduce and draw afterwards.")
 def matrix(resume: Path | None, only_sweep: bool, settings_file: Path | None, **options: Any) -> None:
     """Sweep the cells of the matrix, then reduce and draw.
@@ -118,7 +156,10 @@ def matrix(resume: Path | None, only_sweep: bool, settings_file: Path | None, **
             _reduce_and_draw(outcome.results)
         _say(f"results: {outcome.results}")
     if outcome.failed:
-        raise Failure(f"{outcome.failed} of {outcome.total} cells failed; reasons in {outcome.results}/journal.jsonl", CELLS_FAILED)
+        raise Failure(
+            f"{outcome.failed} of {outcome.total} cells failed; reasons in {outcome.results}/journal.jsonl",
+            CELLS_FAILED,
+        )
 
 
 def _reduce_and_draw(results: Path) -> None:
@@ -150,7 +191,9 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
     """
     from harness.sweep import run as sweep_run
 
-    axes = {name: options.pop(name) for name in ("initiators", "threads", "dialog_ratio", "payload_bytes", "server_version")}
+    axes = {
+        name: options.pop(name) for name in ("initiators", "threads", "dialog_ratio", "payload_bytes", "server_version")
+    }
     with _one_line_errors():
         outcome = sweep_run.single(cell, axes, options, settings_file=settings_file, announce=_say)
         for line in outcome.lines:
@@ -214,7 +257,14 @@ def lab(initiators: str, server_version: str, settings_file: Path | None, **opti
 @click.option("--name", default="embedded", show_default=True, help="Name of the instance.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=1433, show_default=True, help="Port; 0 takes a free one.")
-@click.option("--data", type=click.Path(path_type=Path), default=Path("data"), show_default=True, metavar="DIR", help="Folder for its data.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for its data.",
+)
 @click.option("--version", "server_version", default="2008", show_default=True, help="Version of SQL Server it plays.")
 @click.option("--with-parent", is_flag=True, help="End when standard input ends.")
 def serve(**options: Any) -> None:
@@ -236,7 +286,9 @@ def serve(**options: Any) -> None:
 def _existing_results(folder: Path) -> Path:
     if (folder / "manifest.json").is_file():
         return folder
-    others = sorted(path.parent.name for path in folder.parent.glob("*/manifest.json")) if folder.parent.is_dir() else []
+    others = (
+        sorted(path.parent.name for path in folder.parent.glob("*/manifest.json")) if folder.parent.is_dir() else []
+    )
     hint = nearest(folder.name, others[-5:]) if others else ""
     what = "has no manifest.json" if folder.is_dir() else "does not exist"
     raise Failure(f"{folder} is no result folder: it {what}{hint}", USAGE)
@@ -326,7 +378,9 @@ def _check_port(port: int) -> None:
         except OverflowError:
             raise Failure(f"--port {port} is no port; valid: 1 to 65535", USAGE) from None
         except OSError as error:
-            raise Failure(f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with --port", PREFLIGHT) from None
+            raise Failure(
+                f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with --port", PREFLIGHT
+            ) from None
 
 
 def _say(text: str) -> None:

@@ -85,8 +85,10 @@ class Settings(BaseModel):
     results: Path = Field(Path("results"), description="folder that receives a folder per run")
 
 
-def create(options: Mapping[str, Any], *, file: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
-    """Settings from the command line's options (None: not given), the environment and a file; SettingsError if any is bad."""
+def create(
+    options: Mapping[str, Any], *, file: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Settings from options (None: not given), the environment and a file; SettingsError if one is bad."""
     given: dict[str, Any] = {}
     names: dict[str, str] = {}
     for key, value in (_from_file(file) if file else {}).items():

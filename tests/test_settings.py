@@ -8,7 +8,9 @@ from harness import settings
 from harness.settings import SettingsError
 
 
-@pytest.mark.parametrize("text, seconds", [("500ms", 0.5), ("1s", 1), ("2m", 120), ("1.5 s", 1.5), ("3", 3), (2, 2), ("1h", 3600)])
+@pytest.mark.parametrize(
+    "text, seconds", [("500ms", 0.5), ("1s", 1), ("2m", 120), ("1.5 s", 1.5), ("3", 3), (2, 2), ("1h", 3600)]
+)
 def test_durations_have_units(text: object, seconds: float) -> None:
     assert settings.parse_duration(text) == seconds
 

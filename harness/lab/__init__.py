@@ -19,6 +19,6 @@ thread each (`instances.in_parallel`). No password is ever part of a `repr`, a l
 """
 
 from harness.lab.instances import Instance, InstanceDied, Lab, LabError
-from harness.lab.opening import open  # noqa: A004  lab.open, as in `with lab.open(...)`
+from harness.lab.opening import open
 
 __all__ = ["Instance", "InstanceDied", "Lab", "LabError", "open"]

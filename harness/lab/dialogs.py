@@ -23,8 +23,11 @@ _WARM_UP = "{CALL dbo.WarmUpDialogs}"
 
 
 def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int) -> int:
-    """Begins `used_dialogs` × `dialog_ratio` dialogs on each of the first initiators, sends the warm-up message on every one,
-    and waits until the target has processed them all. Returns how many there are. The target's tables are empty afterwards."""
+    """Begins `used_dialogs` × `dialog_ratio` dialogs on each of the first initiators and warms up every one.
+
+    Waits until the target has processed all warm-up messages, and empties its tables. Returns how many dialogs there
+    are.
+    """
     guid = str(lab.identities[0]["service_broker_guid"])
     taking_part = lab.initiators[:initiators]
     expected = initiators * used_dialogs * dialog_ratio
@@ -49,7 +52,10 @@ def wait_until_drained(
     expected: int,
     timeout_s: float,
 ) -> None:
-    """Waits until the target has stored `expected` messages and no queue holds any. LabError says what still lies where."""
+    """Waits until the target has stored `expected` messages and no queue holds any.
+
+    LabError says what still lies where.
+    """
     deadline = time.monotonic() + timeout_s
     last_change = time.monotonic()
     before: tuple[int, ...] = ()

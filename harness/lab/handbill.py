@@ -17,7 +17,7 @@ def first_line(kind: str, *, given: bool) -> str:
 
 
 def lines(lab: Lab) -> Iterator[str]:
-    """How to connect to each instance. The password lies in a file that only this user can read, and goes with the lab."""
+    """How to connect to each instance. The password lies in a file of this user's alone, and goes with the lab."""
     secret = lab.directory / "password"
     descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
@@ -26,7 +26,8 @@ def lines(lab: Lab) -> Iterator[str]:
     for instance in lab.instances:
         yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"
         yield (
-            f"  SQLCMDPASSWORD=$(cat {secret}) sqlcmd -C -S {instance.host},{instance.port} -U sa -d {instance.database}"
+            f"  SQLCMDPASSWORD=$(cat {secret}) "
+            f"sqlcmd -C -S {instance.host},{instance.port} -U sa -d {instance.database}"
         )
         yield (
             f'  pyodbc.connect("DRIVER={{{instance.driver.name}}};SERVER={instance.host},{instance.port};'

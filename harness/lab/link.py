@@ -70,7 +70,9 @@ def link(lab: Lab, *, encryption: bool = True, max_queue_readers: int = 16) -> N
         "ListenerIp": f"({lab.target.host})",
     }
     with _opened(lab.instances) as connections:
-        identities = in_parallel(lambda instance, connection: _set_up(lab, instance, connection), lab.instances, connections)
+        identities = in_parallel(
+            lambda instance, connection: _set_up(lab, instance, connection), lab.instances, connections
+        )
         target, *initiators = identities
         others = [initiators, *([target] for _ in initiators)]
         in_parallel(lambda *row: _introduce(lab, *row), lab.instances, connections, others)
@@ -78,7 +80,7 @@ def link(lab: Lab, *, encryption: bool = True, max_queue_readers: int = 16) -> N
 
 
 def relink(lab: Lab) -> None:
-    """The routes again, after the databases got new broker instances; keeps `service_broker_guid` of the lab current."""
+    """The routes again, after the databases got new broker instances; the lab's identities are read anew."""
     with _opened(lab.instances) as connections:
         described = in_parallel(describe, lab.instances, connections)
         lab.identities = described

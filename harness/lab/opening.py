@@ -14,7 +14,7 @@ from harness.settings import LABS, nearest
 
 
 @contextlib.contextmanager
-def open(  # noqa: A001  read as lab.open
+def open(
     name: str = "embedded",
     *,
     version: str = "2008",
@@ -35,9 +35,7 @@ def open(  # noqa: A001  read as lab.open
     with contextlib.ExitStack() as stack:
         if directory is None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-lab-")))
-        lab = embedded.start(
-            version=version, initiators=initiators, directory=directory, driver=drivers.choose(driver)
-        )
+        lab = embedded.start(version=version, initiators=initiators, directory=directory, driver=drivers.choose(driver))
         stack.callback(embedded.remove_data, directory)
         stack.callback(lab.close)
         link.link(lab)

@@ -58,7 +58,7 @@ class Child:
         log.parent.mkdir(parents=True, exist_ok=True)
         parent_pid = os.getpid()
         with log.open("ab") as output:
-            self._process = subprocess.Popen(  # noqa: PLW1509  prctl and getppid only: safe after fork
+            self._process = subprocess.Popen(
                 list(arguments),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if pipe_stdout else output,
@@ -66,7 +66,7 @@ class Child:
                 env=child_environment(environment or {}),
                 cwd=working_directory,
                 start_new_session=True,
-                preexec_fn=lambda: die_with_parent(parent_pid),
+                preexec_fn=lambda: die_with_parent(parent_pid),  # noqa: PLW1509  prctl and getppid: safe after fork
             )
         self.pid = self._process.pid
         self._stopping = False

@@ -1,11 +1,12 @@
 """Runs files of `sql/` as sqlcmd would: batches end at a line `GO` (with a count: repeated), `$(Name)` is substituted.
 
-`GO` counts on a line of its own outside comments, strings and quoted names; `$(Name)` counts everywhere, its name is not
-case sensitive, and one without a value is an error. Errors name the file, the batch's line and SQL Server's message.
+`GO` counts on a line of its own outside comments, strings and quoted names; `$(Name)` counts everywhere, its name is
+not case sensitive, and one without a value is an error. Errors name file, line and SQL Server's message.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,12 @@ def substitute(text: str, variables: Mapping[str, str], *, origin: str = "script
 
 def load(path: Path | str, variables: Mapping[str, str]) -> list[Batch]:
     """The batches of a file of `sql/` (or any path), variables substituted."""
-    return split(substitute(_text(path), variables, origin=str(path)))
+    return _load(str(path), frozenset(variables.items()))
+
+
+@functools.lru_cache(maxsize=256)  # the files of sql/observe are run many times a second
+def _load(path: str, variables: frozenset[tuple[str, str]]) -> list[Batch]:
+    return split(substitute(_text(path), dict(variables), origin=path))
 
 
 def single(path: Path | str, variables: Mapping[str, str]) -> str:

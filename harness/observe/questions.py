@@ -1,8 +1,8 @@
 """From the answers of `sql/observe` to the rows of `samples`, `waits` and `processors`.
 
-Metrics: `queue_depth` (label: queue), `transmission_queue_depth`, `queue_monitor` (label: queue and state; value: sessions
-inside RECEIVE), `activated_tasks` (label: procedure), and the broker's counters as `counter` (label: object, counter and
-instance, joined by `\\`); counters named per second hold running totals.
+Metrics: `queue_depth` (label: queue), `transmission_queue_depth`, `queue_monitor` (label: queue and state; value:
+sessions inside RECEIVE), `activated_tasks` (label: procedure), and the broker's counters as `counter` (label: object,
+counter and instance, joined by `\\`); counters named per second hold running totals.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def snapshot(connection: pyodbc.Connection) -> Snapshot:
     processor = scripts.rows(connection, "observe/processor_time.sql", {})[0]
     return Snapshot(
         time.time_ns(),
-        {
-            row["wait_type"]: (row["waiting_tasks"], row["wait_time_ms"], row["signal_wait_time_ms"]) for row in waits
-        },
+        {row["wait_type"]: (row["waiting_tasks"], row["wait_time_ms"], row["signal_wait_time_ms"]) for row in waits},
         processor["processor_time_ms"],
         processor["cpu_count"],
     )

@@ -273,9 +273,7 @@ class Attempt:
             "misordered_messages": books.misordered,
             "failed_calls": report.failed_calls if report else 0,
         }
-        records.write(
-            self.results, "cells", self.cell, self.number, {name: [value] for name, value in values.items()}
-        )
+        records.write(self.results, "cells", self.cell, self.number, {name: [value] for name, value in values.items()})
 
     def _measured(self, deliveries: dict[str, list[Any]], complaints: Sequence[str]) -> Measured:
         assert self.report is not None
@@ -327,6 +325,6 @@ def _cause(lab: Lab, symptom: str) -> str:
             lab.check()
         except LabError as death:
             return str(death)
-        if time.monotonic() > deadline or "connect" not in symptom.lower() and "link" not in symptom.lower():
+        if time.monotonic() > deadline or ("connect" not in symptom.lower() and "link" not in symptom.lower()):
             return symptom
         time.sleep(POLL_S)

@@ -109,7 +109,7 @@ def single(
 
 
 def axes(given: Mapping[str, Any]) -> Cell:
-    """A cell of the matrix from axis values as texts; defaults for those not given; UnknownName for one that is none."""
+    """A cell of the matrix from axis values as texts, defaults for those not given; else UnknownName."""
     values: dict[str, Any] = {}
     for name, valid in AXES.items():
         text = given.get(name)
@@ -224,9 +224,7 @@ def _run(settings: Settings, results: Path, cells: Sequence[Cell], reporter: Rep
                 current["instances"].append({"name": instance.name, "lab_version": lab.version, **row})
         manifest.write(results, current)
 
-    stand = LabStand(
-        settings, results, cells, on_rate=reporter.rate, on_lab=note_instances, on_note=reporter.note
-    )
+    stand = LabStand(settings, results, cells, on_rate=reporter.rate, on_lab=note_instances, on_note=reporter.note)
     tally = Sweep(stand, journal.Journal(results / journal.NAME), reporter, results).run(cells)
     final = manifest.read(results)
     final["finished_at"] = manifest.now()

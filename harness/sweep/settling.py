@@ -6,6 +6,7 @@ is asked from `floor_s` on and given up at `cap_s`; the cell's record says which
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -38,7 +39,7 @@ def rates(samples: Sequence[tuple[float, int]]) -> list[float]:
     """Messages a second between neighbouring samples."""
     return [
         (sent - sent_before) / (at_s - before_s)
-        for (before_s, sent_before), (at_s, sent) in zip(samples, samples[1:], strict=False)
+        for (before_s, sent_before), (at_s, sent) in itertools.pairwise(samples)
         if at_s > before_s
     ]
 

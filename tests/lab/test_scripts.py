@@ -55,7 +55,7 @@ def test_a_variable_without_a_value_is_named_with_its_line() -> None:
 
 
 def test_a_missing_script_is_named() -> None:
-    with pytest.raises(ScriptError, match="sql/nowhere.sql: No such file"):
+    with pytest.raises(ScriptError, match=r"sql/nowhere\.sql: No such file"):
         scripts.load("nowhere.sql", {})
 
 
@@ -67,5 +67,7 @@ def test_a_file_of_several_batches_is_no_single_batch(tmp_path: Path) -> None:
 
 
 def test_errors_of_the_driver_are_reduced_to_what_the_server_said() -> None:
-    text = "[42S02] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)"
+    text = (
+        "[42S02] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)"
+    )
     assert scripts.error_text(Exception("42S02", text)) == "Invalid object name 'x'. (error 208)"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from harness.sweep.accounting import DialogBooks, balance
 
 def stored(sequences: list[int]) -> DialogBooks:
     """What sql/observe/books.sql says of a dialog whose messages were stored in this order."""
-    misordered = sum(after <= before for before, after in zip(sequences, sequences[1:], strict=False))
+    misordered = sum(after <= before for before, after in itertools.pairwise(sequences))
     return DialogBooks(len(sequences), len(set(sequences)), min(sequences), max(sequences), misordered)
 
 
@@ -44,8 +46,7 @@ def test_a_dialog_of_which_nothing_arrived_is_lost() -> None:
     books = balance({(1, 1): 5, (1, 2): 5}, {(1, 1): stored([0, 1, 2, 3, 4])})
     assert books.lost == 5
     assert books.reason() == (
-        "the books do not balance: 5 lost of 10 messages "
-        "(initiator 1 thread 2: 5 committed, 0 stored, numbers 0 to 0)"
+        "the books do not balance: 5 lost of 10 messages (initiator 1 thread 2: 5 committed, 0 stored, numbers 0 to 0)"
     )
 
 
