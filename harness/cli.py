@@ -149,6 +149,8 @@ def matrix(resume: Path | None, only_sweep: bool, settings_file: Path | None, **
     from harness.sweep import run as sweep_run
 
     with _one_line_errors():
+        if not only_sweep:
+            _require_java()
         outcome = sweep_run.sweep(
             options, settings_file=settings_file, resume=resume, announce=_say, console_is_terminal=sys.stdout.isatty()
         )
@@ -165,11 +167,21 @@ def matrix(resume: Path | None, only_sweep: bool, settings_file: Path | None, **
 def _reduce_and_draw(results: Path) -> None:
     from harness import figures, reductions
 
-    reductions.reduce(results)
-    drawn = figures.draw(results)
-    for path in drawn or ():
-        if Path(path).suffix == ".png":
+    _require_java()
+    reductions.reduce(results, progress=_say)
+    for path in figures.draw(results):
+        if path.suffix == ".png":
             _say(f"figure: {path}")
+
+
+def _require_java() -> None:
+    from harness.reductions import ReductionError
+    from harness.reductions.session import require_java
+
+    try:
+        require_java()
+    except ReductionError as error:
+        raise Failure(str(error), PREFLIGHT) from None
 
 
 @harness.command(epilog=EXIT_CODES)
@@ -306,8 +318,10 @@ def reduce(results: Path) -> None:
     with _one_line_errors():
         from harness import reductions
 
-        reductions.reduce(_existing_results(results))
-        _say(f"tables: {results / 'reduced'}")
+        folder = _existing_results(results)
+        _require_java()
+        for path in reductions.reduce(folder, progress=_say):
+            _say(f"table: {path}")
 
 
 @harness.command(name="figures", epilog=EXIT_CODES)
@@ -322,7 +336,7 @@ def figures_verb(results: Path) -> None:
     with _one_line_errors():
         from harness import figures
 
-        for path in figures.draw(_existing_results(results)) or ():
+        for path in figures.draw(_existing_results(results)):
             _say(f"figure: {path}")
 
 
@@ -340,7 +354,7 @@ def compare(a: Path, b: Path, output: Path | None) -> None:
     with _one_line_errors():
         from harness import figures
 
-        for path in figures.compare(_existing_results(a), _existing_results(b), output) or ():
+        for path in figures.compare(_existing_results(a), _existing_results(b), output):
             _say(f"written: {path}")
 
 
@@ -387,6 +401,9 @@ def _say(text: str) -> None:
     click.echo(text)
 
 
+# Failures of parts that are imported only when used; their messages are one line and say what to do.
+_ONE_LINERS = {"ReductionError": USAGE, "FigureError": USAGE, "LoadError": PREFLIGHT, "ServeError": PREFLIGHT}
+
 _CURES = {
     errno.ENOSPC: "the disk is full: make room, then go on with --resume",
     errno.EDQUOT: "the disk quota is used up: make room, then go on with --resume",
@@ -421,9 +438,8 @@ def _one_line_errors() -> Iterator[None]:
             raise
         raise Failure(f"{error.filename or error.strerror}: {cure}", PREFLIGHT) from None
     except Exception as error:
-        # Parts that are imported only when used name their own failures: an attribute tells which are one-liners.
-        code = getattr(error, "exit_code", None)
-        if isinstance(error, click.ClickException) or not isinstance(code, int):
+        code = _ONE_LINERS.get(type(error).__name__)
+        if code is None:
             raise
         raise Failure(str(error), code) from None
 

@@ -136,13 +136,14 @@ def _from_file(file: Path) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    valid = [PREFIX + key.upper() for key in Settings.model_fields]
     for name, value in environment.items():
         if not name.startswith(PREFIX) or name in _INTERNAL:
             continue
-        if name not in valid:
-            close = difflib.get_close_matches(name, valid, n=3, cutoff=0.5)
-            hint = f"; nearest: {', '.join(close)}" if close else f"; valid: {', '.join(valid)}"
+        key = name.removeprefix(PREFIX).lower()
+        if key not in Settings.model_fields:
+            hint = re.sub(
+                r"\w+(?=,|$)", lambda word: PREFIX + word[0].upper(), nearest(key, list(Settings.model_fields))
+            )
             raise SettingsError(f"there is no setting {name}{hint}")
         found[name] = value
     return found

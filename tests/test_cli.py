@@ -1,0 +1,157 @@
+"""The command line as a user meets it: help, and one line with a code for everything that can be wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+
+VERBS = ["matrix", "run", "ui", "lab", "serve", "reduce", "figures", "compare", "plan"]
+
+
+def harness(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=os.environ | environment,
+    )
+
+
+def failure(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Runs in this process, for speed; the exit code and what was printed to standard error."""
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    assert isinstance(end.value.code, int)
+    return end.value.code, capsys.readouterr().err
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+BAD_INPUT = [
+    (["matrx"], 2, "there is no verb 'matrx'; nearest: matrix"),
+    (["matrix", "--mesure", "1s"], 2, "--mesure"),
+    (["matrix", "--measure", "soon"], 2, "--measure: 'soon' is no duration (examples: 500ms, 1s, 2m)"),
+    (["matrix", "--measure", "0s"], 2, "--measure"),
+    (["matrix", "--cells", "i9-*"], 2, "no cell matches 'i9-*'"),
+    (["matrix", "--cells", "i1-t6"], 2, "no cell matches 'i1-t6'; nearest: i1-t"),
+    (["matrix", "--lab", "embeded"], 2, "--lab: 'embeded' is no lab; nearest: embedded"),
+    (["matrix", "--lab", "sqlserver"], 2, "--lab: 'sqlserver' is no lab; valid: embedded"),
+    (["matrix", "--seed", "x"], 2, "--seed"),
+    (["matrix", "--settings", "no.toml"], 2, "there is no settings file no.toml"),
+    (["matrix", "--resume", "nowhere"], 2, "nowhere is no result folder"),
+    (["matrix", "--driver", "odbc"], 2, "--driver: 'odbc' is not valid"),
+    (["run", "i1-t5-r150-p100"], 2, "is 2 cells"),
+    (["run", "--threads", "6"], 2, "threads '6' is not in the matrix; nearest: 4, 5"),
+    (["run", "--payload", "big"], 2, "payload bytes 'big' is not in the matrix; valid: 100, 1024, 4096, 8192"),
+    (["run", "--server-version", "2022"], 2, "server version '2022' is not in the matrix; nearest: 2005, 2008"),
+    (["run", "i1-t5-r1-p100-v2008", "--threads", "5"], 2, "give a cell id or axes, not both"),
+    (["lab", "--initiators", "4"], 2, "initiators '4' is not in the matrix; nearest: 2, 3"),
+    (["reduce", "nowhere"], 2, "nowhere is no result folder: it does not exist"),
+    (["figures", "."], 2, "is no result folder: it has no manifest.json"),
+    (["compare", "a"], 2, "missing argument 'B'"),
+    (["compare", "a", "b"], 2, "a is no result folder"),
+    (["plan", "--cells", "x"], 2, "no cell matches 'x'"),
+    (["ui", "--port", "99999"], 2, "99999 is no port"),
+]
+
+
+@pytest.mark.parametrize(
+    "arguments, code, text", BAD_INPUT, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_bad_input_is_one_line_and_a_code_and_starts_nothing(
+    arguments: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    actual, message = failure(arguments, capsys)
+    assert text in message
+    assert message.startswith("harness: ") and message.count("\n") == 1
+    assert actual == code
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_setting_in_the_environment_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_MESURE", "1s")
+    assert failure(["matrix"], capsys) == (2, "harness: there is no setting HARNESS_MESURE; nearest: HARNESS_MEASURE\n")
+
+
+def test_a_port_in_use_is_one_line_with_the_cure(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, message = failure(["ui", "--port", str(port)], capsys)
+    assert code == 3
+    assert re.fullmatch(
+        rf"harness: port {port} on 127.0.0.1 cannot be used \(.*\): choose another with --port\n", message
+    )
+
+
+def test_no_driver_is_one_line_with_the_cure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.lab.drivers.find", list)
+    code, message = failure(["run"], capsys)
+    assert code == 3
+    assert message.startswith("harness: no ODBC driver for SQL Server found: make setup")
+
+
+def test_no_java_is_said_before_the_sweep(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    code, message = failure(["matrix"], capsys)
+    assert (code, list(tmp_path.iterdir())) == (3, [])
+    assert message.startswith("harness: no Java")
+
+
+def test_a_results_folder_that_cannot_be_written_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    code, message = failure(["run", "--results", "file/results"], capsys)
+    assert code == 3
+    assert "the results folder file/results cannot be written (Not a directory): choose another" in message
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_that_says_what_it_does_and_which_codes_it_ends_with(verb: str) -> None:
+    done = harness(verb, "--help")
+    assert done.returncode == 0
+    assert "Exit codes" in done.stdout
+    assert len(done.stdout.splitlines()) > 12
+
+
+def test_help_lists_the_verbs_in_the_order_of_use() -> None:
+    lines = harness("--help").stdout.splitlines()
+    listed = [line.split()[0] for line in lines[lines.index("Commands:") + 1 :] if re.match(r"  \w", line)]
+    assert listed[: len(VERBS)] == VERBS
+
+
+def test_help_is_quick_because_no_part_is_imported() -> None:
+    code = (
+        "import sys, harness.cli; print([m for m in ('pyspark', 'matplotlib', 'locust', 'pyodbc') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_plan_says_how_much_and_how_long_and_starts_nothing(tmp_path: Path) -> None:
+    done = harness("plan", "--cells", "i1-*-r150-p100", "--list")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("cells: 22")
+    assert lines[2] == "dialogs to build: 15,000, at most 7,500 at once"
+    assert len(lines) == 4 + 22
+    assert list(tmp_path.iterdir()) == []
