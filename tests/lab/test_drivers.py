@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from harness.lab import drivers
+from harness.lab.drivers import Driver, NoDriver, Secret
+
+MICROSOFT = Driver("microsoft", "/opt/libmsodbcsql-18.so", "file")
+FREETDS = Driver("freetds", "FreeTDS", "odbcinst.ini")
+
+
+def string(driver: Driver, password: str = "pass") -> Secret:
+    return driver.connection_string(
+        host="127.0.0.1", port=1433, user="sa", password=password, database="SSBTarget", program="test"
+    )
+
+
+def test_each_driver_gets_the_words_it_understands() -> None:
+    assert string(MICROSOFT) == (
+        "DRIVER=/opt/libmsodbcsql-18.so;UID=sa;PWD=pass;DATABASE=SSBTarget;APP=test;"
+        "SERVER=127.0.0.1,1433;TrustServerCertificate=yes;Encrypt=optional"
+    )
+    assert string(FREETDS) == (
+        "DRIVER=FreeTDS;UID=sa;PWD=pass;DATABASE=SSBTarget;APP=test;"
+        "SERVER=127.0.0.1;PORT=1433;TDS_Version=7.4;ClientCharset=UTF-8"
+    )
+
+
+def test_a_password_with_special_characters_is_quoted() -> None:
+    assert "PWD={a;b}}c};" in string(MICROSOFT, "a;b}c")
+
+
+def test_a_connection_string_shows_in_no_repr() -> None:
+    assert "pass" not in repr(string(MICROSOFT))
+    assert "pass" not in repr({"connection": [string(MICROSOFT)]})
+
+
+@pytest.mark.parametrize("kind, expected", [("auto", MICROSOFT), ("microsoft", MICROSOFT), ("freetds", FREETDS)])
+def test_the_best_driver_of_a_kind_is_chosen(kind: drivers.Kind, expected: Driver) -> None:
+    assert drivers.choose(kind, [MICROSOFT, FREETDS]) == expected
+
+
+def test_a_missing_driver_says_what_to_install() -> None:
+    with pytest.raises(NoDriver, match="apt-get install tdsodbc"):
+        drivers.choose("freetds", [MICROSOFT])
+    with pytest.raises(NoDriver, match="make setup, or pip install mssql-python-odbc"):
+        drivers.choose("auto", [])
+
+
+def test_microsofts_driver_is_found_in_its_wheel() -> None:
+    found = drivers.find()
+    assert found[0].kind == "microsoft"
+    assert found[0].origin == "wheel mssql-python-odbc"

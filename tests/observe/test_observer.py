@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.observe.observer import FAILURE, Observer
+from harness.observe.questions import Sample, Snapshot, processor_columns, wait_columns
+
+
+class FakeInstance:
+    """Gives connections that are only names; `broken` refuses them."""
+
+    name = "target"
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.opened = 0
+
+    def connect(self, **_: Any) -> Any:
+        if self.broken:
+            raise ConnectionError("the instance is gone")
+        self.opened += 1
+        return SimpleNamespace(close=lambda: None)
+
+
+class Counting:
+    """A question whose answers can be waited for."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.news = threading.Condition()
+
+    def __call__(self, connection: object) -> list[Sample]:
+        with self.news:
+            self.asked += 1
+            self.news.notify_all()
+        return [Sample("queue_depth", "queue", self.asked)]
+
+    def wait_for(self, count: int) -> None:
+        with self.news:
+            assert self.news.wait_for(lambda: self.asked >= count, timeout=10)
+
+
+@pytest.fixture
+def observing() -> Any:
+    opened: list[Observer] = []
+
+    def start(instance: FakeInstance, *questions: Callable[[Any], list[Sample]], interval_s: float) -> Observer:
+        opened.append(Observer(instance, questions, interval_s))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield start
+    for observer in opened:
+        observer.close()
+
+
+def test_samples_are_taken_at_once_then_once_an_interval_and_at_the_end(observing: Any) -> None:
+    question = Counting()
+    observer = observing(FakeInstance(), question, interval_s=0.02)
+    observer.begin()
+    question.wait_for(4)
+    recording = observer.end().result(timeout=10)
+    assert [sample.value for _, sample in recording.samples] == list(range(1, question.asked + 1))
+    times = [at_ns for at_ns, _ in recording.samples]
+    assert times == sorted(times)
+
+
+def test_nothing_is_asked_between_cells(observing: Any) -> None:
+    question = Counting()
+    observer = observing(FakeInstance(), question, interval_s=0.001)
+    observer.begin()
+    observer.end().result(timeout=10)
+    asked = question.asked
+    observer.begin()
+    assert [sample.value for _, sample in observer.end().result(timeout=10).samples][0] == asked + 1
+
+
+def test_an_observer_that_fails_says_so_and_goes_on(observing: Any) -> None:
+    instance, question = FakeInstance(), Counting()
+    instance.broken = True
+    observer = observing(instance, question, interval_s=0.01)
+    observer.begin()
+    while not observer.end().result(timeout=10).failures:
+        observer.begin()
+    observer.begin()
+    instance.broken = False
+    question.wait_for(1)
+    recording = observer.end().result(timeout=10)
+    labels = {(sample.metric, sample.label) for _, sample in recording.samples}
+    assert labels <= {(FAILURE, "the instance is gone"), ("queue_depth", "queue")}
+    assert ("queue_depth", "queue") in labels
+
+
+def test_a_snapshot_of_a_dead_instance_raises_its_error(observing: Any) -> None:
+    instance = FakeInstance()
+    instance.broken = True
+    with pytest.raises(ConnectionError, match="gone"):
+        observing(instance, interval_s=1).snapshot().result(timeout=10)
+
+
+def test_waits_are_differences_and_those_that_did_not_change_are_left_out() -> None:
+    before = {"target": Snapshot(0, {"WRITELOG": (10, 100, 1), "LCK_M_X": (1, 1, 0)}, 500, 2)}
+    after = {"target": Snapshot(10**9, {"WRITELOG": (15, 150, 2), "LCK_M_X": (1, 1, 0), "NEW": (2, 3, 0)}, 700, 2)}
+    assert wait_columns(before, after) == {
+        "instance": ["target", "target"],
+        "wait_type": ["WRITELOG", "NEW"],
+        "waiting_tasks": [5, 2],
+        "wait_time_ms": [50, 3],
+        "signal_wait_time_ms": [1, 0],
+    }
+    assert processor_columns(before, after) == {
+        "instance": ["target"],
+        "window_ns": [10**9],
+        "processor_time_ms": [200],
+        "processors": [2],
+    }
