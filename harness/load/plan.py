@@ -30,7 +30,7 @@ class CellPlan:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The newest report of each worker, about twice a second, added up."""
+    """The newest report of each worker added up: counts ten times a second, health twice."""
 
     sent: int
     calls_per_s: float
