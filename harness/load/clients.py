@@ -80,11 +80,12 @@ class Clients:
         with self._news:
             reports = [self._progress[number] for number in sorted(self._progress)]
         return Progress(
+            counted_at_ns=sum(report["counted_at_ns"] for report in reports) // max(1, len(reports)),
             sent=sum(report["sent"] for report in reports),
             calls_per_s=sum(report["calls_per_s"] for report in reports),
             failed_calls=sum(report["failed_calls"] for report in reports),
             running_threads=sum(report["running_threads"] for report in reports),
-            health=[GeneratorHealth(**report["health"]) for report in reports],
+            health=[GeneratorHealth(**report["health"]) for report in reports if report["health"]],
         )
 
     def stop(self) -> LoadReport:

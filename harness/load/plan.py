@@ -30,8 +30,9 @@ class CellPlan:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The newest report of each worker added up: counts ten times a second, health twice."""
+    """The newest report of each worker added up: counts ten times a second, rate and health twice."""
 
+    counted_at_ns: int  # when the workers counted `sent`, their mean; 0 before the first report
     sent: int
     calls_per_s: float
     failed_calls: int

@@ -34,7 +34,7 @@ from harness.matrix import Cell
 
 # The sweep decides from the counts whether the rate is steady; latencies and health cost more and are less urgent.
 COUNT_EVERY_S = 0.1
-COUNTS_PER_COLLECTION = 5
+COUNTS_PER_COLLECTION = 5  # Locust's statistics, rate and health
 HUB_LAG_SLEEP_S = 0.05
 POLL_S = 0.002  # while the hub waits for its threads; nothing is being measured then
 SEATS_TIMEOUT_S = 10.0
@@ -89,7 +89,7 @@ class CellDriver:
         answerer.on("cell_prepare", self._prepare)
         answerer.on("cell_start", self._start)
         answerer.on("cell_stop", self._stop)
-        gevent.spawn(self._collect_for_ever)
+        gevent.spawn(self._report_for_ever)
         gevent.spawn(self._watch_the_hub)
 
     def _prepare(self, plan: dict[str, Any]) -> dict[str, Any]:
@@ -98,6 +98,8 @@ class CellDriver:
             raise RuntimeError("the connection string did not arrive")
         if not wait_until(lambda: len(clients.threads) == plan["threads"], timeout_s=SEATS_TIMEOUT_S):
             raise RuntimeError(f"{len(clients.threads)} users are there instead of {plan['threads']}")
+        if self._run is not None:
+            self._run.stopping = True  # a cell that nobody stopped
         self._plan = plan
         self._meter = None
         run = self._run = CellRun(
@@ -184,38 +186,39 @@ class CellDriver:
         ]
         return max(returns, default=time.perf_counter_ns())
 
-    def _collect_for_ever(self) -> None:
-        last_count, last_ns, rounds = 0, 0, 0
-        health: dict[str, Any] = {}
+    def _report_for_ever(self) -> None:
+        meter: HealthMeter | None = None
+        rounds, last_ns, last_calls = 0, 0, 0
+        slow: dict[str, Any] = {}
         while True:
             gevent.sleep(COUNT_EVERY_S)
             if self._meter is None:
-                rounds = 0
                 continue
-            if rounds % COUNTS_PER_COLLECTION == 0:
-                self._collect()
-                health = asdict(self._meter.read(self._in_calls_ns))
+            if self._meter is not meter:
+                meter, rounds, last_ns, last_calls = self._meter, 0, self._started_ns, 0
+                slow = {"calls_per_s": 0.0, "health": None}
             rounds += 1
-            now_ns = time.perf_counter_ns()
-            calls = sum(thread.log.count for thread in self._threads)
-            failures = sum(len(thread.log.failures) for thread in self._threads)
-            if calls < last_count or last_ns < self._started_ns:
-                last_count, last_ns = 0, self._started_ns
+            if rounds % COUNTS_PER_COLLECTION == 0:
+                now_ns, calls = time.perf_counter_ns(), self._collect()
+                slow = {
+                    "calls_per_s": (calls - last_calls) / ((now_ns - last_ns) / 1e9),
+                    "health": asdict(meter.read(self._in_calls_ns)),
+                }
+                last_ns, last_calls = now_ns, calls
+            failed = sum(len(thread.log.failures) for thread in self._threads)
             report = {
                 "plan": self._plan["plan"],
                 "initiator": self._initiator,
-                "sent": calls - failures,
-                "failed_calls": failures,
-                "calls_per_s": (calls - last_count) / ((now_ns - last_ns) / 1e9),
+                "counted_at_ns": time.time_ns(),
+                "sent": sum(thread.log.count for thread in self._threads) - failed,
+                "failed_calls": failed,
                 "running_threads": sum(thread.state is ThreadState.RUNNING for thread in self._threads),
-                "health": health,
+                **slow,
             }
             self._environment.runner.send_message("cell_progress", report)
-            last_count, last_ns = calls, now_ns
 
-    def _collect(self) -> tuple[int, int]:
-        """Brings what is new into Locust's statistics; calls and failures so far."""
-        calls = failures = 0
+    def _collect(self) -> int:
+        """Brings what is new into Locust's statistics; calls so far."""
         for place, thread in enumerate(self._threads):
             known_calls, known_failures = self._collected[place]
             count, failed = thread.log.count, len(thread.log.failures)
@@ -228,8 +231,7 @@ class CellDriver:
                 failures=[text for _, text in thread.log.failures[known_failures:failed]],
             )
             self._collected[place] = (count, failed)
-            calls, failures = calls + count, failures + failed
-        return calls, failures
+        return sum(calls for calls, _ in self._collected)
 
     def _watch_the_hub(self) -> None:
         while True:
