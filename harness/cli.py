@@ -423,12 +423,13 @@ def _one_line_errors() -> Iterator[None]:
     from harness.lab.scripts import ScriptError
     from harness.matrix import UnknownCell
     from harness.sweep.run import PreflightFailed, ResumeRefused, UnknownName
+    from harness.sweep.sweep import SweepStopped
 
     try:
         yield
     except (SettingsError, UnknownCell, UnknownName, ResumeRefused) as error:
         raise Failure(str(error), USAGE) from None
-    except (NoDriver, PreflightFailed, LabError, ChildError, ScriptError) as error:
+    except (NoDriver, PreflightFailed, SweepStopped, LabError, ChildError, ScriptError) as error:
         raise Failure(str(error), PREFLIGHT) from None
     except FileNotFoundError as error:
         raise Failure(f"{error.filename or error}: there is no such file", USAGE) from None

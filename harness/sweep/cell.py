@@ -46,6 +46,10 @@ class CellFailed(Exception):
     """This attempt gives no numbers; the message says why, in one line."""
 
 
+class NotReady(CellFailed):
+    """The stand could not be made ready: lab, dialogs or clients do not come up."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """The numbers of a cell that a user sees at once; the reductions compute all others."""
@@ -154,7 +158,8 @@ class Attempt:
         while True:
             progress = self.surroundings.clients.progress()
             at_s = time.perf_counter() - began
-            settling.add(at_s, progress.sent)
+            if progress.counted_at_ns:
+                settling.add((progress.counted_at_ns - self.moments.started_at_ns) / 1e9, progress.sent)
             if settling.is_over(at_s):
                 break
             if at_s - last_watch > WATCH_S:

@@ -21,7 +21,7 @@ from harness.load.plan import LoadError
 from harness.matrix import Cell
 from harness.observe import Observers
 from harness.settings import Settings
-from harness.sweep.cell import Attempt, CellFailed, Measured, Surroundings
+from harness.sweep.cell import Attempt, Measured, NotReady, Surroundings
 from harness.sweep.phases import Phases
 
 
@@ -65,7 +65,7 @@ class LabStand:
                 with phases.phase("dialogs"):
                     self._build_pool(cell)
         except (LabError, ScriptError, LoadError, ChildError) as error:
-            raise CellFailed(str(error)) from None
+            raise NotReady(str(error)) from None
 
     def run(self, cell: Cell, attempt: int, run: int, phases: Phases) -> Measured:
         assert self._parts is not None

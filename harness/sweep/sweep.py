@@ -12,7 +12,7 @@ from typing import Protocol
 
 from harness.matrix import Cell
 from harness.sweep import manifest
-from harness.sweep.cell import CellFailed, Measured
+from harness.sweep.cell import CellFailed, Measured, NotReady
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.phases import Phases
 from harness.sweep.reporting import Reporter
@@ -20,14 +20,20 @@ from harness.sweep.reporting import Reporter
 ATTEMPTS_MAX = 2
 # Less free space than this, and the next cell's raw records may not fit.
 FREE_SPACE_MIN_BYTES = 32 * 2**20
+# So many attempts in a row without a stand, and no further cell will have one.
+NOT_READY_MAX = 4
 _FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+class SweepStopped(Exception):
+    """The sweep cannot go on; the message says why. The journal is complete."""
 
 
 class Stand(Protocol):
     """Where cells run: lab, dialogs, clients, observers."""
 
     def make_ready(self, cell: Cell, phases: Phases) -> None:
-        """Builds whatever this cell needs and does not stand yet; CellFailed where it cannot."""
+        """Builds whatever this cell needs and does not stand yet; NotReady where it cannot."""
         ...
 
     def run(self, cell: Cell, attempt: int, run: int, phases: Phases) -> Measured:
@@ -45,6 +51,7 @@ class Tally:
     failed: int = 0
     last_reason: str = ""
     last: Measured | None = None
+    not_ready: int = 0  # attempts in a row
 
 
 class Sweep:
@@ -95,6 +102,9 @@ class Sweep:
                 break
             self._stand.tear_down()
             self._check_disk()
+            # Nothing has run yet: the first cell's two attempts are enough.
+            if tally.not_ready >= (NOT_READY_MAX if tally.completed else ATTEMPTS_MAX):
+                raise SweepStopped(f"the lab does not come up: {entry.reason}")
             if attempt < before + ATTEMPTS_MAX:
                 self._reporter.note(f"{cell.id} failed, is tried again: {entry.reason}")
         return entry
@@ -109,6 +119,7 @@ class Sweep:
             measured = self._stand.run(cell, attempt, run, phases)
         except CellFailed as failure:
             reason = " ".join(str(failure).split())
+            tally.not_ready = tally.not_ready + 1 if isinstance(failure, NotReady) else 0
         except OSError as error:
             if error.errno in _FATAL_ERRNOS:
                 raise
@@ -127,7 +138,7 @@ class Sweep:
         )
         self._journal.append(entry)
         if measured:
-            tally.last = measured
+            tally.last, tally.not_ready = measured, 0
             self._reporter.rate(measured.processed_per_s)
         return entry
 

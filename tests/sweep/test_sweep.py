@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.matrix import Cell
-from harness.sweep.cell import CellFailed, Measured
+from harness.sweep.cell import CellFailed, Measured, NotReady
 from harness.sweep.journal import Journal
 from harness.sweep.phases import Phases
 from harness.sweep.reporting import Silent
-from harness.sweep.sweep import Sweep
+from harness.sweep.sweep import Sweep, SweepStopped
 
 CELLS = [Cell.parse(f"i1-t{threads}-r1-p100-v2008") for threads in (1, 2, 3)]
 MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, latencies_us={})
@@ -98,3 +98,10 @@ def test_a_full_disk_ends_the_sweep_with_the_journal_intact(tmp_path: Path) -> N
 def test_a_cell_that_fails_for_want_of_space_elsewhere_ends_the_sweep_too(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         sweep(FakeStand(failing((CELLS[0].id, 1))), tmp_path, free=1000).run(CELLS)
+
+
+def test_a_lab_that_never_comes_up_ends_the_sweep_with_its_reason(tmp_path: Path) -> None:
+    broken = failing((CELLS[0].id, 1), (CELLS[0].id, 2), error=NotReady("target ended with exit code 1"))
+    with pytest.raises(SweepStopped, match="the lab does not come up: target ended with exit code 1"):
+        sweep(FakeStand(broken), tmp_path).run(CELLS)
+    assert len(Journal(tmp_path / "journal.jsonl").entries) == 2

@@ -1,0 +1,196 @@
+"""Whole sweeps on the embedded lab: real driver, Locust, processes; what happens when each kind of process is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from harness import settings as settings_module
+from harness.matrix import Cell
+from harness.sweep import run as sweep_run
+from harness.sweep.journal import Entry, read
+from harness.sweep.reporting import Silent
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+CELLS = ("i1-t2-r1-p100-v2008", "i1-t1-r1-p100-v2008")
+QUICK = ["--measure", "300ms", "--settle", "200ms"]
+
+
+class Saboteur(Silent):
+    """Kills one child process of this one with SIGKILL when a cell is first measured."""
+
+    def __init__(self, victim: str) -> None:
+        self.victim = victim
+        self.killed = 0
+        self.notes: list[str] = []
+
+    def phase(self, what: str) -> None:
+        if what.endswith(": measure") and not self.killed:
+            self.killed = next(
+                child.pid for child in psutil.Process().children() if self.victim in " ".join(child.cmdline())
+            )
+            os.kill(self.killed, signal.SIGKILL)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def entries(results: Path) -> list[Entry]:
+    return list(read(results / "journal.jsonl"))
+
+
+def children_of(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def until(condition: Callable[[], Any], timeout_s: float = 60) -> Any:
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.02)
+    return value
+
+
+def all_gone(processes: list[psutil.Process]) -> bool:
+    return not [child for child in processes if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+
+
+VICTIMS = [
+    ("harness.load.worker", "locust-worker-1"),
+    ("harness.load.master", "locust-master"),
+    ("--name initiator-1", "initiator-1"),
+    ("--name target", "target"),
+]
+
+
+@pytest.mark.parametrize("victim, name", VICTIMS, ids=[name for _, name in VICTIMS])
+def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
+    victim: str, name: str, tmp_path: Path
+) -> None:
+    settings = settings_module.create({"measure": "300ms", "settle": "200ms", "results": tmp_path}, environment={})
+    cells = [Cell.parse(cell) for cell in CELLS]
+    results = sweep_run._open_results(settings, None, cells)
+    saboteur = Saboteur(victim)
+    tally = sweep_run._run(settings, results, cells, saboteur)
+    assert (tally.completed, tally.failed) == (2, 0)
+    first, *others = entries(results)
+    assert (first.outcome, [entry.outcome for entry in others]) == ("failed", ["completed", "completed"])
+    assert f"{name} (process {saboteur.killed}) was killed by signal 9 (SIGKILL)" in first.reason
+    assert psutil.Process().children() == []
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `harness ...` and sees to it that nothing of it stays."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str) -> subprocess.Popen[str]:
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "harness", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                cwd=tmp_path,
+            )
+        )
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def first_journal_line(folder: Path) -> Path | None:
+    """The results folder, once its journal has a line."""
+    found = [path.parent for path in folder.glob("results/*/journal.jsonl") if path.stat().st_size]
+    return found[0] if found else None
+
+
+def test_a_sweep_leaves_whole_records_and_no_process(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = start("matrix", "--only-sweep", "--cells", " ".join(CELLS), *QUICK)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    lines = output.splitlines()
+    assert lines[0].startswith("lab: embedded (the default")
+    assert "cell 2 of 2" in output
+    results = tmp_path / lines[-1].removeprefix("results: ")
+    assert {entry.cell for entry in entries(results) if entry.outcome == "completed"} == set(CELLS)
+    for kind in ("cells", "calls", "deliveries", "receives", "samples", "waits", "processors"):
+        assert len(list((results / "raw" / kind).glob("*.parquet"))) == 2, kind
+    for file in (results / "raw" / "cells").glob("*.parquet"):
+        row = pq.read_table(file).to_pylist()[0]
+        assert row["outcome"] == "completed"
+        assert row["sent_messages"] == row["processed_messages"] > 0
+    samples = pq.read_table(results / "raw" / "samples").to_pandas()
+    assert "observer_failure" not in set(samples["metric"])
+    assert {"queue_depth", "transmission_queue_depth", "counter"} <= set(samples["metric"])
+    assert not (results / "lab" / "data").exists()
+
+
+def test_no_secret_is_in_what_a_sweep_leaves_or_shows(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = start("matrix", "--only-sweep", "--cells", CELLS[0], *QUICK)
+
+    def server() -> psutil.Process | None:
+        return next((child for child in children_of(process.pid) if "serve" in child.cmdline()), None)
+
+    secret = until(lambda: (found := server()) and found.environ().get("HARNESS_SA_PASSWORD"))
+    until(lambda: len(children_of(process.pid)) >= 4)
+    shown = [word for child in children_of(process.pid) for word in child.cmdline()]
+    output, _ = process.communicate(timeout=120)
+    assert secret not in output
+    assert not any(secret in word for word in shown)
+    for file in (path for path in (tmp_path / "results").rglob("*") if path.is_file()):
+        assert secret.encode() not in file.read_bytes(), file
+
+
+@pytest.mark.parametrize("ending, code", [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 130)])
+def test_an_ended_sweep_leaves_no_process_and_a_journal_from_which_it_resumes(
+    ending: signal.Signals, code: int, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = start("matrix", "--only-sweep", "--cells", "i1-t*-r1-p100-v2008", *QUICK)
+    results = until(lambda: first_journal_line(tmp_path))
+    children = children_of(process.pid)
+    assert len(children) >= 4
+    process.send_signal(ending)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == code, output
+    until(lambda: all_gone(children))
+    done = {entry.cell for entry in entries(results) if entry.outcome == "completed"}
+    assert 1 <= len(done) < 11
+    resumed = start("matrix", "--only-sweep", "--resume", str(results))
+    output, _ = resumed.communicate(timeout=150)
+    assert resumed.returncode == 0, output
+    completed = [entry.cell for entry in entries(results) if entry.outcome == "completed"]
+    assert len(completed) == len(set(completed)) == 11
+    manifest = json.loads((results / "manifest.json").read_text())
+    assert manifest["finished_at"]
+
+
+def test_a_sweep_is_not_resumed_with_other_settings(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = start("matrix", "--only-sweep", "--cells", CELLS[0], *QUICK)
+    process.communicate(timeout=120)
+    results = until(lambda: first_journal_line(tmp_path))
+    refused = start("matrix", "--resume", str(results), "--measure", "2s")
+    output, _ = refused.communicate(timeout=60)
+    assert refused.returncode == 2
+    assert "cannot be resumed with other settings: measure is 0.3 in the run and 2.0 now" in output

@@ -1,0 +1,185 @@
+"""A lab, clients and observers in memory, as far as the protocol of a cell sees them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from harness import records
+from harness.lab import scripts
+from harness.lab.instances import InstanceDied
+from harness.load.health import GeneratorHealth
+from harness.load.plan import CellPlan, LoadReport, Progress
+from harness.observe.questions import Snapshot
+
+Rows = list[tuple[Any, ...]]
+
+
+class FakeCursor:
+    def __init__(self, answers: Callable[[str], tuple[list[str], Rows]]) -> None:
+        self._answers = answers
+        self.description: list[tuple[str]] | None = None
+        self._rows: Rows = []
+
+    def __enter__(self) -> FakeCursor:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def execute(self, text: str, *_: object) -> None:
+        names, self._rows = self._answers(text)
+        self.description = [(name,) for name in names] or None
+
+    def fetchall(self) -> Rows:
+        return self._rows
+
+    def nextset(self) -> bool:
+        return False
+
+
+class FakeServer:
+    """Stands for a connection to target or initiator; answers the files of sql/observe from what was `stored`."""
+
+    def __init__(self, run: int) -> None:
+        self.run = run
+        self.stored: list[tuple[int, int, int, int]] = []  # initiator, thread, sequence, sent_at_ns
+        self.queued = 0
+        self.untransmitted = 0
+        self.errors: Rows = []
+
+    def cursor(self) -> FakeCursor:
+        return FakeCursor(self._answer)
+
+    def _answer(self, text: str) -> tuple[list[str], Rows]:
+        if text.startswith("SELECT COUNT_BIG(*) FROM dbo.messageDrop"):
+            return ["n"], [(len(self.stored),)]
+        variables = {"Run": str(self.run)}
+        for file, answer in {
+            "queue_depth": lambda: (["queue_name", "messages"], [("q", self.queued)]),
+            "transmission_queue": lambda: (["messages"], [(self.untransmitted,)]),
+            "transmission_status": lambda: (
+                ["transmission_status", "messages"],
+                [("The route has no address", self.untransmitted)],
+            ),
+            "books": self._books,
+            "deliveries": lambda: (
+                ["initiator", "thread", "sequence", "sent_at_ns", "processed_at_ns"],
+                [(*row, row[3] + 1000) for row in self.stored],
+            ),
+            "receives": lambda: (["received_at_ns", "messages", "session_id"], [(1, len(self.stored), 9)]),
+            "errors": lambda: (["errors", "error_number", "error_message"], self.errors),
+        }.items():
+            if text == scripts.single(f"observe/{file}.sql", variables):
+                return answer()
+        return [], []
+
+    def _books(self) -> tuple[list[str], Rows]:
+        rows = []
+        for key in sorted({row[:2] for row in self.stored}):
+            numbers = [row[2] for row in self.stored if row[:2] == key]
+            backwards = sum(b < a for a, b in itertools.pairwise(numbers))
+            rows.append((*key, len(numbers), len(set(numbers)), min(numbers), max(numbers), backwards))
+        return ["initiator", "thread", "messages", "distinct_sequences", "min", "max", "out_of_order"], rows
+
+
+class FakeInstance:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.database = name
+
+    def connection_string(self) -> str:
+        return f"to {self.name}"
+
+
+class FakeLab:
+    """`death` is what `check` raises."""
+
+    def __init__(self, initiators: int) -> None:
+        self.target = FakeInstance("target")
+        self.initiators = [FakeInstance(f"initiator-{number}") for number in range(1, initiators + 1)]
+        self.death = ""
+
+    def check(self) -> None:
+        if self.death:
+            raise InstanceDied(self.death)
+
+
+class FakeClients:
+    """Sends `messages` on every thread between start and stop; the server stores them unless told otherwise."""
+
+    def __init__(self, server: FakeServer, messages: int = 5) -> None:
+        self.server = server
+        self.messages = messages
+        self.deliver: Callable[[list[tuple[int, int, int, int]]], None] = server.stored.extend
+        self.trouble: Exception | None = None
+        self.failed_calls = 0
+        self.stopped = 0
+        self._plan: CellPlan | None = None
+        self._progress = 0
+
+    def prepare(self, plan: CellPlan) -> None:
+        self._plan = plan
+
+    def start(self) -> None:
+        self._started_ns = time.time_ns()
+
+    def progress(self) -> Progress:
+        if self.trouble:
+            raise self.trouble
+        self._progress += 10
+        return Progress(time.time_ns(), self._progress, 100.0, 0, 1)
+
+    def stop(self) -> LoadReport:
+        assert self._plan is not None
+        self.stopped += 1
+        now_ns = time.time_ns()
+        plan, cell = self._plan, self._plan.cell
+        for initiator in range(1, cell.initiators + 1):
+            rows = [(initiator, t, s, now_ns) for t in range(1, cell.threads + 1) for s in range(self.messages)]
+            self.deliver(rows)
+            columns = {
+                "initiator": [row[0] for row in rows],
+                "thread": [row[1] for row in rows],
+                "sequence": [row[2] for row in rows],
+                "started_at_ns": [self._started_ns + 1] * len(rows),
+                "latency_ns": [1000] * len(rows),
+                "succeeded": [True] * len(rows),
+            }
+            records.write(plan.results, "calls", cell, plan.attempt, columns, writer=f"i{initiator}")
+        sent = {(i, t): self.messages for i in range(1, cell.initiators + 1) for t in range(1, cell.threads + 1)}
+        health = GeneratorHealth(1, 10.0, 1.0, 0.99, 0.0)
+        errors = [("[HYT00] timeout", self.failed_calls)] if self.failed_calls else []
+        return LoadReport(self._started_ns, now_ns, sent, self.failed_calls, errors, [], [health])
+
+
+class FakeObservers:
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+
+    def begin(self, count: int) -> None: ...
+
+    def names(self) -> list[str]:
+        return self._names
+
+    def snapshot(self) -> list[Future[Snapshot]]:
+        futures: list[Future[Snapshot]] = []
+        for _ in self._names:
+            future: Future[Snapshot] = Future()
+            future.set_result(Snapshot(time.time_ns(), {"WRITELOG": (1, 1, 0)}, 1, 2))
+            futures.append(future)
+        return futures
+
+    def end(self) -> tuple[dict[str, list[Any]], list[str]]:
+        return {name: [] for name in ("instance", "sampled_at_ns", "metric", "label", "value")}, []
+
+
+def cell_row(results: Path) -> dict[str, Any]:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    (file,) = (results / "raw" / "cells").glob("*.parquet")
+    row: dict[str, Any] = pq.read_table(file).to_pylist()[0]
+    return row

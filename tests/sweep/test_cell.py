@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import settings as settings_module
+from harness.lab import dialogs
+from harness.load.plan import LoadError
+from harness.matrix import Cell
+from harness.sweep.cell import Attempt, CellFailed, Surroundings
+from harness.sweep.phases import Phases
+from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
+
+CELL = Cell.parse("i2-t3-r1-p100-v2008")
+RUN = 7
+
+
+class Bench:
+    """One attempt at CELL on fakes."""
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.lab = FakeLab(CELL.initiators)
+        self.target = FakeServer(RUN)
+        self.initiators = [FakeServer(RUN), FakeServer(RUN)]
+        self.clients = FakeClients(self.target)
+        self.phases = Phases()
+
+    def attempt(self, **settings: Any) -> Attempt:
+        observers = FakeObservers(["target", "initiator-1", "initiator-2"])
+        parts: Any = Surroundings(self.lab, self.clients, observers, self.target, self.initiators)  # type: ignore[arg-type]
+        chosen = settings_module.create({"measure": 0.1, "settle": 0.2, **settings}, environment={})
+        return Attempt(CELL, 1, RUN, parts, chosen, self.results, self.phases)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def failed(bench: Bench, **settings: Any) -> str:
+    with pytest.raises(CellFailed) as failure:
+        bench.attempt(**settings).run()
+    row = cell_row(bench.results)
+    assert (row["outcome"], row["reason"]) == ("failed", str(failure.value))
+    return str(failure.value)
+
+
+def test_a_cell_whose_books_balance_leaves_every_record(bench: Bench) -> None:
+    measured = bench.attempt().run()
+    assert measured.sent == 2 * 3 * 5
+    row = cell_row(bench.results)
+    assert row["outcome"] == "completed"
+    assert row["sent_messages"] == row["processed_messages"] == 30
+    assert row["started_at_ns"] <= row["measured_from_ns"] < row["measured_to_ns"] <= row["drained_at_ns"]
+    kinds = {path.parent.name for path in bench.results.rglob("*.parquet")}
+    assert kinds == {"cells", "calls", "deliveries", "receives", "samples", "waits", "processors"}
+    assert list(bench.phases.seconds) == ["prepare", "settle", "measure", "stop", "drain", "books", "write"]
+
+
+def test_a_duplicate_fails_the_cell_however_fast_it_was(bench: Bench) -> None:
+    bench.clients.deliver = lambda rows: bench.target.stored.extend([*rows, rows[-1]])
+    assert "2 duplicated" in failed(bench)
+    assert cell_row(bench.results)["duplicated_messages"] == 2
+
+
+def test_a_lost_message_stops_the_drain_and_fails_the_cell(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialogs, "_STANDSTILL_S", 0.2)
+    bench.clients.deliver = lambda rows: bench.target.stored.extend(rows[1:])
+    assert failed(bench) == "not drained: 28 of 30 messages processed, 0 in the target's queue"
+
+
+def test_messages_that_stick_are_told_with_the_brokers_own_account(bench: Bench) -> None:
+    bench.initiators[1].untransmitted = 4
+    assert failed(bench, drain=0.2) == (
+        "not drained: 30 of 30 messages processed, 0 in the target's queue; "
+        "4 in the transmission queue of initiator-2: The route has no address"
+    )
+
+
+def test_a_dead_worker_is_the_reason_and_the_clients_are_stopped(bench: Bench) -> None:
+    bench.clients.trouble = LoadError("locust-worker-1 (process 5) was killed by signal 9 (SIGKILL)")
+    assert failed(bench) == "locust-worker-1 (process 5) was killed by signal 9 (SIGKILL)"
+    assert bench.clients.stopped == 1
+
+
+def test_a_dead_instance_explains_whatever_failed_because_of_it(bench: Bench) -> None:
+    def die(_: object) -> None:
+        bench.lab.death = "initiator-2 (process 6) was killed by signal 9 (SIGKILL)"
+        raise LoadError("stop: connection refused")
+
+    bench.clients.deliver = die
+    assert failed(bench) == "initiator-2 (process 6) was killed by signal 9 (SIGKILL)"
+
+
+def test_failed_calls_fail_the_cell_with_the_drivers_text(bench: Bench) -> None:
+    bench.clients.failed_calls = 2
+    assert failed(bench) == "2 calls failed: [HYT00] timeout"
+
+
+def test_an_error_that_the_activation_procedure_noted_fails_the_cell(bench: Bench) -> None:
+    bench.target.errors = [(3, 8115, "Arithmetic overflow")]
+    assert failed(bench) == "the activation procedure noted 3 errors: Arithmetic overflow (error 8115)"
