@@ -37,7 +37,7 @@ def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int) ->
             scripts.execute(connection, _CREATE, used_dialogs, dialog_ratio, guid)
             scripts.execute(connection, _WARM_UP)
 
-        in_parallel(make, clients)
+        in_parallel(make, clients, on_interrupt=lab.close)
         wait_until_drained(lab, taking_part, clients, target, expected=expected, timeout_s=WARM_UP_TIMEOUT_S)
         reset.messages(lab, target)
     return expected

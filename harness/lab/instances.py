@@ -105,13 +105,21 @@ class Lab:
         stop_all([instance.process for instance in self.instances if instance.process is not None])
 
 
-def in_parallel(action: Callable[..., Result], *arguments: Iterable[Any]) -> list[Result]:
-    """`map` with one native thread each, for calls that block in the driver; raises the first error after all ended."""
+def in_parallel(
+    action: Callable[..., Result], *arguments: Iterable[Any], on_interrupt: Callable[[], None] = lambda: None
+) -> list[Result]:
+    """`map` with one native thread each, for calls that block in the driver; raises the first error after all ended.
+
+    Nothing can interrupt a call inside the driver. On Ctrl-C `on_interrupt` may end what the calls wait for.
+    """
     rows = list(zip(*arguments, strict=True))
-    if len(rows) <= 1:
-        return [action(*row) for row in rows]
-    with ThreadPoolExecutor(len(rows)) as pool:
-        return [future.result() for future in [pool.submit(action, *row) for row in rows]]
+    with ThreadPoolExecutor(max(1, len(rows))) as pool:
+        futures = [pool.submit(action, *row) for row in rows]
+        try:
+            return [future.result() for future in futures]
+        except KeyboardInterrupt:
+            on_interrupt()
+            raise
 
 
 @contextlib.contextmanager

@@ -76,7 +76,7 @@ def test_nothing_is_asked_between_cells(observing: Any) -> None:
     observer.end().result(timeout=10)
     asked = question.asked
     observer.begin()
-    assert [sample.value for _, sample in observer.end().result(timeout=10).samples][0] == asked + 1
+    assert observer.end().result(timeout=10).samples[0][1].value == asked + 1
 
 
 def test_an_observer_that_fails_says_so_and_goes_on(observing: Any) -> None:

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from harness.sweep.reporting import Bar, PlainLines, TimeLeft, duration
+
+
+@pytest.mark.parametrize(
+    "seconds, text", [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7500, "2 h 05 min"), (3599.6, "1 h 00 min")]
+)
+def test_durations_are_told_as_people_tell_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_time_left_follows_from_the_cells_done() -> None:
+    left = TimeLeft()
+    left.start(100)
+    assert left.left_s(10) is None
+    left.cell_done(102)
+    left.cell_done(106)
+    assert left.left_s(10) == 30
+
+
+def test_without_a_terminal_every_cell_is_a_plain_line() -> None:
+    output = io.StringIO()
+    lines = PlainLines(Console(file=output, width=40))
+    lines.begin(total=3, done=1)
+    lines.phase("a: settle")
+    lines.rate(100)
+    lines.cell_done(2, "i1-t5-r150-p100-v2008", "completed", "1,234 sent/s, 1,230 processed/s")
+    lines.cell_done(3, "b", "failed", "[initiator-1] was killed by signal 9 (SIGKILL)")
+    first, second, third = output.getvalue().splitlines()
+    assert first == "1 of 3 cells are done already"
+    assert second.startswith("cell 2 of 3: i1-t5-r150-p100-v2008 completed: 1,234 sent/s, 1,230 processed/s, 0 s left")
+    assert third == "cell 3 of 3: b failed: [initiator-1] was killed by signal 9 (SIGKILL)"
+
+
+def test_the_bar_shows_cell_phase_rate_and_keeps_failures_on_the_screen() -> None:
+    output = io.StringIO()
+    with Bar(Console(file=output, width=120, force_terminal=True)) as bar:
+        bar.begin(total=528, done=2)
+        bar.phase("i1-t5-r150-p100-v2008: measure")
+        bar.rate(1234.5)
+        bar.cell_done(3, "i1-t5-r150-p100-v2008", "failed", "[gone]")
+    shown = output.getvalue()
+    for text in ("3/528", "i1-t5-r150-p100-v2008: measure", "1,234 messages/s", "failed: [gone]"):
+        assert text in shown
