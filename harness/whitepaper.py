@@ -63,7 +63,9 @@ PEAK_THROUGHPUT: Mapping[int, Statement] = {
 }
 PEAK_THROUGHPUT_AS_CONCLUDED = Statement(19_000, "messages/s", "almost 19,000", "Conclusion")
 # "Note that the larger message sizes begin to plateau at 45 (3x15) concurrent threads."
-PLATEAU_OF_LARGE_PAYLOADS = Statement(45, "total threads", "begin to plateau at 45 (3x15)", "Three Initiators and One Target")
+PLATEAU_OF_LARGE_PAYLOADS = Statement(
+    45, "total threads", "begin to plateau at 45 (3x15)", "Three Initiators and One Target"
+)
 
 GAIN_MAX_PERCENT = Statement(315, "%", "as much as a 315 percent increase", "1 Dialog vs. 150 Dialogs (figure 5)")
 NO_GAIN_UP_TO = Statement(15, "total threads", "not beneficial at 15 threads or less", "1 Dialog vs. 150 Dialogs")

@@ -84,7 +84,16 @@ def write_raw(
     write_manifest(folder)
     started_at_ns = STARTED_AT_NS
     for cell in cells:
-        write_cell(folder, cell, rate(cell, shape) / scale, shape, started_at_ns, settle_s, measure_s, drain_s)
+        write_cell(
+            folder,
+            cell,
+            rate(cell, shape) / scale,
+            shape=shape,
+            started_at_ns=started_at_ns,
+            settle_s=settle_s,
+            measure_s=measure_s,
+            drain_s=drain_s,
+        )
         started_at_ns += int((settle_s + measure_s + drain_s + 1) * NS)
     write_journal(folder, [(cell.id, 1, "completed") for cell in cells])
     return folder
@@ -94,11 +103,12 @@ def write_cell(
     folder: Path,
     cell: Cell,
     per_s: float,
-    shape: str,
-    started_at_ns: int,
-    settle_s: float,
-    measure_s: float,
-    drain_s: float,
+    *,
+    shape: str = "flat",
+    started_at_ns: int = STARTED_AT_NS,
+    settle_s: float = 0.5,
+    measure_s: float = 1.0,
+    drain_s: float = 0.4,
     attempt: int = 1,
 ) -> None:
     """All raw records of one completed cell whose clients reach `per_s` calls a second."""
@@ -109,7 +119,7 @@ def write_cell(
     drained_at_ns = stopped_at_ns + int(drain_s * NS)
     sent: list[dict[str, np.ndarray]] = []
     for initiator in range(1, cell.initiators + 1):
-        calls = _calls(cell, initiator, per_s / cell.initiators, started_at_ns, measured_to_ns, rng)
+        calls = _calls(cell, initiator, per_s / cell.initiators, (started_at_ns, measured_to_ns), rng)
         records.write(folder, "calls", cell, attempt, calls, writer=str(initiator))
         sent.append(calls)
     all_calls = {name: np.concatenate([calls[name] for calls in sent]) for name in sent[0]}
@@ -173,9 +183,10 @@ def write_cell(
 
 
 def _calls(
-    cell: Cell, initiator: int, per_s: float, from_ns: int, to_ns: int, rng: np.random.Generator
+    cell: Cell, initiator: int, per_s: float, between_ns: tuple[int, int], rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Closed loop: each thread's calls one after another until the window is over."""
+    from_ns, to_ns = between_ns
     mean_ns = cell.threads / per_s * NS
     per_thread = int((to_ns - from_ns) / mean_ns * 1.5) + 8
     latency = rng.gamma(4.0, mean_ns / 4, (cell.threads, per_thread)).astype(np.int64) + 1

@@ -57,8 +57,7 @@ def read(results: Path) -> RawRecords:
     if not chosen:
         raise ReductionError(f"{results / 'raw'} holds no cell that was completed: nothing to reduce")
     files = {
-        kind: tuple(path for attempt in sorted(chosen) for path in readable[kind].get(attempt, ()))
-        for kind in SCHEMAS
+        kind: tuple(path for attempt in sorted(chosen) for path in readable[kind].get(attempt, ())) for kind in SCHEMAS
     }
     return RawRecords(manifest, files, tuple(notes))
 

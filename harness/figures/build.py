@@ -1,0 +1,124 @@
+"""Draws all figures of a run: what is drawn from what, heads, footers, files."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib import style
+from matplotlib.font_manager import FontProperties, findfont, get_font
+
+from harness.figures import course, gain, heatmap, latency, throughput, waits
+from harness.figures.parts import Sheet, muted_colour, name_lines
+from harness.figures.results import FigureError, Missing, Run, footer, read
+
+STYLE = Path(__file__).with_name("harness.mplstyle")
+FORMATS = ("png", "svg")
+LINE_IN = 0.165  # height of a line of small text, in inches
+MARGIN_IN = 0.14
+TITLE_POINTS, SUBTITLE_POINTS, FOOTER_POINTS = 13.5, 8.8, 7.6
+
+Progress = Callable[[str], None]
+Drawing = Callable[[], Sheet]
+
+
+def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
+    """Writes `figures/` of a run from its reduced tables and returns the files.
+
+    `progress` hears which figures are left out and why; by default that goes to standard error. Raises FigureError.
+    """
+    run = read(Path(results))
+    drawings: Mapping[str, Drawing] = {
+        **{
+            f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
+                throughput.draw, run.cells, initiators
+            )
+            for initiators, number in throughput.PAPER_FIGURE.items()
+        },
+        "figure-5-gain": functools.partial(gain.draw, run.gain),
+        "gain-map": functools.partial(heatmap.draw, run.gain),
+        "waits": functools.partial(waits.draw, run.waits, run.cells),
+        "latency": functools.partial(latency.draw, run.cells),
+        "queues": functools.partial(course.draw, run.seconds, run.cells),
+    }
+    return write(drawings, Path(results) / "figures", footer(run), progress)
+
+
+def write(
+    drawings: Mapping[str, Drawing], folder: Path, foot: Sequence[str], progress: Progress | None = None
+) -> list[Path]:
+    """Draws, frames and saves each figure; what has no data is left out, and an older file of it removed."""
+    say = progress or _to_standard_error
+    written: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with style.context(STYLE):
+            for name, drawing in drawings.items():
+                paths = [folder / f"{name}.{ending}" for ending in FORMATS]
+                try:
+                    figure = drawing()
+                except Missing as reason:
+                    say(f"figure {name} is left out: {reason}")
+                    for path in paths:
+                        path.unlink(missing_ok=True)
+                    continue
+                frame(figure, foot)
+                for path in paths:
+                    # No date in the file: the same data give the same file.
+                    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+                written += paths
+    except OSError as error:
+        raise FigureError(f"{folder} cannot be written: {error.strerror}") from None
+    return written
+
+
+def frame(figure: Sheet, foot: Sequence[str]) -> None:
+    """Puts title and subtitle above the panels and the footer below, and grows the figure by their height."""
+    width, height = figure.get_size_inches()
+    room = width - 2 * MARGIN_IN
+    below_title = wrap(figure.subtitle, " ", SUBTITLE_POINTS, room)
+    below = [line for text in foot for line in wrap(text, " · " if " · " in text else " ", FOOTER_POINTS, room)]
+    top = MARGIN_IN + 0.3 + LINE_IN * len(below_title) + 0.12
+    bottom = MARGIN_IN + LINE_IN * 0.93 * len(below) + 0.08
+    whole = height + top + bottom
+    figure.set_size_inches(width, whole)
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.set(rect=(0.005, bottom / whole, 0.985, height / whole))  # type: ignore[call-arg]
+    left = MARGIN_IN / width
+    figure.text(left, 1 - MARGIN_IN / whole, figure.title, va="top", fontsize=TITLE_POINTS, fontweight="bold")
+    small: dict[str, Any] = {"color": muted_colour(), "linespacing": 1.3}
+    under_title = 1 - (MARGIN_IN + 0.3) / whole
+    figure.text(left, under_title, "\n".join(below_title), va="top", fontsize=SUBTITLE_POINTS, **small)
+    figure.text(left, MARGIN_IN / whole, "\n".join(below), va="bottom", fontsize=FOOTER_POINTS, **small)
+    figure.draw_without_rendering()
+    name_lines(figure)
+
+
+def wrap(text: str, separator: str, points: float, width_in: float) -> list[str]:
+    """Lines of `text` that are at most `width_in` wide, broken at separators."""
+    lines: list[str] = []
+    for word in text.split(separator):
+        longer = f"{lines[-1]}{separator}{word}" if lines else word
+        if lines and _width_in(longer, points) <= width_in:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+def _width_in(text: str, points: float) -> float:
+    font = get_font(findfont(FontProperties()))
+    font.set_size(points, 72)
+    font.set_text(text)
+    return float(font.get_width_height()[0]) / 64 / 72
+
+
+def _to_standard_error(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+__all__ = ["Run", "draw", "frame", "write"]

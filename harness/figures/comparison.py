@@ -1,0 +1,223 @@
+"""Two runs side by side: figures, and a table of ratios of every cell that both completed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from harness.figures import compared
+from harness.figures.build import Drawing, Progress, write
+from harness.figures.results import FigureError, Run, footer, read
+
+AXES = ["server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
+# What is compared, and whether more of it is better.
+RATIOS = {"processed_per_s": True, "sent_per_s": True, "latency_us_p50": False, "latency_us_p95": False}
+ROWS_PRINTED = 24
+RESAMPLES = 4000
+CELLS_FOR_INTERVAL = 5
+# Of the manifest's `versions`: what can move a number.
+DECISIVE_VERSIONS = ("python", "odbc_driver", "pyodbc", "locust", "sqlglot")
+
+
+def compare(
+    a: Path, b: Path, output: Path | None = None, *, console: Console | None = None, progress: Progress | None = None
+) -> list[Path]:
+    """Writes figures of `a` and `b` side by side and `ratios.csv` (b divided by a), prints the ratios, returns files.
+
+    Without `output` the files go to a folder beside the two runs. Cells that only one run completed are left out and
+    counted; runs without a common cell are a FigureError.
+    """
+    console = console or Console()
+    runs = read(Path(a)), read(Path(b))
+    table = ratios(runs[0].cells, runs[1].cells)
+    if table.empty:
+        raise FigureError(
+            f"{a} and {b} have no completed cell in common (versions {', '.join(runs[0].versions)} and "
+            f"{', '.join(runs[1].versions)}): nothing to compare"
+        )
+    folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        table.to_csv(folder / "ratios.csv", index=False)
+    except OSError as error:
+        raise FigureError(f"{folder} cannot be written: {error.strerror}") from None
+    notes = differences(*runs) + left_out(*runs, table)
+    _print(console, runs, table, notes)
+    drawn = write(_drawings(runs, table), folder, _foot(runs, notes), progress)
+    return [folder / "ratios.csv", *drawn]
+
+
+def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
+    """One row a cell that both have: each quantity of `a`, of `b`, and b divided by a."""
+    needed = ["cell_id", *AXES, "total_threads", *RATIOS]
+    both = a[needed].merge(b[["cell_id", *RATIOS]], on="cell_id", suffixes=("_a", "_b"), how="inner")
+    for name in RATIOS:
+        both[f"{name}_ratio"] = (both[f"{name}_b"] / both[f"{name}_a"].where(both[f"{name}_a"] > 0)).round(4)
+    order = [column for name in RATIOS for column in (f"{name}_a", f"{name}_b", f"{name}_ratio")]
+    return both.sort_values(AXES)[["cell_id", *AXES, "total_threads", *order]].reset_index(drop=True)
+
+
+def geometric_mean(values: pd.Series) -> float:
+    """The mean that treats twice and half alike; NaN of nothing."""
+    positive = values[values > 0]
+    return float(np.exp(np.log(positive).mean())) if len(positive) else float("nan")
+
+
+def interval(values: pd.Series) -> tuple[float, float] | None:
+    """95 % bootstrap interval of the geometric mean over cells; None of too few.
+
+    It says how far the mean depends on the choice of cells. It is no statement on repeating the runs.
+    """
+    logs = np.log(values[values > 0].to_numpy())
+    if len(logs) < CELLS_FOR_INTERVAL:
+        return None
+    rng = np.random.default_rng(1)
+    means = np.array([rng.choice(logs, len(logs)).mean() for _ in range(RESAMPLES)])
+    low, high = np.exp(np.quantile(means, [0.025, 0.975]))
+    return float(low), float(high)
+
+
+def differences(a: Run, b: Run) -> list[str]:
+    """What else than the thing under test differs between two runs, a line each."""
+    notes = []
+    if a.lab != b.lab:
+        notes.append(f"The labs differ: a is {a.lab}, b is {b.lab}. Their numbers are no measure of one another")
+    machines = [_flat(run.manifest.get("machine")) for run in (a, b)]
+    changed = [key for key in sorted({*machines[0], *machines[1]}) if machines[0].get(key) != machines[1].get(key)]
+    if changed:
+        told = [f"{key}: {machines[0].get(key, 'absent')} / {machines[1].get(key, 'absent')}" for key in changed]
+        notes.append(f"The machines differ ({'; '.join(told)})")
+    versions = [run.manifest.get("versions") or {} for run in (a, b)]
+    notes += [
+        f"{name} differs: {versions[0].get(name, 'absent')} / {versions[1].get(name, 'absent')}"
+        for name in DECISIVE_VERSIONS
+        if versions[0].get(name) != versions[1].get(name)
+    ]
+    windows = [run.cells.measured_s.median() for run in (a, b)]
+    if abs(windows[0] - windows[1]) > 0.1 * max(windows):
+        notes.append(f"The measured windows differ: {windows[0]:.3g} s / {windows[1]:.3g} s")
+    return notes
+
+
+def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
+    """A line for each run that has cells which the other has not."""
+    notes = []
+    for name, run in (("a", a), ("b", b)):
+        missing = sorted(set(run.cells.cell_id) - set(table.cell_id))
+        if missing:
+            shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+            notes.append(f"{len(missing)} cells that only {name} completed are left out ({shown})")
+    return notes
+
+
+def _flat(machine: object) -> dict[str, str]:
+    return {str(key): str(value) for key, value in machine.items()} if isinstance(machine, Mapping) else {}
+
+
+def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
+    common = set(table.cell_id)
+    cells = tuple(run.cells[run.cells.cell_id.isin(common)] for run in runs)
+    names = ("a", "b")
+    drawings: dict[str, Drawing] = {
+        f"throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
+            compared.throughput, cells, names, initiators
+        )
+        for initiators in sorted(set(table.initiators.tolist()))
+    }
+    pairs = tuple(_common_pairs(runs))
+    drawings["gain"] = functools.partial(compared.gain, pairs, names)
+    drawings["ratio-map"] = functools.partial(compared.ratio_map, table)
+    return drawings
+
+
+def _common_pairs(runs: Sequence[Run]) -> list[pd.DataFrame]:
+    keys = ["server_version", "initiators", "threads", "payload_bytes"]
+    both = runs[0].gain[keys].merge(runs[1].gain[keys], on=keys, how="inner")
+    return [run.gain.merge(both, on=keys, how="inner") for run in runs]
+
+
+def _foot(runs: tuple[Run, Run], notes: Sequence[str]) -> list[str]:
+    lines = []
+    for name, run in zip("ab", runs, strict=True):
+        lab, identity, machine = footer(run)
+        lines += [f"{name} · {identity}", f"{lab} · {machine}"]
+    if lines[1] == lines[3]:
+        lines = [lines[0], lines[2], lines[3]]
+    return [*lines, *notes]
+
+
+def _print(console: Console, runs: tuple[Run, Run], table: pd.DataFrame, notes: Sequence[str]) -> None:
+    for name, run in zip("ab", runs, strict=True):
+        console.print(f"{name}: {run.run_id} ({run.lab} lab, {len(run.cells)} cells)", highlight=False, markup=False)
+    for note in notes:
+        console.print(f"! {note}", highlight=False, markup=False)
+    console.print(_summary(table))
+    console.print(_cells(table))
+
+
+def _summary(table: pd.DataFrame) -> Table:
+    """Geometric means of all cells, and of each number of initiators and dialog ratio."""
+    headings = ("cells", "n", "processed/s", "95 % interval", "sent/s", "latency p50", "p95")
+    shown = _table(f"b divided by a, geometric means of {len(table)} cells", headings)
+    groups: list[tuple[str, pd.DataFrame]] = [("all", table)]
+    groups += [
+        (f"i{initiators}, ratio {ratio}", group)
+        for (initiators, ratio), group in table.groupby(["initiators", "dialog_ratio"])
+    ]
+    for name, group in groups:
+        processed = group.processed_per_s_ratio
+        bounds = interval(processed)
+        shown.add_row(
+            name,
+            str(len(group)),
+            _ratio(geometric_mean(processed)),
+            f"{bounds[0]:.3f} to {bounds[1]:.3f}" if bounds else "too few",
+            *(_ratio(geometric_mean(group[f"{column}_ratio"])) for column in RATIOS if column != "processed_per_s"),
+        )
+    return shown
+
+
+def _cells(table: pd.DataFrame) -> Table:
+    """Every cell, or of many the lowest and the highest ratios."""
+    ranked = table.sort_values("processed_per_s_ratio")
+    if len(ranked) <= ROWS_PRINTED:
+        title, rows = "Messages processed per second, by cell", ranked
+    else:
+        half = ROWS_PRINTED // 2
+        title = f"The {half} lowest and {half} highest ratios of {len(ranked)} cells; all are in ratios.csv"
+        rows = pd.concat([ranked.head(half), ranked.tail(half)])
+    shown = _table(title, ("cell", "a", "b", "b/a", "latency p50", "p95"))
+    for row in rows.itertuples():
+        shown.add_row(
+            str(row.cell_id),
+            _count(row.processed_per_s_a),
+            _count(row.processed_per_s_b),
+            _ratio(row.processed_per_s_ratio),
+            _ratio(row.latency_us_p50_ratio),
+            _ratio(row.latency_us_p95_ratio),
+        )
+    return shown
+
+
+def _table(title: str, headings: Sequence[str]) -> Table:
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    shown.add_column(headings[0], no_wrap=True)
+    for heading in headings[1:]:
+        shown.add_column(heading, justify="right", no_wrap=True)
+    return shown
+
+
+def _count(value: Any) -> str:
+    return f"{value:,.0f}"
+
+
+def _ratio(value: Any) -> str:
+    return "-" if pd.isna(value) else f"{value:.3f}"

@@ -1,0 +1,44 @@
+"""How long a call of the send procedure takes, against client threads."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from harness.figures.parts import Sheet, payload_lines, thread_axis, versions_note
+from harness.figures.results import Missing
+from harness.figures.throughput import RATIO_WORDS, count
+from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
+
+ROWS = (("latency_us_p50", "median"), ("latency_us_p95", "95th percentile"))
+
+
+def draw(cells: pd.DataFrame) -> Sheet:
+    """Median and 95th percentile, a column a number of initiators, with the 150 trick where it was run."""
+    ratio = TRICK_DIALOG_RATIO if (cells.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
+    cells = cells[(cells.dialog_ratio == ratio) & (cells.latency_us_p50 > 0)]
+    if cells.empty:
+        raise Missing("no call returned in a measured window")
+    initiators = sorted(cells.initiators.unique())
+    fig = Sheet(2.2 + 2.9 * len(initiators), 6.4)
+    panels = fig.subplots(len(ROWS), len(initiators), sharex="col", sharey=True, squeeze=False)
+    for row, (column, words) in zip(panels, ROWS, strict=True):
+        for ax, number in zip(row, initiators, strict=True):
+            of_number = cells[cells.initiators == number]
+            payload_lines(fig, ax, of_number, "threads", column, scale=0.001)
+            thread_axis(ax, list(cells.threads), "", label_gap=0.17)
+            ax.set_yscale("log")
+            ax.set_title(f"{count(int(number)).capitalize()}, {words}")
+        row[0].set_ylabel("latency of a call, ms (log scale)")
+    for ax in panels[-1]:
+        ax.set_xlabel("client threads per initiator")
+    axis = panels[0][0].yaxis
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+    fig.entitle(
+        f"Latency of a send against client threads, {RATIO_WORDS[ratio].split(' (')[0]}",
+        f"Calls that returned in the measured window. Closed loop: a thread calls again when its call has returned, "
+        f"so a stall shows in few calls. {versions_note(cells)}",
+    )
+    return fig

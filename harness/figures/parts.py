@@ -1,0 +1,221 @@
+"""What several figures draw: lines of payloads over threads, labels at their ends, the paper's marks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from harness.matrix import PAYLOADS_BYTES
+
+# A paper's number up to this many times the data's largest is drawn to scale; beyond, as an arrow at the edge.
+ON_SCALE = 2.5
+LABEL_GAP_POINTS = 10.5
+PAPER_STYLE = 4  # entry of the style's cycle
+
+
+@dataclass(frozen=True)
+class LineEnd:
+    """Where a line ends, and the name that belongs there."""
+
+    ax: Axes
+    x: float
+    y: float
+    name: str
+    colour: str
+
+
+class Sheet(Figure):
+    """A figure with the words that `build` puts around it, and the names that it writes at the ends of lines."""
+
+    def __init__(self, width: float, height: float) -> None:
+        super().__init__(figsize=(width, height), layout="constrained")
+        self.title = ""
+        self.subtitle = ""
+        self.line_ends: list[LineEnd] = []
+
+    def entitle(self, title: str, subtitle: str) -> None:
+        self.title, self.subtitle = title, subtitle
+
+
+def payload_name(payload_bytes: int) -> str:
+    """As the paper's table 1 has it: 100, 1K, 4K, 8K."""
+    return f"{payload_bytes // 1024} KB" if payload_bytes >= 1024 else f"{payload_bytes} bytes"
+
+
+def payload_style(payload_bytes: int) -> dict[str, Any]:
+    """Colour, marker and line of a payload: its entry in the style's cycle."""
+    known = sorted({*PAYLOADS_BYTES, payload_bytes})
+    return cycle_entry(known.index(payload_bytes) % PAPER_STYLE)
+
+
+def cycle_entry(place: int) -> dict[str, Any]:
+    return dict(next(itertools.islice(mpl.rcParams["axes.prop_cycle"], place, None)))
+
+
+def paper_colour() -> str:
+    return str(cycle_entry(PAPER_STYLE)["color"])
+
+
+def percent(value: float) -> str:
+    """A signed percentage: +12 %, 0 %, −3 %."""
+    return f"{signed(value)} %"
+
+
+def signed(value: float) -> str:
+    """A signed whole number; zero has no sign."""
+    whole = round(value)
+    return f"+{whole:,}" if whole > 0 else f"{whole:,}".replace("-", "−")
+
+
+def muted_colour() -> str:
+    return str(mpl.rcParams["xtick.color"])
+
+
+def thousands(axis: Any) -> None:
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def over_versions(cells: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
+    """Mean, smallest and largest `value` of the server versions at each point."""
+    table = cells.dropna(subset=[value]).groupby(list(by), as_index=False)[value]
+    return table.agg(["mean", "min", "max"])
+
+
+def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: str, *, scale: float = 1.0) -> None:
+    """A line a payload through the mean of the versions, with a bar that spans them."""
+    points = over_versions(cells, [x, "payload_bytes"], value)
+    for payload, unordered in points.groupby("payload_bytes"):
+        line = unordered.sort_values(x)
+        style = payload_style(int(payload))
+        mean = line["mean"] * scale
+        spread = np.array([mean - line["min"] * scale, line["max"] * scale - mean]).clip(min=0)
+        bars = spread if spread.any() else None
+        ax.errorbar(line[x], mean, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
+        end = (float(line[x].iloc[-1]), float(mean.iloc[-1]))
+        sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload)), style["color"]))
+
+
+def name_lines(sheet: Sheet) -> None:
+    """Writes each line's name behind its last point, names kept apart; to be called when the layout stands."""
+    points_per_pixel = 72 / sheet.dpi
+    by_place: dict[tuple[Axes, float], list[LineEnd]] = {}
+    for end in sheet.line_ends:
+        by_place.setdefault((end.ax, end.x), []).append(end)
+    for ends in by_place.values():
+        heights = [float(end.ax.transData.transform((end.x, end.y))[1]) * points_per_pixel for end in ends]
+        for end, height, placed in zip(ends, heights, spread_apart(heights, LABEL_GAP_POINTS), strict=True):
+            end.ax.annotate(
+                end.name,
+                (end.x, end.y),
+                xytext=(9, placed - height),
+                textcoords="offset points",
+                va="center",
+                fontsize="small",
+                color=end.colour,
+                fontweight="bold",
+                annotation_clip=False,
+                path_effects=[withStroke(linewidth=2.5, foreground="white")],
+            )
+
+
+def spread_apart(positions: Sequence[float], gap: float) -> list[float]:
+    """The positions, moved as little as need be to lie at least `gap` apart, in the same order."""
+    order = sorted(range(len(positions)), key=lambda place: positions[place])
+    # Neighbours that would overlap become a block around their common mean; blocks merge until none overlap.
+    blocks: list[list[int]] = []
+    for place in order:
+        blocks.append([place])
+        while len(blocks) > 1 and _block_end(blocks[-2], positions, gap) + gap > _start(blocks[-1], positions, gap):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    placed = list(positions)
+    for block in blocks:
+        start = _start(block, positions, gap)
+        for offset, place in enumerate(block):
+            placed[place] = start + offset * gap
+    return placed
+
+
+def _start(block: Sequence[int], positions: Sequence[float], gap: float) -> float:
+    return sum(positions[place] for place in block) / len(block) - gap * (len(block) - 1) / 2
+
+
+def _block_end(block: Sequence[int], positions: Sequence[float], gap: float) -> float:
+    return _start(block, positions, gap) + gap * (len(block) - 1)
+
+
+def thread_axis(
+    ax: Axes, values: Sequence[int], label: str, *, name: Callable[[int], str] = str, label_gap: float = 0.0
+) -> None:
+    """A logarithmic axis with a tick at each number of threads that was run.
+
+    Ticks closer than `label_gap` decades to the next one get no number: narrow panels have no room for it.
+    """
+    ticks = sorted({int(value) for value in values})
+    named = ticks[-1:]
+    for tick in reversed(ticks[:-1]):
+        if math.log10(named[-1] / tick) >= label_gap:
+            named.append(tick)
+    ax.set_xscale("log")
+    ax.set_xlim(ticks[0] / 1.05, ticks[-1] * 1.05)
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: name(round(value)) if round(value) in named else ""))
+    ax.set_xlabel(label)
+
+
+def paper_level(ax: Axes, value: float, words: str, data_max: float) -> None:
+    """Marks a level that the paper states: to scale, or as an arrow at the upper edge where it lies far above."""
+    if value <= ON_SCALE * data_max:
+        ax.axhline(value, color=paper_colour(), linewidth=1.1, linestyle=(0, (6, 3)), zorder=1)
+        ax.set_ylim(top=max(ax.get_ylim()[1], value * 1.12))
+        ax.annotate(
+            words,
+            (0.01, value),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            fontsize="small",
+            color=paper_colour(),
+        )
+        return
+    ax.set_ylim(top=max(ax.get_ylim()[1], data_max * 1.25))
+    ax.annotate(
+        f"{words} (above this scale)",
+        (0.03, 1.0),
+        xycoords="axes fraction",
+        xytext=(0.06, 0.93),
+        textcoords="axes fraction",
+        fontsize="small",
+        color=paper_colour(),
+        va="center",
+    )
+    ax.annotate(
+        "",
+        (0.03, 1.0),
+        xycoords="axes fraction",
+        xytext=(0.03, 0.89),
+        textcoords="axes fraction",
+        arrowprops={"arrowstyle": "-|>", "color": paper_colour(), "linewidth": 1.1},
+    )
+
+
+def versions_note(rows: pd.DataFrame) -> str:
+    """How points treat the versions; empty where there is one version."""
+    versions = sorted(rows.server_version.unique())
+    if len(versions) == 1:
+        return ""
+    point = [axis for axis in ("initiators", "threads", "dialog_ratio", "payload_bytes") if axis in rows]
+    if (rows.groupby(point).server_version.nunique() > 1).any():
+        return f"Points: mean of versions {' and '.join(versions)}; bars span them."
+    return f"Each point is of one version, {' or '.join(versions)}."

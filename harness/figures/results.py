@@ -1,0 +1,136 @@
+"""A run as figures see it: its manifest and its reduced tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+TABLES = ("cells", "seconds", "gain", "waits")
+
+LAB_WORDS = {
+    "embedded": (
+        "embedded lab: this harness's own Service Broker, clients and instances on one machine. "
+        "Not SQL Server: it says nothing of SQL Server's speed"
+    ),
+    "simulated": "simulated lab: a model of the paper's hardware in virtual time. Not SQL Server, not a measurement",
+    "sqlserver": "sqlserver lab: SQL Server, measured",
+}
+VERSION_WORDS = {"embedded": "imitated versions", "simulated": "modelled versions"}
+
+
+class FigureError(Exception):
+    """A results folder that cannot be drawn or compared; the message is one line and says what to do."""
+
+
+class Missing(Exception):
+    """There is no data for this figure; the message says which."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One results folder, read."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    cells: pd.DataFrame
+    seconds: pd.DataFrame
+    gain: pd.DataFrame
+    waits: pd.DataFrame
+
+    @property
+    def run_id(self) -> str:
+        return str(self.manifest.get("run_id") or self.folder.name)
+
+    @property
+    def lab(self) -> str:
+        return str(self.manifest.get("lab", "unknown"))
+
+    @property
+    def versions(self) -> list[str]:
+        return sorted(self.cells.server_version.unique())
+
+
+def read(folder: Path) -> Run:
+    """The run in `folder`; FigureError where it has no manifest or was not reduced."""
+    if not folder.is_dir():
+        raise FigureError(f"{folder} is no results folder")
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FigureError(f"{folder} has no manifest.json: it is not the folder of a run") from None
+    except (OSError, ValueError) as error:
+        raise FigureError(f"{path} cannot be read: {error}") from None
+    if not isinstance(manifest, dict):
+        raise FigureError(f"{path} is not a JSON object")
+    tables = {name: _table(folder, name) for name in TABLES}
+    if tables["cells"].empty:
+        raise FigureError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
+    return Run(folder=folder, manifest=manifest, **tables)
+
+
+def _table(folder: Path, name: str) -> pd.DataFrame:
+    path = folder / "reduced" / f"{name}.parquet"
+    try:
+        return pd.read_parquet(path)
+    except FileNotFoundError:
+        raise FigureError(f"{folder} has no reduced/{name}.parquet: run `harness reduce {folder}` first") from None
+    except (OSError, ValueError) as error:
+        raise FigureError(f"{path} cannot be read ({error}): run `harness reduce {folder}` again") from None
+
+
+def footer(run: Run) -> list[str]:
+    """Where a figure comes from, in three lines: the lab, the run, the machine."""
+    manifest, machine = run.manifest, run.manifest.get("machine") or {}
+    commit = str(manifest.get("git_commit") or "")
+    tree = "" if not commit else f" ({commit[:7]}{', changed' if commit.endswith('-dirty') else ''})"
+    versions = f"{VERSION_WORDS.get(run.lab, 'versions')} {' and '.join(run.versions)}"
+    identity = (
+        f"run {run.run_id}",
+        f"{len(run.cells)} cells",
+        f"{_measured(run.cells)} measured a cell",
+        versions,
+        f"harness {manifest.get('harness_version', '?')}{tree}",
+        _when(manifest),
+    )
+    computer = [str(machine[key]) for key in ("processor", "distribution") if machine.get(key)]
+    if machine.get("processors"):
+        computer.insert(1, f"{machine['processors']} processors")
+    if machine.get("memory_mib"):
+        computer.insert(2, f"{machine['memory_mib'] / 1024:.0f} GiB")
+    words = LAB_WORDS.get(run.lab, f"{run.lab} lab")
+    return [words[:1].upper() + words[1:], " · ".join(identity), " · ".join(["closed loop", *computer])]
+
+
+def _measured(cells: pd.DataFrame) -> str:
+    shortest, longest = cells.measured_s.min(), cells.measured_s.max()
+    return f"{shortest:.3g} s" if longest - shortest < 0.1 else f"{shortest:.3g} to {longest:.3g} s"
+
+
+def _when(manifest: Mapping[str, Any]) -> str:
+    try:
+        started = datetime.fromisoformat(str(manifest.get("started_at")))
+    except ValueError:
+        return "date unknown"
+    day = f"{started:%Y-%m-%d %H:%M} UTC"
+    try:
+        finished = datetime.fromisoformat(str(manifest.get("finished_at")))
+    except ValueError:
+        return f"{day}, not finished"
+    return f"{day}, took {duration((finished - started).total_seconds())}"
+
+
+def duration(seconds: float) -> str:
+    """`48 s`, `23 min 41 s`, `13 h 05 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

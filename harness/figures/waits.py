@@ -1,0 +1,100 @@
+"""What initiators and target waited for, by wait type, with and without the 150 trick."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from harness.figures.parts import Sheet, cycle_entry, thousands
+from harness.figures.results import Missing
+from harness.figures.throughput import RATIO_WORDS
+from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
+
+TYPES_SHOWN = 6  # a role
+ROLES = {"initiator": "Initiators", "target": "Target"}
+PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
+
+
+def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
+    """Waiting per thousand messages: totals of waits over totals of messages, of the same cells for both ratios."""
+    cells, paired = _comparable(cells[cells.processed_per_s > 0])
+    waits = waits[waits.cell_id.isin(cells.cell_id) & (waits.wait_time_ms > 0)]
+    roles = [role for role in ROLES if (waits.role == role).any()]
+    if not roles:
+        raise Missing("no wait of any instance was recorded")
+    # Waits are of the measured window, so are these messages.
+    messages = (cells.processed_per_s * cells.measured_s).groupby(cells.dialog_ratio).sum()
+    per_thousand = (
+        waits.groupby(["role", "wait_type", "dialog_ratio"]).wait_time_ms.sum().unstack("dialog_ratio")
+        / messages
+        * 1000
+    ).fillna(0.0)
+    fig = Sheet(9.8, 5.2)
+    panels = fig.subplots(1, len(roles), squeeze=False)[0]
+    for ax, role in zip(panels, roles, strict=True):
+        _bars(ax, per_thousand.loc[role])
+        ax.set_title(f"{ROLES[role]}{' (all together)' if role == 'initiator' else ''}")
+        ax.set_xlabel("waiting, ms per 1,000 messages processed")
+    handles, labels = panels[0].get_legend_handles_labels()
+    panels[-1].legend(handles[::-1], labels[::-1], loc="lower right")
+    cells_words = f"{len(cells)} cells, the same for both ratios" if paired else f"{len(cells)} cells"
+    fig.entitle(
+        "What the instances waited for, by wait type",
+        f"{_finding(per_thousand, roles)} In the paper: initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]} → "
+        f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}. "
+        f"Totals of the measured windows of {cells_words}; waits of idle tasks are left out.",
+    )
+    return fig
+
+
+def _comparable(cells: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
+    """The cells that have a partner of the other ratio; where none has, all."""
+    partners = cells.groupby(PAIR).dialog_ratio.transform("nunique")
+    return (cells[partners > 1], True) if (partners > 1).any() else (cells, False)
+
+
+def _bars(ax: Axes, table: pd.DataFrame) -> None:
+    longest = table.loc[table.max(axis=1).nlargest(TYPES_SHOWN).index][::-1]
+    ratios = sorted(longest.columns)
+    height = 0.8 / len(ratios)
+    top = float(longest.max(axis=None))
+    for place, ratio in enumerate(reversed(ratios)):
+        at = np.arange(len(longest)) + (place - (len(ratios) - 1) / 2) * height
+        ax.barh(
+            at,
+            longest[ratio],
+            height * 0.92,
+            color=cycle_entry(0 if ratio == TRICK_DIALOG_RATIO else 2)["color"],
+            hatch="" if ratio == TRICK_DIALOG_RATIO else "////",
+            label=RATIO_WORDS.get(ratio, f"dialog ratio {ratio}"),
+        )
+        for y, value in zip(at, longest[ratio], strict=True):
+            beside: dict[str, Any] = {
+                "xytext": (3, 0),
+                "textcoords": "offset points",
+                "va": "center",
+                "fontsize": "small",
+            }
+            ax.annotate(_short(value), (value, y), **beside)
+    ax.set_xlim(0, top * 1.16)
+    ax.set_yticks(np.arange(len(longest)), list(longest.index))
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", length=0)
+    if top >= 1000:
+        thousands(ax.xaxis)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
+
+
+def _finding(table: pd.DataFrame, roles: list[str]) -> str:
+    ratios = sorted(table.columns)
+    dialogs = ", then ".join(RATIO_WORDS.get(ratio, f"ratio {ratio}").split(" (")[0] for ratio in ratios)
+    tops = [
+        f"{ROLES[role].lower()} {' → '.join(table.loc[role][ratio].idxmax() for ratio in ratios)}" for role in roles
+    ]
+    return f"Longest, {dialogs}: {'; '.join(tops)}."
