@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.realtime import RealTimeDriver
 from harness.embedded.runtime.tasks import Cancelled, Scheduler, Task, TaskState, Waiting
+from harness.embedded.server.driver_catalog import answer_batch, answer_call
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
 from harness.embedded.tds.login7 import Login7
 from harness.embedded.tds.requests import (
@@ -223,7 +224,8 @@ def _close_after(task: Task, session: Session) -> Waiting[None]:
 
 
 def _batch(session: Session, request: SqlBatch, response: Response) -> Waiting[None]:
-    return session.batch(request.text, response)
+    if not answer_batch(request.text, response):
+        yield from session.batch(request.text, response)
 
 
 def _rpc(session: Session, request: Rpc, response: Response) -> Waiting[None]:
@@ -231,7 +233,9 @@ def _rpc(session: Session, request: Rpc, response: Response) -> Waiting[None]:
     for call in calls[:-1]:
         yield from session.rpc(call.name, call.parameters, response)
         response.end_call()
-    yield from session.rpc(calls[-1].name, calls[-1].parameters, response)
+    last = calls[-1]
+    if not answer_call(last.name, last.parameters, response):
+        yield from session.rpc(last.name, last.parameters, response)
 
 
 def _transaction(session: Session, request: TransactionRequest, response: Response) -> Waiting[None]:
