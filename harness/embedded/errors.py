@@ -26,6 +26,11 @@ CATALOGUE: dict[int, ErrorText] = {
     2812: ErrorText(16, "Could not find stored procedure '%s'."),
     3902: ErrorText(16, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."),
     3903: ErrorText(16, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."),
+    8023: ErrorText(
+        16,
+        "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. "
+        "The supplied value is not a valid instance of data type %s.",
+    ),
     8426: ErrorText(16, "The conversation handle \"%s\" is not found."),
     18456: ErrorText(14, "Login failed for user '%s'."),
     UNSUPPORTED: ErrorText(16, "The embedded Service Broker does not support %s."),

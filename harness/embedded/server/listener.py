@@ -213,7 +213,7 @@ class TdsProtocol(asyncio.Protocol):
         if session.transaction_id != self._transaction_id:
             self._tell_transaction(session.transaction_id, response)
         self._connection.end_response()
-        response.acknowledge_attention()
+        response.acknowledge_attention(broken_off=True)
 
 
 def _close_after(task: Task, session: Session) -> Waiting[None]:

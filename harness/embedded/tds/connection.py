@@ -151,7 +151,7 @@ class Connection:
         if self.state is not ConnectionState.IDLE:
             return Attention()
         # It crossed the end of the response it was meant for; the client waits for its acknowledgement all the same.
-        self.begin_response(is_call=False).acknowledge_attention()
+        self.begin_response(is_call=False).acknowledge_attention(broken_off=False)
         return None
 
     def accept_login(self, login: Login7, database: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from datetime import date
 
-from harness.embedded.tds.wire import TdsProtocolError
+from harness.embedded.errors import SqlServerError
 
 DAY_1900 = date(1900, 1, 1).toordinal()
 DAY_MAX = date.max.toordinal() - 1
@@ -31,7 +31,7 @@ def guid_to_bytes(text: str) -> bytes:
 def days_to_text(days: int) -> str:
     """Days since 0001-01-01."""
     if not 0 <= days <= DAY_MAX:
-        raise TdsProtocolError(f"{days} days since 0001-01-01")
+        raise SqlServerError(8023, "date")
     return date.fromordinal(days + 1).isoformat()
 
 
@@ -43,7 +43,7 @@ def units_to_text(units: int, scale: int) -> str:
     """Units of 10^-scale seconds since midnight, with exactly `scale` digits."""
     seconds, fraction = divmod(units, 10**scale)
     if seconds >= 86_400:
-        raise TdsProtocolError(f"{seconds} seconds since midnight")
+        raise SqlServerError(8023, "time")
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
     return f"{hour:02}:{minute:02}:{second:02}" + (f".{fraction:0{scale}}" if scale else "")

@@ -152,9 +152,12 @@ class Response:
             last.encode(self._payload)
         self._send(self._packets.finish(self._payload))
 
-    def acknowledge_attention(self) -> None:
-        """The request was given up; what of its answer is already on its way is ended properly."""
+    def acknowledge_attention(self, *, broken_off: bool) -> None:
+        """The request was given up. Where it still ran, its statement ends in an error first: Microsoft's driver takes
+        the acknowledgement alone for a success."""
         self._release_held()
+        if broken_off:
+            Done(TokenType.DONE, DoneStatus.ERROR | DoneStatus.MORE).encode(self._payload)
         Done(TokenType.DONE, DoneStatus.ATTENTION).encode(self._payload)
         self._send(self._packets.finish(self._payload))
 

@@ -8,7 +8,7 @@ no TDS.
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from enum import IntEnum
 from functools import lru_cache
 from struct import unpack
@@ -73,6 +73,7 @@ class DataType(IntEnum):
     TVP = 0xF3
 
 
+_EXACT = Context(prec=60)  # the default of 28 digits would round numeric(38)
 _type = lru_cache(maxsize=4096)(SqlType)  # parameters' types repeat call after call
 
 
@@ -239,17 +240,18 @@ def _datetime(reader: ByteReader, width: int, null: bool) -> TypedValue:
 def _decimal(name: str) -> Callable[[ByteReader], TypedValue]:
     def read(reader: ByteReader) -> TypedValue:
         width, precision, scale = reader.byte(), reader.byte(), reader.byte()
-        if width not in (5, 9, 13, 17) or not 1 <= precision <= PRECISION_MAX or scale > precision:
+        # FreeTDS announces the bytes that the precision needs, other drivers 5, 9, 13 or 17.
+        if not 2 <= width <= 17 or not 1 <= precision <= PRECISION_MAX or scale > precision:
             raise TdsProtocolError(f"{name}({precision}, {scale}) of {width} bytes")
         size = reader.byte()
         type_ = _type(name, 0, precision, scale)
         if not size:
             return type_, None
-        # Some drivers send only as many bytes as the number needs.
-        _expect(size, tuple(range(2, 18)), name)
+        if not 2 <= size <= width:
+            raise TdsProtocolError(f"{name} of {size} bytes")
         sign = reader.byte()
-        digits = Decimal(int.from_bytes(reader.take(size - 1), "little"))
-        return type_, (digits if sign else digits.copy_negate()).scaleb(-scale)
+        digits = _EXACT.scaleb(Decimal(int.from_bytes(reader.take(size - 1), "little")), -scale)
+        return type_, digits if sign else digits.copy_negate()
 
     return read
 

@@ -39,6 +39,7 @@ class CannedSession:
     """Answers by table; keeps what it was told so that a client can ask for it with `LOG`."""
 
     closed = 0  # sessions closed so far, in all connections
+    waiting = 0  # requests that wait now, in all connections
 
     def __init__(self, spid: int) -> None:
         self.spid = spid
@@ -104,10 +105,12 @@ class CannedSession:
     def _wait(self, statement: str, sink: Response) -> Waiting[None]:
         """WAIT n: seconds, after which it selects."""
         self.log.append("waiting")
+        CannedSession.waiting += 1
         try:
             yield Delay(int(statement.split()[1]) * SECOND)
         finally:
             self.log.append("waited")
+            CannedSession.waiting -= 1
         yield from self._select(statement, sink)
 
     def _begin(self, statement: str, sink: Response) -> Waiting[None]:
@@ -127,9 +130,9 @@ class CannedSession:
         sink.done(len(self.log), in_procedure=False)
         yield from ()
 
-    def _closed(self, statement: str, sink: Response) -> Waiting[None]:
-        sink.columns([Column("closed", INT)])
-        sink.rows([(CannedSession.closed,)])
+    def _counts(self, statement: str, sink: Response) -> Waiting[None]:
+        sink.columns([Column("closed", INT), Column("waiting", INT)])
+        sink.rows([(CannedSession.closed, CannedSession.waiting)])
         sink.done(1, in_procedure=False)
         yield from ()
 
@@ -209,7 +212,7 @@ BATCHES: dict[str, Any] = {
     "SET": CannedSession._nothing,
     "IF": CannedSession._end,
     "LOG": CannedSession._log,
-    "CLOSED": CannedSession._closed,
+    "COUNTS": CannedSession._counts,
     "USE": CannedSession._use,
 }
 PROCEDURES: dict[str, Any] = {
@@ -248,9 +251,7 @@ async def serve(*, encryption: bool, capture: bool) -> None:
     print(json.dumps({"port": port}), flush=True)
     ended = asyncio.Event()
     # The parent's end ends this process: nobody else closes its standard input.
-    threading.Thread(
-        target=lambda: (sys.stdin.read(), loop.call_soon_threadsafe(ended.set)), daemon=True
-    ).start()
+    threading.Thread(target=lambda: (sys.stdin.read(), loop.call_soon_threadsafe(ended.set)), daemon=True).start()
     await ended.wait()
     listener.close()
 

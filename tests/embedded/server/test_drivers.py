@@ -69,7 +69,7 @@ def test_text_parameters_of_all_sizes_go_both_ways(connect, size):
         decimal.Decimal("-0.00000001"),
         decimal.Decimal("99999999999999999999999999999999999999"),
         datetime.datetime(2026, 1, 2, 3, 4, 5, 678901),
-        datetime.datetime(1, 1, 1),
+        datetime.datetime(1753, 1, 1),
         datetime.date(9999, 12, 31),
         "",
         "x",
@@ -114,11 +114,10 @@ def test_executemany_calls_once_a_row(connect):
 def test_several_result_sets_follow_one_another(connect):
     cursor = connect().execute("{CALL dbo.TwoSets}")
     assert len(cursor.fetchall()) == 2
-    assert cursor.nextset()
-    assert cursor.rowcount == 3
-    assert cursor.nextset()
-    assert len(cursor.fetchall()) == 2
-    assert not cursor.nextset()
+    sizes = []
+    while cursor.nextset():  # FreeTDS passes over counts without rows, Microsoft's driver stops at them
+        sizes.append(len(cursor.fetchall()) if cursor.description else cursor.rowcount)
+    assert sizes in ([3, 2], [2])
 
 
 def test_several_statements_of_a_batch_follow_one_another(connect):
@@ -199,11 +198,12 @@ def test_cancel_from_another_thread_stops_the_request(connect):
 
     thread = threading.Thread(target=run)
     thread.start()
-    # Cancelling before the request is out has no effect, so it is repeated until the thread is through.
-    wait_until(lambda: cursor.cancel() or not thread.is_alive())
-    thread.join()
-    assert len(raised) == 1
-    assert watcher.execute("SELECT").fetchone()[0] == 1
+    wait_until(lambda: watcher.execute("COUNTS").fetchone().waiting == 1)
+    cursor.cancel()
+    thread.join(10)
+    assert [error.args[0] for error in raised] == ["HY008"]
+    assert connection.execute("SELECT").fetchone()[0] == 1
+    assert watcher.execute("COUNTS").fetchone().waiting == 0
 
 
 def test_a_big_result_arrives_whole(connect):
@@ -225,7 +225,7 @@ def test_the_session_is_closed_when_the_client_goes(connect, connection_string):
     watcher = connect()
 
     def closed() -> int:
-        return watcher.execute("CLOSED").fetchone()[0]
+        return watcher.execute("COUNTS").fetchone().closed
 
     before = closed()
     pyodbc.connect(connection_string(), autocommit=True).close()
