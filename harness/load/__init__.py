@@ -29,5 +29,5 @@ a command line nor Locust's network messages.
 Modules: `plan` what goes in and comes out; `payload` a message's body; `threads` the client thread; `recorder` the
 `calls` files; `health` whether the generator was the bottleneck; `statistics` Locust's, for its web interface; `users`,
 `worker` a worker process; `messages`, `dispatch`, `master` the master process; `clients` all of it seen from the sweep;
-`ui` the web interface for one scenario.
+`ui`, `web`, `scenario` the web interface for one scenario.
 """

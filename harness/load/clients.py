@@ -6,6 +6,8 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,16 +22,27 @@ MARGIN_S = 60.0  # beyond the children's own time limits: they should have answe
 POLL_S = 0.02
 
 
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """Asks the master to serve Locust's web interface on this port of 127.0.0.1."""
+
+    port: int
+    lab: str  # what the page says it loads
+
+
 class Clients:
     """Locust's master and one worker per initiator, alive from the first `prepare` to `close`.
 
     Start and use it from one thread, the main one: the kernel ties the children to the thread that starts them.
     """
 
-    def __init__(self, *, log_directory: Path, run: str, stop_timeout_s: float = STOP_TIMEOUT_S) -> None:
+    def __init__(
+        self, *, log_directory: Path, run: str, stop_timeout_s: float = STOP_TIMEOUT_S, web: WebPage | None = None
+    ) -> None:
         self._log_directory = log_directory
         self._run = run
         self._stop_timeout_s = stop_timeout_s
+        self._web = web
         self._master: Child | None = None
         self._workers: dict[int, Child] = {}
         self._connections: dict[int, tuple[int, str]] = {}  # what each worker was told last
@@ -52,8 +65,8 @@ class Clients:
         self._plan = plan
         self._plans += 1
         initiators = plan.cell.initiators
-        self._require_processes(initiators)
-        connections = [self._connect(number, string) for number, string in enumerate(plan.connection_strings, start=1)]
+        self.launch(initiators)
+        connections = self.connect(plan.connection_strings)
         with self._news:
             self._progress.clear()
         self._order(
@@ -131,15 +144,19 @@ class Clients:
         named = {f"locust-worker-{number}": child.pid for number, child in self._workers.items()}
         return named | ({"locust-master": self._master.pid} if self._master else {})
 
-    def _require_processes(self, initiators: int, *options: str) -> None:
-        """Starts what is missing; the interpreters load side by side."""
+    def launch(self, initiators: int) -> None:
+        """The master and the first `initiators` workers run. The interpreters load side by side."""
         started = [number for number in range(1, initiators + 1) if number not in self._workers]
         if self._master is None:
+            options = () if self._web is None else ("--web-port", str(self._web.port), "--lab", self._web.lab)
             self._master = self._child("locust-master", "harness.load.master", *options, pipe_stdout=True)
             threading.Thread(target=self._listen, args=(self._master,), daemon=True).start()
         for number in started:
             self._workers[number] = self._child(
-                f"locust-worker-{number}", "harness.load.worker", "--initiator", str(number)
+                f"locust-worker-{number}",
+                "harness.load.worker",
+                *("--initiator", str(number)),
+                *(() if self._web is None else ("--report-interval", "1")),
             )
         if started:
             self._wait_for(lambda: self._master_port is not None, MARGIN_S, "the Locust master did not start")
@@ -152,9 +169,24 @@ class Clients:
             [sys.executable, "-m", module, *arguments],
             log=self._log_directory / f"{name}.log",
             # The worker's native threads need the real locks; the master's web server needs gevent's.
-            environment={"LOCUST_SKIP_MONKEY_PATCH": "1"} if module.endswith("worker") else {},
+            environment={"LOCUST_SKIP_MONKEY_PATCH": "1" if module.endswith("worker") else ""},
             pipe_stdout=pipe_stdout,
         )
+
+    def connect(self, connection_strings: Sequence[str]) -> list[int]:
+        """Tells the workers, in the initiators' order, where to connect; the numbers under which they know it."""
+        return [self._connect(number, string) for number, string in enumerate(connection_strings, start=1)]
+
+    def next_event(self, timeout_s: float) -> dict[str, Any] | None:
+        """What the master's web interface asks for, or None; LoadError if a process has died."""
+        self._require_alive()
+        with self._news:
+            self._news.wait_for(lambda: bool(self._events), timeout_s)
+            return self._events.pop(0) if self._events else None
+
+    def reply(self, **answer: Any) -> None:
+        """Answers the master's web interface."""
+        self._order("reply", timeout_s=0.0, **answer)
 
     def _connect(self, number: int, connection_string: str) -> int:
         """Tells a worker its connection string if it is a new one; the number under which the worker knows it."""
@@ -215,8 +247,8 @@ class Clients:
                     self._answers[message["id"]] = message
                 elif message["event"] == "listening":
                     self._master_port = message["port"]
-                elif message["event"] == "progress" and message["plan"] == self._plans:
-                    self._progress[message["initiator"]] = message
-                else:
+                elif message["event"] == "scenario":
                     self._events.append(message)
+                elif message["plan"] == self._plans:
+                    self._progress[message["initiator"]] = message
                 self._news.notify_all()

@@ -151,6 +151,7 @@ class Master:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--web-port", type=int)
+    parser.add_argument("--lab", default="lab", help="what the web page says it loads")
     options = parser.parse_args()
     setup_logging("WARNING")
     pipe = Pipe()
@@ -158,9 +159,9 @@ def main() -> None:
     master = Master(environment, pipe)
     actions = {"prepare": master.prepare, "start": master.start_cell, "stop": master.stop_cell}
     if options.web_port is not None:
-        from harness.load import ui  # noqa: PLC0415  Flask and the web interface's files
+        from harness.load.web import WebInterface  # noqa: PLC0415  only `harness ui` needs it
 
-        actions |= ui.serve(environment, master, pipe, options.web_port)
+        actions["reply"] = WebInterface(environment, master, pipe, options.web_port, options.lab).on_reply
     pipe.tell({"event": "listening", "port": master.port})
     pipe.obey(actions)
     sys.stdout.flush()

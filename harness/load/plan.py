@@ -32,12 +32,12 @@ class CellPlan:
 class Progress:
     """The newest report of each worker added up: counts ten times a second, rate and health twice."""
 
-    counted_at_ns: int  # when the workers counted `sent`, their mean; 0 before the first report
     sent: int
     calls_per_s: float
     failed_calls: int
     running_threads: int
     health: Sequence[GeneratorHealth] = ()
+    counted_at_ns: int = 0  # when the workers counted `sent`, their mean; 0 before the first report
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # noqa: F401  pyarrow imports it for its first array: a third of a second, not at a cell's end
 
 from harness import records
 from harness.load.threads import ClientThread

@@ -1,0 +1,130 @@
+"""`harness ui`: one scenario by hand, behind Locust's web interface.
+
+This process owns the lab and the Locust processes, and blocks wherever it likes; the web interface lives in the
+master's process (`web`) and asks it for scenarios. The lab is started once, with three initiators; its dialogs are
+begun anew when the initiators or the ratio change, or when more threads are wanted than there are used dialogs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from harness import lab as lab_package
+from harness.lab import Lab, LabError, dialogs, reset
+from harness.lab.instances import connections
+from harness.lab.scripts import ScriptError
+from harness.load.clients import Clients, WebPage
+from harness.load.scenario import Scenario
+from harness.matrix import INITIATORS
+
+DRAIN_TIMEOUT_S = 120.0
+WATCH_S = 0.5
+Tell = Callable[[str], None]
+
+
+class Stage(Protocol):
+    """Where scenarios play: makes dialogs ready and says where to connect."""
+
+    def make_ready(self, scenario: Scenario, tell: Tell) -> Sequence[str]:
+        """One connection string per initiator; LabError or ScriptError where it cannot be."""
+        ...
+
+    def check(self) -> None:
+        """LabError if something has died."""
+        ...
+
+
+class LabStage:
+    """A lab with dialogs for the last scenario."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._pool: tuple[int, int, int] | None = None  # initiators, ratio, used dialogs
+        self._used = False
+
+    def make_ready(self, scenario: Scenario, tell: Tell) -> Sequence[str]:
+        wanted = (scenario.initiators, scenario.dialog_ratio)
+        if self._pool is None or self._pool[:2] != wanted or self._pool[2] < scenario.threads:
+            count = scenario.initiators * scenario.threads * scenario.dialog_ratio
+            tell(f"beginning {count} dialogs and warming them up ...")
+            self._pool = None
+            if self._used:
+                reset.conversations(self._lab)
+            self._used = True
+            dialogs.build(
+                self._lab,
+                initiators=scenario.initiators,
+                used_dialogs=scenario.threads,
+                dialog_ratio=scenario.dialog_ratio,
+            )
+            self._pool = (*wanted, scenario.threads)
+        else:
+            tell("waiting until the last scenario's messages have been processed ...")
+            self._drain(scenario.initiators)
+        return [instance.connection_string() for instance in self._lab.initiators[: scenario.initiators]]
+
+    def check(self) -> None:
+        self._lab.check()
+
+    def _drain(self, initiators: int) -> None:
+        taking_part = self._lab.initiators[:initiators]
+        with connections(taking_part) as clients, connections([self._lab.target]) as (target,):
+            dialogs.wait_until_drained(self._lab, taking_part, clients, target, expected=0, timeout_s=DRAIN_TIMEOUT_S)
+            reset.messages(self._lab, target)
+
+
+def serve(stage: Stage, clients: Clients) -> None:
+    """Plays scenarios as the web interface asks for them, for ever. LoadError or LabError if a process dies."""
+    clients.launch(1)
+    run = 0
+    while True:
+        event = clients.next_event(WATCH_S)
+        stage.check()
+        if event is None:
+            continue
+        run += 1
+        scenario = Scenario(**event["fields"])
+        try:
+            strings = stage.make_ready(scenario, lambda text: clients.reply(status=text))
+            clients.launch(scenario.initiators)
+            clients.reply(run=run, connections=clients.connect(strings))
+        except (LabError, ScriptError) as error:
+            clients.reply(failure=str(error))
+
+
+def main(
+    *,
+    port: int = 8089,
+    lab: str = "embedded",
+    version: str = "2008",
+    driver: Literal["auto", "microsoft", "freetds"] = "auto",
+    say: Tell = print,
+) -> int:
+    """Serves until Ctrl-C or SIGTERM; the process's exit code."""
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-ui-")))
+        stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _interrupt))
+        try:
+            opened = stack.enter_context(
+                lab_package.open(
+                    lab, version=version, initiators=max(INITIATORS), directory=directory / "lab", driver=driver
+                )
+            )
+            clients = stack.enter_context(
+                Clients(log_directory=directory / "logs", run="ui", web=WebPage(port, f"{lab} lab"))
+            )
+            clients.launch(1)
+            say(f"http://127.0.0.1:{port} is Locust with the {lab} lab behind it; Ctrl-C ends both")
+            serve(LabStage(opened), clients)
+        except KeyboardInterrupt:
+            return 130
+    return 0
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt
