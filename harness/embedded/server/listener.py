@@ -93,12 +93,14 @@ class TdsListener:
     def next_spid(self) -> int:
         return next(self._spids)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Closes the port and every connection, whose sessions roll back."""
         if self._server is not None:
             self._server.close()
         for protocol in list(self.connections.values()):
-            protocol.close()
+            protocol.abort()
+        while self.connections:
+            await asyncio.sleep(0)
 
 
 class TdsProtocol(asyncio.Protocol):
@@ -145,7 +147,11 @@ class TdsProtocol(asyncio.Protocol):
             self._scheduler.spawn(_close_after(task, session), f"{self._name} closing")
 
     def close(self) -> None:
+        """After what is still to be sent."""
         self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
 
     def _log_in(self, login: Login7) -> None:
         try:
@@ -173,6 +179,9 @@ class TdsProtocol(asyncio.Protocol):
         except Cancelled:
             self._acknowledge_attention()
             raise
+        except AssertionError:
+            self.close()
+            raise  # ends the run
         except Exception:
             # Our bug. The session's state is unknown, so the client loses its connection rather than getting an answer.
             log.exception("%s: failed inside", self._name)

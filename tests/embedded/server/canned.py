@@ -253,7 +253,7 @@ async def serve(*, encryption: bool, capture: bool) -> None:
     # The parent's end ends this process: nobody else closes its standard input.
     threading.Thread(target=lambda: (sys.stdin.read(), loop.call_soon_threadsafe(ended.set)), daemon=True).start()
     await ended.wait()
-    listener.close()
+    await listener.close()
 
 
 def _capture() -> None:

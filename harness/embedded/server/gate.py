@@ -1,0 +1,48 @@
+"""Who is let in: the login sa with the operator's password, and logins made by CREATE LOGIN."""
+
+from __future__ import annotations
+
+import hmac
+
+from harness.embedded.broker.engine import Engine
+from harness.embedded.errors import SqlServerError
+from harness.embedded.tds.login7 import Login7
+from harness.embedded.tsql.session import Session
+
+DATABASE_DEFAULT = "master"
+
+
+class LoginGate:
+    """Checks name, password and database of a LOGIN7; a session for whoever passes."""
+
+    def __init__(self, engine: Engine, *, sa_password: str) -> None:
+        self._engine = engine
+        self._sa_password = sa_password
+
+    def admit(self, login: Login7, spid: int) -> tuple[Session, str]:
+        # One error for an unknown name, a wrong password and Windows authentication: as SQL Server has it.
+        password = self._password_of(login.user)
+        if login.integrated_security or password is None or not _same(password, login.password):
+            raise SqlServerError(18456, login.user)
+        database = self._engine.databases.get((login.database or DATABASE_DEFAULT).lower())
+        if database is None:
+            raise SqlServerError(4060, login.database)
+        session = Session(
+            self._engine,
+            spid=spid,
+            login=login.user,
+            database=database.name,
+            program=login.program,
+            host=login.host,
+        )
+        return session, database.name
+
+    def _password_of(self, user: str) -> str | None:
+        if user.lower() == "sa":
+            return self._sa_password
+        login = self._engine.logins.get(user.lower())
+        return login.password if login is not None else None
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode("utf-8", "replace"))

@@ -1,0 +1,317 @@
+"""Broker to broker over TCP: records of frames, batched.
+
+Who connects sends a handshake and gets one back; both are a record of their own (see `records`), and frames follow.
+Each side shows its endpoint's certificate and looks whether it accepts the other's, as SQL Server's do; there is no
+cryptography in it: a certificate is a blob that is believed (see `broker.security`).
+
+A connection carries frames one way only, from who connects; what the other side has to say goes over a connection of
+its own. Whatever is sent in one turn of the loop leaves in one write. Nothing here waits for a slow peer: frames
+queue up to `QUEUE_MAX`, further ones are dropped, and so are those on a connection that breaks, since the broker sends
+again whatever is not acknowledged. A peer that cannot be reached is tried again while somebody wants it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import itertools
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from harness.embedded.broker.frames import Frame, unpack_frames
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
+from harness.embedded.server.records import Handshake, RecordReader, pack_records
+
+log = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+
+QUEUE_MAX = 100_000  # frames for one address
+RETRY_DELAYS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+HANDSHAKE_TIMEOUT_S = 5.0
+UNWANTED_AFTER_S = 120.0  # a peer that nobody sent anything to for so long is not tried again; retries come sooner
+
+
+class Broker(Protocol):
+    """What the transport needs of `broker.engine.Engine`."""
+
+    name: str
+
+    def presented_certificate(self) -> bytes | None: ...
+
+    def accepts_certificate(self, blob: bytes | None) -> bool: ...
+
+    def on_frames(self, peer: object, frames: Sequence[Frame]) -> None: ...
+
+    def on_connection_state(self, address: Address, up: bool, error: str) -> None: ...
+
+
+class BrokerTransport:
+    """The engine's `Transport`. `attach` comes first; `host` is the operator's: where this server may listen."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, host: str, run: Callable[[], None]) -> None:
+        self.loop = loop
+        self.run = run  # runs the scheduler after something came in
+        self.broker: Broker
+        self.incoming: dict[int, IncomingProtocol] = {}
+        self.numbers = itertools.count(1)
+        self._host = host
+        self._peers: dict[Address, Peer] = {}
+        self._socket: socket.socket | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._server: asyncio.Server | None = None
+
+    def attach(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def listen(self, host: str, port: int) -> None:
+        """Listens there or raises a `SqlServerError`: the port is in use, or the operator did not allow the address."""
+        self.stop_listening()
+        address = self._allowed(host)
+        listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((address, port))
+            listening.listen(512)
+        except OSError as error:
+            listening.close()
+            log.error("the Service Broker endpoint cannot listen on %s port %d: %s", address, port, error)
+            raise SqlServerError(9692, port) from None
+        self._socket = listening
+        self._starting = self.loop.create_task(self._accept(listening))
+        log.info("the Service Broker endpoint listens on %s port %d", address, port)
+
+    def stop_listening(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+        if self._server is not None:
+            self._server.close()
+        elif self._socket is not None:
+            self._socket.close()
+        self._server = self._socket = self._starting = None
+        for protocol in list(self.incoming.values()):
+            protocol.close()
+
+    def send(self, address: Address, frames: Sequence[Frame]) -> None:
+        peer = self._peers.get(address)
+        if peer is None:
+            peer = self._peers[address] = Peer(self, address)
+        peer.send(frames)
+
+    def close(self) -> None:
+        self.stop_listening()
+        for peer in self._peers.values():
+            peer.close()
+        self._peers.clear()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        self._server = await self.loop.create_server(lambda: IncomingProtocol(self), sock=listening)
+
+    def _allowed(self, host: str) -> str:
+        """The address to listen on; ALL (no address) is wherever the operator said."""
+        if host.upper() in ("", "ALL", "0.0.0.0", "::"):
+            return self._host
+        if host != self._host and not _is_loopback(host) and _is_loopback(self._host):
+            raise SqlServerError(UNSUPPORTED, f"listening on {host} in a server started for {self._host} (--host)")
+        return host
+
+
+class IncomingProtocol(asyncio.Protocol):
+    """Frames from a broker that connected to us."""
+
+    def __init__(self, owner: BrokerTransport) -> None:
+        self._owner = owner
+        self._records = RecordReader()
+        self._number = next(owner.numbers)
+        self._peer = ""  # empty until the handshake is done
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._owner.incoming[self._number] = self
+        self._timeout = self._owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self.close)
+
+    def data_received(self, data: bytes) -> None:
+        frames: list[Frame] = []
+        try:
+            for record in self._records.feed(data):
+                if self._peer:
+                    frames += unpack_frames(record)
+                else:
+                    self._shake_hands(record)
+        except ValueError as error:
+            log.warning("a peer broker (%s) sent no frames: %s", self._peer or "unnamed", error)
+            self.close()
+        if frames:
+            self._owner.broker.on_frames(self._peer, frames)
+            self._owner.run()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timeout.cancel()
+        self._owner.incoming.pop(self._number, None)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _shake_hands(self, record: memoryview) -> None:
+        name, certificate, _ = Handshake.unpack(record)
+        broker = self._owner.broker
+        accepted = broker.accepts_certificate(certificate)
+        refusal = "" if accepted else f"{broker.name} does not accept the certificate of {name}"
+        self._transport.write(Handshake(broker.name, broker.presented_certificate(), refusal).pack())
+        self._timeout.cancel()
+        if accepted:
+            self._peer = name
+        else:
+            log.warning("%s", refusal)
+            self.close()
+
+
+class Peer:
+    """A broker that we send to: a queue, and a connection that is made when it is wanted."""
+
+    def __init__(self, owner: BrokerTransport, address: Address) -> None:
+        self.owner = owner
+        self.address = address
+        self._frames: deque[Frame] = deque()
+        self._connecting: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._failures = 0
+        self._wanted_at_s = 0.0
+        self._protocol: OutgoingProtocol | None = None  # once it may carry frames
+        self._flush_is_due = False
+        self._closed = False
+
+    def send(self, frames: Sequence[Frame]) -> None:
+        self._wanted_at_s = self.owner.loop.time()
+        self._frames.extend(frames[: max(0, QUEUE_MAX - len(self._frames))])
+        if self._protocol is not None:
+            self.flush_soon()
+        elif self._connecting is None and self._retry is None:
+            self._connect()
+
+    def flush_soon(self) -> None:
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self.owner.loop.call_soon(self._flush)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._protocol is not None:
+            self._protocol.close()
+
+    def connected(self, protocol: OutgoingProtocol) -> None:
+        """The handshake is done."""
+        self._protocol = protocol
+        self._failures = 0
+        log.info("connected to the broker at %s:%d", *self.address)
+        self.owner.broker.on_connection_state(self.address, True, "")
+        self.flush_soon()
+        self.owner.run()
+
+    def failed(self, error: str) -> None:
+        """There is no connection, or no longer."""
+        if self._closed:
+            return
+        self._protocol = self._connecting = None
+        self._frames.clear()  # the broker sends them again, and not twice
+        delay_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
+        self._failures += 1
+        log.warning("no connection to the broker at %s:%d: %s", *self.address, error)
+        self.owner.broker.on_connection_state(self.address, False, error)
+        self._retry = self.owner.loop.call_later(delay_s, self._try_again)
+        self.owner.run()
+
+    def _try_again(self) -> None:
+        self._retry = None
+        if self.owner.loop.time() - self._wanted_at_s < UNWANTED_AFTER_S:
+            self._connect()
+
+    def _connect(self) -> None:
+        self._connecting = self.owner.loop.create_task(self._open())
+
+    async def _open(self) -> None:
+        host, port = self.address
+        try:
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
+                await self.owner.loop.create_connection(lambda: OutgoingProtocol(self), host, port)
+        except OSError as error:  # TimeoutError is one
+            text = os.strerror(error.errno) if error.errno else str(error) or "timed out"
+            self.failed(f"Connection attempt failed with error: '{error.errno or ''}({text})'.")
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        protocol = self._protocol
+        if protocol is None or protocol.paused or not self._frames:
+            return
+        protocol.write(b"".join(pack_records(self._frames)))
+        self._frames.clear()
+
+
+class OutgoingProtocol(asyncio.Protocol):
+    """The connection of a `Peer`."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._records = RecordReader()
+        self._error = "Connection closed by the peer."
+        self.paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=1024 * 1024)
+        owner = self._peer.owner
+        self._timeout = owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, "Connection handshake timed out.")
+        self._transport.write(Handshake(owner.broker.name, owner.broker.presented_certificate()).pack())
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for record in self._records.feed(data):
+                self._shake_hands(record)
+        except ValueError as error:
+            self._end(f"Connection handshake failed. {error}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timeout.cancel()
+        self._peer.failed(f"{self._error[:-1]}: {exc}." if exc else self._error)
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        self._peer.flush_soon()
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._transport.abort()
+
+    def _shake_hands(self, record: memoryview) -> None:
+        name, certificate, refusal = Handshake.unpack(record)
+        self._timeout.cancel()
+        if refusal:
+            self._end(f"Connection handshake failed. {refusal}")
+        elif not self._peer.owner.broker.accepts_certificate(certificate):
+            self._end(f"Connection handshake failed. The certificate of {name} is not accepted.")
+        else:
+            self._peer.connected(self)
+
+    def _end(self, error: str) -> None:
+        self._error = error
+        self._transport.abort()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
