@@ -12,6 +12,7 @@ import time
 from array import array
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 from uuid import UUID
@@ -120,13 +121,13 @@ class ClientThread:
         self.state = ThreadState.PREPARING
         self.number = number
         self._run = run
-        self._orders.put(self._prepare_now)
+        self._orders.put(partial(self._prepare_now, run))
 
     def start(self) -> None:
         """Passes the barrier: RUNNING, until the run is stopping; then FINISHED, or GAVE_UP before."""
-        assert self.state is ThreadState.READY, self.state
+        assert self.state is ThreadState.READY and self._run is not None, self.state
         self.state = ThreadState.RUNNING
-        self._orders.put(self._send_until_stopping)
+        self._orders.put(partial(self._send_until_stopping, self._run))
 
     def park(self) -> None:
         """The thread keeps its connection and waits for another user. No cell goes on with a thread less."""
@@ -145,9 +146,7 @@ class ClientThread:
             order()
         self._disconnect()
 
-    def _prepare_now(self) -> None:
-        run = self._run
-        assert run is not None
+    def _prepare_now(self, run: CellRun) -> None:
         try:
             if self._connected_to != run.connection_string:
                 self._connect(run.connection_string)
@@ -189,10 +188,9 @@ class ClientThread:
             raise ValueError(f"dbo.dialogs has no dialog {self.number}")
         return UUID(str(row[0]))
 
-    def _send_until_stopping(self) -> None:
+    def _send_until_stopping(self, run: CellRun) -> None:
         """The closed loop. Everything it touches is its own, but for the run's word to stop."""
-        run, log = self._run, self.log
-        assert run is not None
+        log = self.log
         execute, handle, body = self._cursor.execute, self._handle, self._body
         offset, clock, stamp = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into
         failures_in_a_row = 0
@@ -220,8 +218,8 @@ class ClientThread:
                 log.count = sequence
                 if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
                     break
-        if self.state is not ThreadState.RUNNING:
-            return  # retired, or its user was stopped
+        if self.state is not ThreadState.RUNNING or self._run is not run:
+            return  # retired, or parked meanwhile
         if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
             self.reason = f"gave up after {failures_in_a_row} failed calls in a row: {log.failures[-1][1]}"
             self._disconnect()

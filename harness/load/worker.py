@@ -111,7 +111,8 @@ class CellDriver:
         self._threads = clients.threads
         for number, thread in enumerate(self._threads, start=1):
             thread.prepare(run, number)
-        wait_until(lambda: not self._any(ThreadState.PREPARING), timeout_s=plan["timeout_s"])
+        done = (ThreadState.READY, ThreadState.UNPREPARED)
+        wait_until(lambda: all(thread.state in done for thread in self._threads), timeout_s=plan["timeout_s"])
         for thread in self._threads:
             if thread.state is ThreadState.UNPREPARED:
                 raise RuntimeError(f"thread {thread.number}: {thread.reason}")

@@ -1,0 +1,16 @@
+"""Locust patches the standard library when it is imported; in this process its parts are tested without."""
+
+import os
+from collections.abc import Iterator
+
+os.environ["LOCUST_SKIP_MONKEY_PATCH"] = "1"
+
+import pytest
+
+from tests.load import echo_server
+
+
+@pytest.fixture(scope="session")
+def echo() -> Iterator[echo_server.EchoServer]:
+    with echo_server.running() as server:
+        yield server

@@ -1,0 +1,196 @@
+"""The Locust processes against the echo server: cells, failures, and processes that die."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from harness import records
+from harness.load.clients import Clients
+from harness.load.plan import CellPlan, LoadError
+from harness.matrix import Cell
+from tests.load import echo_server
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory):
+    with Clients(log_directory=tmp_path_factory.mktemp("logs"), run="test", stop_timeout_s=0.5) as clients:
+        yield clients
+
+
+def plan(results, echo, cell_id, *, run=1, databases=()):
+    cell = Cell.parse(cell_id)
+    strings = [echo.connection_string(database) for database in databases or ["Echo"] * cell.initiators]
+    return CellPlan(cell, 1, run, strings, results)
+
+
+def play(clients, cell_plan, *, until_sent=200):
+    """One cell: its report, after so many messages were reported sent."""
+    clients.prepare(cell_plan)
+    clients.start()
+    deadline = time.monotonic() + 30
+    while (progress := clients.progress()).sent + progress.failed_calls < until_sent and (
+        progress.running_threads or not progress.counted_at_ns
+    ):
+        assert time.monotonic() < deadline, progress
+        time.sleep(0.01)
+    return clients.stop()
+
+
+def received_in(echo, run):
+    counts = {key: entry for key, entry in echo.received().items() if key.startswith(f"{run}/")}
+    assert not any(entry["misordered"] for entry in counts.values())
+    return {tuple(map(int, key.split("/")[1:])): entry["messages"] for key, entry in counts.items()}
+
+
+@pytest.mark.parametrize(
+    "run, cell_id",
+    [
+        (1001, "i1-t1-r150-p100-v2008"),
+        (1002, "i3-t4-r1-p1024-v2008"),
+        (1003, "i2-t50-r150-p8192-v2005"),
+        (1004, "i1-t3-r150-p4096-v2008"),
+        (1005, "i3-t2-r150-p100-v2008"),
+    ],
+)
+def test_cells_follow_each_other_and_every_call_is_kept(clients, echo, tmp_path, run, cell_id):
+    cell_plan = plan(tmp_path, echo, cell_id, run=run)
+    report = play(clients, cell_plan)
+    cell = cell_plan.cell
+    assert set(report.sent) == {(i, t) for i in range(1, cell.initiators + 1) for t in range(1, cell.threads + 1)}
+    assert report.sent == received_in(echo, run) | {key: 0 for key, sent in report.sent.items() if not sent}
+    assert (report.failed_calls, report.errors, report.problems) == (0, [], [])
+    assert report.started_at_ns < report.stopped_at_ns
+    rows = Counter()
+    for initiator in range(1, cell.initiators + 1):
+        path = records.raw_path(tmp_path, "calls", cell, 1, f"i{initiator}")
+        table = pq.read_table(path).to_pandas()
+        assert table.started_at_ns.min() >= report.started_at_ns
+        assert (table.started_at_ns + table.latency_ns).max() <= report.stopped_at_ns
+        rows.update((initiator, int(thread)) for thread in table.thread)
+    assert rows == Counter(report.sent)
+
+
+def test_progress_grows_while_a_cell_runs(clients, echo, tmp_path):
+    clients.prepare(plan(tmp_path, echo, "i2-t2-r150-p100-v2008"))
+    assert clients.progress().sent == 0
+    clients.start()
+    seen = set()
+    deadline = time.monotonic() + 20
+    while len(seen) < 5 or len(clients.progress().health) < 2:
+        assert time.monotonic() < deadline
+        seen.add(clients.progress().sent)
+        time.sleep(0.01)
+    progress = clients.progress()
+    clients.stop()
+    assert progress.running_threads == 4
+    assert progress.calls_per_s > 0
+    assert [health.initiator for health in progress.health] == [1, 2]
+
+
+def test_failed_calls_are_counted_with_the_servers_words(clients, echo, tmp_path):
+    cell_plan = plan(tmp_path, echo, "i1-t2-r150-p100-v2008", databases=["Fail3"])
+    report = play(clients, cell_plan)
+    ((text, count),) = report.errors
+    assert "The service queue is currently disabled" in text
+    assert count == report.failed_calls > 0
+    calls = pq.read_table(records.raw_path(tmp_path, "calls", cell_plan.cell, 1, "i1")).to_pandas()
+    assert (~calls.succeeded).sum() == report.failed_calls
+    assert calls.succeeded.sum() == report.sent_messages
+    assert report.problems == []
+
+
+def test_threads_that_give_up_are_named(clients, echo, tmp_path):
+    report = play(
+        clients, plan(tmp_path, echo, "i2-t2-r150-p100-v2008", databases=["Echo", "FailAll"]), until_sent=5000
+    )
+    assert len(report.problems) == 2
+    assert report.problems[0].startswith("initiator 2, thread 1: gave up after 10 failed calls in a row: ")
+    assert report.failed_calls == 20
+
+
+def test_a_thread_stuck_in_a_call_is_reported_and_the_next_cell_does_without_it(clients, echo, tmp_path):
+    report = play(clients, plan(tmp_path, echo, "i1-t2-r150-p100-v2008", databases=["Stuck5"]), until_sent=8)
+    assert report.sent == {(1, 1): 4, (1, 2): 4}
+    assert report.problems == [
+        "initiator 1, thread 1: still in a call 0.5 s after the stop",
+        "initiator 1, thread 2: still in a call 0.5 s after the stop",
+    ]
+    assert play(clients, plan(tmp_path, echo, "i1-t2-r150-p100-v2008")).problems == []
+
+
+@pytest.mark.parametrize(
+    "database, reason",
+    [
+        ("Refuse", "initiator 2: thread 1: .*Login failed for user 'sa'"),
+        ("NoDialogs", "initiator 2: thread 1: dbo.dialogs has no dialog 1"),
+    ],
+)
+def test_clients_that_cannot_be_prepared_say_why_and_the_next_cell_can(clients, echo, tmp_path, database, reason):
+    with pytest.raises(LoadError, match=reason):
+        clients.prepare(plan(tmp_path, echo, "i2-t3-r150-p100-v2008", databases=["Echo", database]))
+    assert play(clients, plan(tmp_path, echo, "i2-t3-r150-p100-v2008")).problems == []
+
+
+@pytest.mark.parametrize("name", ["locust-worker-2", "locust-master"])
+def test_a_process_killed_in_mid_cell_is_named_within_two_seconds(clients, echo, tmp_path, name):
+    clients.prepare(plan(tmp_path, echo, "i2-t2-r150-p100-v2008"))
+    clients.start()
+    before = dict(clients.processes)
+    os.kill(before[name], signal.SIGKILL)
+    killed = time.monotonic()
+    with pytest.raises(LoadError, match=rf"{name} .*signal 9 \(SIGKILL\)"):
+        while time.monotonic() - killed < 2:
+            clients.progress()
+            time.sleep(0.01)
+    with pytest.raises(LoadError, match=name):
+        clients.stop()
+    assert play(clients, plan(tmp_path, echo, "i2-t2-r150-p100-v2008")).problems == []
+    assert not any(psutil.pid_exists(pid) for pid in before.values())
+
+
+def test_no_secret_shows_in_a_command_line_or_a_log(clients, echo, tmp_path):
+    play(clients, plan(tmp_path, echo, "i1-t1-r150-p100-v2008"))
+    with pytest.raises(LoadError):
+        clients.prepare(plan(tmp_path, echo, "i1-t1-r150-p100-v2008", databases=["Refuse"]))
+    for pid in clients.processes.values():
+        assert "Secret-word" not in " ".join(psutil.Process(pid).cmdline())
+        assert "Secret-word" not in " ".join(psutil.Process(pid).environ().values())
+    for log in clients._log_directory.iterdir():
+        assert "Secret-word" not in log.read_text()
+
+
+ORPHANS = """
+import sys
+from pathlib import Path
+from harness.load.clients import Clients
+from harness.load.plan import CellPlan
+from harness.matrix import Cell
+clients = Clients(log_directory=Path(sys.argv[1]), run="orphans")
+clients.prepare(CellPlan(Cell.parse("i2-t2-r150-p100-v2008"), 1, 1, [sys.stdin.readline().strip()] * 2, Path(sys.argv[1])))
+clients.start()
+print(*clients.processes.values(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_everything_ends_with_the_parent(echo: echo_server.EchoServer, tmp_path: Path):
+    arguments = [sys.executable, "-c", ORPHANS, str(tmp_path)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdin is not None and parent.stdout is not None
+        parent.stdin.write(echo.connection_string() + "\n")
+        parent.stdin.flush()
+        children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(children) == 3
+    gone, alive = psutil.wait_procs(children, timeout=5)
+    assert not alive, gone

@@ -1,0 +1,156 @@
+"""One client thread against the echo server."""
+
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from harness.load import threads
+from harness.load.recorder import write_calls
+from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, ThreadState
+from harness.matrix import Cell
+
+
+def wait_for(thread, *states, timeout_s=20):
+    deadline = time.monotonic() + timeout_s
+    while thread.state not in states:
+        assert time.monotonic() < deadline, thread.state
+        time.sleep(0.001)
+    return thread.state
+
+
+@pytest.fixture
+def thread():
+    thread = ClientThread()
+    yield thread
+    thread.retire()
+
+
+def a_run(echo, database="Echo", **changes):
+    plan = {"initiator": 1, "run": 1, "payload_bytes": 100} | changes
+    return CellRun(connection_string=echo.connection_string(database), **plan)
+
+
+def drive(thread, run, calls, number=1):
+    """Until so many calls have returned, or the thread ends by itself."""
+    thread.prepare(run, number)
+    assert wait_for(thread, ThreadState.READY, ThreadState.UNPREPARED) is ThreadState.READY, thread.reason
+    thread.start()
+    while thread.log.count < calls and thread.state is ThreadState.RUNNING:
+        time.sleep(0.001)
+    run.stopping = True
+    return wait_for(thread, ThreadState.FINISHED, ThreadState.GAVE_UP)
+
+
+def test_it_sends_from_the_barrier_to_the_stop_and_numbers_its_messages(echo, thread):
+    run = a_run(echo, run=101)
+    assert drive(thread, run, 200, number=7) is ThreadState.FINISHED
+    assert echo.received()["101/1/7"] == {"messages": thread.log.count, "misordered": 0}
+
+
+def test_every_call_has_its_start_and_latency(echo, thread):
+    before = time.perf_counter_ns()
+    drive(thread, a_run(echo), CALLS_PER_CHUNK + 10)
+    starts, latencies = thread.log.starts_ns(), thread.log.latencies_ns()
+    assert len(starts) == len(latencies) == thread.log.count > CALLS_PER_CHUNK
+    assert starts[0] > before
+    assert latencies.min() > 0
+    assert (starts[1:] >= starts[:-1] + latencies[:-1]).all()
+
+
+def test_a_failed_call_is_counted_with_the_servers_text_and_sending_goes_on(echo, thread):
+    assert drive(thread, a_run(echo, "Fail3"), 30) is ThreadState.FINISHED
+    numbers = [sequence for sequence, _ in thread.log.failures]
+    assert numbers == list(range(2, thread.log.count, 3))
+    assert "The service queue is currently disabled" in thread.log.failures[0][1]
+
+
+def test_it_gives_up_after_ten_failures_in_a_row(echo, thread):
+    assert drive(thread, a_run(echo, "FailAll"), 1000) is ThreadState.GAVE_UP
+    assert thread.log.count == len(thread.log.failures) == threads.FAILURES_IN_A_ROW_MAX
+    assert thread.reason.startswith("gave up after 10 failed calls in a row: [42000]")
+
+
+@pytest.mark.parametrize(
+    "database, reason", [("Refuse", "Login failed for user 'sa'"), ("NoDialogs", "dbo.dialogs has no dialog 1")]
+)
+def test_a_thread_that_cannot_be_prepared_says_why(echo, thread, database, reason):
+    thread.prepare(a_run(echo, database), 1)
+    assert wait_for(thread, ThreadState.READY, ThreadState.UNPREPARED) is ThreadState.UNPREPARED
+    assert reason in thread.reason
+
+
+def test_a_parked_thread_keeps_its_connection_and_starts_an_empty_log(echo, thread):
+    drive(thread, a_run(echo), 10)
+    connection = thread._connection
+    thread.park()
+    assert drive(thread, a_run(echo), 5) is ThreadState.FINISHED
+    assert thread._connection is connection
+    assert thread.log.count < 10_000_000
+    assert thread.log.starts_ns()[0] > 0
+
+
+def test_a_thread_whose_connection_was_closed_between_cells_opens_a_new_one(echo, thread):
+    drive(thread, a_run(echo), 10)
+    thread._connection.close()
+    assert drive(thread, a_run(echo), 10) is ThreadState.FINISHED
+
+
+def test_parking_a_running_thread_stops_it(echo, thread):
+    thread.prepare(run := a_run(echo), 1)
+    wait_for(thread, ThreadState.READY)
+    thread.start()
+    thread.park()
+    assert run.stopping
+    assert drive(thread, a_run(echo), 10) is ThreadState.FINISHED
+
+
+@pytest.mark.parametrize(
+    "first, last",
+    [
+        (0, 0),
+        (0, 1),
+        (5, 5),
+        (CALLS_PER_CHUNK - 1, CALLS_PER_CHUNK + 1),
+        (0, 2 * CALLS_PER_CHUNK),
+        (10, 3 * CALLS_PER_CHUNK),
+    ],
+)
+def test_a_log_reads_back_across_its_chunks(first, last):
+    log = CallLog()
+    while len(log.latencies) < 3:
+        log.latencies.append(threads._chunk())
+    for number in range(3 * CALLS_PER_CHUNK):
+        log.latencies[number // CALLS_PER_CHUNK][number % CALLS_PER_CHUNK] = number
+    log.count = 3 * CALLS_PER_CHUNK
+    assert np.array_equal(log.latencies_ns(first, last), np.arange(first, last))
+
+
+def test_the_clock_offset_leads_to_the_wall_clock():
+    assert abs(time.perf_counter_ns() + threads.clock_offset_ns() - time.time_ns()) < 5_000_000
+
+
+def test_the_recorder_writes_a_row_a_call(echo, tmp_path):
+    cell = Cell.parse("i1-t2-r150-p100-v2008")
+    pair = [ClientThread(), ClientThread()]
+    for number, (thread, database) in enumerate(zip(pair, ["Echo", "Fail3"], strict=True), start=1):
+        drive(thread, a_run(echo, database), 30, number=number)
+        thread.retire()
+    path = write_calls(pair, results=tmp_path, cell=cell, attempt=2, initiator=3, clock_offset_ns=10)
+    assert path.name == "i1-t2-r150-p100-v2008-a2-i3.parquet"
+    rows = pq.read_table(path).to_pandas()
+    assert len(rows) == sum(thread.log.count for thread in pair)
+    for thread in pair:
+        own = rows[rows.thread == thread.number]
+        assert list(own.sequence) == list(range(thread.log.count))
+        assert list(own.started_at_ns) == list(thread.log.starts_ns() + 10)
+        assert list(own.latency_ns) == list(thread.log.latencies_ns())
+        assert list(own.sequence[~own.succeeded]) == [sequence for sequence, _ in thread.log.failures]
+    assert set(rows.initiator) == {3}
+
+
+def test_the_recorder_writes_a_file_even_where_nothing_was_sent(tmp_path):
+    cell = Cell.parse("i1-t1-r1-p100-v2008")
+    path = write_calls([ClientThread()], results=tmp_path, cell=cell, attempt=1, initiator=1, clock_offset_ns=0)
+    assert pq.read_table(path).num_rows == 0
