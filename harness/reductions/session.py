@@ -54,7 +54,7 @@ def settings(scratch: Path) -> dict[str, str]:
 
 
 @contextmanager
-def session() -> Iterator[SparkSession]:
+def session(master: str = "local[*]") -> Iterator[SparkSession]:
     """A session for one reduction: the one that runs already, or a new one that ends with the block."""
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -64,7 +64,7 @@ def session() -> Iterator[SparkSession]:
     scratch = Path(tempfile.mkdtemp(prefix="harness-spark-"))
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
-        spark = _start(scratch)
+        spark = _start(scratch, master)
         try:
             yield spark
         finally:
@@ -99,9 +99,9 @@ def require_java() -> None:
         raise ReductionError(f"{command} is Java {major}: {remedy}")
 
 
-def _start(scratch: Path) -> SparkSession:
+def _start(scratch: Path, master: str) -> SparkSession:
     log = scratch / "spark.log"
-    builder = SparkSession.builder.master("local[*]").appName("harness")
+    builder = SparkSession.builder.master(master).appName("harness")
     for name, value in settings(scratch).items():
         builder = builder.config(name, value)
     try:

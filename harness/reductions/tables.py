@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -44,9 +47,10 @@ Progress = Callable[[str], None]
 def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
     """Writes `reduced/` of a run from its raw records and returns the files.
 
-    `progress` hears a line a step, and a line for everything that was left out. Raises ReductionError.
+    `progress` hears a line a step, and a line for everything that was left out; by default that goes to standard
+    error. Raises ReductionError.
     """
-    say = progress or (lambda _: None)
+    say = progress or _to_standard_error
     results = Path(results).resolve()
     raw = inputs.read(results)
     for note in raw.notes[:NOTES_SHOWN]:
@@ -60,18 +64,36 @@ def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
         raise ReductionError(f"{target} cannot be written: {error.strerror}") from None
     say(f"reducing {len(raw.files['cells'])} cells: starting Spark")
     try:
-        with session() as spark:
-            return _reduce(spark, raw, target, say)
+        with session() as spark, _plain_name(results) as alias:
+            files = {kind: [alias / path.relative_to(results) for path in paths] for kind, paths in raw.files.items()}
+            tables = _reduced(spark, files, raw.manifest)
+            for name in tables:
+                say(f"reducing: {name}")
+                write(tables[name], alias / "reduced", name)
+            spark.catalog.clearCache()
     except (PySparkException, Py4JError) as error:
         raise ReductionError(f"Spark failed on {results}: {_first_line(error)}") from error
+    return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
 
 
-def _reduce(spark: SparkSession, raw: inputs.RawRecords, target: Path, say: Progress) -> list[Path]:
-    rows = {kind: read_raw(spark, kind, raw.files[kind]) for kind in SCHEMAS}
-    run_id, lab = str(raw.manifest.get("run_id", "")), str(raw.manifest.get("lab", "unknown"))
+@contextmanager
+def _plain_name(folder: Path) -> Iterator[Path]:
+    """The folder under a name without the characters that Spark and Hadoop take for patterns and schemes."""
+    with tempfile.TemporaryDirectory(prefix="harness-run-") as scratch:
+        alias = Path(scratch) / "run"
+        alias.symlink_to(folder, target_is_directory=True)
+        yield alias
+
+
+def _reduced(
+    spark: SparkSession, files: Mapping[str, Sequence[Path]], manifest: Mapping[str, Any]
+) -> dict[str, DataFrame]:
+    """The tables, in the order in which each finds what it needs computed already."""
+    rows = {kind: read_raw(spark, kind, files[kind]) for kind in SCHEMAS}
+    run_id, lab = str(manifest.get("run_id", "")), str(manifest.get("lab", "unknown"))
     counting = attempts.completed_attempts(rows["cells"]).cache()
     if counting.isEmpty():
-        raise ReductionError(f"{target.parent / 'raw'} holds no cell that was completed: nothing to reduce")
+        raise ReductionError("no cell was completed: nothing to reduce")
     by_second = seconds.seconds(
         counting,
         seconds.sent_by_second(rows["calls"], counting),
@@ -90,14 +112,7 @@ def _reduce(spark: SparkSession, raw: inputs.RawRecords, target: Path, say: Prog
         peaks=seconds.peaks(by_second),
         top_waits=waits.top_waits(waiting),
     ).cache()
-    tables = {"seconds": by_second, "waits": waiting, "cells": by_cell, "gain": cells.gain(by_cell)}
-    written: dict[str, list[Path]] = {}
-    for name, table in tables.items():
-        say(f"reducing: {name}")
-        written[name] = write(table, target, name)
-    for table in (by_cell, waiting, by_second, counting):
-        table.unpersist()
-    return [path for name in TABLES for path in written[name]]
+    return {"seconds": by_second, "waits": waiting, "cells": by_cell, "gain": cells.gain(by_cell)}
 
 
 def read_raw(spark: SparkSession, kind: str, files: Sequence[Path]) -> DataFrame:
@@ -105,10 +120,10 @@ def read_raw(spark: SparkSession, kind: str, files: Sequence[Path]) -> DataFrame
     schema = T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in SCHEMAS[kind]])
     if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*(_literal(path) for path in files))
+    return spark.read.schema(schema).parquet(*map(str, files))
 
 
-def write(table: DataFrame, folder: Path, name: str) -> list[Path]:
+def write(table: DataFrame, folder: Path, name: str) -> None:
     """`<name>.parquet` and `<name>.csv` in `folder`: one file each, ordered, whole or absent."""
     scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
     try:
@@ -117,19 +132,16 @@ def write(table: DataFrame, folder: Path, name: str) -> list[Path]:
         part = next((scratch / "parts").glob("part-*.parquet"))
         whole = pq.read_table(part)
         pyarrow.csv.write_csv(whole, scratch / "table.csv")
-        paths = [folder / f"{name}.parquet", folder / f"{name}.csv"]
-        os.replace(part, paths[0])
-        os.replace(scratch / "table.csv", paths[1])
+        os.replace(part, folder / f"{name}.parquet")
+        os.replace(scratch / "table.csv", folder / f"{name}.csv")
     except OSError as error:
-        raise ReductionError(f"{folder} cannot be written: {error.strerror}") from None
+        raise ReductionError(f"{folder.resolve()} cannot be written: {error.strerror}") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return paths
 
 
-def _literal(path: Path) -> str:
-    """A path as Spark wants it: it takes some characters for patterns."""
-    return "".join(f"\\{letter}" if letter in "\\{}[]*?" else letter for letter in str(path))
+def _to_standard_error(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _first_line(error: Exception) -> str:

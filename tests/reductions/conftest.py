@@ -1,0 +1,68 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from harness.matrix import Cell
+from harness.records import SCHEMAS
+from harness.reductions.attempts import completed_attempts
+from harness.reductions.session import session
+from harness.reductions.tables import read_raw
+
+CELL = Cell.parse("i1-t2-r150-p100-v2008")
+_EMPTY = {"string": "", "bool": True}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with session("local[1]") as spark:
+        spark.conf.set("spark.sql.shuffle.partitions", "1")
+        yield spark
+
+
+@pytest.fixture
+def raw(spark):
+    """Raw records of a kind from the columns that matter: `raw("calls", [{"latency_ns": 5}, ...])`."""
+
+    def make(kind: str, rows: list[dict[str, Any]], cell: Cell = CELL) -> DataFrame:
+        key = {
+            "cell_id": cell.id,
+            "attempt": 1,
+            "server_version": cell.server_version,
+            "initiators": cell.initiators,
+            "threads": cell.threads,
+            "dialog_ratio": cell.dialog_ratio,
+            "payload_bytes": cell.payload_bytes,
+        }
+        names = SCHEMAS[kind].names
+        known = [
+            {name: _EMPTY.get(str(SCHEMAS[kind].field(name).type), 0) for name in names} | key | row for row in rows
+        ]
+        empty = read_raw(spark, kind, [])
+        return spark.createDataFrame([tuple(_typed(row, name) for name in names) for row in known], empty.schema)
+
+    def _typed(row: dict[str, Any], name: str) -> Any:
+        return float(row[name]) if name == "value" else row[name]
+
+    return make
+
+
+@pytest.fixture
+def attempts(raw):
+    """One completed attempt: clients start at 0 s, the window is [1 s, 3 s), drained at 3.5 s."""
+    return completed_attempts(raw("cells", [COMPLETED]))
+
+
+S = 1_000_000_000
+COMPLETED = {
+    "outcome": "completed",
+    "started_at_ns": 0,
+    "measured_from_ns": 1 * S,
+    "measured_to_ns": 3 * S,
+    "stopped_at_ns": 3 * S,
+    "drained_at_ns": 3 * S + S // 2,
+    "settled": True,
+    "sent_messages": 9,
+    "processed_messages": 9,
+}

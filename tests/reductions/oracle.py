@@ -1,0 +1,55 @@
+"""The same numbers as the reduction, from the same files, in plain Python: slow, short, and obviously right."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from harness.matrix import Cell
+
+NS = 1_000_000_000
+
+
+def rows(folder: Path, kind: str, cell: Cell, attempt: int = 1) -> list[dict[str, Any]]:
+    files = sorted((folder / "raw" / kind).glob(f"{cell.id}-a{attempt}*.parquet"))
+    return [row for path in files for row in pq.read_table(path).to_pylist()]
+
+
+def percentile(values: list[float], quantile: float) -> float:
+    """Linear interpolation between the nearest ranks."""
+    ordered = sorted(values)
+    rank = quantile * (len(ordered) - 1)
+    below, above = ordered[math.floor(rank)], ordered[math.ceil(rank)]
+    return below + (above - below) * (rank - math.floor(rank))
+
+
+def cell_numbers(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, float]:
+    (record,) = rows(folder, "cells", cell, attempt)
+    start, end = record["measured_from_ns"], record["measured_to_ns"]
+    window_s = (end - start) / NS
+    latencies = [
+        call["latency_ns"] / 1000
+        for call in rows(folder, "calls", cell, attempt)
+        if call["succeeded"] and start <= call["started_at_ns"] + call["latency_ns"] < end
+    ]
+    elapsed = [
+        (delivery["processed_at_ns"] - delivery["sent_at_ns"]) / 1000
+        for delivery in rows(folder, "deliveries", cell, attempt)
+        if start <= delivery["sent_at_ns"] < end
+    ]
+    processed = sum(
+        receive["messages"]
+        for receive in rows(folder, "receives", cell, attempt)
+        if start <= receive["received_at_ns"] < end
+    )
+    return {
+        "sent_per_s": len(latencies) / window_s,
+        "processed_per_s": processed / window_s,
+        **{f"latency_us_p{name}": percentile(latencies, name / 100) for name in (50, 95, 99)},
+        "latency_us_max": max(latencies),
+        **{f"end_to_end_us_p{name}": percentile(elapsed, name / 100) for name in (50, 95, 99)},
+        "drain_s": (record["drained_at_ns"] - record["stopped_at_ns"]) / NS,
+    }

@@ -1,0 +1,131 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.matrix import Cell
+from harness.reductions import ReductionError, reduce
+from tests.reductions import oracle
+from tests.results_fixture import write_cell, write_journal, write_raw, write_reduced
+
+pytestmark = pytest.mark.spark
+
+CELLS = [Cell.parse(f"i{initiators}-t3-r{ratio}-p100-v2008") for initiators in (1, 2) for ratio in (1, 150)]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, spark):
+    # The name has what Spark and Hadoop take for patterns and schemes.
+    folder = write_raw(tmp_path_factory.mktemp("results") / "run [1] 09:00", CELLS, scale=10, measure_s=1.25)
+    reduce(folder)
+    return folder
+
+
+def table(run, name):
+    return pd.read_parquet(run / "reduced" / f"{name}.parquet")
+
+
+def test_the_tables_are_written_as_parquet_and_csv_and_nothing_else(run):
+    names = ("cells", "gain", "seconds", "waits")
+    assert sorted(os.listdir(run / "reduced")) == sorted(
+        f"{name}.{end}" for name in names for end in ("parquet", "csv")
+    )
+    for name in names:
+        csv = pd.read_csv(run / "reduced" / f"{name}.csv", dtype={"server_version": str})
+        pd.testing.assert_frame_equal(csv, table(run, name), check_dtype=False)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.id)
+def test_a_cell_has_the_numbers_that_plain_python_finds(run, cell):
+    cells = table(run, "cells").set_index("cell_id")
+    assert len(cells) == len(CELLS)
+    for name, value in oracle.cell_numbers(run, cell).items():
+        assert cells.loc[cell.id, name] == pytest.approx(value, abs=0.006), name
+
+
+def test_a_cell_says_which_lab_and_run_it_came_from(run):
+    cells = table(run, "cells")
+    assert set(cells.lab) == {"embedded"}
+    assert set(cells.run_id) == {run.name}
+
+
+def test_the_seconds_of_a_cell_add_up_to_its_books(run):
+    cells = table(run, "cells").set_index("cell_id")
+    seconds = table(run, "seconds").groupby("cell_id")[["sent", "processed"]].sum()
+    assert (seconds.sent == cells.sent_messages.reindex(seconds.index)).all()
+    assert (seconds.processed <= cells.processed_messages.reindex(seconds.index)).all()
+
+
+def test_each_pair_of_cells_has_a_gain(run):
+    gain, cells = table(run, "gain"), table(run, "cells").set_index("cell_id").processed_per_s
+    assert len(gain) == 2
+    one = gain.set_index("initiators").loc[1]
+    assert one.factor == pytest.approx(cells["i1-t3-r150-p100-v2008"] / cells["i1-t3-r1-p100-v2008"], abs=1e-4)
+
+
+def test_synthetic_reduced_tables_have_the_columns_of_real_ones(run, tmp_path):
+    synthetic = write_reduced(tmp_path / "synthetic", CELLS)
+    for name in ("cells", "seconds", "gain", "waits"):
+        assert set(table(synthetic, name).columns) == set(table(run, name).columns), name
+
+
+def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(tmp_path, spark):
+    cell = CELLS[0]
+    run = write_raw(tmp_path / "run", CELLS[:2], scale=40)
+    for kind in ("cells", "calls", "receives", "deliveries"):
+        for path in (run / "raw" / kind).glob(f"{cell.id}-a1*"):
+            path.unlink()
+    write_cell(run, cell, 50, attempt=2)
+    for kind in ("processors", "waits", "samples", "deliveries"):
+        for path in (run / "raw" / kind).glob(f"{cell.id}-a2*"):
+            path.unlink()
+    write_journal(run, [(cell.id, 1, "failed"), (cell.id, 2, "completed")])
+    heard = []
+    reduce(run, progress=heard.append)
+    row = table(run, "cells").set_index("cell_id").loc[cell.id]
+    assert row.attempt == 2
+    assert row.sent_per_s > 0
+    assert pd.isna(row.target_processor_percent) and pd.isna(row.end_to_end_us_p50) and pd.isna(row.queue_depth_peak)
+    assert any("starting Spark" in line for line in heard)
+
+
+def test_a_results_folder_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
+    run = write_raw(tmp_path / "run", CELLS[:1], scale=40)
+    (run / "reduced").write_text("in the way")
+    with pytest.raises(ReductionError, match="reduced cannot be written"):
+        reduce(run)
+
+
+def test_a_process_that_reduces_leaves_nothing_but_the_tables_and_says_nothing(tmp_path):
+    run = write_raw(tmp_path / "run", CELLS[:2], scale=40)
+    here, scratch = tmp_path / "here", tmp_path / "scratch"
+    here.mkdir()
+    scratch.mkdir()
+    program = f"""
+import signal
+from pathlib import Path
+from harness.reductions import reduce
+handler = signal.getsignal(signal.SIGINT)
+reduce(Path({str(run)!r}))
+assert signal.getsignal(signal.SIGINT) is handler
+import psutil
+assert not psutil.Process().children(), "the JVM lives on"
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=here,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert [line for line in done.stderr.splitlines() if not line.startswith("reducing")] == []
+    assert os.listdir(here) == []
+    assert os.listdir(scratch) == []
