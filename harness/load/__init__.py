@@ -11,10 +11,10 @@ writes each call's start and latency into arrays that nobody else writes. It nev
 gevent has patched: under `monkey.patch_all` two logging threads stop each other for ever, and counts go missing
 without an error. Workers therefore run with `LOCUST_SKIP_MONKEY_PATCH=1`, where threads, locks and time are the real
 ones; only the hub (messages, heartbeats, statistics) is gevent's. The master keeps Locust's patches: it has no native
-thread, and its web server is made for them. Measured against an echo server, native threads under the patches (gevent's
-thread pool, or the original `start_new_thread`) are as fast, 62,000 calls/s with ten threads either way, but in 2 of 40
-starts they hung while connecting; unpatched, 60 starts of 50 threads each did not. `tests/benchmarks/client.py` compares
-the whole with a bare loop of threads.
+thread, and its web server is made for them. Measured against an echo server, native threads under the patches
+(gevent's thread pool, or the original `start_new_thread`) are as fast, 62,000 calls/s with ten threads either way,
+but in 2 of 40 starts they hung while connecting; unpatched, 60 starts of 50 threads each did not.
+`tests/benchmarks/client.py` compares the whole with a bare loop of threads.
 
 **Between cells** users stay: Locust starts or stops the difference (its `start` with a new count; never `stop`, which
 waits in steps of a second). The thread of a stopped user is parked with its connection open and is taken up again by
