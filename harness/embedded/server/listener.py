@@ -39,12 +39,17 @@ log = logging.getLogger(__name__)
 FIRST_SPID = 51  # SQL Server keeps the ones below for itself
 
 
+class OpenTransaction(Protocol):
+    @property
+    def id(self) -> int: ...
+
+
 class Session(Protocol):
     """What a connection needs of `tsql.session.Session`."""
 
     @property
-    def transaction_id(self) -> int:
-        """The open transaction; 0 without one. Drivers are told when it changes."""
+    def tx(self) -> OpenTransaction | None:
+        """The open transaction. Drivers are told when it changes."""
         ...
 
     def batch(self, text: str, sink: Any) -> Waiting[None]: ...
@@ -187,8 +192,7 @@ class TdsProtocol(asyncio.Protocol):
             log.exception("%s: failed inside", self._name)
             self.close()
             return
-        if session.transaction_id != self._transaction_id:
-            self._tell_transaction(session.transaction_id, response)
+        self._tell_transaction(session.tx, response)
         if self._response is response:
             self._response = None
             self._connection.end_response()
@@ -200,9 +204,13 @@ class TdsProtocol(asyncio.Protocol):
         self._transaction_id = 0
         response.write(EnvChangeBytes(EnvironmentChange.RESET_ACKNOWLEDGED, b"", b""))
 
-    def _tell_transaction(self, now: int, response: Response) -> None:
-        if self._transaction_id:
-            response.transaction_ended(self._transaction_id)
+    def _tell_transaction(self, tx: OpenTransaction | None, response: Response) -> None:
+        now = 0 if tx is None else tx.id
+        before = self._transaction_id
+        if now == before:
+            return
+        if before:
+            response.transaction_ended(before)
         if now:
             response.transaction_began(now)
         self._transaction_id = now
@@ -219,8 +227,7 @@ class TdsProtocol(asyncio.Protocol):
         session = self._session
         if response is None or session is None or self._connection.state is not ConnectionState.BUSY:
             return
-        if session.transaction_id != self._transaction_id:
-            self._tell_transaction(session.transaction_id, response)
+        self._tell_transaction(session.tx, response)
         self._connection.end_response()
         response.acknowledge_attention(broken_off=True)
 

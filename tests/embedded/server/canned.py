@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
@@ -35,6 +36,13 @@ PASSWORD = "Canned!1"
 NVARCHAR = SqlType("nvarchar", length=40)
 
 
+TRANSACTION_IDS = itertools.count(1)
+
+
+class CannedTransaction(NamedTuple):
+    id: int
+
+
 class CannedSession:
     """Answers by table; keeps what it was told so that a client can ask for it with `LOG`."""
 
@@ -43,9 +51,8 @@ class CannedSession:
 
     def __init__(self, spid: int) -> None:
         self.spid = spid
-        self.transaction_id = 0
+        self.tx: CannedTransaction | None = None
         self.log: list[str] = []
-        self._transactions = 0
         self._prepared: dict[int, tuple[str, bool]] = {}  # handle: text or procedure, whether it is a procedure
 
     def batch(self, text: str, sink: Response) -> Waiting[None]:
@@ -63,7 +70,7 @@ class CannedSession:
 
     def reset(self) -> None:
         self.log.append("reset")
-        self.transaction_id = 0
+        self.tx = None
 
     def close(self) -> None:
         CannedSession.closed += 1
@@ -114,14 +121,13 @@ class CannedSession:
         yield from self._select(statement, sink)
 
     def _begin(self, statement: str, sink: Response) -> Waiting[None]:
-        self._transactions += 1
-        self.transaction_id = self._transactions
+        self.tx = CannedTransaction(next(TRANSACTION_IDS))
         self.log.append("begin")
         yield from ()
 
     def _end(self, statement: str, sink: Response) -> Waiting[None]:
         self.log.append(statement.split(maxsplit=1)[0].lower())
-        self.transaction_id = 0
+        self.tx = None
         yield from ()
 
     def _log(self, statement: str, sink: Response) -> Waiting[None]:

@@ -1,0 +1,32 @@
+"""Bytes that real drivers sent (see captured/README.md), and connections in the state to take them."""
+
+from pathlib import Path
+
+from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
+from harness.embedded.tds.packets import PacketReader
+
+FOLDER = Path(__file__).parent / "captured"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.hex"))
+SERVER = ServerIdentity("canned", (10, 0, 6000))
+
+
+def writes(name: str) -> list[bytes]:
+    """What a driver sent, write by write."""
+    text = (FOLDER / f"{name}.hex").read_text(encoding="ascii")
+    return [bytes.fromhex(part) for part in text.split("\n\n") if part.strip()]
+
+
+def payloads(name: str) -> list[bytes]:
+    """The payloads of the messages in it."""
+    reader = PacketReader()
+    return [message.payload for data in writes(name) for message in reader.feed(data)]
+
+
+def logged_in() -> Connection:
+    connection = Connection(SERVER, bytearray().extend, spid=51)
+    connection.state = ConnectionState.IDLE
+    return connection
+
+
+def fresh() -> Connection:
+    return Connection(SERVER, bytearray().extend, spid=51)

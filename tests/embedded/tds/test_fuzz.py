@@ -1,0 +1,77 @@
+"""Whatever the bytes, only protocol errors come out of the parsers (or a refusal that the client can be told)."""
+
+import contextlib
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.tds.login7 import Login7
+from harness.embedded.tds.prelogin import Prelogin
+from harness.embedded.tds.requests import ResetKind, Rpc, SqlBatch, TransactionRequest
+from harness.embedded.tds.types import READERS, read_typed_value
+from harness.embedded.tds.wire import ByteReader, TdsProtocolError
+from tests.embedded.tds.captures import NAMES, fresh, logged_in, payloads, writes
+
+ALL_HEADERS = bytes.fromhex("16000000120000000200000000000000000001000000")
+
+
+@st.composite
+def damaged(draw: st.DrawFn, sources: list[bytes]) -> bytes:
+    """A real message with some bytes changed, and perhaps cut short."""
+    data = bytearray(draw(st.sampled_from(sources)))
+    for _ in range(draw(st.integers(0, 6))):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data)
+
+
+def sources(*endings: str, message: int) -> list[bytes]:
+    return [payloads(name)[message] for name in NAMES if name.endswith(endings)]
+
+
+@given(st.binary(max_size=200) | damaged(sources("login", message=0)))
+@example(b"\xff")
+def test_prelogin(data):
+    with contextlib.suppress(TdsProtocolError):
+        Prelogin.decode(data)
+
+
+@given(st.binary(max_size=300) | damaged(sources("login", message=1)))
+def test_login7(data):
+    with contextlib.suppress(TdsProtocolError):
+        Login7.decode(data)
+
+
+@given(
+    st.binary(max_size=300).map(lambda tail: ALL_HEADERS + tail)
+    | damaged(sources("_call", "_exec", "types", message=-1))
+)
+def test_rpc(data):
+    with contextlib.suppress(TdsProtocolError, SqlServerError):
+        Rpc.decode(ResetKind.NONE, data)
+
+
+@pytest.mark.parametrize("data_type", sorted(READERS))
+def test_every_type(data_type):
+    @given(st.binary(max_size=40))
+    def read(tail: bytes) -> None:
+        with contextlib.suppress(TdsProtocolError, SqlServerError):
+            read_typed_value(ByteReader(bytes([data_type]) + tail))
+
+    read()
+
+
+@given(st.binary(max_size=60).map(lambda tail: ALL_HEADERS + tail) | st.binary(max_size=60))
+def test_batches_and_transaction_requests(data):
+    for request in (SqlBatch, TransactionRequest):
+        with contextlib.suppress(TdsProtocolError, SqlServerError):
+            request.decode(ResetKind.NONE, data)
+
+
+@given(st.sampled_from([fresh, logged_in]), st.lists(damaged([writes(name)[0] for name in NAMES]), max_size=4))
+def test_a_connection(start, chunks):
+    connection = start()
+    with contextlib.suppress(TdsProtocolError):
+        for chunk in chunks:
+            connection.receive(chunk)

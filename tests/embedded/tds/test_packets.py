@@ -1,0 +1,71 @@
+"""Messages cut into packets and put together again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.embedded.tds.packets import HEADER_SIZE, Message, PacketReader, PacketStatus, PacketType, PacketWriter
+from harness.embedded.tds.wire import ByteWriter, TdsProtocolError
+
+
+def packet(kind: int, status: int, payload: bytes) -> bytes:
+    return bytes([kind, status]) + (HEADER_SIZE + len(payload)).to_bytes(2, "big") + b"\0\0\1\0" + payload
+
+
+END, MORE = PacketStatus.END_OF_MESSAGE, PacketStatus.NORMAL
+
+
+@given(st.binary(max_size=5000), st.integers(512, 1500), st.integers(1, 700))
+def test_a_message_cut_into_packets_and_again_anywhere_is_read_as_it_was(payload, packet_size, cut):
+    out = ByteWriter(payload)
+    writer = PacketWriter(PacketType.RPC, packet_size)
+    sent = writer.take_full_packets(out) + writer.finish(out)
+    reader = PacketReader()
+    messages = [message for at in range(0, len(sent), cut) for message in reader.feed(sent[at : at + cut])]
+    assert messages == [Message(PacketType.RPC, messages[0].status, payload)]
+
+
+def test_all_packets_but_the_last_have_the_negotiated_size():
+    sent = PacketWriter(PacketType.TABULAR_RESULT, 512).finish(ByteWriter(bytes(504 + 504 + 3)))
+    assert [int.from_bytes(sent[at + 2 : at + 4], "big") for at in (0, 512, 1024)] == [512, 512, 11]
+    assert [sent[at + 1] for at in (0, 512, 1024)] == [MORE, MORE, END]
+    assert [sent[at + 6] for at in (0, 512, 1024)] == [1, 2, 3]
+
+
+def test_a_payload_that_fills_its_packets_ends_without_an_empty_one():
+    assert len(PacketWriter(PacketType.TABULAR_RESULT, 512).finish(ByteWriter(bytes(504 * 2)))) == 1024
+
+
+def test_the_status_of_a_message_is_that_of_its_first_packet():
+    reader = PacketReader()
+    assert reader.feed(packet(PacketType.RPC, PacketStatus.RESET_CONNECTION, b"a")) == []
+    assert reader.feed(packet(PacketType.RPC, END, b"b")) == [(PacketType.RPC, PacketStatus.RESET_CONNECTION, b"ab")]
+
+
+def test_an_attention_inside_a_request_voids_the_request():
+    reader = PacketReader()
+    reader.feed(packet(PacketType.RPC, MORE, b"half"))
+    assert reader.feed(packet(PacketType.ATTENTION, END, b"")) == [(PacketType.ATTENTION, END, b"")]
+    assert reader.feed(packet(PacketType.RPC, END, b"new")) == [(PacketType.RPC, END, b"new")]
+
+
+def test_a_message_that_its_sender_takes_back_is_ignored():
+    reader = PacketReader()
+    reader.feed(packet(PacketType.RPC, MORE, b"half"))
+    assert reader.feed(packet(PacketType.RPC, END | PacketStatus.IGNORE, b"")) == []
+    assert reader.feed(packet(PacketType.SQL_BATCH, END, b"new")) == [(PacketType.SQL_BATCH, END, b"new")]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        packet(0x05, END, b""),
+        b"\x01\x01\x00\x07\0\0\1\0",
+        b"GET / HTTP/1.1\r\n\r\n",
+        packet(PacketType.RPC, MORE, b"") + packet(PacketType.SQL_BATCH, END, b""),
+    ],
+    ids=["unknown type", "shorter than its header", "another protocol", "another type inside a message"],
+)
+def test_what_is_no_packet_is_a_protocol_error(data):
+    with pytest.raises(TdsProtocolError):
+        PacketReader().feed(data)
