@@ -26,11 +26,10 @@ from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 # A pooled connection hides the cost of connecting and the state of its session.
 pyodbc.pooling = False
 
+# pyodbc binds the parameters anew for each call, and Microsoft's driver therefore prepares anew: one round trip either
+# way, but as an RPC (sp_prepexecrpc) without the T-SQL that EXEC (sp_prepexec) would carry. FreeTDS calls by name.
 SEND = "{CALL dbo.SendMessage (?, ?)}"
 HANDLE = "SELECT handle FROM dbo.dialogs WHERE id = ?"
-# The body is declared varbinary(max), like the procedure's parameter: the driver would refuse 8192 bytes as
-# varbinary(n), and one form for all sizes keeps the payloads comparable. None: as the value's own type says.
-INPUT_SIZES = [(pyodbc.SQL_GUID, 16, 0), (pyodbc.SQL_VARBINARY, 0, 0)]
 
 LOGIN_TIMEOUT_S = 15
 # A call that has not returned by then fails with HYT00. Nothing else can interrupt a thread inside the driver.
@@ -160,6 +159,7 @@ class ClientThread:
             self.reason = error_text(error)
             self.state = ThreadState.UNPREPARED
             return
+        self._cursor.setinputsizes(input_sizes(self._connection, run.payload_bytes))
         self._handle = handle
         self._body = new_body(run.payload_bytes, run=run.run, initiator=run.initiator, thread=self.number)
         self.log.clear()
@@ -172,7 +172,6 @@ class ClientThread:
         self._connection.timeout = CALL_TIMEOUT_S
         self._connected_to = connection_string
         self._cursor = self._connection.cursor()
-        self._cursor.setinputsizes(INPUT_SIZES)
 
     def _disconnect(self) -> None:
         connection, self._connection, self._cursor, self._connected_to = self._connection, None, None, ""
@@ -226,6 +225,17 @@ class ClientThread:
             self.state = ThreadState.GAVE_UP
         else:
             self.state = ThreadState.FINISHED
+
+
+def input_sizes(connection: pyodbc.Connection, payload_bytes: int) -> list[tuple[int, int, int]]:
+    """How to declare the procedure's parameters, so that the body goes out as varbinary(max) whatever its size.
+
+    Microsoft's driver refuses 8192 bytes as varbinary(n) and takes size 0 for max. FreeTDS would send an empty body
+    then, and cuts varbinary(n) at 8000 bytes without a word; its varbinary(max) is SQL_LONGVARBINARY.
+    """
+    freetds = "tds" in connection.getinfo(pyodbc.SQL_DRIVER_NAME).lower()
+    body = (pyodbc.SQL_LONGVARBINARY, payload_bytes, 0) if freetds else (pyodbc.SQL_VARBINARY, 0, 0)
+    return [(pyodbc.SQL_GUID, 16, 0), body]
 
 
 def clock_offset_ns() -> int:

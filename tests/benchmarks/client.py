@@ -20,7 +20,7 @@ import pyodbc
 from harness.load.clients import Clients
 from harness.load.payload import new_body
 from harness.load.plan import CellPlan
-from harness.load.threads import INPUT_SIZES, SEND
+from harness.load.threads import SEND, input_sizes
 from harness.matrix import Cell
 from tests.load.echo_server import running
 
@@ -40,7 +40,7 @@ def bare_loop(connection_string: str, threads: int, seconds: float) -> float:
     def drive(number: int) -> None:
         connection = pyodbc.connect(connection_string, autocommit=True)
         cursor = connection.cursor()
-        cursor.setinputsizes(INPUT_SIZES)
+        cursor.setinputsizes(input_sizes(connection, PAYLOAD_BYTES))
         execute, handle, body = cursor.execute, uuid4(), new_body(PAYLOAD_BYTES, run=0, initiator=0, thread=number)
         barrier.wait()
         count = 0

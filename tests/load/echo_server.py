@@ -23,7 +23,9 @@ from collections.abc import Iterator
 PRELOGIN_RESPONSE = bytes.fromhex("00000b0006 01001100 01 ff 10000000 0000 02".replace(" ", ""))  # no encryption
 SEND = "dbo.SendMessage".encode("utf-16-le")
 DIALOGS = "dbo.dialogs".encode("utf-16-le")
-SP_PREPEXEC, SP_EXECUTE = 13, 12
+SP_EXECUTE = struct.pack("<HHHBBBBB", 0xFFFF, 12, 0, 0, 0, 0x26, 4, 4)  # and the handle
+SP_PREPEXECRPC = struct.pack("<HH", 0xFFFF, 14)
+DIALOGS_HANDLE, SEND_HANDLE = 1, 2  # of prepared statements
 
 
 def _b_varchar(text: str) -> bytes:
@@ -52,8 +54,14 @@ LOGIN_ACCEPTED = (
 )
 LOGIN_REFUSED = _error(18456, "Login failed for user 'sa'.") + _done(status=2)
 RETURN_STATUS = b"\x79" + struct.pack("<i", 0)
+
+
+def _prepared(handle: int) -> bytes:
+    return b"\xac" + struct.pack("<HBBIHBBBi", 0, 0, 1, 0, 0, 0x26, 4, 4, handle)
+
+
 SENT = RETURN_STATUS + _done(0xFE)
-PREPARED = b"\xac" + struct.pack("<HBBIHBBBi", 0, 0, 1, 0, 0, 0x26, 4, 4, 1)
+PREPARED_AND_SENT = RETURN_STATUS + _prepared(SEND_HANDLE) + _done(0xFE)
 HANDLE_COLUMN = b"\x81" + struct.pack("<HIHBB", 1, 0, 0, 0x24, 16) + _b_varchar("handle")
 
 
@@ -75,16 +83,17 @@ class Session:
         return LOGIN_REFUSED if self.trouble == "Refuse" else LOGIN_ACCEPTED
 
     async def answer(self, request: bytes) -> bytes:
-        if SEND in request[:400]:
+        executed = struct.unpack_from("<i", request, 33)[0] if request.startswith(SP_EXECUTE, 22) else None
+        if SEND in request[:400] or executed == SEND_HANDLE:
             return await self._send(request)
-        if DIALOGS in request or request[22:26] == struct.pack("<HH", 0xFFFF, SP_EXECUTE):
+        if DIALOGS in request or executed == DIALOGS_HANDLE:
             return self._dialog(struct.unpack("<i", request[-4:])[0])
         return HANDLE_COLUMN + _done(0xFF) + RETURN_STATUS + _done(0xFE) if b"\xff\xff" in request[:30] else _done()
 
     def _dialog(self, number: int) -> bytes:
         row = b"\xd1\x10" + number.to_bytes(16, "little")
         rows = b"" if self.trouble == "NoDialogs" else row
-        return HANDLE_COLUMN + rows + _done(0xFF, 0x10, 1) + RETURN_STATUS + PREPARED + _done(0xFE)
+        return HANDLE_COLUMN + rows + _done(0xFF, 0x10, 1) + RETURN_STATUS + _prepared(DIALOGS_HANDLE) + _done(0xFE)
 
     async def _send(self, request: bytes) -> bytes:
         self._calls += 1
@@ -98,12 +107,13 @@ class Session:
         if at >= 0:
             run, initiator, thread, _, sequence = struct.unpack_from(">IHHIq", request, at + 4)
             key = f"{run}/{initiator}/{thread}"
-            count = self._received.setdefault(key, [0, 0])
+            count = self._received.setdefault(key, [0, 0, 0])
             count[0] += 1
+            count[2] += len(request) - at
             if sequence <= self._last.get(key, -1):
                 count[1] += 1
             self._last[key] = sequence
-        return SENT
+        return PREPARED_AND_SENT if request.startswith(SP_PREPEXECRPC, 22) else SENT
 
 
 async def _serve_connection(
@@ -139,9 +149,11 @@ async def serve() -> None:
     stdin = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
     while await stdin.readline():
-        print(
-            json.dumps({key: {"messages": n, "misordered": wrong} for key, (n, wrong) in received.items()}), flush=True
-        )
+        counts = {
+            key: {"messages": messages, "misordered": misordered, "bytes": size}
+            for key, (messages, misordered, size) in received.items()
+        }
+        print(json.dumps(counts), flush=True)
 
 
 class EchoServer:

@@ -43,10 +43,14 @@ def drive(thread, run, calls, number=1):
     return wait_for(thread, ThreadState.FINISHED, ThreadState.GAVE_UP)
 
 
-def test_it_sends_from_the_barrier_to_the_stop_and_numbers_its_messages(echo, thread):
-    run = a_run(echo, run=101)
-    assert drive(thread, run, 200, number=7) is ThreadState.FINISHED
-    assert echo.received()["101/1/7"] == {"messages": thread.log.count, "misordered": 0}
+@pytest.mark.parametrize("size", [100, 1024, 4096, 8192])
+def test_it_sends_from_the_barrier_to_the_stop_and_numbers_its_messages(echo_by_driver, thread, size):
+    run = a_run(echo_by_driver, run=size, payload_bytes=size)
+    assert drive(thread, run, 50, number=7) is ThreadState.FINISHED
+    received = echo_by_driver.received()[f"{size}/1/7"]
+    assert (received["messages"], received["misordered"]) == (thread.log.count, 0)
+    # Behind the body lie at most the end of a varbinary(max).
+    assert size <= received["bytes"] / received["messages"] <= size + 8
 
 
 def test_every_call_has_its_start_and_latency(echo, thread):
