@@ -1,0 +1,38 @@
+"""Locust's web interface with an echo server instead of a lab: `python -m tests.load.echo_ui PORT LOGS`.
+
+The number of threads asks for trouble: 41 has no lab, 42 no login, 43 a server that fails every call.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.lab import LabError
+from harness.load import ui
+from harness.load.clients import Clients, WebPage
+from harness.load.scenario import Scenario
+from tests.load import echo_server
+
+
+class EchoStage:
+    def __init__(self, server: echo_server.EchoServer) -> None:
+        self._server = server
+
+    def make_ready(self, scenario: Scenario, tell: ui.Tell) -> Sequence[str]:
+        tell("looking for the echo ...")
+        if scenario.threads == 41:
+            raise LabError("no echo in this valley")
+        database = {42: "Refuse", 43: "FailAll"}.get(scenario.threads, "Echo")
+        return [self._server.connection_string(database)] * scenario.initiators
+
+    def check(self) -> None:
+        assert self._server.process.poll() is None
+
+
+def main(port: int, logs: Path) -> None:
+    with echo_server.running() as server, Clients(log_directory=logs, run="ui", web=WebPage(port, "echo")) as clients:
+        ui.serve(EchoStage(server), clients)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,124 @@
+"""Locust's web interface over HTTP, with an echo server behind it; the page in a browser is `tests/e2e/test_ui.py`."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+FIELDS = {"initiators": 1, "threads": 2, "dialog_ratio": 150, "payload_bytes": 100}
+
+
+class Page:
+    def __init__(self, port):
+        self._url = f"http://127.0.0.1:{port}"
+
+    def get(self, path):
+        with urllib.request.urlopen(self._url + path, timeout=30) as response:
+            return response.read().decode()
+
+    def post(self, path, **fields):
+        data = urllib.parse.urlencode(fields).encode()
+        with urllib.request.urlopen(self._url + path, data=data, timeout=60) as response:
+            return json.loads(response.read())
+
+    def start(self, **fields):
+        return self.post("/swarm", user_count=0, spawn_rate=0, host="echo", **(FIELDS | fields))
+
+    def stats(self):
+        return json.loads(self.get("/stats/requests"))
+
+    def status(self):
+        return json.loads(self.get("/scenario"))["status"]
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + 30
+        while not condition(stats := self.stats()):
+            assert time.monotonic() < deadline, (what, stats["state"], self.status())
+            time.sleep(0.1)
+        return stats
+
+    def stop(self):
+        self.post("/stop")
+        self.wait_for(lambda stats: stats["state"] in ("ready", "stopped") and not stats["user_count"], "stop")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments = [sys.executable, "-m", "tests.load.echo_ui", str(port), str(tmp_path_factory.mktemp("logs"))]
+    with subprocess.Popen(arguments) as process:
+        page = Page(port)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                if json.loads(page.get("/worker-count"))["worker_count"]:
+                    break
+            except urllib.error.URLError:
+                pass
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        yield page
+        process.terminate()
+
+
+def requests(stats):
+    return stats["stats"][-1]["num_requests"]
+
+
+def test_the_start_form_has_the_scenarios_fields_in_order(page):
+    html = page.get("/")
+    options = json.loads(html.split("window.templateArgs = ")[1].split("\n")[0])["extra_options"]
+    assert list(options) == list(FIELDS)
+    assert [options[name]["choices"] for name in FIELDS] == [[1, 2, 3], None, [1, 150], [100, 1024, 4096, 8192]]
+    assert "scenario-status" in html
+
+
+def test_a_wrong_field_is_said_in_the_form_and_nothing_starts(page):
+    assert page.start(threads=51) == {"success": False, "message": "threads: '51' is not valid (valid: 1 to 50)"}
+    assert page.stats()["state"] == "ready"
+
+
+def test_a_lab_that_fails_is_said_in_the_form(page):
+    assert page.start(threads=41) == {"success": False, "message": "no echo in this valley"}
+
+
+def test_calls_flow_stop_and_flow_again_with_other_fields(page):
+    assert page.start(initiators=3, threads=4, payload_bytes=1024)["success"]
+    running = page.wait_for(lambda stats: requests(stats) > 500 and stats["user_count"] == 12, "first calls")
+    assert (running["state"], len(running["workers"])) == ("running", 3)
+    page.wait_for(lambda stats: requests(stats) > requests(running), "more calls")
+    call = running["stats"][0]
+    assert (call["method"], call["name"], call["avg_content_length"]) == ("CALL", "dbo.SendMessage", 1024)
+    assert 0 < call["median_response_time"] < 1000
+    assert page.status() == "3 initiators × 4 threads, every 150th dialog, 1024 bytes"
+    assert page.start()["message"] == "a scenario is running: stop it first"
+    page.stop()
+    assert page.status() == "stopped"
+    assert page.start(initiators=1, threads=2, dialog_ratio=1)["success"]
+    again = page.wait_for(lambda stats: requests(stats) > 500 and stats["user_count"] == 2, "calls again")
+    assert sorted(worker["user_count"] for worker in again["workers"]) == [0, 0, 2]
+    page.stop()
+
+
+def test_clients_that_cannot_log_in_stop_the_scenario_with_the_reason(page):
+    assert page.start(threads=42)["success"]
+    stats = page.wait_for(lambda stats: stats["errors"] and not stats["user_count"], "login failures")
+    assert "Login failed for user 'sa'" in stats["errors"][0]["error"]
+    page.wait_for(lambda stats: stats["state"] in ("ready", "stopped"), "stop")
+    assert "Login failed for user 'sa'" in page.status()
+
+
+def test_failed_calls_show_as_failures(page):
+    assert page.start(threads=43)["success"]
+    stats = page.wait_for(lambda stats: stats["stats"][-1]["num_failures"] >= 430, "failures")
+    assert "The service queue is currently disabled" in stats["errors"][0]["error"]
+    page.stop()
