@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- texts are quoted whole, one a line
 """Errors that reach the client as SQL Server's, with its numbers, severities and texts.
 
 `CATALOGUE` holds each text once; `%s` stand for the arguments in order. Source of numbers and texts: SQL Server 2022
@@ -37,6 +38,7 @@ CATALOGUE: dict[int, ErrorText] = {
     7862: ErrorText(
         16, "An endpoint of the requested type already exists. Only one endpoint of this type is supported."
     ),
+    4060: ErrorText(11, "Cannot open database \"%s\" requested by the login. The login failed."),
     8023: ErrorText(
         16,
         "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. "

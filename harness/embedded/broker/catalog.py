@@ -1,40 +1,55 @@
-"""A database's catalog: the broker objects and the statements that change them.
+"""A database's catalog: the broker objects, and what all statements that change them have in common.
 
-Every statement takes the transaction it runs in: what it did in memory is undone at rollback, what is durable is staged.
-Objects are rows `catalog.<kind>` with key (database_id, name) in the store; recovery makes them again from those rows.
-Names are compared byte by byte, except those of queues, users and certificates, which are ordinary identifiers (any case).
+Every statement takes the transaction it runs in: what it did in memory is undone at rollback, what is durable is
+staged. Objects are rows `catalog.<kind>` with key (database_id, id) in the store; recovery makes them again from those
+rows. Names are compared byte by byte, except those of queues, users and certificates, which are ordinary identifiers
+(any case). The statements are in `ddl_services`, `ddl_links` and `ddl_security`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from harness.embedded.broker import system
+from harness.embedded.broker.identifiers import object_id
 from harness.embedded.broker.objects import (
     Contract,
-    EventNotification,
     MessageType,
+    MessageUsage,
     Priority,
-    QueueOptions,
     RemoteServiceBinding,
     Route,
     Service,
+    Validation,
 )
 from harness.embedded.broker.queues import Queue
-from harness.embedded.broker.security import Certificate, Principals, User
+from harness.embedded.broker.security import Principals
 from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
 
 if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
     from harness.embedded.broker.engine import Engine
+    from harness.embedded.store import Value
+
+Name = TypeVar("Name")
+Thing = TypeVar("Thing")
 
 
 class Catalog:
-    """The objects of one database; `Database` adds the conversations."""
+    """The objects of one database; `Database` adds the statements and the conversations."""
+
+    store: Callable[[Transaction], None]
 
     def __init__(self, engine: Engine, name: str, database_id: int) -> None:
         self.engine = engine
         self.name = name
         self.database_id = database_id
+        self.create_time_ns = engine.clock.utc_ns()
+        self.object_ordinal = 0  # object ids given out
+        self.next_id = system.FIRST_USER_ID  # of message types, contracts, services, routes, bindings, priorities
         self.message_types: dict[str, MessageType] = {}
         self.contracts: dict[str, Contract] = {}
         self.queues: dict[str, Queue] = {}  # by 'schema.name', lower case
@@ -44,167 +59,78 @@ class Catalog:
         self.priorities: dict[str, Priority] = {}
         self.principals = Principals()
 
+    @property
+    def _this(self) -> Database:
+        return self.engine.databases[self.name.lower()]
+
+    def add_system_objects(self, database: Database) -> None:
+        """What every database has from the start; made anew at every start, never stored (the route is)."""
+        for identifier, name, validation in system.MESSAGE_TYPES:
+            self.message_types[name] = MessageType(name, identifier, Validation(validation))
+        for identifier, name, usages in system.CONTRACTS:
+            self.contracts[name] = Contract(name, identifier, self._usages(usages))
+        queues = {}
+        for identifier, name in system.QUEUES:
+            queue = self.queues[f"dbo.{name.lower()}"] = Queue(database, "dbo", name, identifier)
+            queue.create_time_ns = self.create_time_ns
+            queues[name] = queue
+        for identifier, name, queue_name, contracts in system.SERVICES:
+            agreed = {contract: self.contracts[contract] for contract in contracts}
+            self.services[name] = Service(name, identifier, queues[queue_name], agreed)
+
+    def _usages(self, usages: Any) -> dict[str, MessageUsage]:
+        return {
+            name: MessageUsage(self.message_types[name], sent_by != "TARGET", sent_by != "INITIATOR")
+            for name, sent_by in usages
+        }
+
+    # What statements are made of
+
     def new_object_id(self, tx: Transaction) -> int:
         """The next object id; sys.objects of queues, tables and procedures share them."""
-        raise NotImplementedError
+        taken = {identifier for identifier, _ in system.QUEUES}
+        while True:
+            identifier = object_id(self.object_ordinal)
+            self.object_ordinal += 1
+            if identifier not in taken:
+                self.store(tx)
+                return identifier
 
-    def create_message_type(self, tx: Transaction, name: str, *, validation: str = "NONE", owner: str = "dbo") -> None:
-        """`validation`: NONE, EMPTY, WELL_FORMED_XML or VALID_XML."""
-        raise NotImplementedError
+    def _new_id(self) -> int:
+        """Ids are not given back: a rolled back statement leaves a gap."""
+        identifier = self.next_id
+        self.next_id = identifier + 1
+        return identifier
 
-    def alter_message_type(self, tx: Transaction, name: str, *, validation: str) -> None:
-        raise NotImplementedError
+    def _add(self, tx: Transaction, objects: dict[Name, Thing], name: Name, thing: Thing) -> None:
+        objects[name] = thing
+        tx.on_rollback(partial(objects.pop, name, None))
 
-    def drop_message_type(self, tx: Transaction, name: str) -> None:
-        raise NotImplementedError
+    def _remove(self, tx: Transaction, objects: dict[Name, Thing], name: Name) -> None:
+        tx.on_rollback(partial(objects.__setitem__, name, objects[name]))
+        del objects[name]
 
-    def create_contract(
-        self, tx: Transaction, name: str, *, usages: Sequence[tuple[str, str]], owner: str = "dbo"
-    ) -> None:
-        """`usages`: (message type, INITIATOR | TARGET | ANY)."""
-        raise NotImplementedError
+    def _set(self, tx: Transaction, thing: object, attribute: str, value: object) -> None:
+        tx.on_rollback(partial(setattr, thing, attribute, getattr(thing, attribute)))
+        setattr(thing, attribute, value)
 
-    def drop_contract(self, tx: Transaction, name: str) -> None:
-        raise NotImplementedError
+    def _write(self, tx: Transaction, kind: str, identifier: int, row: Value | None) -> None:
+        tx.write(f"catalog.{kind}", (self.database_id, identifier), row)
 
-    def create_queue(self, tx: Transaction, schema: str, name: str, options: QueueOptions) -> Queue:
-        raise NotImplementedError
+    @staticmethod
+    def _find(objects: dict[Any, Thing], verb: str, kind: str, name: str, key: str | None = None) -> Thing:
+        thing = objects.get(name if key is None else key)
+        if thing is None:
+            raise SqlServerError(15151, verb, kind, name)
+        return thing
 
-    def alter_queue(self, tx: Transaction, schema: str, name: str, options: QueueOptions) -> None:
-        raise NotImplementedError
+    @staticmethod
+    def _refuse_existing(objects: dict[str, Thing], name: str, number: int = 2714, key: str | None = None) -> None:
+        if (name if key is None else key) in objects:
+            raise SqlServerError(number, name)
 
-    def drop_queue(self, tx: Transaction, schema: str, name: str) -> None:
-        raise NotImplementedError
-
-    def create_service(
-        self, tx: Transaction, name: str, *, queue: str, contracts: Sequence[str] = (), owner: str = "dbo"
-    ) -> None:
-        """`queue`: 'schema.name'."""
-        raise NotImplementedError
-
-    def alter_service(
-        self,
-        tx: Transaction,
-        name: str,
-        *,
-        queue: str | None = None,
-        add_contracts: Sequence[str] = (),
-        drop_contracts: Sequence[str] = (),
-    ) -> None:
-        raise NotImplementedError
-
-    def drop_service(self, tx: Transaction, name: str) -> None:
-        raise NotImplementedError
-
-    def create_route(
-        self,
-        tx: Transaction,
-        name: str,
-        *,
-        service_name: str | None = None,
-        broker_instance: str | None = None,
-        lifetime_s: int | None = None,
-        address: str,
-        mirror_address: str | None = None,
-        owner: str = "dbo",
-    ) -> None:
-        raise NotImplementedError
-
-    def alter_route(
-        self,
-        tx: Transaction,
-        name: str,
-        *,
-        service_name: str | None = None,
-        broker_instance: str | None = None,
-        lifetime_s: int | None = None,
-        address: str | None = None,
-        mirror_address: str | None = None,
-    ) -> None:
-        """None leaves a clause as it is."""
-        raise NotImplementedError
-
-    def drop_route(self, tx: Transaction, name: str) -> None:
-        raise NotImplementedError
-
-    def create_remote_service_binding(
-        self, tx: Transaction, name: str, *, to_service: str, user: str, anonymous: bool = False, owner: str = "dbo"
-    ) -> None:
-        raise NotImplementedError
-
-    def alter_remote_service_binding(
-        self, tx: Transaction, name: str, *, user: str | None = None, anonymous: bool | None = None
-    ) -> None:
-        raise NotImplementedError
-
-    def drop_remote_service_binding(self, tx: Transaction, name: str) -> None:
-        raise NotImplementedError
-
-    def create_priority(
-        self,
-        tx: Transaction,
-        name: str,
-        *,
-        contract: str | None = None,
-        local_service: str | None = None,
-        remote_service: str | None = None,
-        level: int = 5,
-    ) -> None:
-        """None stands for ANY."""
-        raise NotImplementedError
-
-    def drop_priority(self, tx: Transaction, name: str) -> None:
-        raise NotImplementedError
-
-    def create_event_notification(
-        self, tx: Transaction, name: str, *, queue: str, event: str, service: str, broker_instance: str | None = None
-    ) -> EventNotification:
-        """`broker_instance` None stands for 'current database'."""
-        raise NotImplementedError
-
-    def drop_event_notification(self, tx: Transaction, name: str, *, queue: str) -> None:
-        raise NotImplementedError
-
-    def create_master_key(self, tx: Transaction) -> None:
-        raise NotImplementedError
-
-    def drop_master_key(self, tx: Transaction) -> None:
-        raise NotImplementedError
-
-    def create_user(self, tx: Transaction, name: str, *, login: str | None = None) -> User:
-        """`login` None: WITHOUT LOGIN."""
-        raise NotImplementedError
-
-    def drop_user(self, tx: Transaction, name: str) -> None:
-        raise NotImplementedError
-
-    def create_certificate(
-        self,
-        tx: Transaction,
-        name: str,
-        *,
-        owner: str = "dbo",
-        subject: str = "",
-        blob: bytes | None = None,
-        private_key: bytes | None = None,
-        has_password: bool = False,
-        start_ns: int | None = None,
-        expiry_ns: int | None = None,
-        active_for_begin_dialog: bool = True,
-    ) -> Certificate:
-        """Self-signed without a `blob`; with one it is FROM BINARY. 15581 without a master key and without a password."""
-        raise NotImplementedError
-
-    def drop_certificate(self, tx: Transaction, name: str) -> None:
-        raise NotImplementedError
-
-    def certificate(self, name: str) -> Certificate | None:
-        return self.principals.certificates.get(name.lower())
-
-    def grant(self, tx: Transaction, permission: str, securable_class: str, securable: str, principal: str) -> None:
-        """GRANT permission ON class::securable TO principal: SEND ON SERVICE matters to the broker, the rest is checked
-        for existence and otherwise has no effect."""
-        raise NotImplementedError
-
-    def revoke(self, tx: Transaction, permission: str, securable_class: str, securable: str, principal: str) -> None:
-        raise NotImplementedError
+    def _refresh(self, tx: Transaction) -> None:
+        """Routing, monitors and waiting messages take notice of what the statement changed."""
+        self.engine.router.changed()
+        tx.on_rollback(self.engine.router.changed)
+        tx.on_commit(partial(self.engine.refresh, self._this))

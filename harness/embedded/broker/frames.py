@@ -6,8 +6,8 @@ msgpack packs them as they are. `from_initiator` says which end of the conversat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -64,7 +64,10 @@ class ErrorFrame(NamedTuple):
 Frame = MessageFrame | AcknowledgementFrame | ErrorFrame
 
 MESSAGE, ACKNOWLEDGEMENT, ERROR = 1, 2, 3
-_MAKERS = {ACKNOWLEDGEMENT: AcknowledgementFrame._make, ERROR: ErrorFrame._make}
+_MAKERS: dict[int, Callable[[Sequence[Any]], Frame]] = {
+    ACKNOWLEDGEMENT: AcknowledgementFrame._make,
+    ERROR: ErrorFrame._make,
+}
 
 
 def pack_frames(frames: Sequence[Frame]) -> bytes:
@@ -82,8 +85,7 @@ def unpack_frames(record: bytes | bytearray | memoryview) -> list[Frame]:
         raise ValueError(f"not a record of frames: {error}") from error
 
 
-def _frame(fields: tuple) -> Frame:  # type: ignore[type-arg]
+def _frame(fields: Sequence[Any]) -> Frame:
     if fields[0] == MESSAGE:
-        return MessageFrame(*fields[:8], DialogHeader._make(fields[8]))
-    frame: Frame = _MAKERS[fields[0]](fields)
-    return frame
+        return MessageFrame._make((*fields[:8], DialogHeader._make(fields[8])))
+    return _MAKERS[fields[0]](fields)

@@ -13,7 +13,7 @@ def random_guid(entropy: Entropy) -> str:
 
 
 class Handles:
-    """Conversation handles of one database: sequential, as in SQL Server, where they come from NEWSEQUENTIALID's source.
+    """Conversation handles of one database: sequential, as in SQL Server.
 
     The last group counts, the others are the database's own: so the order of the text, the order of uniqueidentifiers
     and the order of BEGIN DIALOG are the same. The count starts from the clock (seconds and 16 bits), so a restarted

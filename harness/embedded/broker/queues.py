@@ -1,6 +1,7 @@
 """Queues: rows waiting to be received, and which conversation group comes next.
 
-RECEIVE takes messages of one group: the one with the highest priority, then the earliest message, that nobody has locked.
+RECEIVE takes messages of one group: the one with the highest priority, then the earliest message, that nobody has
+locked.
 Available groups lie in a heap by (priority descending, queuing order of the first message). A group that turns out to
 be locked is dropped from the heap and offered again when its lock is released, so a reader never looks at a group twice
 in vain; the cost of a RECEIVE is that of its rows.
@@ -9,7 +10,7 @@ in vain; the cost of a RECEIVE is that of its rows.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from harness.embedded.broker import system
@@ -19,7 +20,7 @@ from harness.embedded.runtime.tasks import Signal
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
-    from harness.embedded.broker.monitors import QueueMonitor
+    from harness.embedded.broker.monitors import QueueMonitor, QueueReader
     from harness.embedded.broker.objects import EventNotification
 
 RETAINED_RECEIVED, READY, NOT_YET_COMPLETE, RETAINED_SENT = 0, 1, 2, 3  # a row's status
@@ -43,7 +44,7 @@ class QueueRow:
         "status",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self,
         queue: Queue,
         endpoint: ConversationEndpoint,
@@ -62,6 +63,17 @@ class QueueRow:
         self.message_body = body
         self.message_enqueue_time = now_ns  # UTC ns
         self.status = status
+
+    def stored(self) -> tuple[str, int, str, bytes | None, int, int]:
+        """The row as the store keeps it."""
+        return (
+            self.endpoint.conversation_handle,
+            self.message_sequence_number,
+            self.message_type.name,
+            self.message_body,
+            self.message_enqueue_time,
+            self.status,
+        )
 
     @property
     def priority(self) -> int:
@@ -135,6 +147,7 @@ class Queue:
         self.is_dropped = False
         self.create_time_ns = 0
         self.table = f"broker.{database.database_id}.queue.{object_id}"  # of its rows in the store
+        self.blocked_table = f"broker.{database.database_id}.blocked.{object_id}"
         self.rows: dict[int, QueueRow] = {}  # by queuing order; retained rows too
         self.blocked: list[QueueRow] = []  # came over the network while the queue was OFF
         self.next_order = 0
@@ -143,6 +156,7 @@ class Queue:
         self.waiters = Signal()  # those without WHERE
         self.selective_waiters = Signal()  # those with WHERE
         self.monitor: QueueMonitor | None = None
+        self.readers: list[QueueReader] = []  # activated tasks
         self.notifications: dict[str, EventNotification] = {}
         self._available: list[tuple[int, int, int, ConversationGroup]] = []
         self._serial = 0
@@ -169,7 +183,7 @@ class Queue:
             if message_type is not None:
                 yield QueueRow(self, endpoint, -1, sequence, message_type, frame.body, 0, NOT_YET_COMPLETE)
 
-    def new_row(
+    def new_row(  # noqa: PLR0917
         self,
         endpoint: ConversationEndpoint,
         sequence: int,
@@ -202,6 +216,10 @@ class Queue:
                 place += 1
             ready.insert(place, row)
         self._became_ready(endpoint)
+
+    def block(self, row: QueueRow) -> None:
+        """A row that came while the queue was OFF: it waits in the transmission queue of this database."""
+        self.blocked.append(row)
 
     def put_back(self, rows: list[QueueRow]) -> None:
         """Undoes a `take`: the rows of one endpoint, in the order in which they were taken."""
@@ -271,9 +289,7 @@ class Queue:
         """The group leaves the heap: it is about to be locked or moved."""
         group.heap_key = None
 
-    def wake_everybody(self, then: Callable[[], None] | None = None) -> None:
+    def wake_everybody(self) -> None:
         """Waiting receivers look again: the queue was switched, dropped or altered."""
         self.waiters.notify_all()
         self.selective_waiters.notify_all()
-        if then is not None:
-            then()

@@ -1,8 +1,8 @@
 """Logins, users, certificates and master keys: as much as links between instances and dialog security ask for.
 
 There is no cryptography here. A certificate is a name for a random blob; who presents the blob is believed. What is
-kept is the *shape*: a dialog with encryption needs a master key, a remote service binding and a certificate of the bound
-user; a peer connects only with a certificate that a login of master owns.
+kept is the *shape*: a dialog with encryption needs a master key, a remote service binding and a certificate of the
+bound user; a peer connects only with a certificate that a login of master owns.
 """
 
 from __future__ import annotations
@@ -62,3 +62,8 @@ class Principals:
             and certificate.start_ns <= now_ns < certificate.expiry_ns
         ]
         return sorted(owned, key=lambda certificate: -certificate.expiry_ns)
+
+    def principal_id(self, user: str) -> int:
+        """sys.database_principals.principal_id; dbo is 1."""
+        found = self.users.get(user.lower())
+        return found.principal_id if found is not None else 1

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
-from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.store import Key, Value, Write
+from harness.embedded.runtime.tasks import Cancelled, Waiting
+from harness.embedded.store import Flush, Key, StoreFull, Value, Write
 
 if TYPE_CHECKING:
     from harness.embedded.broker.conversations import TransmissionRow
@@ -60,24 +60,24 @@ class Transaction:
         self.sent: list[TransmissionRow] = []
         self.arrived: list[QueueRow] = []  # published in their queues at commit
         self.received_from: dict[Queue, None] = {}
-        self._undo: list[Callable[[], None]] = []
-        self._commit_actions: list[Callable[[], None]] = []
-        self._end_actions: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], object]] = []
+        self._commit_actions: list[Callable[[], object]] = []
+        self._end_actions: list[Callable[[], object]] = []
         self._marks: list[_Mark] = []
 
     def write(self, table: str, key: Key, row: Value | None) -> None:
         """Stages a durable change; None deletes. Key: int, str, bytes or a tuple of these; values msgpack-able."""
         self.writes.append((table, key, row))
 
-    def on_rollback(self, undo: Callable[[], None]) -> None:
+    def on_rollback(self, undo: Callable[[], object]) -> None:
         """Runs at rollback, newest first."""
         self._undo.append(undo)
 
-    def on_commit(self, action: Callable[[], None]) -> None:
+    def on_commit(self, action: Callable[[], object]) -> None:
         """Runs after the commit is on disk and the locks are released, in order."""
         self._commit_actions.append(action)
 
-    def on_end(self, action: Callable[[], None]) -> None:
+    def on_end(self, action: Callable[[], object]) -> None:
         """Runs when the transaction is over, either way; a savepoint does not take it back."""
         self._end_actions.append(action)
 
@@ -101,20 +101,38 @@ class Transaction:
     def commit(self) -> Waiting[None]:
         """Returns when everything is on disk. If it cannot be (a full disk, 9002), the transaction is rolled back."""
         assert self.active, "commit of a transaction that is over"
+        if self.sent:
+            self.engine.sending.prepare(self)
+        if self.writes:
+            yield from self._reach_the_disk()
+        self._committed()
+
+    def _reach_the_disk(self) -> Waiting[None]:
         engine = self.engine
+        flush = engine.store.submit(self.writes)
+        started_ns = engine.clock.now_ns()
+        self.active = False  # what is submitted cannot be taken back
         try:
-            if self.sent:
-                yield from engine.sending.prepare(self)
-            if self.writes:
-                started_ns = engine.clock.now_ns()
-                yield from engine.store.commit(self.writes)
-                engine.waits.add("WRITELOG", engine.clock.now_ns() - started_ns)
-        except BaseException as error:
-            if self.active:
-                self.rollback()
-            if isinstance(error, OSError):
-                raise SqlServerError(9002, engine.name) from error
+            yield from flush.wait()
+        except Cancelled:
+            engine.scheduler.spawn(self._finish_alone(flush), "commit")
             raise
+        except StoreFull as error:
+            self._roll_back()
+            raise SqlServerError(9002, engine.name) from error
+        finally:
+            engine.waits.add("WRITELOG", engine.clock.now_ns() - started_ns)
+
+    def _finish_alone(self, flush: Flush) -> Waiting[None]:
+        """The session went away in the middle of a commit: the transaction is as durable as its flush is."""
+        try:
+            yield from flush.wait()
+        except StoreFull:
+            self._roll_back()
+        else:
+            self._committed()
+
+    def _committed(self) -> None:
         self.active = False
         for row in self.arrived:
             row.queue.publish(row)
@@ -129,6 +147,9 @@ class Transaction:
     def rollback(self) -> None:
         """Takes everything back and releases the locks; counts for poison detection where it received."""
         assert self.active, "rollback of a transaction that is over"
+        self._roll_back()
+
+    def _roll_back(self) -> None:
         self.active = False
         self._undo_to(0)
         self._release_locks()
@@ -143,6 +164,6 @@ class Transaction:
             undo.pop()()
 
     def _release_locks(self) -> None:
-        for lock in self.locks:
+        locks, self.locks = self.locks, []
+        for lock in locks:
             lock.release()
-        self.locks.clear()

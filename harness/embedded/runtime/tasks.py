@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Protocol, TypeVar
 
@@ -78,11 +78,10 @@ class Task:
         return self.result
 
 
-@dataclass(order=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Timer:
     due_ns: int
-    sequence: int
-    action: Callable[[], None] | None = field(compare=False)
+    action: Callable[[], None] | None
 
     def cancel(self) -> None:
         self.action = None
@@ -100,7 +99,8 @@ class Scheduler:
         self.on_work: Callable[[], None] = lambda: None
         self._on_error = on_error
         self._ready: deque[Task] = deque()
-        self._timers: list[Timer] = []
+        self._timers: list[tuple[int, int, Timer]] = []  # by (due, sequence)
+        self.current: Task | None = None  # the task that runs now
         self._sequence = 0
         self._running = False
 
@@ -129,17 +129,22 @@ class Scheduler:
 
     def call_at(self, due_ns: int, action: Callable[[], None]) -> Timer:
         self._sequence += 1
-        timer = Timer(due_ns, self._sequence, action)
-        heapq.heappush(self._timers, timer)
+        timer = Timer(due_ns, action)
+        heapq.heappush(self._timers, (due_ns, self._sequence, timer))
         if not self._running:
             self.on_work()
         return timer
 
     def next_due_ns(self) -> int | None:
         """When the next timer is due; None without one."""
-        while self._timers and self._timers[0].action is None:
+        while self._timers and self._timers[0][2].action is None:
             heapq.heappop(self._timers)
-        return self._timers[0].due_ns if self._timers else None
+        return self._timers[0][0] if self._timers else None
+
+    def has_work(self) -> bool:
+        """Whether `run` would run anything now."""
+        due_ns = self.next_due_ns()
+        return bool(self._ready) or (due_ns is not None and due_ns <= self.clock.now_ns())
 
     def run(self) -> None:
         """Fires the timers that are due and runs tasks until none is ready."""
@@ -151,13 +156,14 @@ class Scheduler:
                 self._step(self._ready.popleft())
         finally:
             self._running = False
+            self.current = None
 
     def _fire_due_timers(self) -> None:
         if not self._timers:
             return
         now_ns = self.clock.now_ns()
-        while self._timers and self._timers[0].due_ns <= now_ns:
-            action = heapq.heappop(self._timers).action
+        while self._timers and self._timers[0][0] <= now_ns:
+            action = heapq.heappop(self._timers)[2].action
             if action is not None:
                 action()
 
@@ -169,6 +175,7 @@ class Scheduler:
 
     def _step(self, task: Task) -> None:
         value, task.value = task.value, None
+        self.current = task
         self._finish_with(task, lambda: task._generator.send(value))
 
     def _finish_with(self, task: Task, resume: Callable[[], Wait]) -> None:

@@ -26,8 +26,7 @@ class WaitStatistics:
             total = self.totals[wait_type] = WaitTotal()
         total.waiting_tasks_count += 1
         total.wait_ns += duration_ns
-        if duration_ns > total.max_wait_ns:
-            total.max_wait_ns = duration_ns
+        total.max_wait_ns = max(total.max_wait_ns, duration_ns)
 
     def clear(self) -> None:
         self.totals.clear()

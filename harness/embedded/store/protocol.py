@@ -13,18 +13,36 @@ Value = tuple[Any, ...]  # plain values that msgpack knows
 Write = tuple[str, Key, Value | None]  # object, key, row; None deletes
 
 
+class StoreFull(Exception):
+    """The writes could not be stored; the store is as it was before."""
+
+
+class Flush(Protocol):
+    """Some writes on their way to the disk."""
+
+    def wait(self) -> Waiting[None]:
+        """Returns when the writes are on disk; raises StoreFull if they will never be."""
+        ...
+
+
 class Store(Protocol):
     def load(self) -> Iterator[tuple[str, Key, Value]]:
         """Everything on disk, in order of object; at recovery."""
         ...
 
+    def submit(self, writes: Sequence[Write]) -> Flush:
+        """Hands writes over: they join the next flush, all of them or none, whether anybody waits for it or not."""
+        ...
+
     def commit(self, writes: Sequence[Write]) -> Waiting[None]:
-        """Returns when the writes are on disk; concurrent commits share one flush. A full disk is error 9002 and
-        leaves the store as it was."""
+        """`submit` and wait; concurrent commits share one flush."""
         ...
 
     def commit_lazily(self, writes: Sequence[Write]) -> None:
-        """Joins the next flush; waits for nothing. A later `commit` is never on disk before these are."""
+        """`submit` for writes that a crash may lose: they are tried again with every flush until they are stored. A
+        later `commit` is never on disk before these are."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """What was submitted is on disk when this returns."""
+        ...

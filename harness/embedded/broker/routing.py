@@ -1,0 +1,200 @@
+"""Routing: where the far side of a conversation is.
+
+The order of matching is the manual's ("Service Broker Routing"): service and instance; service without instance;
+service with any instance if the dialog names none; a route for the broker configuration service (then the message is
+delayed); a route with neither; the instance itself, if the dialog names a broker of this server. Messages that this
+server starts go by sys.routes of the sending database, those that came from the network by msdb's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.embedded.broker.conversations import ConversationEndpoint
+from harness.embedded.broker.objects import Route, Service
+from harness.embedded.errors import SqlServerError
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.broker.engine import Engine
+
+BROKER_CONFIGURATION = "SQL/ServiceBroker/BrokerConfiguration"
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A service of this instance."""
+
+    database: Database
+    service: Service
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Another instance's broker endpoint."""
+
+    address: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """Nowhere for now; `status` says why (sys.transmission_queue.transmission_status)."""
+
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The named broker instance is here and does not have the service: the dialog fails with -8490."""
+
+    service_name: str
+
+
+Destination = Local | Remote | Delayed | Unknown
+
+
+def status_text(number: int, *arguments: object) -> str:
+    """The text of an error, as transmission_status shows it."""
+    return SqlServerError(number, *arguments).text
+
+
+def parse_address(address: str, route: str = "") -> tuple[str, int]:
+    """The host and port of `TCP://host:port`."""
+    scheme, _, rest = address.partition("://")
+    host, _, port = rest.rpartition(":")
+    if scheme.upper() != "TCP" or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise SqlServerError(9744, "ADDRESS", route)
+    return host.strip("[]"), int(port)
+
+
+class Router:
+    """Finds destinations; an endpoint keeps its own until something that routing depends on has changed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.version = 0  # counts changes of routes, services, databases, brokers and endpoints
+
+    def changed(self) -> None:
+        self.version += 1
+
+    def destination(self, endpoint: ConversationEndpoint) -> Destination:
+        """Where messages of this endpoint go."""
+        if endpoint.routing_version == self.version and endpoint.destination is not None:
+            return endpoint.destination
+        destination = self.classify(
+            endpoint.database,
+            endpoint.far_service,
+            endpoint.far_broker_instance,
+            endpoint.conversation_id,
+            is_reply=not endpoint.is_initiator,
+        )
+        if isinstance(destination, Remote):
+            insecure = self._security_problem(endpoint)
+            destination = Delayed(insecure) if insecure else destination
+        endpoint.destination, endpoint.routing_version = destination, self.version
+        return destination
+
+    def classify(
+        self, database: Database, service: str, instance: str | None, conversation_id: str, *, is_reply: bool = False
+    ) -> Destination:
+        """Where a service is, seen from a database."""
+        if not database.is_broker_enabled:
+            return Delayed(status_text(9791))
+        if is_reply and instance is not None:
+            # "A target's reply goes back by the initiator's guid if it is in this instance."
+            here = self._engine.database_of_broker(instance)
+            if here is not None:
+                return self._in_database(here, service)
+        route = self._match(database, service, instance, conversation_id)
+        if route is None:
+            if instance is not None and self._engine.database_of_broker(instance) is not None:
+                return self._local(database, service, instance)
+            return Delayed(status_text(9750))
+        return self._by_route(database, route, service, instance)
+
+    def arriving(self, service: str, instance: str | None, conversation_id: str) -> Destination:
+        """Where a message from the network goes: by the routes of msdb."""
+        return self.classify(self._engine.databases["msdb"], service, instance, conversation_id)
+
+    def _by_route(self, database: Database, route: Route, service: str, instance: str | None) -> Destination:
+        address = route.address.upper()
+        if address == "LOCAL":
+            return self._local(database, service, instance)
+        if route.remote_service_name == BROKER_CONFIGURATION != service:
+            return Delayed(status_text(9770))
+        endpoint = self._engine.broker_endpoint
+        if self._engine.transport is None or endpoint is None or endpoint.state != "STARTED":
+            return Delayed(status_text(9748))
+        try:
+            return Remote(parse_address(service if address == "TRANSPORT" else route.address))
+        except SqlServerError:
+            return Delayed(status_text(9785, service))
+
+    def _match(self, database: Database, service: str, instance: str | None, conversation_id: str) -> Route | None:
+        now_ns = self._engine.clock.utc_ns()
+        routes = [route for route in database.routes.values() if route.lifetime is None or now_ns < route.lifetime]
+        named = [route for route in routes if route.remote_service_name == service]
+        levels = (
+            [route for route in named if route.broker_instance is not None and route.broker_instance == instance],
+            [route for route in named if route.broker_instance is None],
+            [route for route in named if instance is None],
+            [route for route in routes if route.remote_service_name == BROKER_CONFIGURATION],
+            [route for route in routes if route.remote_service_name is None and route.broker_instance is None],
+        )
+        for candidates in levels:
+            if candidates:
+                return self._prefer(database, candidates, service, instance, conversation_id)
+        return None
+
+    def _prefer(
+        self, database: Database, candidates: list[Route], service: str, instance: str | None, conversation_id: str
+    ) -> Route:
+        """Mirrored, LOCAL if the service is here, a network address, TRANSPORT; among equals by conversation."""
+
+        def rank(route: Route) -> int:
+            if route.mirror_address is not None:
+                return 0
+            address = route.address.upper()
+            if address == "LOCAL":
+                return 1 if isinstance(self._local(database, service, instance), Local) else 4
+            return 3 if address == "TRANSPORT" else 2
+
+        best = min(rank(route) for route in candidates)
+        equals = [route for route in candidates if rank(route) == best]
+        return equals[int(conversation_id[:8], 16) % len(equals)]
+
+    def _local(self, database: Database, service: str, instance: str | None) -> Destination:
+        if instance is not None:
+            here = self._engine.database_of_broker(instance)
+            return self._in_database(here, service) if here is not None else Delayed(status_text(9795))
+        others = [other for other in self._engine.databases.values() if other is not database]
+        for candidate in [database, *others]:
+            if candidate.is_broker_enabled and service in candidate.services:
+                return Local(candidate, candidate.services[service])
+        return Delayed(status_text(9793))
+
+    @staticmethod
+    def _in_database(database: Database, service: str) -> Destination:
+        if not database.is_broker_enabled:
+            return Delayed(status_text(28013))
+        if service not in database.services:
+            return Unknown(service)
+        return Local(database, database.services[service])
+
+    def _security_problem(self, endpoint: ConversationEndpoint) -> str:
+        """Why an encrypted dialog cannot leave; empty if it can."""
+        if not endpoint.is_encrypted or not endpoint.is_initiator:
+            return ""
+        database, now_ns = endpoint.database, self._engine.clock.utc_ns()
+        principals = database.principals
+        if not principals.has_master_key:
+            return status_text(28054, database.name, 25)
+        binding = database.binding_for(endpoint.far_service)
+        if binding is None:
+            return status_text(9727)
+        if not principals.certificates_of(binding.user, now_ns):
+            return status_text(9731, principals.principal_id(binding.user))
+        if not binding.is_anonymous_on and not principals.certificates_of(endpoint.service.owner, now_ns):
+            return status_text(9731, principals.principal_id(endpoint.service.owner))
+        return ""

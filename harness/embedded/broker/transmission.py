@@ -1,0 +1,238 @@
+"""Transmission: rows of the transmission queue on their way, acknowledged, or sent again.
+
+A conversation's messages go out in sequence, at most `WINDOW` of them unacknowledged. What is not acknowledged in time
+is sent again after 4, 8, 16, 32 and then every 64 seconds. Nothing here waits for a single message: endpoints with
+something to send are collected, and one task hands the transport everything there is, by address, at the end of the
+scheduler's turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from harness.embedded.broker.conversations import ConversationEndpoint, TransmissionRow
+from harness.embedded.broker.frames import ERROR, MESSAGE, ErrorFrame, Frame, MessageFrame
+from harness.embedded.broker.routing import Delayed, Local, Remote, Unknown
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import SECOND, Signal, Timer, Waiting
+from harness.embedded.store import Write
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.engine import Engine
+
+# Rusanu, 2005-12-20: "4, 8, 16, 32 seconds, then every 64 seconds".
+RETRY_DELAYS_NS = tuple(seconds * SECOND for seconds in (4, 8, 16, 32, 64))
+WINDOW = 512  # messages of one conversation on the wire; more would only fill buffers
+
+
+class Transmitter:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._woken: dict[ConversationEndpoint, None] = {}
+        self._work = Signal()
+        # By number of tries: each list is in order of time, because each has one delay.
+        self._retries: tuple[deque[tuple[int, ConversationEndpoint]], ...] = tuple(deque() for _ in RETRY_DELAYS_NS)
+        self._timer: Timer | None = None
+        self._broken: set[tuple[str, int]] = set()
+
+    def start(self) -> None:
+        self._engine.scheduler.spawn(self._run(), "transmitter")
+
+    def wake(self, endpoint: ConversationEndpoint) -> None:
+        """The endpoint may have something to send."""
+        self._woken[endpoint] = None
+        self._work.notify_one()
+
+    def _run(self) -> Waiting[None]:
+        while True:
+            while not self._woken:
+                yield from self._work.wait()
+            woken, self._woken = self._woken, {}
+            outgoing: dict[tuple[str, int], list[Frame]] = {}
+            here: list[ConversationEndpoint] = []
+            for endpoint in woken:
+                if len(endpoint.unacknowledged) > endpoint.in_flight:
+                    self._collect(endpoint, outgoing, here)
+            for address, frames in outgoing.items():
+                self.send(address, frames)
+            for endpoint in here:
+                yield from self._deliver_here(endpoint)
+
+    def send(self, address: tuple[str, int], frames: list[Frame]) -> None:
+        transport = self._engine.transport
+        if transport is not None:
+            transport.send(address, frames)
+            self._engine.counters.fragments_sent += len(frames)
+
+    def _collect(
+        self,
+        endpoint: ConversationEndpoint,
+        outgoing: dict[tuple[str, int], list[Frame]],
+        here: list[ConversationEndpoint],
+    ) -> None:
+        destination = self._engine.router.destination(endpoint)
+        if isinstance(destination, Remote):
+            endpoint.transmission_status = ""
+            frames = outgoing.get(destination.address)
+            if frames is None:
+                frames = outgoing[destination.address] = []
+            self._frames(endpoint, frames)
+        elif isinstance(destination, Delayed):
+            endpoint.transmission_status = destination.status
+        else:
+            here.append(endpoint)
+        self._plan_retry(endpoint)
+
+    def _frames(self, endpoint: ConversationEndpoint, frames: list[Frame]) -> None:
+        rows, in_flight = endpoint.unacknowledged, endpoint.in_flight
+        header = self._engine.sending.header(endpoint)
+        for row in islice(rows, in_flight, WINDOW) if in_flight or len(rows) > WINDOW else rows:
+            frames.append(
+                MessageFrame(
+                    MESSAGE,
+                    endpoint.conversation_id,
+                    endpoint.is_initiator,
+                    row.message_sequence_number,
+                    row.message_type_name,
+                    row.message_body,
+                    endpoint.first_is_acknowledged,
+                    endpoint.priority,
+                    header,
+                )
+            )
+            in_flight += 1
+        endpoint.in_flight = in_flight
+
+    def send_error(self, endpoint: ConversationEndpoint, code: int, description: str) -> None:
+        """Tells the far side that the conversation has failed; nothing is kept, nothing sent again."""
+        destination = self._engine.router.destination(endpoint)
+        if isinstance(destination, Remote):
+            frame = ErrorFrame(ERROR, endpoint.conversation_id, endpoint.is_initiator, code, description)
+            self.send(destination.address, [frame])
+
+    # Delivery inside the instance that could not be done at commit
+
+    def _deliver_here(self, endpoint: ConversationEndpoint) -> Waiting[None]:
+        engine = self._engine
+        destination = engine.router.destination(endpoint)
+        tx = engine.begin_transaction()
+        if isinstance(destination, Unknown):
+            error = SqlServerError(8490, destination.service_name)
+            engine.delivery.raise_error(tx, endpoint, -8490, error.text)
+        delivered: list[TransmissionRow] = []
+        if isinstance(destination, Local):
+            for row in list(islice(endpoint.unacknowledged, WINDOW)):
+                if not engine.sending.deliver_locally(tx, row, destination):
+                    break
+                tx.write(endpoint.database.xmit_table, (row.conversation_handle, row.message_sequence_number), None)
+                delivered.append(row)
+        endpoint.in_flight = len(delivered)
+        tx.on_rollback(partial(setattr, endpoint, "in_flight", 0))
+        tx.on_commit(partial(self._take_off, endpoint, delivered))
+        try:
+            yield from tx.commit()
+        except SqlServerError:
+            return  # the disk is full: tried again like everything else
+        if delivered and endpoint.unacknowledged:
+            self.wake(endpoint)
+
+    def _take_off(self, endpoint: ConversationEndpoint, rows: list[TransmissionRow]) -> None:
+        for row in rows:
+            if endpoint.unacknowledged and endpoint.unacknowledged[0] is row:
+                self._pop(endpoint)
+                endpoint.transmission_status = ""
+
+    # Acknowledgement
+
+    def acknowledged(
+        self, endpoint: ConversationEndpoint, sequence: int, writes: list[Write]
+    ) -> TransmissionRow | None:
+        """The far side has everything up to this sequence; returns the last row taken off the transmission queue."""
+        rows = endpoint.unacknowledged
+        if not rows or rows[0].message_sequence_number > sequence:
+            return None
+        database, handle = endpoint.database, endpoint.conversation_handle
+        last = None
+        while rows and rows[0].message_sequence_number <= sequence:
+            writes.append((database.xmit_table, (handle, rows[0].message_sequence_number), None))
+            last = self._pop(endpoint)
+        endpoint.retry_count = 0
+        endpoint.retry_due_ns = 0
+        if rows:
+            self._plan_retry(endpoint)
+            if len(rows) > endpoint.in_flight:
+                self.wake(endpoint)
+        return last
+
+    def _pop(self, endpoint: ConversationEndpoint) -> TransmissionRow:
+        row = endpoint.unacknowledged.popleft()
+        if not endpoint.unacknowledged:
+            endpoint.retry_count = endpoint.retry_due_ns = 0
+        if endpoint.in_flight:
+            endpoint.in_flight -= 1
+        endpoint.database.transmission_queue.pop((endpoint.conversation_handle, row.message_sequence_number), None)
+        self._engine.counters.dequeued_transmission += 1
+        return row
+
+    def forget(self, endpoint: ConversationEndpoint) -> None:
+        """The conversation has failed or gone: nothing of it is sent any more."""
+        queue, handle = endpoint.database.transmission_queue, endpoint.conversation_handle
+        for row in endpoint.unacknowledged:
+            queue.pop((handle, row.message_sequence_number), None)
+        endpoint.unacknowledged.clear()
+        endpoint.in_flight = endpoint.retry_count = endpoint.retry_due_ns = 0
+
+    # Retry
+
+    def _plan_retry(self, endpoint: ConversationEndpoint) -> None:
+        if endpoint.retry_due_ns:
+            return
+        tries = min(endpoint.retry_count, len(RETRY_DELAYS_NS) - 1)
+        endpoint.retry_due_ns = self._engine.clock.now_ns() + RETRY_DELAYS_NS[tries]
+        self._retries[tries].append((endpoint.retry_due_ns, endpoint))
+        if self._timer is None:
+            self._timer = self._engine.scheduler.call_at(endpoint.retry_due_ns, self._retry)
+
+    def _retry(self) -> None:
+        """Sends again what is due; entries of endpoints that were acknowledged meanwhile are stale and dropped."""
+        self._timer = None
+        now_ns = self._engine.clock.now_ns()
+        next_due_ns: int | None = None
+        for entries in self._retries:
+            while entries:
+                due_ns, endpoint = entries[0]
+                if endpoint.retry_due_ns == due_ns and endpoint.unacknowledged:
+                    if due_ns > now_ns:
+                        next_due_ns = due_ns if next_due_ns is None else min(next_due_ns, due_ns)
+                        break
+                    endpoint.retry_due_ns = 0
+                    endpoint.retry_count += 1
+                    endpoint.in_flight = 0
+                    self.wake(endpoint)
+                entries.popleft()
+        if next_due_ns is not None:
+            self._timer = self._engine.scheduler.call_at(next_due_ns, self._retry)
+
+    def try_all_again(self) -> None:
+        """Something that routing or a target queue depends on has changed: no need to wait for the retry."""
+        for database in self._engine.databases.values():
+            for endpoint in {row.endpoint: None for row in database.transmission_queue.values()}:
+                if not isinstance(endpoint.destination, Remote) or not endpoint.in_flight:
+                    self.wake(endpoint)
+
+    def connection_changed(self, address: tuple[str, int], up: bool, error: str) -> None:
+        """What was on the wire of a broken connection is sent again as soon as there is a new one."""
+        if not up:
+            self._broken.add(address)
+        for database in self._engine.databases.values():
+            for endpoint in {row.endpoint: None for row in database.transmission_queue.values()}:
+                if endpoint.destination == Remote(address):
+                    endpoint.transmission_status = error
+                    if up and (address in self._broken or endpoint.retry_count):
+                        endpoint.in_flight = 0
+                        self.wake(endpoint)
+        if up:
+            self._broken.discard(address)

@@ -1,0 +1,125 @@
+"""Virtual time: a clock that only a driver moves, entropy from a seed, and a driver that jumps to the next timer.
+
+Same seed, same trace. The driver runs what is ready, then sets the clock to the earliest deadline, until a condition
+holds, a moment has come, or nothing is left to happen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import TypeVar
+
+from harness.embedded.runtime.tasks import SECOND, Scheduler, Task, TaskState, Waiting
+
+Result = TypeVar("Result")
+
+# 2009-03-01: when the paper appeared. Any moment would do; a fixed one keeps traces equal.
+EPOCH_UTC_NS = 1_235_865_600 * SECOND
+STEPS_MAX = 50_000_000  # a model that never comes to rest is a bug, not a long run
+
+
+class VirtualClock:
+    """Time that stands still until somebody moves it."""
+
+    def __init__(self) -> None:
+        self._now_ns = 0
+
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    def utc_ns(self) -> int:
+        return EPOCH_UTC_NS + self._now_ns
+
+    def advance_to(self, now_ns: int) -> None:
+        assert now_ns >= self._now_ns, "time does not run backwards"
+        self._now_ns = now_ns
+
+
+class SeededEntropy:
+    """Bytes that follow from a seed: SHA-256 of a counter."""
+
+    def __init__(self, seed: int) -> None:
+        self._prefix = seed.to_bytes(16, "big", signed=True)
+        self._count = 0
+
+    def random_bytes(self, count: int) -> bytes:
+        out = b""
+        while len(out) < count:
+            self._count += 1
+            out += hashlib.sha256(self._prefix + self._count.to_bytes(8, "big")).digest()
+        return out[:count]
+
+
+class VirtualDriver:
+    """Drives any number of schedulers that share one virtual clock."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.schedulers: list[Scheduler] = []
+        self.errors: list[tuple[Task, BaseException]] = []
+
+    def scheduler(self) -> Scheduler:
+        """A new scheduler in this driver's time; errors that nobody joins are raised by `run_until`."""
+        scheduler = Scheduler(self.clock, lambda task, error: self.errors.append((task, error)))
+        scheduler.on_work = lambda: None
+        self.schedulers.append(scheduler)
+        return scheduler
+
+    def run_until(self, condition: Callable[[], bool], *, limit_s: float = 24 * 3600.0) -> bool:
+        """Runs until the condition holds; False if nothing is left to happen, or the limit is reached, before."""
+        limit_ns = self.clock.now_ns() + int(limit_s * SECOND)
+        for _ in range(STEPS_MAX):
+            self._run_ready()
+            if condition():
+                return True
+            due_ns = self._next_due_ns()
+            if due_ns is None or due_ns > limit_ns:
+                self.clock.advance_to(limit_ns if due_ns is not None else self.clock.now_ns())
+                return condition()
+            self.clock.advance_to(max(due_ns, self.clock.now_ns()))
+        raise AssertionError(f"nothing comes to rest within {STEPS_MAX} steps")
+
+    def run_for(self, duration_s: float) -> None:
+        """Runs for that long, idle or not."""
+        end_ns = self.clock.now_ns() + int(duration_s * SECOND)
+        self.run_until(lambda: False, limit_s=duration_s)
+        self.clock.advance_to(max(end_ns, self.clock.now_ns()))
+        self._run_ready()
+
+    def settle(self) -> None:
+        """Runs what can run now; time stands still."""
+        self._run_ready()
+
+    def finish(self, scheduler: Scheduler, generator: Waiting[Result], name: str = "test") -> Result:
+        """Runs a task to its end and returns its result or raises its error."""
+        task = scheduler.spawn(_kept(generator), name)
+        assert self.run_until(lambda: task.state is TaskState.DONE), f"{name} waits for ever"
+        result, error = task.result
+        if error is not None:
+            raise error
+        value: Result = result
+        return value
+
+    def _run_ready(self) -> None:
+        while True:
+            for scheduler in self.schedulers:
+                scheduler.run()
+            if self.errors:
+                task, error = self.errors.pop(0)
+                raise AssertionError(f"task {task.name} ended with {error!r}") from error
+            if not any(scheduler.has_work() for scheduler in self.schedulers):
+                return
+
+    def _next_due_ns(self) -> int | None:
+        due = [due_ns for scheduler in self.schedulers if (due_ns := scheduler.next_due_ns()) is not None]
+        return min(due, default=None)
+
+
+def _kept(generator: Waiting[Result]) -> Waiting[tuple[Result | None, Exception | None]]:
+    """The task's error becomes part of its result: the driver, not `on_error`, hands it on."""
+    try:
+        result = yield from generator
+    except Exception as error:
+        return None, error
+    return result, None

@@ -1,0 +1,140 @@
+"""FileStore: one SQLite file.
+
+One table, `row(object, key, value)`, keys and values packed by msgpack. SQLite runs in WAL mode with
+synchronous=NORMAL: its COMMIT writes the log but does not wait for the disk. A thread does that (fdatasync on the log
+file) while the loop goes on, and wakes the waiters afterwards: one hand-over a flush. The same thread moves the log
+into the database file when it has grown, between two flushes, so that no COMMIT on the loop ever does it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+
+import msgpack
+
+from harness.embedded.runtime.tasks import Scheduler
+from harness.embedded.store.grouping import Batch, GroupingStore
+from harness.embedded.store.protocol import Key, StoreFull, Value
+
+CHECKPOINT_BYTES = 16 * 1024 * 1024  # of log, before it is moved into the file
+PAGE_BYTES = 4096
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS row (
+    object TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (object, key)
+) WITHOUT ROWID
+"""
+_UPSERT = "INSERT INTO row (object, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+_DELETE = "DELETE FROM row WHERE object = ? AND key = ?"
+
+
+_Request = tuple[Batch, Callable[[StoreFull | None], None]]
+
+
+class FileStore(GroupingStore):
+    """`call_soon` hands a callable from the flush thread to the loop (asyncio: call_soon_threadsafe)."""
+
+    def __init__(self, path: Path, *, scheduler: Scheduler, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        super().__init__(scheduler)
+        self._path = path
+        self._call_soon = call_soon
+        self._pack = msgpack.Packer(autoreset=True).pack
+        self._connection = self._connect()
+        self._connection.execute(_SCHEMA)
+        # The log exists from here to `close`: it goes only with the last connection.
+        self._log = os.open(f"{path}-wal", os.O_RDWR | os.O_CREAT)
+        self._sync_directory()
+        self._requests: SimpleQueue[_Request | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name=f"flush {path.name}", daemon=True)
+        self._thread.start()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("PRAGMA locking_mode = NORMAL")
+        return connection
+
+    def _sync_directory(self) -> None:
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def load(self) -> Iterator[tuple[str, Key, Value]]:
+        unpack = msgpack.unpackb
+        for table, key, value in self._connection.execute("SELECT object, key, value FROM row ORDER BY object, key"):
+            yield table, unpack(key, use_list=False), unpack(value, use_list=False)
+
+    def close(self) -> None:
+        if self._next.rows:
+            self._write(self._next)
+        self._requests.put(None)
+        self._thread.join()
+        os.close(self._log)
+        self._connection.close()  # moves the log into the file and removes it
+
+    # On the loop
+
+    def _flush(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> None:
+        try:
+            self._write(batch)
+        except sqlite3.Error as error:
+            then(StoreFull(str(error)))
+            return
+        self._requests.put((batch, then))
+
+    def _write(self, batch: Batch) -> None:
+        pack = self._pack
+        stored: list[tuple[str, bytes, bytes]] = []
+        deleted: list[tuple[str, bytes]] = []
+        for (table, key), row in batch.rows.items():
+            if row is None:
+                deleted.append((table, pack(key)))
+            else:
+                stored.append((table, pack(key), pack(row)))
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if stored:
+                connection.executemany(_UPSERT, stored)
+            if deleted:
+                connection.executemany(_DELETE, deleted)
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    # In the thread
+
+    def _serve(self) -> None:
+        connection = self._connect()
+        try:
+            while (request := self._requests.get()) is not None:
+                self._serve_one(connection, *request)
+        finally:
+            connection.close()
+
+    def _serve_one(
+        self, connection: sqlite3.Connection, batch: Batch, then: Callable[[StoreFull | None], None]
+    ) -> None:
+        try:
+            os.fdatasync(self._log)
+            if os.fstat(self._log).st_size > CHECKPOINT_BYTES:
+                # The waiters go on; the next flush begins only when the log is short again.
+                self._call_soon(lambda: batch.finish(None))
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except (OSError, sqlite3.Error) as error:
+            reason = StoreFull(str(error))
+            self._call_soon(lambda: then(None if batch.is_done else reason))
+        else:
+            self._call_soon(lambda: then(None))

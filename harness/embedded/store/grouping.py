@@ -1,0 +1,104 @@
+"""Group commit: writes gather while a flush is under way and go to disk together in the next one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+from harness.embedded.runtime.tasks import Scheduler, Signal, Waiting
+from harness.embedded.store.protocol import Key, StoreFull, Value, Write
+
+
+class Batch:
+    """The writes of one flush, the last one of each row."""
+
+    __slots__ = ("commits", "error", "is_done", "rows", "signal")
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, Key], Value | None] = {}
+        self.commits = 0  # how many submitted writes here and want to hear of it
+        self.is_done = False
+        self.error: StoreFull | None = None
+        self.signal = Signal()
+
+    def wait(self) -> Waiting[None]:
+        while not self.is_done:
+            yield from self.signal.wait()
+        if self.error is not None:
+            raise self.error
+
+    def finish(self, error: StoreFull | None) -> None:
+        if self.is_done:
+            return
+        self.is_done, self.error = True, error
+        self.signal.notify_all()
+
+
+class GroupingStore(ABC):
+    """What FileStore and MemoryStore have in common: everything but the disk.
+
+    One flush at a time. It begins when the tasks that are ready have had their turn, so commits of one turn share it;
+    commits that come later share the next. `flushes` and `commits` count them.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._next = Batch()
+        self._lazy: dict[tuple[str, Key], Value | None] = {}  # of the next batch, to be kept if it fails
+        self._is_flushing = False
+        self.flushes = 0
+        self.commits = 0
+
+    @abstractmethod
+    def load(self) -> Iterator[tuple[str, Key, Value]]: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def _flush(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> None:
+        """Writes the batch and calls `then` on the loop when it is on disk, or with the reason why it is not."""
+
+    def submit(self, writes: Sequence[Write]) -> Batch:
+        batch = self._next
+        rows = batch.rows
+        for table, key, row in writes:
+            rows[table, key] = row
+        batch.commits += 1
+        self.commits += 1
+        self._begin_soon()
+        return batch
+
+    def commit(self, writes: Sequence[Write]) -> Waiting[None]:
+        yield from self.submit(writes).wait()
+
+    def commit_lazily(self, writes: Sequence[Write]) -> None:
+        rows, lazy = self._next.rows, self._lazy
+        for table, key, row in writes:
+            rows[table, key] = lazy[table, key] = row
+        self._begin_soon()
+
+    def _begin_soon(self) -> None:
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._scheduler.spawn(self._begin(), "flush")
+
+    def _begin(self) -> Waiting[None]:
+        self._begin_now()
+        return
+        yield  # a task, so that whoever is ready now still joins
+
+    def _begin_now(self) -> None:
+        batch, lazy = self._next, self._lazy
+        self._next, self._lazy = Batch(), {}
+        self.flushes += 1
+        self._flush(batch, lambda error: self._finished(batch, lazy, error))
+
+    def _finished(self, batch: Batch, lazy: dict[tuple[str, Key], Value | None], error: StoreFull | None) -> None:
+        if error is not None and lazy:
+            self._lazy = lazy | self._lazy
+            self._next.rows = lazy | self._next.rows
+        batch.finish(error)
+        self._is_flushing = False
+        if self._next.rows and (error is None or self._next.commits):
+            self._begin_soon()
