@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
@@ -37,12 +37,10 @@ _PROC_ID_FOLLOWS = 0xFFFF
 _BATCH_SEPARATORS = (0xFF, 0xFE)  # BatchFlag, NoExecFlag: no parameter's name is that long
 
 
-class ParameterFlag(IntFlag):
-    """StatusFlags of a parameter."""
-
-    BY_REFERENCE = 0x01
-    DEFAULT_VALUE = 0x02
-    ENCRYPTED = 0x08
+# StatusFlags of a parameter. Plain numbers: testing members of an IntFlag would be a third of the time of a call.
+BY_REFERENCE = 0x01
+DEFAULT_VALUE = 0x02
+ENCRYPTED = 0x08
 
 
 class RpcParameter(NamedTuple):
@@ -193,14 +191,17 @@ def _parameter(reader: ByteReader) -> RpcParameter | None:
     """A parameter, or None if the procedure's default stands for it: then it is as if it had not been named."""
     name = reader.b_varchar()
     flags = reader.byte()
-    if flags & ParameterFlag.ENCRYPTED:
+    if not flags:
+        type_, value = read_typed_value(reader)
+        return RpcParameter(name, type_, value, False)
+    if flags & ENCRYPTED:
         raise SqlServerError(UNSUPPORTED, "Always Encrypted")
     type_, value = read_typed_value(reader)
-    if flags & ParameterFlag.DEFAULT_VALUE:
+    if flags & DEFAULT_VALUE:
         if not name and not reader.at_end() and reader.data[reader.position] not in _BATCH_SEPARATORS:
             raise SqlServerError(UNSUPPORTED, "DEFAULT for an unnamed parameter that others follow")
         return None
-    return RpcParameter(name, type_, value, bool(flags & ParameterFlag.BY_REFERENCE))
+    return RpcParameter(name, type_, value, bool(flags & BY_REFERENCE))
 
 
 def _member(enum: type[Member], number: int) -> Member:

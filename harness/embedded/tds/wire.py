@@ -121,7 +121,8 @@ class ByteReader:
         return number
 
     def b_varchar(self) -> str:
-        return from_utf16(self.take(2 * self.byte()))
+        characters = self.byte()
+        return from_utf16(self.take(2 * characters)) if characters else ""
 
     def us_varchar(self) -> str:
         return from_utf16(self.take(2 * self.ushort()))

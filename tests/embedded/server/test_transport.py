@@ -1,0 +1,202 @@
+"""Frames between brokers over real sockets on the loopback interface."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from harness.embedded.broker.frames import ACKNOWLEDGEMENT, AcknowledgementFrame, Frame
+from harness.embedded.errors import SqlServerError
+from harness.embedded.server.records import Handshake, RecordReader, pack_records
+from harness.embedded.server.transport import BrokerTransport
+
+HOST = "127.0.0.1"
+
+
+class Broker:
+    """A broker that keeps what reaches it."""
+
+    def __init__(self, name: str, *, certificate: bytes = b"good") -> None:
+        self.name = name
+        self.certificate = certificate
+        self.received: list[tuple[object, list[Frame]]] = []
+        self.states: list[tuple[tuple[str, int], bool, str]] = []
+
+    def presented_certificate(self) -> bytes | None:
+        return self.certificate
+
+    def accepts_certificate(self, blob: bytes | None) -> bool:
+        return blob == b"good"
+
+    def on_frames(self, peer: object, frames: list[Frame]) -> None:
+        self.received.append((peer, list(frames)))
+
+    def on_connection_state(self, address: tuple[str, int], up: bool, error: str) -> None:
+        self.states.append((address, up, error))
+
+    @property
+    def frames(self) -> list[Frame]:
+        return [frame for _, frames in self.received for frame in frames]
+
+
+def frame(sequence: int, broker_instance: str = "b") -> AcknowledgementFrame:
+    return AcknowledgementFrame(ACKNOWLEDGEMENT, "conversation", True, sequence, broker_instance)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@contextlib.asynccontextmanager
+async def transports(*brokers: Broker):
+    """A transport for each."""
+    loop = asyncio.get_running_loop()
+    made = []
+    for broker in brokers:
+        transport = BrokerTransport(loop, host=HOST, run=lambda: None)
+        transport.attach(broker)
+        made.append(transport)
+    yield made
+    for transport in made:
+        transport.close()
+    await asyncio.sleep(0)
+
+
+def test_frames_arrive_in_order_with_the_name_of_their_sender():
+    async def scenario() -> None:
+        initiator, target = Broker("initiator"), Broker("target")
+        async with transports(initiator, target) as (sending, listening):
+            address = (HOST, free_port())
+            listening.listen("", address[1])
+            for sequence in range(1000):
+                sending.send(address, [frame(sequence)])
+            await until(lambda: len(target.frames) == 1000)
+            assert target.frames == [frame(sequence) for sequence in range(1000)]
+            assert {peer for peer, _ in target.received} == {"initiator"}
+            assert initiator.states == [(address, True, "")]
+            assert len(target.received) < 100  # many frames a record
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_that_is_not_there_yet_is_tried_again():
+    async def scenario() -> None:
+        initiator, target = Broker("initiator"), Broker("target")
+        async with transports(initiator, target) as (sending, listening):
+            address = (HOST, free_port())
+            sending.send(address, [frame(1)])
+            await until(lambda: initiator.states)
+            assert initiator.states[0][1] is False
+            assert "Connection refused" in initiator.states[0][2]
+            listening.listen("", address[1])
+            await until(lambda: initiator.states[-1][1])
+            assert target.frames == []  # what could not be sent is the broker's to send again
+            sending.send(address, [frame(2)])
+            await until(lambda: target.frames == [frame(2)])
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_breaks_is_made_again():
+    async def scenario() -> None:
+        initiator, target = Broker("initiator"), Broker("target")
+        async with transports(initiator, target) as (sending, listening):
+            address = (HOST, free_port())
+            listening.listen("", address[1])
+            sending.send(address, [frame(1)])
+            await until(lambda: target.frames)
+            listening.stop_listening()
+            await until(lambda: not initiator.states[-1][1])
+            listening.listen("", address[1])
+            await until(lambda: initiator.states[-1][1])
+            sending.send(address, [frame(2)])
+            await until(lambda: target.frames == [frame(1), frame(2)])
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("bad", ["initiator", "target"])
+def test_a_certificate_that_is_not_accepted_ends_the_handshake_on_either_side(bad):
+    async def scenario() -> None:
+        initiator, target = Broker("initiator"), Broker("target")
+        {"initiator": initiator, "target": target}[bad].certificate = b"bad"
+        async with transports(initiator, target) as (sending, listening):
+            address = (HOST, free_port())
+            listening.listen("", address[1])
+            sending.send(address, [frame(1)])
+            await until(lambda: initiator.states)
+            assert initiator.states[0][1] is False
+            assert "Connection handshake failed." in initiator.states[0][2]
+            assert bad in initiator.states[0][2]
+            assert target.frames == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\1\xc0", b"\0\0\0\5hello"])
+def test_who_speaks_something_else_is_cut_off(sent):
+    async def scenario() -> None:
+        target = Broker("target")
+        async with transports(target) as (listening,):
+            port = free_port()
+            listening.listen("", port)
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write(sent)
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+            assert target.received == []
+
+    asyncio.run(scenario())
+
+
+def test_a_port_in_use_is_error_9692():
+    async def scenario() -> None:
+        async with transports(Broker("one"), Broker("two")) as (first, second):
+            port = free_port()
+            first.listen("", port)
+            with pytest.raises(SqlServerError) as raised:
+                second.listen("", port)
+            assert raised.value.number == 9692
+            assert str(port) in raised.value.text
+
+    asyncio.run(scenario())
+
+
+def test_an_address_other_than_loopback_needs_the_operators_word():
+    async def scenario() -> None:
+        async with transports(Broker("one")) as (transport,):
+            with pytest.raises(SqlServerError, match=r"192\.0\.2\.1"):
+                transport.listen("192.0.2.1", free_port())
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("cut", [1, 3, 100, 10**6])
+def test_records_are_read_however_they_are_cut(cut):
+    frames = [frame(number, "x" * 50) for number in range(600)]
+    data = b"".join(pack_records(frames))
+    reader = RecordReader()
+    sizes = [len(record) for at in range(0, len(data), cut) for record in reader.feed(data[at : at + cut])]
+    assert len(sizes) == 3
+    assert sum(sizes) + 4 * 3 == len(data)
+
+
+def test_a_record_announced_too_large_is_refused_before_it_is_read():
+    with pytest.raises(ValueError, match="a record of 4294967295 bytes"):
+        RecordReader().feed(b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize("handshake", [Handshake("a", None), Handshake("a", b"\0\1"), Handshake("a", b"", "no")])
+def test_a_handshake_comes_back_as_it_went(handshake):
+    (record,) = RecordReader().feed(handshake.pack())
+    assert Handshake.unpack(record) == handshake

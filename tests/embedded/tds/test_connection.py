@@ -1,0 +1,150 @@
+"""What may come when, and what is answered without a session."""
+
+import pytest
+
+from harness.embedded.errors import UNSUPPORTED
+from harness.embedded.tds.connection import TRANSITIONS, Connection, ConnectionState
+from harness.embedded.tds.login7 import Login7
+from harness.embedded.tds.packets import PacketType
+from harness.embedded.tds.prelogin import Encryption, Prelogin
+from harness.embedded.tds.requests import Attention, Refused, ResetKind, Rpc, SqlBatch
+from harness.embedded.tds.wire import ByteWriter, TdsProtocolError
+from tests.embedded.tds.captures import SERVER, fresh, logged_in, payloads, writes
+
+ALL_HEADERS = bytes.fromhex("16000000120000000200000000000000000001000000")
+
+
+def packet(kind: PacketType, payload: bytes, status: int = 1) -> bytes:
+    return bytes([kind, status]) + (8 + len(payload)).to_bytes(2, "big") + b"\0\0\1\0" + payload
+
+
+def batch(text: str, status: int = 1) -> bytes:
+    return packet(PacketType.SQL_BATCH, ALL_HEADERS + text.encode("utf-16-le"), status)
+
+
+OUT_OF_TURN = [(state, kind) for state in ConnectionState for kind in PacketType if (state, kind) not in TRANSITIONS]
+
+
+@pytest.mark.parametrize("state, kind", OUT_OF_TURN, ids=lambda part: part.name)
+def test_a_packet_out_of_turn_is_a_protocol_error(state, kind):
+    connection = fresh()
+    connection.state = state
+    with pytest.raises(TdsProtocolError, match=f"{kind.name} in state {state.name}"):
+        connection.receive(packet(kind, b""))
+
+
+@pytest.mark.parametrize("wish", Encryption)
+def test_without_a_certificate_no_encryption_is_offered(wish):
+    sent: list[bytes] = []
+    connection = Connection(SERVER, sent.append, spid=51)
+    connection.receive(packet(PacketType.PRELOGIN, bytes(Prelogin((0, 0, 0), wish).encode())))
+    assert Prelogin.decode(sent[0][8:]) == Prelogin(SERVER.version, Encryption.NOT_SUPPORTED)
+    assert connection.state is ConnectionState.LOGIN
+
+
+def test_a_login_is_answered_with_what_the_client_asked_for():
+    sent: list[bytes] = []
+    connection = Connection(SERVER, sent.append, spid=51)
+    prelogin, login = writes("microsoft_login")[:2]
+    connection.receive(prelogin)
+    (request,) = connection.receive(login)
+    assert isinstance(request, Login7)
+    assert connection.state is ConnectionState.LOGGING_IN
+    connection.accept_login(request, "lab")
+    assert connection.state is ConnectionState.IDLE
+    assert "Changed database context to 'lab'.".encode("utf-16-le") in sent[1]
+    assert b"\x01\x74\x00\x00\x04" in sent[1]  # LOGINACK: SQL_TSQL, TDS 7.4
+
+
+@pytest.mark.parametrize("asked, granted", [(0, 4096), (100, 512), (8000, 8000), (60_000, 32_767)])
+def test_the_packet_size_is_the_clients_within_limits(asked, granted):
+    payload = bytearray(payloads("microsoft_login")[1])
+    payload[8:12] = asked.to_bytes(4, "little")
+    assert Login7.decode(bytes(payload)).packet_size == granted
+
+
+def test_an_old_protocol_version_is_refused():
+    payload = bytearray(payloads("microsoft_login")[1])
+    payload[4:8] = (0x71000001).to_bytes(4, "little")
+    with pytest.raises(TdsProtocolError, match=r"7\.2 is the oldest"):
+        Login7.decode(bytes(payload))
+
+
+def test_bulk_load_is_refused_and_the_connection_lives():
+    connection = logged_in()
+    (request,) = connection.receive(packet(PacketType.BULK_LOAD, b"rows"))
+    assert isinstance(request, Refused)
+    assert request.error.number == UNSUPPORTED
+    assert "bulk load" in request.error.text
+    connection.end_response()
+    assert connection.state is ConnectionState.IDLE
+
+
+@pytest.mark.parametrize(
+    "typed, what",
+    [("f3", "table-valued parameters"), ("f0", "CLR types"), ("62", "sql_variant"), ("2b", "datetimeoffset")],
+)
+def test_a_parameter_of_an_unsupported_type_is_refused_by_name(typed, what):
+    name = "dbo.p".encode("utf-16-le")
+    call = ALL_HEADERS + b"\5\0" + name + b"\0\0" + b"\0\0" + bytes.fromhex(typed) + bytes(20)
+    (request,) = logged_in().receive(packet(PacketType.RPC, call))
+    assert isinstance(request, Refused)
+    assert what in request.error.text
+
+
+def test_several_calls_in_one_request_are_told_apart():
+    name = "dbo.p".encode("utf-16-le")
+    parameter = b"\0\0" + bytes.fromhex("26 04 04 07000000")
+    call = b"\5\0" + name + b"\0\0" + parameter
+    (request,) = logged_in().receive(packet(PacketType.RPC, ALL_HEADERS + call + b"\xff" + call + b"\xff"))
+    assert isinstance(request, Rpc)
+    assert [(one.name, one.parameters[0].value) for one in request.calls] == [("dbo.p", 7)] * 2
+
+
+def test_an_output_parameter_is_known_by_its_flag():
+    named = b"\2" + "@a".encode("utf-16-le") + b"\1" + bytes.fromhex("26 04 00")
+    (request,) = logged_in().receive(packet(PacketType.RPC, ALL_HEADERS + b"\xff\xff\x0a\0\0\0" + named))
+    assert isinstance(request, Rpc)
+    ((name, (parameter,)),) = request.calls
+    assert name == "sp_executesql"
+    assert (parameter.name, parameter.value, parameter.output) == ("@a", None, True)
+
+
+def test_a_parameter_left_to_its_default_is_left_out():
+    name = "dbo.p".encode("utf-16-le")
+    default = b"\2" + "@a".encode("utf-16-le") + b"\2" + bytes.fromhex("26 04 00")
+    other = b"\2" + "@b".encode("utf-16-le") + b"\0" + bytes.fromhex("26 04 04 01000000")
+    (request,) = logged_in().receive(packet(PacketType.RPC, ALL_HEADERS + b"\5\0" + name + b"\0\0" + default + other))
+    assert isinstance(request, Rpc)
+    assert [parameter.name for parameter in request.calls[0].parameters] == ["@b"]
+
+
+@pytest.mark.parametrize(
+    "status, kind", [(1, ResetKind.NONE), (9, ResetKind.RESET), (0x11, ResetKind.RESET_KEEPING_TRANSACTION)]
+)
+def test_a_reset_comes_with_the_request_that_follows_it(status, kind):
+    assert logged_in().receive(batch("SELECT", status)) == [SqlBatch(kind, "SELECT")]
+
+
+def test_an_attention_while_idle_is_acknowledged_at_once():
+    sent: list[bytes] = []
+    connection = Connection(SERVER, sent.append, spid=51)
+    connection.state = ConnectionState.IDLE
+    assert connection.receive(packet(PacketType.ATTENTION, b"")) == []
+    assert sent[0][8:11] == b"\xfd\x20\x00"
+
+
+def test_an_attention_with_its_request_in_one_piece_comes_after_it():
+    requests = logged_in().receive(batch("SELECT") + packet(PacketType.ATTENTION, b""))
+    assert requests == [SqlBatch(ResetKind.NONE, "SELECT"), Attention()]
+
+
+def test_a_second_request_before_the_answer_is_a_protocol_error():
+    with pytest.raises(TdsProtocolError):
+        logged_in().receive(batch("SELECT") + batch("SELECT"))
+
+
+def test_text_with_half_a_surrogate_pair_goes_out_with_a_replacement():
+    out = ByteWriter()
+    out.us_varchar("a\ud83db")
+    assert bytes(out) == b"\3\0" + "a\ufffdb".encode("utf-16-le")

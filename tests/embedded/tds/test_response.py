@@ -1,0 +1,203 @@
+"""Tokens of responses: what follows what, and which DONE says what."""
+
+import struct
+
+import pytest
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import INT, Column, SqlType
+from harness.embedded.tds.packets import PacketType, PacketWriter
+from harness.embedded.tds.response import STREAM_AT, Response
+from harness.embedded.tds.tokens import TokenType
+
+DONES = {TokenType.DONE, TokenType.DONEPROC, TokenType.DONEINPROC}
+COLUMNS = [Column("number", INT, nullable=False)]
+
+
+class Sent:
+    """A response that keeps what it sends and reads its tokens."""
+
+    def __init__(self, *, is_call: bool, packet_size: int = 4096) -> None:
+        self.packets: list[bytes] = []
+        writer = PacketWriter(PacketType.TABULAR_RESULT, packet_size, 51)
+        self.response = Response(writer, self.packets.append, server="canned", is_call=is_call)
+        self._packet_size = packet_size
+
+    def payload(self) -> bytes:
+        data, payload = b"".join(self.packets), b""
+        while data:
+            length = int.from_bytes(data[2:4], "big")
+            payload, data = payload + data[8:length], data[length:]
+        return payload
+
+    def tokens(self) -> list[str]:
+        """Names; a DONE with its status, a ROW with its only value, an ERROR with its number."""
+        data, found = self.payload(), []
+        while data:
+            kind, data = TokenType(data[0]), data[1:]
+            if kind in DONES:
+                status, _, count = struct.unpack_from("<HHQ", data)
+                words = [name for bit, name in STATUS.items() if status & bit]
+                found.append(" ".join([kind.name, *words, *([str(count)] if status & 0x10 else [])]))
+                data = data[12:]
+            elif kind is TokenType.COLMETADATA:
+                assert data[:2] == b"\1\0"
+                found.append(kind.name)
+                data = data[2 + 4 + 2 + 2 + 1 + 2 * data[10] :]
+            elif kind is TokenType.ROW:
+                found.append(f"ROW {int.from_bytes(data[1:5], 'little')}")
+                data = data[5:]
+            elif kind is TokenType.RETURNSTATUS:
+                found.append(f"RETURNSTATUS {int.from_bytes(data[:4], 'little')}")
+                data = data[4:]
+            elif kind is TokenType.RETURNVALUE:
+                found.append(kind.name)
+                data = data[2 + 1 + 2 * data[2] + 1 + 4 + 2 + 2 + 5 :]
+            else:
+                (length,) = struct.unpack_from("<H", data)
+                number = int.from_bytes(data[2:6], "little") if kind in (TokenType.ERROR, TokenType.INFO) else ""
+                found.append(f"{kind.name} {number}".strip())
+                data = data[2 + length :]
+        return found
+
+
+STATUS = {0x01: "more", 0x02: "error", 0x20: "attention"}
+
+
+@pytest.fixture
+def batch() -> Sent:
+    return Sent(is_call=False)
+
+
+@pytest.fixture
+def call() -> Sent:
+    return Sent(is_call=True)
+
+
+def test_a_batch_that_did_nothing_is_done(batch):
+    batch.response.finish()
+    assert batch.tokens() == ["DONE"]
+
+
+def test_only_the_last_done_of_a_batch_is_final(batch):
+    response = batch.response
+    response.done(3, in_procedure=False)
+    response.columns(COLUMNS)
+    response.rows([(1,), (2,)])
+    response.done(2, in_procedure=False)
+    response.done(1, in_procedure=False)
+    response.finish()
+    assert batch.tokens() == ["DONE more 3", "COLMETADATA", "ROW 1", "ROW 2", "DONE more 2", "DONE 1"]
+
+
+def test_a_call_says_its_status_and_output_values_before_it_is_done(call):
+    response = call.response
+    response.columns(COLUMNS)
+    response.rows([(1,)])
+    response.done(1, in_procedure=True)
+    response.return_status(7)
+    response.return_value(0, "@a", INT, 5)
+    response.finish()
+    assert call.tokens() == ["COLMETADATA", "ROW 1", "DONEINPROC more 1", "RETURNSTATUS 7", "RETURNVALUE", "DONEPROC"]
+
+
+def test_a_call_that_counts_nothing_says_nothing_but_its_status(call):
+    call.response.done(None, in_procedure=True)
+    call.response.return_status(0)
+    call.response.finish()
+    assert call.tokens() == ["RETURNSTATUS 0", "DONEPROC"]
+    assert len(call.packets) == 1
+
+
+def test_exec_in_a_batch_ends_in_doneproc(batch):
+    response = batch.response
+    response.done(1, in_procedure=True)
+    response.return_status(0)
+    response.done(2, in_procedure=False)
+    response.finish()
+    assert batch.tokens() == ["DONEINPROC more 1", "RETURNSTATUS 0", "DONEPROC more", "DONE 2"]
+
+
+def test_several_calls_of_a_request_end_in_a_doneproc_each(call):
+    response = call.response
+    response.return_status(0)
+    response.end_call()
+    response.return_status(1)
+    response.finish()
+    assert call.tokens() == ["RETURNSTATUS 0", "DONEPROC more", "RETURNSTATUS 1", "DONEPROC"]
+
+
+def test_the_done_after_an_error_says_error(batch):
+    batch.response.error(SqlServerError(208, "it"))
+    batch.response.finish()
+    assert batch.tokens() == ["ERROR 208", "DONE error"]
+
+
+def test_a_call_that_failed_says_so_at_its_end(call):
+    call.response.error(SqlServerError(208, "it"))
+    call.response.finish()
+    assert call.tokens() == ["ERROR 208", "DONEINPROC more error", "DONEPROC"]
+
+
+def test_a_batch_that_goes_on_after_an_error_has_a_done_between(batch):
+    response = batch.response
+    response.error(SqlServerError(208, "it"))
+    response.columns(COLUMNS)
+    response.done(0, in_procedure=False)
+    response.finish()
+    assert batch.tokens() == ["ERROR 208", "DONE more error", "COLMETADATA", "DONE 0"]
+
+
+def test_an_error_inside_a_result_set_ends_it(batch):
+    response = batch.response
+    response.columns(COLUMNS)
+    response.rows([(1,)])
+    response.error(SqlServerError(208, "it"))
+    response.finish()
+    assert batch.tokens() == ["COLMETADATA", "ROW 1", "ERROR 208", "DONE error"]
+
+
+def test_a_message_of_low_severity_is_information(batch):
+    batch.response.message(0, 0, 1, "hello", "", 1)
+    batch.response.message(50000, 10, 1, "hello", "", 1)
+    batch.response.finish()
+    assert batch.tokens() == ["INFO 0", "INFO 50000", "DONE"]
+
+
+def test_an_attention_breaks_the_statement_off_and_is_acknowledged(batch):
+    batch.response.columns(COLUMNS)
+    batch.response.rows([(1,)])
+    batch.response.acknowledge_attention(broken_off=True)
+    assert batch.tokens() == ["COLMETADATA", "ROW 1", "DONE more error", "DONE attention"]
+
+
+def test_the_environment_changes_before_the_last_done(batch):
+    response = batch.response
+    response.done(1, in_procedure=False)
+    response.database_changed("master", "lab")
+    response.transaction_began(7)
+    response.transaction_ended(7)
+    response.finish()
+    assert batch.tokens() == ["DONE more 1", "ENVCHANGE", "ENVCHANGE", "ENVCHANGE", "DONE"]
+
+
+def test_a_big_result_goes_out_in_full_packets_before_it_ends():
+    sent = Sent(is_call=False, packet_size=512)
+    sent.response.columns(COLUMNS)
+    sent.response.rows([(number,) for number in range(STREAM_AT // 4)])
+    assert sent.packets
+    assert all(len(packets) % 512 == 0 for packets in sent.packets)
+    sent.response.done(None, in_procedure=False)
+    sent.response.finish()
+    tokens = sent.tokens()
+    assert tokens[1:-1] == [f"ROW {number}" for number in range(STREAM_AT // 4)]
+    assert tokens[-1] == "DONE"
+
+
+def test_text_longer_than_its_column_is_cut_to_it(batch):
+    batch.response.columns([Column("t", SqlType("nvarchar", length=2))])
+    batch.response.rows([("abcdef",)])
+    batch.response.done(1, in_procedure=False)
+    batch.response.finish()
+    assert "ab".encode("utf-16-le") in batch.payload()
+    assert "abc".encode("utf-16-le") not in batch.payload()
