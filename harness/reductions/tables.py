@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,32 +62,35 @@ def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
         raise ReductionError(f"{target} cannot be written: {error.strerror}") from None
     say(f"reducing {len(raw.files['cells'])} cells: starting Spark")
     try:
-        with session() as spark, _plain_name(results) as alias:
-            files = {kind: [alias / path.relative_to(results) for path in paths] for kind, paths in raw.files.items()}
-            tables = _reduced(spark, files, raw.manifest)
+        with session() as spark, tempfile.TemporaryDirectory(prefix="harness-reduction-") as scratch:
+            tables = _reduced(spark, gather(raw.files, Path(scratch)), raw.manifest)
             for name in tables:
                 say(f"reducing: {name}")
-                write(tables[name], alias / "reduced", name)
+                write(tables[name], target, name, Path(scratch))
             spark.catalog.clearCache()
     except (PySparkException, Py4JError) as error:
         raise ReductionError(f"Spark failed on {results}: {_first_line(error)}") from error
     return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
 
 
-@contextmanager
-def _plain_name(folder: Path) -> Iterator[Path]:
-    """The folder under a name without the characters that Spark and Hadoop take for patterns and schemes."""
-    with tempfile.TemporaryDirectory(prefix="harness-run-") as scratch:
-        alias = Path(scratch) / "run"
-        alias.symlink_to(folder, target_is_directory=True)
-        yield alias
+def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path]:
+    """A folder a kind with links to the files that count.
+
+    Spark lists one folder in a fraction of the time that it takes for thousands of paths, and never sees the name of
+    the results folder, in which it might find a pattern or a scheme.
+    """
+    folders = {}
+    for kind, paths in files.items():
+        folders[kind] = scratch / "raw" / kind
+        folders[kind].mkdir(parents=True)
+        for path in paths:
+            (folders[kind] / path.name).symlink_to(path)
+    return folders
 
 
-def _reduced(
-    spark: SparkSession, files: Mapping[str, Sequence[Path]], manifest: Mapping[str, Any]
-) -> dict[str, DataFrame]:
+def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping[str, Any]) -> dict[str, DataFrame]:
     """The tables, in the order in which each finds what it needs computed already."""
-    rows = {kind: read_raw(spark, kind, files[kind]) for kind in SCHEMAS}
+    rows = {kind: read_raw(spark, kind, folders[kind]) for kind in SCHEMAS}
     run_id, lab = str(manifest.get("run_id", "")), str(manifest.get("lab", "unknown"))
     counting = attempts.completed_attempts(rows["cells"]).cache()
     if counting.isEmpty():
@@ -115,29 +116,27 @@ def _reduced(
     return {"seconds": by_second, "waits": waiting, "cells": by_cell, "gain": cells.gain(by_cell)}
 
 
-def read_raw(spark: SparkSession, kind: str, files: Sequence[Path]) -> DataFrame:
-    """The raw records of one kind, with the schema that `harness.records` promises."""
-    schema = T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in SCHEMAS[kind]])
-    if not files:
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*map(str, files))
+def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
+    """The raw records of one kind in a folder, with the schema that `harness.records` promises."""
+    return spark.read.schema(raw_schema(kind)).parquet(str(folder))
 
 
-def write(table: DataFrame, folder: Path, name: str) -> None:
+def raw_schema(kind: str) -> T.StructType:
+    return T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in SCHEMAS[kind]])
+
+
+def write(table: DataFrame, folder: Path, name: str, scratch: Path) -> None:
     """`<name>.parquet` and `<name>.csv` in `folder`: one file each, ordered, whole or absent."""
-    scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
+    parts = scratch / name
+    table.coalesce(1).sortWithinPartitions(*ORDER[name]).write.parquet(str(parts))
+    whole = pq.read_table(next(parts.glob("part-*.parquet")))
     try:
-        ordered = table.coalesce(1).sortWithinPartitions(*ORDER[name])
-        ordered.write.parquet(str(scratch / "parts"))
-        part = next((scratch / "parts").glob("part-*.parquet"))
-        whole = pq.read_table(part)
-        pyarrow.csv.write_csv(whole, scratch / "table.csv")
-        os.replace(part, folder / f"{name}.parquet")
-        os.replace(scratch / "table.csv", folder / f"{name}.csv")
+        for ending, write_table in (("parquet", pq.write_table), ("csv", pyarrow.csv.write_csv)):
+            temporary = folder / f"{name}.{ending}.tmp"
+            write_table(whole.replace_schema_metadata(), temporary)
+            os.replace(temporary, folder / f"{name}.{ending}")
     except OSError as error:
-        raise ReductionError(f"{folder.resolve()} cannot be written: {error.strerror}") from None
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        raise ReductionError(f"{folder} cannot be written: {error.strerror or error}") from None
 
 
 def _to_standard_error(text: str) -> None:

@@ -8,7 +8,7 @@ from harness.matrix import Cell
 from harness.records import SCHEMAS
 from harness.reductions.attempts import completed_attempts
 from harness.reductions.session import session
-from harness.reductions.tables import read_raw
+from harness.reductions.tables import raw_schema
 
 CELL = Cell.parse("i1-t2-r150-p100-v2008")
 _EMPTY = {"string": "", "bool": True}
@@ -39,8 +39,7 @@ def raw(spark):
         known = [
             {name: _EMPTY.get(str(SCHEMAS[kind].field(name).type), 0) for name in names} | key | row for row in rows
         ]
-        empty = read_raw(spark, kind, [])
-        return spark.createDataFrame([tuple(_typed(row, name) for name in names) for row in known], empty.schema)
+        return spark.createDataFrame([tuple(_typed(row, name) for name in names) for row in known], raw_schema(kind))
 
     def _typed(row: dict[str, Any], name: str) -> Any:
         return float(row[name]) if name == "value" else row[name]
