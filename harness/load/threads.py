@@ -190,7 +190,7 @@ class ClientThread:
     def _send_until_stopping(self, run: CellRun) -> None:
         """The closed loop. Everything it touches is its own, but for the run's word to stop."""
         log = self.log
-        execute, handle, body = self._cursor.execute, self._handle, self._body
+        execute, send, handle, body = self._cursor.execute, SEND, self._handle, self._body
         offset, clock, stamp = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into
         failures_in_a_row = 0
         sequence = 0
@@ -206,13 +206,15 @@ class ClientThread:
                 started = clock()
                 stamp(body, STAMP_OFFSET, sequence, started + offset)
                 try:
-                    execute(SEND, handle, body)
-                    failures_in_a_row = 0
+                    execute(send, handle, body)
                 except pyodbc.Error as error:
+                    latencies[index] = clock() - started
+                    in_a_row = bool(log.failures) and log.failures[-1][0] == sequence - 1
+                    failures_in_a_row = failures_in_a_row + 1 if in_a_row else 1
                     log.failures.append((sequence, error_text(error)))
-                    failures_in_a_row += 1
+                else:
+                    latencies[index] = clock() - started
                 starts[index] = started
-                latencies[index] = clock() - started
                 sequence += 1
                 log.count = sequence
                 if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:

@@ -25,8 +25,8 @@ from harness.matrix import Cell
 from tests.load.echo_server import running
 
 THREADS = (1, 10, 50)
-TURNS = 7
-SECONDS = 1.0
+TURNS = 11
+SECONDS = 0.6
 PAYLOAD_BYTES = 100
 
 
