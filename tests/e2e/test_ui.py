@@ -1,0 +1,125 @@
+"""`harness ui` in headless Chromium: the start form, moving charts, stop, and another start with other fields."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.browser]
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+# A pool of dialogs is begun and warmed up between pressing Start and the first call.
+START_TIMEOUT_MS = 90_000
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments = [sys.executable, "-m", "harness", "ui", "--port", str(port)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if f"http://127.0.0.1:{port}" in line:
+                break
+        else:
+            pytest.fail(f"harness ui ended: {said}")
+        yield f"http://127.0.0.1:{port}/"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+
+
+@pytest.fixture
+def page(address: str) -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser: {CHROMIUM} does not exist")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": 1300, "height": 1000})
+        page.goto(address)
+        yield page
+        browser.close()
+
+
+def fill(page: Any, **fields: int) -> None:
+    for name, value in fields.items():
+        field = page.locator(f"form [name={name}]").last
+        if field.evaluate("element => element.tagName") == "SELECT":
+            field.select_option(str(value))
+        else:
+            field.fill(str(value))
+
+
+def start(page: Any) -> None:
+    page.locator("form button[type=submit]").last.click()
+
+
+def requests(page: Any) -> int:
+    row = page.locator("tr", has_text="Aggregated").first
+    row.wait_for(timeout=START_TIMEOUT_MS)
+    return int(row.locator("td").nth(2).inner_text())
+
+
+def wait_for_more_requests(page: Any, than: int) -> int:
+    page.wait_for_function(
+        """than => {
+            const row = [...document.querySelectorAll("tr")].find(row => row.textContent.includes("Aggregated"));
+            return row && Number(row.querySelectorAll("td")[2].textContent) > than;
+        }""",
+        arg=than,
+        timeout=START_TIMEOUT_MS,
+    )
+    return requests(page)
+
+
+def test_the_form_starts_stops_and_starts_again_with_other_fields(page: Any, tmp_path: Path) -> None:
+    page.locator("form [name=dialogRatio]").wait_for()
+    assert not page.locator("form [name=userCount]").is_visible()
+
+    fill(page, initiators=1, threads=99)
+    start(page)
+    page.get_by_text("threads: '99' is not valid (valid: 1 to 50)").wait_for()
+
+    fill(page, initiators=1, threads=3, dialogRatio=1, payloadBytes=100)
+    start(page)
+    page.get_by_role("button", name="Stop").wait_for(timeout=START_TIMEOUT_MS)
+    first = wait_for_more_requests(page, 0)
+    wait_for_more_requests(page, first)
+    page.get_by_text("1 initiator × 3 threads, every dialog, 100 bytes").wait_for()
+
+    page.get_by_role("tab", name="Charts").click()
+    page.locator("canvas").first.wait_for()
+    page.screenshot(path=tmp_path / "charts.png")
+    page.get_by_role("tab", name="Statistics").click()
+
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="New").wait_for(timeout=30_000)
+    page.get_by_text(re.compile("^stopped$")).first.wait_for()
+
+    page.get_by_role("button", name="New").click()
+    page.locator("form [name=dialogRatio]").last.wait_for()
+    fill(page, initiators=2, threads=2, dialogRatio=150, payloadBytes=1024)
+    start(page)
+    page.get_by_text("2 initiators × 2 threads, every 150th dialog, 1024 bytes").wait_for(timeout=START_TIMEOUT_MS)
+    first = wait_for_more_requests(page, 0)
+    wait_for_more_requests(page, first)
+    page.screenshot(path=tmp_path / "again.png")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="New").wait_for(timeout=30_000)
