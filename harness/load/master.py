@@ -22,6 +22,7 @@ import gevent
 from gevent.fileobject import FileObjectPosix
 from locust.env import Environment
 from locust.log import setup_logging
+from locust.runners import STATE_MISSING
 
 from harness.load.dispatch import InitiatorDispatcher
 from harness.load.messages import Asker, Unanswered
@@ -87,10 +88,14 @@ class Master:
         """Which workers take part from now on, and with how many users each."""
         wanted = range(1, initiators + 1)
         with gevent.Timeout(WORKER_TIMEOUT_S, RuntimeError("a worker did not connect to the master")):
-            while not all(self._workers.get(number) in self.runner.clients for number in wanted):
+            while not all(self._is_connected(number) for number in wanted):
                 gevent.sleep(0.01)
         self._taking_part = {number: self._workers[number] for number in wanted}
         self._threads = threads
+
+    def _is_connected(self, number: int) -> bool:
+        node = self.runner.clients.get(self._workers.get(number))
+        return node is not None and node.state != STATE_MISSING
 
     @property
     def users(self) -> int:

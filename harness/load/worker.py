@@ -157,13 +157,20 @@ class CellDriver:
             "sent": [thread.log.count - len(thread.log.failures) for thread in self._threads],
             "errors": kept,
             "problems": [
-                f"initiator {self._initiator}, thread {thread.number}: "
-                + (f"still in a call {question['timeout_s']:g} s after the stop" if thread in stuck else thread.reason)
+                f"initiator {self._initiator}, thread {thread.number}: {why}"
                 for thread in self._threads
-                if thread in stuck or thread.state is ThreadState.GAVE_UP
+                if (why := self._problem(thread, question["timeout_s"]))
             ],
             "health": asdict(health),
         }
+
+    @staticmethod
+    def _problem(thread: ClientThread, timeout_s: float) -> str:
+        if thread.state is ThreadState.FINISHED:
+            return ""
+        if thread.state is ThreadState.RETIRED:
+            return f"still in a call {timeout_s:g} s after the stop"
+        return thread.reason or "its user was stopped in the middle of the cell"
 
     def _write(self) -> None:
         if not self._plan["results"]:
