@@ -1,0 +1,315 @@
+"""Values and types: what a value becomes when it is put into a variable, a column or CAST to a type.
+
+Two ways in: a *cast* (CAST, CONVERT) cuts what is too long; an *assignment* to a column raises 8152, to a variable cuts,
+as SQL Server does. Text and binary meet as bytes: nvarchar as UTF-16LE, varchar in code page 1252. Integers and binary
+meet big-endian.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import MAX, SqlType
+
+Converter = Callable[[Any], Any]
+
+INTEGER_RANGES = {
+    "bit": (0, 1),
+    "tinyint": (0, 255),
+    "smallint": (-(2**15), 2**15 - 1),
+    "int": (-(2**31), 2**31 - 1),
+    "bigint": (-(2**63), 2**63 - 1),
+}
+INTEGER_BYTES = {"bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
+FLOATS = frozenset({"float", "real"})
+DECIMALS = frozenset({"decimal", "numeric", "money"})
+UNICODE = frozenset({"nchar", "nvarchar"})
+ANSI = frozenset({"char", "varchar"})
+TEXT = UNICODE | ANSI
+BINARY = frozenset({"binary", "varbinary"})
+DATES = frozenset({"date", "time", "datetime", "smalldatetime", "datetime2"})
+NUMBERS = frozenset(INTEGER_RANGES) | FLOATS | DECIMALS
+
+_GUID = re.compile(r"\{?([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})(?:\}|$)")
+_MOMENT = re.compile(
+    r"\s*(?:(\d{4})-?(\d{2})-?(\d{2}))?(?:(?:T|\s+|^)(\d{1,2}):(\d{2})(?::(\d{2})(?:[.:](\d{1,9}))?)?)?\s*(?:Z|[+-]00:00)?$"
+)
+
+
+def family(type_: SqlType | None) -> str:
+    """text, binary, integer, float, decimal, date, uniqueidentifier, or "" when the type is not known."""
+    if type_ is None:
+        return ""
+    for name, members in _FAMILIES:
+        if type_.name in members:
+            return name
+    return type_.name
+
+
+_FAMILIES = (
+    ("text", TEXT),
+    ("binary", BINARY),
+    ("integer", frozenset(INTEGER_RANGES)),
+    ("float", FLOATS),
+    ("decimal", DECIMALS),
+    ("date", DATES),
+)
+
+
+def fits(source: SqlType | None, target: SqlType) -> bool:
+    """Whether every value of `source` already is a value of `target`, so that nothing needs converting."""
+    if source is None:
+        return False
+    if source == target:
+        return target.name not in ("char", "nchar", "binary")
+    if source.name in INTEGER_RANGES and target.name in INTEGER_RANGES:
+        low, high = INTEGER_RANGES[source.name]
+        return INTEGER_RANGES[target.name][0] <= low and high <= INTEGER_RANGES[target.name][1]
+    same = (source.name in TEXT and target.name in ("varchar", "nvarchar")) or (
+        source.name in BINARY and target.name == "varbinary"
+    )
+    if not same or (source.name in UNICODE and target.name in ANSI):
+        return False
+    return target.length == MAX or (source.length != MAX and 0 < source.length <= target.length)
+
+
+@lru_cache(maxsize=4096)
+def converter(source: SqlType | None, target: SqlType, *, strict: bool = False, style: int = 0) -> Converter:
+    """The function that makes a value of `target`; `strict` raises 8152 where a cast would cut."""
+    make = _MAKERS[family(target)](source, target, strict, style)
+
+    def convert(value: Any) -> Any:
+        return None if value is None else make(value)
+
+    return convert
+
+
+def convert(value: Any, source: SqlType | None, target: SqlType) -> Any:
+    return converter(source, target)(value)
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+def _to_text(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    limit, padded = target.length, target.name in ("char", "nchar")
+    encoding = "utf-16-le" if target.name in UNICODE else "cp1252"
+
+    def make(value: Any) -> str:
+        if isinstance(value, bytes):
+            text = _binary_as_text(value, encoding, style)
+        else:
+            text = value if isinstance(value, str) else _format(value, source)
+            if family(source) == "date" and style:
+                text = _styled(text, style)
+        if limit != MAX and len(text) > limit:
+            if strict and text[limit:].strip(" "):
+                raise SqlServerError(8152)
+            text = text[:limit]
+        return text.ljust(limit) if padded else text
+
+    return make
+
+
+def _binary_as_text(value: bytes, encoding: str, style: int) -> str:
+    if style in (1, 2):
+        return ("0x" if style == 1 else "") + value.hex().upper()
+    return value.decode(encoding, "replace")
+
+
+def _format(value: Any, source: SqlType | None) -> str:
+    if isinstance(value, float):
+        if source is not None and source.name in DECIMALS:
+            return f"{value:.{source.scale}f}"
+        return f"{value:.6g}"
+    return str(value)
+
+
+# CONVERT's styles for dates: https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
+def _styled(text: str, style: int) -> str:
+    day, _, clock = text.partition(" ")
+    formats = {
+        112: day.replace("-", ""),
+        23: day,
+        108: clock[:8],
+        114: clock[:12],
+        120: text[:19],
+        20: text[:19],
+        121: text,
+        21: text,
+        126: f"{day}T{clock}",
+        127: f"{day}T{clock}Z",
+    }
+    if style not in formats:
+        raise SqlServerError(281, style, "datetime")
+    return formats[style]
+
+
+# -- binary ------------------------------------------------------------------------------------------------------------
+
+
+def _to_binary(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    limit, padded = target.length, target.name == "binary"
+    encoding = "cp1252" if source is not None and source.name in ANSI else "utf-16-le"
+    width = INTEGER_BYTES.get(source.name, 8) if source is not None else 4
+
+    def make(value: Any) -> bytes:
+        if isinstance(value, bytes):
+            data = value
+        elif isinstance(value, str):
+            data = _text_as_binary(value, source, encoding, style)
+        elif isinstance(value, int):
+            data = (value % (1 << (8 * width))).to_bytes(width, "big")
+            if limit != MAX and limit < width:
+                return data[width - limit :]
+            return data.rjust(limit, b"\0") if padded else data
+        else:
+            raise SqlServerError(529, source.name if source else "float", target.name)
+        if limit != MAX and len(data) > limit:
+            if strict:
+                raise SqlServerError(8152)
+            data = data[:limit]
+        return data.ljust(limit, b"\0") if padded else data
+
+    return make
+
+
+def _text_as_binary(value: str, source: SqlType | None, encoding: str, style: int) -> bytes:
+    if source is not None and source.name == "uniqueidentifier":
+        return guid_bytes(value)
+    if style in (1, 2):
+        return bytes.fromhex(value[2:] if style == 1 else value)
+    return value.encode(encoding, "replace")
+
+
+def guid_bytes(text: str) -> bytes:
+    """A uniqueidentifier as SQL Server stores it: the first three groups little-endian."""
+    raw = bytes.fromhex(text.replace("-", ""))
+    return raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]
+
+
+def guid_text(data: bytes) -> str:
+    raw = data[:16].ljust(16, b"\0")
+    digits = (raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]).hex().upper()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def _to_integer(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    low, high = INTEGER_RANGES[target.name]
+    width = INTEGER_BYTES[target.name]
+
+    def make(value: Any) -> int:
+        if isinstance(value, bytes):
+            number = int.from_bytes(value[-width:], "big", signed=target.name not in ("bit", "tinyint"))
+            if len(value) < width:
+                number = int.from_bytes(value, "big")
+        elif isinstance(value, str):
+            number = _integer_from_text(value, target)
+        else:
+            number = int(value)
+        if target.name == "bit":
+            return int(bool(number))
+        if not low <= number <= high:
+            raise SqlServerError(8115, target.name)
+        return number
+
+    return make
+
+
+def _integer_from_text(value: str, target: SqlType) -> int:
+    text = value.strip()
+    if target.name == "bit" and text.lower() in ("true", "false"):
+        return int(text.lower() == "true")
+    if text == "":
+        return 0
+    if not re.fullmatch(r"[+-]?\d+", text):
+        raise SqlServerError(245, value[:100], target.name)
+    return int(text)
+
+
+def _to_float(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    def make(value: Any) -> float:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise SqlServerError(8114, source.name if source else "nvarchar", target.name) from None
+
+    return make
+
+
+def _to_decimal(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    quantum = Decimal(1).scaleb(-target.scale)
+    bound = Decimal(10) ** (target.precision - target.scale)
+
+    def make(value: Any) -> Decimal:
+        try:
+            number = Decimal(str(value).strip()).quantize(quantum, ROUND_HALF_UP)
+        except InvalidOperation:
+            raise SqlServerError(8114, source.name if source else "nvarchar", target.name) from None
+        if abs(number) >= bound:
+            raise SqlServerError(8115, target.name)
+        return number
+
+    return make
+
+
+# -- moments and identifiers ---------------------------------------------------------------------------------------------
+
+
+def _to_date(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    def make(value: Any) -> str:
+        match = _MOMENT.match(value) if isinstance(value, str) else None
+        if match is None:
+            raise SqlServerError(241)
+        year, month, day, hour, minute, second, fraction = match.groups()
+        date = f"{year or '1900'}-{month or '01'}-{day or '01'}"
+        if not (
+            "01" <= date[5:7] <= "12" and "01" <= date[8:] <= "31" and int(hour or 0) < 24 and int(minute or 0) < 60
+        ):
+            raise SqlServerError(242)
+        clock = f"{int(hour or 0):02}:{minute or '00'}:{second or '00'}"
+        digits = (fraction or "").ljust(9, "0")
+        return _clipped(date, clock, digits, target)
+
+    return make
+
+
+def _clipped(date: str, clock: str, digits: str, target: SqlType) -> str:
+    if target.name == "date":
+        return date
+    if target.name == "smalldatetime":
+        return f"{date} {clock[:5]}:00"
+    scale = 3 if target.name == "datetime" else target.scale
+    moment = f"{clock}.{digits[:scale]}" if scale else clock
+    return moment if target.name == "time" else f"{date} {moment}"
+
+
+def _to_guid(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    def make(value: Any) -> str:
+        if isinstance(value, bytes):
+            return guid_text(value)
+        match = _GUID.match(value) if isinstance(value, str) else None
+        if match is None:
+            raise SqlServerError(8169)
+        return match[1].upper()
+
+    return make
+
+
+_MAKERS: dict[str, Callable[[SqlType | None, SqlType, bool, int], Converter]] = {
+    "text": _to_text,
+    "binary": _to_binary,
+    "integer": _to_integer,
+    "float": _to_float,
+    "decimal": _to_decimal,
+    "date": _to_date,
+    "uniqueidentifier": _to_guid,
+}

@@ -1,0 +1,238 @@
+"""From a parsed query to one that runs: names resolved, SQL rendered, parameters known.
+
+A `Plan` is good for one database and one version of the catalog. `Scalar` is an expression that gives a value,
+`Condition` one that is true or not; both keep their plan, and the commonest expressions need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.conversion import converter, fits
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.execution.steps import Scope
+from harness.embedded.tsql.queries import session_functions as session_functions
+from harness.embedded.tsql.queries.fragments import NOT_CONSTANT, Fragment, Names, Source, quoted
+from harness.embedded.tsql.queries.renderer import Renderer
+from harness.embedded.tsql.syntax.queries import Expression
+from harness.embedded.tsql.views import catalog as views
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.tsql.tables import Table
+
+MARK = "\x1e"  # around the name of a table variable in a plan's SQL
+Evaluate = Callable[[Frame], Any]
+
+
+class Binding:
+    """The environment of a query (`queries.fragments.Environment`): a scope and the frame that runs it first."""
+
+    def __init__(self, scope: Scope, frame: Frame) -> None:
+        self.scope = scope
+        self.frame = frame
+        self.tables: dict[str, None] = {}  # table variables in use
+        self.views: list[tuple[views.View, Database, Source]] = []
+
+    def table(self, parts: tuple[str, ...], alias: str) -> Source:
+        found = self.frame.instance.table(parts, self.frame.database)
+        if found is not None:
+            return Source(alias, found.sql, found.columns)
+        database, schema, name = self.frame.instance.located(parts, self.frame.database)
+        view = views.find(database, schema, name, explicit=len(parts) > 1)
+        if view is None:
+            raise SqlServerError(208, ".".join(parts))
+        source = Source(alias, f"temp.{quoted(view.temporary_name(database))}", view.columns, set())
+        self.views.append((view, database, source))
+        return source
+
+    def table_variable(self, name: str, alias: str) -> Source:
+        columns = self.scope.tables.get(name)
+        if columns is None:
+            raise SqlServerError(1087, name)
+        self.tables[name] = None
+        return Source(alias, f"temp.{MARK}{name}{MARK}", columns)
+
+    def user_table(self, parts: tuple[str, ...]) -> Table:
+        """The user table of that name; 208, or 4405-like 259 for a view or queue."""
+        table = self.frame.instance.table(parts, self.frame.database)
+        if table is None:
+            database, schema, name = self.frame.instance.located(parts, self.frame.database)
+            view = views.find(database, schema, name, explicit=len(parts) > 1)
+            raise SqlServerError(208 if view is None else 259, ".".join(parts))
+        return table
+
+    def variable_type(self, name: str) -> SqlType:
+        return self.scope.type_of(name, 0)
+
+    def user_function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool) -> None:
+        self.frame.sqlite.function(name, arity, function, constant=constant)
+
+    def plan(self, sql: str, renderer: Renderer, columns: Sequence[Column]) -> Plan:
+        return Plan(sql, self, renderer.parameters, columns)
+
+
+class Plan:
+    """A statement ready for SQLite."""
+
+    __slots__ = ("_texts", "columns", "database", "getters", "sql", "tables", "version", "views")
+
+    def __init__(self, sql: str, binding: Binding, getters: list[Evaluate], columns: Sequence[Column]) -> None:
+        self.sql = sql
+        self.getters = tuple(getters)
+        self.columns = columns
+        self.tables = tuple(binding.tables)
+        self.views = binding.views
+        self.database = binding.frame.database
+        self.version = binding.frame.instance.version
+        self._texts: dict[tuple[str, ...], str] = {}
+
+    def is_current(self, frame: Frame) -> bool:
+        return self.database is frame.database and self.version == frame.instance.version
+
+    def prepare(self, frame: Frame) -> tuple[str, list[Any]]:
+        """The text and the parameters for this run; views are filled."""
+        frame.sqlite.frame = frame
+        for view, database, source in self.views:
+            view.fill(frame, database, source.needed or set())
+        sql = self.sql
+        if self.tables:
+            names = tuple([self._table(frame, name) for name in self.tables])
+            found = self._texts.get(names)
+            if found is None:
+                found = sql
+                for variable, name in zip(self.tables, names, strict=True):
+                    found = found.replace(f"{MARK}{variable}{MARK}", name)
+                self._texts[names] = found
+            sql = found
+        return sql, [getter(frame) for getter in self.getters]
+
+    def _table(self, frame: Frame, name: str) -> str:
+        try:
+            return frame.tables[name]
+        except KeyError:
+            raise SqlServerError(1087, name) from None
+
+    def rows(self, frame: Frame) -> list[tuple[Any, ...]]:
+        return frame.sqlite.rows(*self.prepare(frame))
+
+    def value(self, frame: Frame) -> Any:
+        return frame.sqlite.value(*self.prepare(frame))
+
+    def run(self, frame: Frame) -> int:
+        return frame.sqlite.run(*self.prepare(frame))
+
+
+class Planned:
+    """Something with a plan that is made when it is first needed and whenever the catalog has changed."""
+
+    def __init__(self, make: Callable[[Frame], Plan]) -> None:
+        self._make = make
+        self._plan: Plan | None = None
+
+    def for_(self, frame: Frame) -> Plan:
+        plan = self._plan
+        if plan is None or plan.database is not frame.database or plan.version != frame.instance.version:
+            plan = self._plan = self._make(frame)
+        return plan
+
+
+def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Plan]:
+    """The plan of a query."""
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, line)
+        sql, columns = renderer.select(tree)
+        return binding.plan(sql, renderer, columns)
+
+    return make
+
+
+# -- expressions -------------------------------------------------------------------------------------------------------
+
+
+def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) -> Evaluate:
+    """The function that evaluates an expression; with a target, as a value of that type."""
+    tree = expression.tree
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    quick = _constant(tree, target) or _variable(tree, scope, target, expression.line)
+    if quick is not None:
+        return quick
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, expression.line)
+        value = renderer.value(expression.tree, Names())
+        column = Column("", value.type)  # type: ignore[arg-type]
+        if target is not None and value.constant is NOT_CONSTANT and not fits(value.type, target):
+            convert = converter(value.type, target)
+            name = f"assign_{hash((value.type, target)) & 0xFFFFFFFFFFFF:x}"
+            binding.user_function(name, 1, _for_sqlite(convert), constant=True)
+            value = value._replace(sql=f"{name}({value.sql})")
+        elif target is not None and value.constant is not NOT_CONSTANT:
+            value = renderer.cast(value, target)
+        return binding.plan(f"SELECT {value.sql}", renderer, [column])
+
+    planned = Planned(make)
+    return lambda frame: planned.for_(frame).value(frame)
+
+
+def _for_sqlite(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def converted(value: Any) -> Any:
+        result = convert(value)
+        return result if result is None or isinstance(result, int | float | str | bytes) else float(result)
+
+    return converted
+
+
+def static_type(expression: Expression, scope: Scope, frame: Frame) -> SqlType | None:
+    """The type of an expression, as far as it is known without a value."""
+    return Renderer(Binding(scope, frame), expression.line).value(expression.tree, Names()).type
+
+
+def _constant(tree: exp.Expr, target: SqlType | None) -> Evaluate | None:
+    from harness.embedded.tsql.queries.expressions import RENDERERS  # noqa: PLC0415
+
+    if not isinstance(tree, exp.Literal | exp.National | exp.HexString | exp.Null):
+        return None
+    fragment: Fragment = RENDERERS[type(tree)](None, tree, None)  # type: ignore[arg-type]
+    value = fragment.constant
+    if target is None or value is None:
+        return lambda frame: value
+    convert = converter(fragment.type, target)
+    try:
+        converted = convert(value)
+    except SqlServerError:
+        return lambda frame: convert(value)  # the error belongs to the run
+    return lambda frame: converted
+
+
+def _variable(tree: exp.Expr, scope: Scope, target: SqlType | None, line: int) -> Evaluate | None:
+    if not isinstance(tree, exp.Parameter) or isinstance(tree.this, exp.Parameter):
+        return None
+    name = "@" + tree.name.lower()
+    source = scope.type_of(name, line)
+    if target is None or fits(source, target):
+        return lambda frame: frame.variables[name]
+    convert = converter(source, target)
+    return lambda frame: convert(frame.variables[name])
+
+
+def condition(expression: Expression, scope: Scope) -> Evaluate:
+    """The function that tells whether a condition holds."""
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, expression.line)
+        sql = renderer.condition(expression.tree, Names())
+        return binding.plan(f"SELECT {sql}", renderer, [])
+
+    planned = Planned(make)
+    return lambda frame: planned.for_(frame).value(frame)

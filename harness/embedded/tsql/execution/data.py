@@ -1,0 +1,88 @@
+"""SELECT and TRUNCATE, compiled; INSERT, UPDATE and DELETE are in `changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.execution import results
+from harness.embedded.tsql.execution.binding import Binding, Plan, Planned, select_plan
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.execution.steps import Scope, Step, plain
+from harness.embedded.tsql.execution.transactions import writing
+from harness.embedded.tsql.queries import selects
+from harness.embedded.tsql.queries.fragments import Fragment
+from harness.embedded.tsql.queries.renderer import Renderer
+from harness.embedded.tsql.syntax import data as nodes
+
+
+def select(node: nodes.Select, scope: Scope) -> Step:
+    tree = node.query.tree
+    variables = assignments(tree)
+    if variables:
+        return _assigning(tree, variables, node.line, scope)
+    planned = Planned(select_plan(tree, node.line, scope))
+
+    def run(frame: Frame) -> None:
+        plan = planned.for_(frame)
+        rows = () if frame.session.options.fmtonly else plan.rows(frame)
+        results.send(frame, plan.columns, rows)
+
+    return plain(run)
+
+
+def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
+    """The variables of `SELECT @a = ..., @b = ...`; the tree keeps the right sides. Mixed with results it is an error."""
+    if not isinstance(tree, exp.Select):
+        return []
+    variables = []
+    for item in tree.expressions:
+        if isinstance(item, exp.EQ) and isinstance(item.this, exp.Parameter):
+            variables.append("@" + item.this.name.lower())
+    if variables and len(variables) != len(tree.expressions):
+        raise SqlServerError(error)
+    if variables:
+        tree.set("expressions", [item.expression for item in tree.expressions])
+    return variables
+
+
+def converting(renderer: Renderer, types: list[SqlType]) -> Callable[[int, Fragment], Fragment]:
+    """For a SELECT list that is assigned to variables."""
+
+    def convert(place: int, value: Fragment) -> Fragment:
+        return renderer.cast(value, types[place]) if place < len(types) else value
+
+    return convert
+
+
+def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) -> Step:
+    types = [scope.type_of(name, line) for name in variables]
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, line)
+        sql, columns = selects.query(renderer, tree, None, converting(renderer, types))
+        return binding.plan(sql, renderer, columns)
+
+    planned = Planned(make)
+
+    def run(frame: Frame) -> None:
+        rows = planned.for_(frame).rows(frame)
+        frame.session.row_count = len(rows)
+        if rows:  # the last row wins; without rows the variables keep their values
+            frame.variables.update(zip(variables, rows[-1], strict=True))
+
+    return plain(run)
+
+
+def truncate(node: nodes.Truncate, scope: Scope) -> Step:
+    def work(frame: Frame, tx: Transaction) -> None:
+        table = Binding(scope, frame).user_table(node.table)
+        frame.instance.truncate_table(tx, table)
+        frame.session.row_count = 0
+
+    return writing(work)

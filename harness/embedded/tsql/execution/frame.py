@@ -1,0 +1,72 @@
+"""A frame: one run of a batch or procedure, with its variables, table variables and cursors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.embedded.sqltypes import Column
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.tsql.execution.binding import Planned
+    from harness.embedded.tsql.instance import Instance
+    from harness.embedded.tsql.results import ResultSink
+    from harness.embedded.tsql.session import Session
+    from harness.embedded.tsql.sqlite import Sqlite
+
+
+class Cursor:
+    """A cursor; its rows are fetched at OPEN."""
+
+    __slots__ = ("columns", "is_open", "planned", "position", "rows")
+
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+        self.is_open = False
+        self.columns: Sequence[Column] = ()
+        self.rows: list[tuple[Any, ...]] = []
+        self.position = 0
+
+
+class Frame:
+    __slots__ = (
+        "_columns",
+        "cursors",
+        "database",
+        "depth",
+        "instance",
+        "procedure",
+        "return_value",
+        "session",
+        "sink",
+        "sqlite",
+        "tables",
+        "variables",
+    )
+
+    def __init__(self, session: Session, database: Database, sink: ResultSink, procedure: str, depth: int) -> None:
+        self.session = session
+        self.instance: Instance = session.instance
+        self.sqlite: Sqlite = session.instance.sqlite
+        self.database = database  # where names are looked up
+        self.sink = sink
+        self.procedure = procedure  # its name for error messages; "" in a batch
+        self.depth = depth  # 0 in a batch
+        self.variables: dict[str, Any] = {}
+        self.tables: dict[str, str] = {}  # table variables: name -> quoted name in SQLite
+        self.cursors: dict[str, Cursor] = {}
+        self.return_value = 0
+        self._columns: dict[str, tuple[list[Column], tuple[str, ...]]] = {}
+
+    def declare_table(self, name: str, columns: list[Column], keys: tuple[str, ...]) -> None:
+        """DECLARE @t TABLE; in a loop it is the same table, not emptied."""
+        if name not in self.tables:
+            self.tables[name] = self.sqlite.take_table(columns, keys)
+            self._columns[name] = (columns, keys)
+
+    def release(self) -> None:
+        """The run is over: table variables are given back, local cursors are gone."""
+        for name, table in self.tables.items():
+            self.sqlite.give_back(table, *self._columns[name])
+        self.tables.clear()

@@ -1,0 +1,123 @@
+"""Steps, the scope they are compiled in, and blocks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.syntax.flow import Block
+from harness.embedded.tsql.syntax.parser import Statement
+
+if TYPE_CHECKING:
+    from harness.embedded.tsql.syntax.queries import Query
+
+
+class Signal(Enum):
+    """How a step ends that does not simply go on to the next."""
+
+    BREAK = auto()
+    CONTINUE = auto()
+    RETURN = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """A compiled statement. `run` returns None to go on, or a Signal; if `waits`, it is a generator function."""
+
+    run: Callable[[Frame], Any]
+    waits: bool
+    line: int = 0
+
+
+def plain(run: Callable[[Frame], Signal | None]) -> Step:
+    return Step(run, False)
+
+
+def waiting(run: Callable[[Frame], Waiting[Signal | None]]) -> Step:
+    return Step(run, True)
+
+
+Compiler = Callable[[Any, "Scope"], Step]
+
+
+@dataclass(slots=True)
+class Scope:
+    """What is known at compile time of the batch or procedure that a statement stands in."""
+
+    compilers: dict[type[Statement], Compiler]
+    types: dict[str, SqlType] = field(default_factory=dict)  # of scalar variables, by name
+    tables: dict[str, list[Column]] = field(default_factory=dict)  # columns of table variables
+    defaults: dict[str, list[str | None]] = field(default_factory=dict)  # their columns' defaults
+    identities: dict[str, str] = field(default_factory=dict)  # their identity columns
+    cursors: dict[str, Query] = field(default_factory=dict)
+    loops: int = 0
+    catches: int = 0
+    in_procedure: bool = False
+
+    def compile(self, statement: Statement) -> Step:
+        step = self.compilers[type(statement)](statement, self)
+        step.line = statement.line
+        return step
+
+    def body(self, statement: Statement) -> Step:
+        """The one statement of an IF or WHILE, as a block: an error in it ends it alone."""
+        step = self.compile(statement)
+        return step if isinstance(statement, Block) else sequence([step])
+
+    def block(self, statements: Sequence[Statement]) -> Step:
+        return sequence([self.compile(statement) for statement in statements])
+
+    def type_of(self, variable: str, line: int) -> SqlType:
+        try:
+            return self.types[variable]
+        except KeyError:
+            raise SqlServerError(137, variable, line=line) from None
+
+
+def sequence(steps: Sequence[Step]) -> Step:
+    """Steps one after another. An error ends its statement; whether it ends more is `Session.fails`'s to say."""
+    return _waiting_sequence(steps) if any(step.waits for step in steps) else _plain_sequence(steps)
+
+
+def _plain_sequence(steps: Sequence[Step]) -> Step:
+    pairs = [(step.run, step.line) for step in steps]
+
+    def run(frame: Frame) -> Signal | None:
+        session = frame.session
+        for step, line in pairs:
+            try:
+                signal: Signal | None = step(frame)
+            except SqlServerError as error:
+                session.fails(error, frame, line)
+                continue
+            session.error_number = 0
+            if signal is not None:
+                return signal
+        return None
+
+    return Step(run, False, steps[0].line if steps else 0)
+
+
+def _waiting_sequence(steps: Sequence[Step]) -> Step:
+    triples = [(step.run, step.waits, step.line) for step in steps]
+
+    def run(frame: Frame) -> Waiting[Signal | None]:
+        session = frame.session
+        for step, waits, line in triples:
+            try:
+                signal: Signal | None = (yield from step(frame)) if waits else step(frame)
+            except SqlServerError as error:
+                session.fails(error, frame, line)
+                continue
+            session.error_number = 0
+            if signal is not None:
+                return signal
+        return None
+
+    return Step(run, True, steps[0].line)

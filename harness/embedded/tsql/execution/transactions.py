@@ -1,0 +1,135 @@
+"""BEGIN, COMMIT, ROLLBACK, SAVE; and the transaction that a single statement runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.execution.steps import Scope, Step, plain, waiting
+from harness.embedded.tsql.syntax import flow as nodes
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.transactions import Transaction
+
+Work = Callable[[Frame, "Transaction"], None]
+WaitingWork = Callable[[Frame, "Transaction"], Waiting[None]]
+
+
+def _name(frame: Frame, name: str) -> str:
+    """A transaction's name, or that in a variable."""
+    return str(frame.variables[name] or "") if name.startswith("@") else name
+
+
+def begin(node: nodes.BeginTransaction, scope: Scope) -> Step:
+    if node.name.startswith("@"):
+        scope.type_of(node.name, node.line)
+
+    def run(frame: Frame) -> None:
+        frame.session.begin(_name(frame, node.name))
+
+    return plain(run)
+
+
+def commit(node: nodes.CommitTransaction, scope: Scope) -> Step:
+    def run(frame: Frame) -> Waiting[None]:
+        session = frame.session
+        session.row_count = 0
+        if session.tx is None:
+            raise SqlServerError(3902)
+        if session.doomed:
+            raise SqlServerError(3930)
+        if session.tran_count > 1:
+            session.tran_count -= 1
+            return
+        tx = session.tx
+        session.tx, session.tran_count = None, 0
+        session.savepoints.clear()
+        yield from tx.commit()
+
+    return waiting(run)
+
+
+def rollback(node: nodes.RollbackTransaction, scope: Scope) -> Step:
+    def run(frame: Frame) -> None:
+        session = frame.session
+        session.row_count = 0
+        if session.tx is None:
+            raise SqlServerError(3903)
+        name = _name(frame, node.name)
+        if name and name.lower() in session.savepoints:
+            if session.doomed:
+                raise SqlServerError(3931)
+            session.tx.rollback_to(session.savepoints[name.lower()])
+        elif name and name.lower() != session.transaction_name.lower():
+            raise SqlServerError(6401, name)
+        else:
+            session.rollback()
+
+    return plain(run)
+
+
+def save(node: nodes.SaveTransaction, scope: Scope) -> Step:
+    def run(frame: Frame) -> None:
+        session = frame.session
+        if session.tx is None:
+            raise SqlServerError(628)
+        if session.doomed:
+            raise SqlServerError(3931)
+        session.savepoints[_name(frame, node.name).lower()] = session.tx.mark()
+
+    return plain(run)
+
+
+def writing(work: Work) -> Step:
+    """A step that changes something: in the open transaction, or in one of its own. If it fails it changed nothing."""
+
+    def run(frame: Frame) -> Waiting[None]:
+        session = frame.session
+        tx = session.writable()
+        if tx is not None:
+            mark = tx.mark()
+            try:
+                work(frame, tx)
+            except SqlServerError:
+                tx.rollback_to(mark)
+                raise
+            return
+        tx = session.new_transaction()
+        try:
+            work(frame, tx)
+        except BaseException:
+            tx.rollback()
+            raise
+        yield from tx.commit()
+
+    return waiting(run)
+
+
+def waiting_work(work: WaitingWork) -> Step:
+    """As `writing`, for work that can wait."""
+
+    def run(frame: Frame) -> Waiting[None]:
+        session = frame.session
+        tx = session.writable()
+        if tx is not None:
+            mark = tx.mark()
+            try:
+                yield from work(frame, tx)
+            except SqlServerError:
+                if tx.active:
+                    tx.rollback_to(mark)
+                raise
+            return
+        tx = session.new_transaction()
+        try:
+            yield from work(frame, tx)
+        except BaseException:
+            if tx.active:
+                tx.rollback()
+            raise
+        yield from tx.commit()
+
+    return waiting(run)

@@ -1,0 +1,342 @@
+"""BEGIN DIALOG, SEND, RECEIVE and their kin, compiled to calls of the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, SqlType
+from harness.embedded.tsql.conversion import converter, fits
+from harness.embedded.tsql.execution import results
+from harness.embedded.tsql.execution.binding import Binding, Evaluate, Plan, Planned, scalar
+from harness.embedded.tsql.execution.data import assignments, converting
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.execution.steps import Scope, Step
+from harness.embedded.tsql.execution.transactions import waiting_work
+from harness.embedded.tsql.queries import selects
+from harness.embedded.tsql.queries.fragments import Source, quoted
+from harness.embedded.tsql.queries.renderer import Renderer
+from harness.embedded.tsql.syntax import verbs as nodes
+from harness.embedded.tsql.syntax.queries import Expression
+from harness.embedded.tsql.views.queues import RECEIVED_COLUMNS
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.broker.queues import Queue, QueueRow
+
+SERVICE_NAME = SqlType("nvarchar", length=256)
+BROKER_INSTANCE = SqlType("nvarchar", length=128)
+BODY = SqlType("varbinary", length=MAX)
+
+
+def _named(name: nodes.Name | None, scope: Scope) -> Evaluate:
+    """The function that gives a name, be it written or in a variable."""
+    if isinstance(name, Expression):
+        return scalar(name, scope, SERVICE_NAME)
+    return lambda frame: name
+
+
+def _optional(expression: Expression | None, scope: Scope, type_: SqlType) -> Evaluate:
+    return scalar(expression, scope, type_) if expression is not None else lambda frame: None
+
+
+def begin_dialog(node: nodes.BeginDialog, scope: Scope) -> Step:
+    target = scope.type_of(node.handle, node.line)
+    from_service, to_service = _named(node.from_service, scope), _named(node.to_service, scope)
+    instance = _optional(node.to_broker_instance, scope, BROKER_INSTANCE)
+    contract = _named(node.contract, scope)
+    related = _optional(node.related_conversation, scope, UNIQUEIDENTIFIER)
+    group = _optional(node.related_group, scope, UNIQUEIDENTIFIER)
+    lifetime = _optional(node.lifetime, scope, BIGINT)
+    convert = converter(UNIQUEIDENTIFIER, target)
+    name, encryption = node.handle, node.encryption
+
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+        if (source := from_service(frame)) is None:
+            raise SqlServerError(8417)
+        if (destination := to_service(frame)) is None:
+            raise SqlServerError(8421)
+        lifetime_s = lifetime(frame)
+        if lifetime_s is None and node.lifetime is not None:
+            raise SqlServerError(8406, 1, 2147483647)
+        handle = yield from frame.database.begin_dialog(
+            tx,
+            from_service=source,
+            to_service=destination,
+            to_broker_instance=instance(frame),
+            contract=contract(frame),
+            related_conversation=related(frame),
+            related_group=group(frame),
+            lifetime_s=lifetime_s,
+            encryption=encryption,
+        )
+        frame.variables[name] = convert(handle)
+
+    return waiting_work(work)
+
+
+def begin_conversation_timer(node: nodes.BeginConversationTimer, scope: Scope) -> Step:
+    handle, timeout = scalar(node.handle, scope, UNIQUEIDENTIFIER), scalar(node.timeout, scope, INT)
+
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+        seconds = timeout(frame)
+        if seconds is None:
+            raise SqlServerError(8410)
+        yield from frame.database.begin_conversation_timer(tx, _given(handle(frame)), seconds)
+
+    return waiting_work(work)
+
+
+def _given(handle: str | None) -> str:
+    if handle is None:
+        raise SqlServerError(8418)
+    return handle
+
+
+def send(node: nodes.Send, scope: Scope) -> Step:
+    handles = [scalar(handle, scope, UNIQUEIDENTIFIER) for handle in node.handles]
+    message_type = _named(node.message_type, scope)
+    body = _optional(node.body, scope, BODY)
+    has_body = node.body is not None
+    alone = handles[0] if len(handles) == 1 else None
+
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+        data = body(frame)
+        if data is None and has_body:
+            raise SqlServerError(8433)
+        if alone is not None:
+            found = (_given(alone(frame)),)
+        else:
+            found = tuple([_at_place(handle(frame), place) for place, handle in enumerate(handles, start=1)])
+        yield from frame.database.send(tx, found, message_type(frame), data)
+
+    return waiting_work(work)
+
+
+def _at_place(handle: str | None, place: int) -> str:
+    if handle is None:
+        raise SqlServerError(8441, place)
+    return handle
+
+
+def end_conversation(node: nodes.EndConversation, scope: Scope) -> Step:
+    handle = scalar(node.handle, scope, UNIQUEIDENTIFIER)
+    code = _optional(node.error, scope, INT)
+    text = _optional(node.description, scope, SqlType("nvarchar", length=3000))
+    has_error = node.error is not None
+
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+        error: tuple[int, str] | None = None
+        if has_error:
+            number, description = code(frame), text(frame)
+            if number is None:
+                raise SqlServerError(8419)
+            if description is None:
+                raise SqlServerError(8424)
+            error = (number, description)
+        yield from frame.database.end_conversation(tx, _given(handle(frame)), error=error, cleanup=node.cleanup)
+
+    return waiting_work(work)
+
+
+def move_conversation(node: nodes.MoveConversation, scope: Scope) -> Step:
+    handle, group = scalar(node.handle, scope, UNIQUEIDENTIFIER), scalar(node.group, scope, UNIQUEIDENTIFIER)
+
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+        found, destination = _given(handle(frame)), group(frame)
+        if destination is None:
+            raise SqlServerError(8420)
+        yield from frame.database.move_conversation(tx, found, destination)
+
+    return waiting_work(work)
+
+
+def get_conversation_group(node: nodes.GetConversationGroup, scope: Scope) -> Step:
+    convert = converter(UNIQUEIDENTIFIER, scope.type_of(node.variable, node.line))
+    timeout = _optional(node.timeout, scope, INT)
+
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+        database, queue = _queue(frame, node.queue)
+        group = yield from _watched(
+            frame,
+            database.get_conversation_group(tx, queue, wait=node.wait, timeout_ms=_milliseconds(timeout(frame))),
+            node.wait,
+        )
+        frame.variables[node.variable] = convert(group)
+        frame.session.row_count = int(group is not None)
+
+    return waiting_work(work)
+
+
+def _milliseconds(timeout: int | None) -> int | None:
+    return None if timeout is None or timeout < 0 else timeout
+
+
+def _watched(frame: Frame, waiting: Waiting[Any], wait: bool) -> Waiting[Any]:
+    """Lets sys.dm_exec_requests show that the session sits in WAITFOR."""
+    frame.session.wait_type = "BROKER_RECEIVE_WAITFOR" if wait else None
+    try:
+        return (yield from waiting)
+    finally:
+        frame.session.wait_type = None
+
+
+def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
+    database, schema, name = frame.instance.located(parts, frame.database)
+    queue = database.queues.get(f"{schema}.{name}".lower())
+    if queue is None:
+        raise SqlServerError(208, ".".join(parts))
+    return database, queue
+
+
+# -- RECEIVE -----------------------------------------------------------------------------------------------------------
+
+Deliver = Callable[[Frame, "list[QueueRow]"], None]
+
+
+def receive(node: nodes.Receive, scope: Scope) -> Step:
+    top = _optional(node.top, scope, BIGINT)
+    timeout = _optional(node.timeout, scope, INT)
+    wanted = _optional(node.where_value, scope, UNIQUEIDENTIFIER)
+    deliver = _delivery(node, scope)
+    by_handle = node.where_column == "conversation_handle"
+
+    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+        database, queue = _queue(frame, node.queue)
+        value = wanted(frame)
+        if value is None and node.where_column:
+            raise SqlServerError(8418 if by_handle else 8420)
+        rows = yield from _watched(
+            frame,
+            database.receive(
+                tx,
+                queue,
+                top=top(frame),
+                conversation_handle=value if by_handle else None,
+                conversation_group_id=None if by_handle else value,
+                wait=node.wait,
+                timeout_ms=_milliseconds(timeout(frame)),
+            ),
+            node.wait,
+        )
+        deliver(frame, rows)
+        frame.session.row_count = len(rows)
+
+    return waiting_work(work)
+
+
+def _delivery(node: nodes.Receive, scope: Scope) -> Deliver:
+    """What is done with the rows: into a table variable, into variables, or to the client."""
+    tree = node.items.tree
+    variables = assignments(tree, error=8447)
+    if variables and node.into:
+        raise SqlServerError(8450, line=node.line)
+    read = _reader(tree, node.line, scope, [scope.type_of(name, node.line) for name in variables])
+    if node.into:
+        return _into(node.into, scope, read)
+    if variables:
+
+        def assign(frame: Frame, rows: list[QueueRow]) -> None:
+            if rows:  # without a row the variables keep their values
+                _, values = read(frame, rows[-1:])
+                frame.variables.update(zip(variables, values[-1], strict=True))
+
+        return assign
+
+    def to_client(frame: Frame, rows: list[QueueRow]) -> None:
+        columns, values = read(frame, rows)
+        results.send(frame, columns, values)
+
+    return to_client
+
+
+Read = Callable[[Frame, "Sequence[QueueRow]"], tuple[Sequence[Column], list[tuple[Any, ...]]]]
+
+
+def _reader(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> Read:
+    """From queue rows to the columns asked for: plain columns straight from the rows, expressions through SQLite."""
+    places = {column.name: column for column in RECEIVED_COLUMNS}
+    names: list[tuple[str, str]] = []
+    for item in tree.expressions:
+        column = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(column, exp.Star):
+            names += [(name, name) for name in places]
+        elif isinstance(column, exp.Column) and column.name.lower() in places and not types:
+            names.append((column.name.lower(), item.alias if isinstance(item, exp.Alias) else column.name))
+        else:
+            return _computed(tree, line, scope, types)
+    columns = [Column(shown, places[name].type, places[name].nullable) for name, shown in names]
+    get = attrgetter(*(places[name].attribute for name, _ in names))
+    if len(names) == 1:
+        return lambda frame, rows: (columns, [(get(row),) for row in rows])
+    return lambda frame, rows: (columns, list(map(get, rows)))
+
+
+RECEIVED = '"received"'  # the temporary table through which computed columns go
+
+
+def _computed(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> Read:
+    all_columns = [Column(column.name, column.type, column.nullable) for column in RECEIVED_COLUMNS]
+    get = attrgetter(*(column.attribute for column in RECEIVED_COLUMNS))
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, line)
+        source = Source("received", f"temp.{RECEIVED}", all_columns)
+        renderer.given_source = source
+        sql, columns = selects.query(renderer, tree, None, converting(renderer, types) if types else None)
+        return binding.plan(sql, renderer, columns)
+
+    planned = Planned(make)
+
+    def read(frame: Frame, rows: Sequence[QueueRow]) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:
+        sqlite = frame.sqlite
+        names = ", ".join(quoted(column.name) for column in all_columns)
+        sqlite.run(f"CREATE TEMP TABLE IF NOT EXISTS {RECEIVED} ({names})")
+        sqlite.run(f"DELETE FROM temp.{RECEIVED}")
+        marks = ", ".join("?" for _ in all_columns)
+        sqlite.run_many(f"INSERT INTO temp.{RECEIVED} VALUES ({marks})", map(get, rows))
+        plan = planned.for_(frame)
+        return plan.columns, plan.rows(frame)
+
+    return read
+
+
+def _into(name: str, scope: Scope, read: Read) -> Deliver:
+    columns = scope.tables.get(name)
+    if columns is None:
+        raise SqlServerError(1087, name)
+    marks = ", ".join("?" for _ in columns)
+
+    def insert(frame: Frame, rows: list[QueueRow]) -> None:
+        sources, values = read(frame, rows)
+        if len(sources) != len(columns):
+            raise SqlServerError(213)
+        if values:
+            converted = _fitted(values, sources, columns)
+            frame.sqlite.run_many(f"INSERT INTO temp.{frame.tables[name]} VALUES ({marks})", converted)
+
+    return insert
+
+
+def _fitted(rows: list[tuple[Any, ...]], sources: Sequence[Column], targets: Sequence[Column]) -> list[tuple[Any, ...]]:
+    """Rows with every column converted that may not fit; a column that fits by its type is not looked at."""
+    places = [
+        (place, converter(source.type, target.type, strict=True))
+        for place, (source, target) in enumerate(zip(sources, targets, strict=True))
+        if not fits(source.type, target.type)
+    ]
+    if not places:
+        return rows
+    turned: list[Any] = list(zip(*rows, strict=True))
+    for place, convert in places:
+        # Few values are distinct: the names of message types, for one.
+        seen = {value: convert(value) for value in set(turned[place])}
+        turned[place] = [seen[value] for value in turned[place]]
+    return list(zip(*turned, strict=True))

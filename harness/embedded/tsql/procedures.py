@@ -1,0 +1,164 @@
+"""Stored procedures: compiled at their first call, called with values already converted to their parameters' types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.conversion import converter, fits
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.execution.steps import Scope, Step
+from harness.embedded.tsql.syntax.procedures import CreateProcedure
+
+if TYPE_CHECKING:
+    from harness.embedded.tsql.results import ResultSink
+    from harness.embedded.tsql.session import Session
+
+NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
+
+
+class Given(NamedTuple):
+    """An argument's shape, without its value: how a call can be prepared once for many calls."""
+
+    name: str  # "" by position
+    type: SqlType | None
+    is_default: bool = False
+
+
+class CompiledProcedure(NamedTuple):
+    names: list[str]
+    types: list[SqlType]
+    defaults: list[Callable[[Frame], Any] | None]
+    outputs: frozenset[str]
+    body: Step
+
+
+Bind = list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, place of its value, conversion
+
+
+class Procedure:
+    """A procedure of a database."""
+
+    def __init__(
+        self, database_id: int, object_id: int, schema: str, name: str, text: str, create_time_ns: int
+    ) -> None:
+        self.database_id = database_id
+        self.object_id = object_id
+        self.schema = schema
+        self.name = name
+        self.text = text
+        self.create_time_ns = create_time_ns
+        self._compiled: CompiledProcedure | None = None
+        self._binds: dict[tuple[Given, ...], tuple[Bind, list[str]]] = {}
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.database_id, f"{self.schema}.{self.name}".lower()
+
+    def stored(self) -> tuple[Any, ...]:
+        return (self.schema, self.name, self.text, self.create_time_ns)
+
+    @staticmethod
+    def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Procedure:
+        return Procedure(key[0], key[1], *row)
+
+    def compiled(self) -> CompiledProcedure:
+        if self._compiled is None:
+            from harness.embedded.tsql import statements  # noqa: PLC0415
+
+            self._compiled = statements.compile_procedure(self.text)
+        return self._compiled
+
+    def bind(self, given: tuple[Given, ...]) -> tuple[Bind, list[str]]:
+        """Which argument is whose value, and which parameters keep their defaults."""
+        found = self._binds.get(given)
+        if found is None:
+            found = self._binds[given] = self._make_bind(given)
+        return found
+
+    def _make_bind(self, given: tuple[Given, ...]) -> tuple[Bind, list[str]]:
+        compiled = self.compiled()
+        bind: Bind = []
+        for place, argument in enumerate(given):
+            if argument.name:
+                if argument.name.lower() not in compiled.names:
+                    raise SqlServerError(8145, argument.name, self.name)
+                number = compiled.names.index(argument.name.lower())
+            elif place >= len(compiled.names):
+                raise SqlServerError(8144, self.name)
+            else:
+                number = place
+            target = compiled.types[number]
+            if not argument.is_default:
+                exact = fits(argument.type, target)
+                bind.append((compiled.names[number], place, None if exact else converter(argument.type, target)))
+        bound = {name for name, _, _ in bind}
+        missing = [name for name in compiled.names if name not in bound]
+        for name in missing:
+            if compiled.defaults[compiled.names.index(name)] is None:
+                raise SqlServerError(201, self.name, name)
+        return bind, missing
+
+
+def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure:
+    """Compiles a procedure's parameters and body in a scope of their own."""
+    from harness.embedded.tsql.execution.binding import scalar  # noqa: PLC0415
+
+    for parameter in node.parameters:
+        if parameter.name in scope.types:
+            raise SqlServerError(134, parameter.name, line=node.line)
+        scope.types[parameter.name] = parameter.type
+    defaults = [
+        scalar(parameter.default, scope, parameter.type) if parameter.default is not None else None
+        for parameter in node.parameters
+    ]
+    return CompiledProcedure(
+        [parameter.name for parameter in node.parameters],
+        [parameter.type for parameter in node.parameters],
+        defaults,
+        frozenset(parameter.name for parameter in node.parameters if parameter.output),
+        scope.block(node.body),
+    )
+
+
+def execute(
+    session: Session,
+    procedure: Procedure,
+    given: tuple[Given, ...],
+    values: Sequence[Any],
+    sink: ResultSink,
+    depth: int,
+) -> Waiting[tuple[int, dict[str, Any]]]:
+    """Runs a procedure; returns its status and its variables, for OUTPUT parameters."""
+    if depth > NESTING_MAX:
+        raise SqlServerError(217, NESTING_MAX)
+    compiled = procedure.compiled()
+    bind, missing = procedure.bind(given)
+    database = session.database
+    if database.database_id != procedure.database_id:
+        database = next(d for d in session.engine.databases.values() if d.database_id == procedure.database_id)
+    frame = Frame(session, database, sink, procedure.name, depth)
+    variables = frame.variables
+    for name, place, convert in bind:
+        variables[name] = values[place] if convert is None else convert(values[place])
+    for name in missing:
+        default = compiled.defaults[compiled.names.index(name)]
+        assert default is not None
+        variables[name] = default(frame)
+    options, tran_count = session.options, session.tran_count
+    body = compiled.body
+    try:
+        if body.waits:
+            yield from body.run(frame)
+        else:
+            body.run(frame)
+    finally:
+        session.options = options
+        if frame.tables:
+            frame.release()
+    if session.tran_count != tran_count and not options.implicit_transactions:
+        session.mismatch(tran_count, frame)
+    return frame.return_value, variables

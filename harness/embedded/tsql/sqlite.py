@@ -1,0 +1,138 @@
+"""SQLite, where user tables, table variables and the rows of catalog views live: one connection for an instance.
+
+The connection is in memory and knows no transactions: every statement takes effect at once, and what a transaction
+changed is taken back by its undo actions (`tables`). So two transactions see each other's changes, as under READ
+UNCOMMITTED; conversations, queues and messages are the broker's and not concerned.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.conversion import family
+from harness.embedded.tsql.queries.fragments import quoted
+
+STATEMENTS_CACHED = 4096  # prepared statements; each table variable in use has its own text
+
+AFFINITIES = {
+    "integer": "INTEGER",
+    "float": "REAL",
+    "decimal": "REAL",
+    "text": "TEXT COLLATE NOCASE",
+    "uniqueidentifier": "TEXT COLLATE NOCASE",
+    "date": "TEXT",
+    "binary": "BLOB",
+}
+
+
+def declared(type_: SqlType | None) -> str:
+    """SQLite's declaration of a column of this type; text compares without case, as SQL Server's default collation."""
+    return AFFINITIES.get(family(type_), "")
+
+
+class Sqlite:
+    """The connection, the functions it has been given, and errors in SQL Server's terms."""
+
+    def __init__(self) -> None:
+        self.connection = sqlite3.connect(
+            ":memory:", isolation_level=None, cached_statements=STATEMENTS_CACHED, check_same_thread=False
+        )
+        self.connection.execute("PRAGMA temp_store = MEMORY")
+        self.frame: Any = None  # whose statement runs now: for functions that ask the session
+        self._functions: set[tuple[str, int]] = set()
+        self._failure: SqlServerError | None = None
+        self._pools: dict[tuple[str, ...], list[str]] = {}
+        self._serial = 0
+        self.view_tables: set[str] = set()  # of views, made when first needed
+
+    # -- statements --------------------------------------------------------------------------------------------------
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self.connection.execute(sql, parameters).fetchall()
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise self._translated(error) from error
+
+    def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """The first column of the first row; None without one."""
+        try:
+            row = self.connection.execute(sql, parameters).fetchone()
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise self._translated(error) from error
+        return None if row is None else row[0]
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Runs a statement; how many rows it touched."""
+        try:
+            return self.connection.execute(sql, parameters).rowcount
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise self._translated(error) from error
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Runs a statement for each row; all or nothing."""
+        connection = self.connection
+        connection.execute("BEGIN")
+        try:
+            count = connection.executemany(sql, rows).rowcount
+        except BaseException as error:
+            connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error | OverflowError | UnicodeError):
+                raise self._translated(error) from error
+            raise
+        connection.execute("COMMIT")
+        return count
+
+    def _translated(self, error: Exception) -> Exception:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            return failure
+        if isinstance(error, sqlite3.IntegrityError):
+            return error  # `tables` knows the constraint
+        text = str(error)
+        if isinstance(error, OverflowError) or "integer overflow" in text:
+            return SqlServerError(8115, "bigint")
+        if "too large" in text or "stack overflow" in text:
+            return SqlServerError(191)
+        return SqlServerError(UNSUPPORTED, f"this query ({text})")
+
+    # -- functions ---------------------------------------------------------------------------------------------------
+
+    def function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool = True) -> None:
+        """Gives SQLite a function, once; one that is not constant is passed the frame first."""
+        if (name, arity) in self._functions:
+            return
+        self._functions.add((name, arity))
+
+        def guarded(*arguments: Any) -> Any:
+            try:
+                return function(*arguments) if constant else function(self.frame, *arguments)
+            except SqlServerError as error:
+                self._failure = error
+                raise
+            except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
+                self._failure = SqlServerError(8116, type(arguments[-1]).__name__, name)
+                raise self._failure from error
+
+        self.connection.create_function(name, arity, guarded, deterministic=constant)
+
+    # -- table variables ---------------------------------------------------------------------------------------------
+
+    def take_table(self, columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
+        """An empty temporary table, made for the purpose or used before; give it back with `give_back`."""
+        signature = tuple(f"{quoted(c.name)} {declared(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in columns)
+        pool = self._pools.setdefault((*signature, *keys), [])
+        if pool:
+            return pool.pop()
+        self._serial += 1
+        name = quoted(f"@{self._serial}")
+        self.connection.execute(f"CREATE TEMP TABLE {name} ({', '.join((*signature, *keys))})")
+        return name
+
+    def give_back(self, name: str, columns: Sequence[Column], keys: Sequence[str] = ()) -> None:
+        self.connection.execute(f"DELETE FROM temp.{name}")
+        signature = tuple(f"{quoted(c.name)} {declared(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in columns)
+        self._pools[(*signature, *keys)].append(name)

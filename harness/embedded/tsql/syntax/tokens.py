@@ -1,0 +1,262 @@
+"""A cursor over T-SQL tokens. The tokenizer is sqlglot's, the statements are ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NoReturn, TypeVar
+
+from sqlglot.dialects.tsql import TSQL
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import MAX, SqlType
+
+Item = TypeVar("Item")
+
+
+class _Tokenizer(TSQL.Tokenizer):
+    """Without sqlglot's commands, which swallow everything up to the next semicolon as one string."""
+
+    COMMANDS: set[TokenType] = set()
+    COMMAND_PREFIX_TOKENS: set[TokenType] = set()
+
+
+TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
+QUOTED = (*TEXT, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING)
+
+# Reserved words that begin a statement: with no parenthesis or CASE open they end the expression or query before them.
+# SEND, RECEIVE, GET, MOVE and THROW are not reserved: SQL Server too wants a semicolon before those.
+STATEMENT_WORDS = frozenset(
+    ["ALTER", "BACKUP", "BEGIN", "BREAK", "CHECKPOINT", "CLOSE", "COMMIT", "CONTINUE", "CREATE", "DBCC", "DEALLOCATE", "DECLARE", "DELETE", "DENY", "DROP", "ELSE", "END", "EXEC", "EXECUTE", "FETCH", "GOTO", "GRANT", "IF", "INSERT", "KILL", "MERGE", "OPEN", "PRINT", "RAISERROR", "RECONFIGURE", "RESTORE", "RETURN", "REVERT", "REVOKE", "ROLLBACK", "SAVE", "SELECT", "SET", "SHUTDOWN", "TRUNCATE", "UPDATE", "USE", "WAITFOR", "WHILE", "WITH"]
+)
+
+FIXED_PRECISION = {"decimal": (18, 0), "numeric": (18, 0), "float": (53, 0), "real": (24, 0), "money": (19, 4)}
+SYNONYMS = {
+    "sysname": ("nvarchar", 128),
+    "integer": ("int", 0),
+    "dec": ("decimal", 0),
+    "rowversion": ("timestamp", 0),
+    "nchar": ("nchar", 1),
+    "char": ("char", 1),
+    "character": ("char", 1),
+    "varchar": ("varchar", 1),
+    "nvarchar": ("nvarchar", 1),
+    "binary": ("binary", 1),
+    "varbinary": ("varbinary", 1),
+    "text": ("varchar", MAX),
+    "ntext": ("nvarchar", MAX),
+    "image": ("varbinary", MAX),
+    "xml": ("nvarchar", MAX),
+    "sql_variant": ("nvarchar", 4000),
+}
+TYPE_NAMES = frozenset(
+    ["bit", "tinyint", "smallint", "int", "bigint", "float", "real", "decimal", "numeric", "money", "uniqueidentifier", "date", "time", "datetime", "smalldatetime", "datetime2", "char", "varchar", "nchar", "nvarchar", "binary", "varbinary"]
+)
+SCALED = frozenset({"time", "datetime2"})
+
+
+class Tokens:
+    """The tokens of one batch and a position in them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self.all: list[Token] = _Tokenizer(dialect=TSQL()).tokenize(text)
+        except (SqlglotError, ValueError, IndexError) as error:
+            raise SqlServerError(105, text[-40:].strip(), line=text.count("\n") + 1) from error
+        self.position = 0
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        index = self.position + ahead
+        return self.all[index] if index < len(self.all) else None
+
+    @property
+    def at_end(self) -> bool:
+        return self.position >= len(self.all)
+
+    @property
+    def line(self) -> int:
+        token = self.peek() or (self.all[-1] if self.all else None)
+        return token.line if token else 1
+
+    def word(self, ahead: int = 0) -> str:
+        """The token as an upper-case word or sign; "" for quoted names, strings, numbers and the end."""
+        token = self.peek(ahead)
+        return "" if token is None or token.token_type in QUOTED else token.text.upper()
+
+    def at(self, *words: str) -> bool:
+        return all(self.word(ahead) == word for ahead, word in enumerate(words))
+
+    def at_variable(self, ahead: int = 0) -> bool:
+        return self.word(ahead) == "@" and self.word(ahead + 1) != "@"
+
+    # -- taking ----------------------------------------------------------------------------------------------------
+
+    def advance(self) -> Token:
+        token = self.peek()
+        if token is None:
+            self.fail()
+        self.position += 1
+        return token
+
+    def accept(self, *words: str) -> bool:
+        if not self.at(*words):
+            return False
+        self.position += len(words)
+        return True
+
+    def expect(self, *words: str) -> None:
+        for word in words:
+            if not self.accept(word):
+                self.fail()
+
+    def choose(self, *words: str) -> str:
+        """One of the words, which it takes."""
+        for word in words:
+            if self.accept(word):
+                return word
+        self.fail()
+
+    def fail(self) -> NoReturn:
+        """Incorrect syntax near the current token."""
+        token = self.peek()
+        if token is None:
+            raise SqlServerError(102, self.all[-1].text if self.all else "", line=self.line)
+        raise SqlServerError(102, token.text, line=token.line)
+
+    def unsupported(self, what: str) -> NoReturn:
+        raise UnsupportedSyntax(what, self.line)
+
+    def name(self) -> str:
+        """One identifier, quoted or not."""
+        token = self.peek()
+        if token is None or token.token_type in (*TEXT, TokenType.NUMBER, TokenType.HEX_STRING):
+            self.fail()
+        prefix = ""
+        while self.accept("#"):
+            prefix += "#"
+        token = self.advance()
+        if token.token_type != TokenType.IDENTIFIER and not (token.text[0].isalpha() or token.text[0] in "_#"):
+            self.position -= 1
+            self.fail()
+        return prefix + token.text
+
+    def object_name(self) -> tuple[str, ...]:
+        """`[[database.][schema].]name`; a part left out is ""."""
+        parts = [self.name()]
+        while self.accept("."):
+            parts.append("" if self.at(".") else self.name())
+        if len(parts) > 4:
+            self.fail()
+        return tuple(parts)
+
+    def variable(self) -> str:
+        """A variable, with its @, in lower case."""
+        if not self.at_variable():
+            self.fail()
+        self.advance()
+        return "@" + self.advance().text.lower()
+
+    def string(self) -> str:
+        token = self.peek()
+        if token is None or token.token_type not in TEXT:
+            self.fail()
+        self.position += 1
+        return str(token.text)
+
+    def at_string(self) -> bool:
+        token = self.peek()
+        return token is not None and token.token_type in TEXT
+
+    def integer(self) -> int:
+        sign = -1 if self.accept("-") else 1
+        token = self.peek()
+        if token is None or token.token_type != TokenType.NUMBER or not token.text.isdecimal():
+            self.fail()
+        self.position += 1
+        return sign * int(token.text)
+
+    def binary(self) -> bytes:
+        token = self.peek()
+        if token is None or token.token_type != TokenType.HEX_STRING:
+            self.fail()
+        self.position += 1
+        return bytes.fromhex(("0" if len(token.text) % 2 else "") + token.text)
+
+    def on_off(self) -> bool:
+        return self.choose("ON", "OFF") == "ON"
+
+    def comma_separated(self, read: Callable[[], Item]) -> list[Item]:
+        items = [read()]
+        while self.accept(","):
+            items.append(read())
+        return items
+
+    def data_type(self) -> SqlType:
+        parts = self.object_name()
+        name = parts[-1].lower()
+        if name == "character" or name == "char":
+            self.accept("VARYING")
+        name, length = SYNONYMS.get(name, (name, 0))
+        if name not in TYPE_NAMES:
+            self.unsupported(f"the data type {parts[-1]}")
+        precision, scale = FIXED_PRECISION.get(name, (0, 7 if name in SCALED else 0))
+        if self.accept("("):
+            first = MAX if self.accept("MAX") else self.integer()
+            second = self.integer() if self.accept(",") else 0
+            self.expect(")")
+            if name in FIXED_PRECISION:
+                precision, scale = first, second
+            elif name in SCALED:
+                scale = first
+            else:
+                length = first
+        return SqlType(name, length=length, precision=precision, scale=scale)
+
+    def take_until(self, ends: Collection[str] = (), *, allow: Collection[str] = ()) -> list[Token]:
+        """The tokens of an expression or query: up to a semicolon, the end, or, with no parenthesis or CASE open, one
+        of `ends`, a comma among them if it is named, or a word that begins a statement.
+
+        `allow` names statement words that belong to the query, each as often as it is listed.
+        """
+        allowed = list(allow)
+        start, depth, cases = self.position, 0, 0
+        while (token := self.peek()) is not None:
+            word = self.word()
+            if word == ";":
+                break
+            if depth == 0 and word == ")":
+                break
+            if depth == 0 and cases == 0:
+                if word in ends:
+                    break
+                if word in STATEMENT_WORDS and not self._continues(word, start):
+                    if word not in allowed:
+                        break
+                    allowed.remove(word)
+            depth += (word == "(") - (word == ")")
+            if word == "CASE":
+                cases += 1
+            elif word == "END" and cases:
+                cases -= 1
+            self.position += 1
+        if token is not None and self.position == start:
+            self.fail()
+        taken = self.all[start : self.position]
+        if not taken:
+            self.fail()
+        return taken
+
+    def _continues(self, word: str, start: int) -> bool:
+        """Whether a statement word stands where the query before it needs it."""
+        before = self.word(-1) if self.position > start else ""
+        if word == "SELECT":
+            return before in ("UNION", "ALL", "EXCEPT", "INTERSECT")
+        if word == "FETCH":
+            return before in ("ROW", "ROWS")
+        if word == "WITH":
+            return self.word(1) == "("  # a table hint
+        return False

@@ -1,0 +1,232 @@
+"""User tables: rows in SQLite, every change staged in the transaction and undone at its rollback.
+
+A row's identity is SQLite's rowid. An IDENTITY column *is* the rowid (AUTOINCREMENT, so numbers are not given twice,
+and a rollback leaves a gap, as in SQL Server); in other tables the rowid is nobody's business.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.queries.fragments import quoted
+from harness.embedded.tsql.sqlite import Sqlite, declared
+from harness.embedded.tsql.syntax.schema import ColumnDefinition, TableBody
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.transactions import Transaction
+
+Row = tuple[Any, ...]  # rowid, then the columns in order
+CATALOG = "tsql.tables"  # object in the store: (database_id, object_id) -> the definition
+
+
+@dataclass(slots=True, eq=False)
+class Table:
+    """A user table."""
+
+    database_id: int
+    object_id: int
+    schema: str
+    name: str
+    database_name: str
+    definitions: list[ColumnDefinition]
+    primary_key: list[str]
+    primary_key_name: str
+    unique: list[list[str]]
+    create_time_ns: int
+    columns: list[Column] = field(init=False)
+    identity: int | None = field(init=False)  # place of the identity column
+    _sqlite: Sqlite | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.columns = [Column(d.name, d.type, d.nullable) for d in self.definitions]
+        places = [place for place, definition in enumerate(self.definitions) if definition.identity]
+        if len(places) > 1:
+            raise SqlServerError(2744, self.name)
+        self.identity = places[0] if places else None
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.database_id, f"{self.schema}.{self.name}".lower()
+
+    @property
+    def qualified_name(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def sql(self) -> str:
+        return quoted(f"{self.database_id}.{self.schema}.{self.name}".lower())
+
+    @property
+    def stored_rows(self) -> str:
+        """The object under which rows lie in the store."""
+        return f"tsql.rows.{self.database_id}.{self.object_id}"
+
+    @property
+    def all_columns(self) -> str:
+        return ", ".join(["rowid", *(quoted(column.name) for column in self.columns)])
+
+    def place(self, name: str) -> int:
+        """The place of a column; 207 if there is none of that name."""
+        for place, column in enumerate(self.columns):
+            if column.name.lower() == name.lower():
+                return place
+        raise SqlServerError(207, name)
+
+    # -- definition --------------------------------------------------------------------------------------------------
+
+    def create(self, sqlite: Sqlite) -> None:
+        parts = [self._declaration(place) for place in range(len(self.columns))]
+        identity = self.columns[self.identity].name.lower() if self.identity is not None else ""
+        keys = [self.primary_key, *self.unique, *([d.name] for d in self.definitions if d.unique)]
+        for names in keys:
+            if names and [name.lower() for name in names] != [identity]:
+                for name in names:
+                    self.place(name)
+                parts.append(f"UNIQUE ({', '.join(quoted(name) for name in names)})")
+        sqlite.connection.execute(f"CREATE TABLE {self.sql} ({', '.join(parts)})")
+        if self.identity is not None:
+            seed, _ = self.definitions[self.identity].identity or (1, 1)
+            self.seed(sqlite, seed - 1)
+
+    def _declaration(self, place: int) -> str:
+        column = self.columns[place]
+        if place == self.identity:
+            return f"{quoted(column.name)} INTEGER PRIMARY KEY AUTOINCREMENT"
+        primary = column.name.lower() in (name.lower() for name in self.primary_key)
+        required = "" if column.nullable and not primary else " NOT NULL"
+        # Not INTEGER PRIMARY KEY: that would make the column the rowid.
+        return f"{quoted(column.name)} {declared(column.type)}{required}"
+
+    def seed(self, sqlite: Sqlite, last: int) -> None:
+        """Sets the last identity given out."""
+        name = self.sql[1:-1]
+        sqlite.connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+        if last:
+            sqlite.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, last))
+
+    def stored(self) -> tuple[Any, ...]:
+        """What the catalog keeps of the table."""
+        columns = [
+            (
+                d.name,
+                d.type.name,
+                d.type.length,
+                d.type.precision,
+                d.type.scale,
+                d.nullable,
+                d.identity,
+                d.default,
+                d.unique,
+            )
+            for d in self.definitions
+        ]
+        keys = (self.primary_key, self.primary_key_name, self.unique)
+        return (self.schema, self.name, self.database_name, columns, *keys, self.create_time_ns)
+
+    @staticmethod
+    def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Table:
+        schema, name, database_name, columns, primary_key, primary_key_name, unique, create_time_ns = row
+        definitions = [
+            ColumnDefinition(
+                column,
+                SqlType(type_, length, precision, scale),
+                nullable,
+                tuple(identity) if identity else None,
+                default,
+                alone,
+            )
+            for column, type_, length, precision, scale, nullable, identity, default, alone in columns
+        ]
+        unique = [list(names) for names in unique]
+        return Table(
+            key[0],
+            key[1],
+            schema,
+            name,
+            database_name,
+            definitions,
+            list(primary_key),
+            primary_key_name,
+            unique,
+            create_time_ns,
+        )
+
+    @staticmethod
+    def from_body(
+        database_id: int, object_id: int, schema: str, name: str, database_name: str, body: TableBody, now_ns: int
+    ) -> Table:
+        primary = {column.lower() for column in body.primary_key}
+        definitions = [
+            ColumnDefinition(
+                d.name, d.type, d.nullable and d.name.lower() not in primary, d.identity, d.default, d.unique
+            )
+            for d in body.columns
+        ]
+        seen: set[str] = set()
+        for definition in definitions:
+            if definition.name.lower() in seen:
+                raise SqlServerError(2705, name, definition.name)
+            seen.add(definition.name.lower())
+        return Table(
+            database_id,
+            object_id,
+            schema,
+            name,
+            database_name,
+            definitions,
+            body.primary_key,
+            body.primary_key_name or f"PK_{name}",
+            body.unique,
+            now_ns,
+        )
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def inserted(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
+        """Stages rows that SQLite has just inserted."""
+        stored = self.stored_rows
+        tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
+        sql = f"DELETE FROM {self.sql} WHERE rowid = ?"
+        tx.on_rollback(lambda: void(sqlite.run_many(sql, [(row[0],) for row in rows])))
+
+    def deleted(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
+        """Stages rows that SQLite has just deleted."""
+        stored = self.stored_rows
+        tx.writes.extend([(stored, row[0], None) for row in rows])
+        tx.on_rollback(lambda: self.put(sqlite, rows))
+
+    def updated(self, sqlite: Sqlite, tx: Transaction, old: Sequence[Row], new: Sequence[Row]) -> None:
+        stored = self.stored_rows
+        tx.writes.extend([(stored, row[0], row[1:]) for row in new])
+        assignments = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(self.columns, start=2))
+        sql = f"UPDATE {self.sql} SET {assignments} WHERE rowid = ?1"
+        tx.on_rollback(lambda: void(sqlite.run_many(sql, old)))
+
+    def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
+        """Inserts rows with their rowids: at recovery, and to take a DELETE back."""
+        names = self.columns if self.identity is not None else [None, *self.columns]
+        targets = ", ".join("rowid" if column is None else quoted(column.name) for column in names)
+        values = ", ".join("?" for _ in names)
+        if self.identity is not None:
+            rows = [row[1:] for row in rows]
+        sqlite.run_many(f"INSERT INTO {self.sql} ({targets}) VALUES ({values})", rows)
+
+    def violation(self, error: sqlite3.IntegrityError, verb: str) -> SqlServerError:
+        """A broken constraint in SQL Server's words."""
+        text = str(error)
+        name = f"{self.database_name}.{self.qualified_name}"
+        if text.startswith("NOT NULL"):
+            return SqlServerError(515, text.rpartition(".")[2], name, verb)
+        names = {part.rpartition(".")[2].lower() for part in text.partition(": ")[2].split(", ")}
+        if names == {column.lower() for column in self.primary_key}:
+            return SqlServerError(2627, "PRIMARY KEY", self.primary_key_name, self.qualified_name)
+        return SqlServerError(2627, "UNIQUE KEY", f"UQ_{self.name}", self.qualified_name)
+
+
+def void(_: object) -> None:
+    """For actions that return nothing."""
