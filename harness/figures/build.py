@@ -31,20 +31,25 @@ def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     `progress` hears which figures are left out and why; by default that goes to standard error. Raises FigureError.
     """
     run = read(Path(results))
-    drawings: Mapping[str, Drawing] = {
-        **{
-            f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
-                throughput.draw, run.cells, initiators
-            )
-            for initiators, number in throughput.PAPER_FIGURE.items()
-        },
+    return write(drawings(run), Path(results) / "figures", footer(run), progress)
+
+
+def drawings(run: Run) -> dict[str, Drawing]:
+    """Every figure of a run, by the name of its files."""
+    throughputs = {
+        f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
+            throughput.draw, run.cells, initiators
+        )
+        for initiators, number in throughput.PAPER_FIGURE.items()
+    }
+    return {
+        **throughputs,
         "figure-5-gain": functools.partial(gain.draw, run.gain),
         "gain-map": functools.partial(heatmap.draw, run.gain),
         "waits": functools.partial(waits.draw, run.waits, run.cells),
         "latency": functools.partial(latency.draw, run.cells),
         "queues": functools.partial(course.draw, run.seconds, run.cells),
     }
-    return write(drawings, Path(results) / "figures", footer(run), progress)
 
 
 def write(
@@ -119,6 +124,3 @@ def _width_in(text: str, points: float) -> float:
 
 def _to_standard_error(text: str) -> None:
     print(text, file=sys.stderr)
-
-
-__all__ = ["Run", "draw", "frame", "write"]

@@ -1,0 +1,194 @@
+import functools
+import json
+import shutil
+
+import pytest
+from matplotlib import style
+from matplotlib.text import Text
+from PIL import Image
+
+from harness.figures import FigureError, build, draw
+from harness.figures.build import FORMATS, STYLE, drawings, frame, wrap
+from harness.figures.results import footer, read
+from harness.matrix import Cell, all_cells
+from tests.figures.conftest import FIGURES
+from tests.results_fixture import write_reduced
+
+
+@functools.cache
+def framed(folder):
+    """Every figure of a run as it is saved, by name."""
+    run = read(folder)
+    with style.context(STYLE):
+        sheets = {name: drawing() for name, drawing in drawings(run).items()}
+        for sheet in sheets.values():
+            frame(sheet, footer(run))
+            sheet.draw_without_rendering()
+    return sheets
+
+
+def words(sheet):
+    return [text.get_text() for text in sheet.findobj(Text) if text.get_visible() and text.get_text().strip()]
+
+
+@pytest.mark.parametrize("run", ["flat_run", "paper_run", "quick_run"])
+def test_a_run_has_every_figure_whole_and_none_with_an_empty_panel(run, request):
+    sheets = framed(request.getfixturevalue(run))
+    assert list(sheets) == FIGURES
+    for name, sheet in sheets.items():
+        drawn, (width, height) = sheet.get_tightbbox(), sheet.get_size_inches()
+        assert drawn.x0 >= 0 and drawn.y0 >= 0 and drawn.x1 <= width and drawn.y1 <= height, name
+        for ax in sheet.axes:
+            assert ax.lines or ax.collections or ax.patches, name
+            assert ax.get_ylabel() or ax.get_xlabel() or ax.get_title(loc="left"), name
+
+
+def test_names_of_lines_do_not_cover_each_other(flat_run):
+    for name, sheet in framed(flat_run).items():
+        for ax in sheet.axes:
+            names = [text for text in ax.texts if text.get_fontweight() == "bold"]
+            boxes = [text.get_window_extent() for text in names]
+            for place, box in enumerate(boxes):
+                assert not any(box.padded(-2).overlaps(other.padded(-2)) for other in boxes[:place]), name
+
+
+@pytest.mark.parametrize(
+    "name, stated",
+    [
+        ("figure-2-throughput-1-initiator", "almost 5,000"),
+        ("figure-3-throughput-2-initiators", "almost 12,000"),
+        ("figure-4-throughput-3-initiators", "over 18,000"),
+        ("figure-5-gain", "up to +315 %"),
+    ],
+)
+def test_what_the_paper_states_is_marked_as_the_papers_on_any_scale(paper_run, flat_run, name, stated):
+    for run in (paper_run, flat_run):
+        (mark,) = [text for text in words(framed(run)[name]) if stated in text]
+        assert "the paper" in mark and "SQL Server" in mark
+        far_away = run is flat_run and not name.startswith("figure-2")
+        assert ("above this scale" in mark) == far_away
+
+
+def test_every_figure_says_where_it_comes_from(flat_run):
+    for name, sheet in framed(flat_run).items():
+        whole = " ".join(words(sheet)).replace("\n", " ")
+        for part in (
+            "Embedded lab",
+            "Not SQL Server",
+            "20261121-0900-flat",
+            "2005 and 2008",
+            "harness 0.1.0 (0123456)",
+            "2026-11-21 09:00 UTC, took 23 min 41 s",
+            "closed loop",
+        ):
+            assert part in whole, (name, part)
+
+
+def test_a_run_that_was_not_finished_says_so(tmp_path):
+    run = write_reduced(tmp_path / "run", all_cells()[:8], finished_at=None)
+    assert "not finished" in footer(read(run))[1]
+
+
+def test_files_are_png_and_svg_and_the_same_data_give_the_same_files(quick_run, tmp_path):
+    run = shutil.copytree(quick_run, tmp_path / "run")
+    paths = draw(run)
+    assert sorted(path.name for path in paths) == sorted(f"{name}.{end}" for name in FIGURES for end in FORMATS)
+    assert {path.name for path in (run / "figures").iterdir()} == {path.name for path in paths}
+    for path in paths:
+        if path.suffix == ".png":
+            assert Image.open(path).width > 1000
+    before = {path: path.read_bytes() for path in paths}
+    draw(run)
+    assert {path: path.read_bytes() for path in paths} == before
+
+
+def test_figures_without_data_are_left_out_said_and_removed(tmp_path):
+    cells = [cell for cell in all_cells() if cell.dialog_ratio == 150 and cell.initiators == 1][:20]
+    run = write_reduced(tmp_path / "run", cells)
+    (run / "figures").mkdir()
+    stale = run / "figures" / "figure-5-gain.png"
+    stale.write_bytes(b"of another time")
+    heard = []
+    paths = draw(run, progress=heard.append)
+    assert {path.stem for path in paths} == {"figure-2-throughput-1-initiator", "waits", "latency", "queues"}
+    assert heard == [
+        "figure figure-3-throughput-2-initiators is left out: no completed cell with 2 initiators",
+        "figure figure-4-throughput-3-initiators is left out: no completed cell with 3 initiators",
+        "figure figure-5-gain is left out: no cell was completed with both dialog ratios",
+        "figure gain-map is left out: no cell was completed with both dialog ratios",
+    ]
+    assert not stale.exists()
+
+
+def test_a_single_cell_can_be_drawn(tmp_path):
+    run = write_reduced(tmp_path / "run", [Cell.parse("i2-t7-r1-p500-v2022")], lab="sqlserver")
+    sheets = {path.stem for path in draw(run, progress=lambda _: None)}
+    assert sheets == {"figure-3-throughput-2-initiators", "waits", "latency", "queues"}
+
+
+def test_one_version_has_no_bars_and_no_note_on_versions(tmp_path):
+    cells = [cell for cell in all_cells() if cell.server_version == "2008" and cell.initiators == 3]
+    sheet = framed_one(write_reduced(tmp_path / "run", cells), "figure-4-throughput-3-initiators")
+    assert "versions" not in sheet.subtitle
+    assert not any(container.has_yerr for ax in sheet.axes for container in ax.containers)
+
+
+def framed_one(folder, name):
+    with style.context(STYLE):
+        return drawings(read(folder))[name]()
+
+
+def break_manifest(run):
+    (run / "manifest.json").unlink()
+
+
+def break_table(run):
+    (run / "reduced" / "cells.parquet").write_bytes(b"PAR1")
+
+
+def break_tables(run):
+    shutil.rmtree(run / "reduced")
+
+
+@pytest.mark.parametrize(
+    "damage, said",
+    [
+        (break_manifest, "has no manifest.json"),
+        (break_table, "cannot be read"),
+        (break_tables, "run `harness reduce"),
+    ],
+)
+def test_a_folder_that_cannot_be_drawn_is_an_error_of_one_line(quick_run, tmp_path, damage, said):
+    run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    damage(run)
+    with pytest.raises(FigureError, match=said) as caught:
+        draw(run)
+    assert "\n" not in str(caught.value)
+
+
+def test_figures_that_cannot_be_written_are_an_error_of_one_line(quick_run, tmp_path):
+    run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    (run / "figures").write_text("in the way")
+    with pytest.raises(FigureError, match="figures cannot be written"):
+        draw(run)
+
+
+def test_an_unknown_machine_or_lab_is_no_obstacle(tmp_path):
+    run = write_reduced(tmp_path / "run", all_cells()[:8], lab="moon", machine=None, started_at="yesterday")
+    lines = footer(read(run))
+    assert lines[0] == "Moon lab"
+    assert "date unknown" in lines[1]
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["machine"] is None
+
+
+def test_text_wraps_at_its_separator_and_a_long_word_stands_alone():
+    lines = wrap("one two three", " ", 8.0, 0.5)
+    assert " ".join(lines) == "one two three"
+    assert len(lines) > 1
+    assert wrap("incomprehensibilities", " ", 8.0, 0.1) == ["incomprehensibilities"]
+
+
+def test_nothing_uses_pyplot():
+    sources = build.STYLE.parent.glob("*.py")
+    assert not any("pyplot" in line for path in sources for line in path.read_text().splitlines() if "import" in line)

@@ -1,0 +1,112 @@
+import io
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from harness.figures import FigureError, compare
+from harness.figures.comparison import geometric_mean, interval, ratios
+from harness.matrix import all_cells, quick_slice
+from tests.results_fixture import manifest, write_reduced
+
+CELLS = quick_slice()
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), width=100)
+
+
+def printed(console):
+    return console.file.getvalue()
+
+
+def table(**columns):
+    rows = {
+        "server_version": "2008",
+        "initiators": 1,
+        "threads": 1,
+        "dialog_ratio": 1,
+        "payload_bytes": 100,
+        "total_threads": 1,
+        "sent_per_s": 1.0,
+        "latency_us_p50": 1.0,
+        "latency_us_p95": 1.0,
+    }
+    return pd.DataFrame(rows | columns)
+
+
+def test_a_ratio_is_b_divided_by_a_of_cells_that_both_have():
+    a = table(cell_id=["one", "two", "zero"], processed_per_s=[100.0, 50.0, 0.0])
+    b = table(cell_id=["two", "zero", "three"], processed_per_s=[75.0, 9.0, 1.0])
+    both = ratios(a, b).set_index("cell_id")
+    assert list(both.index) == ["two", "zero"]
+    assert both.processed_per_s_ratio["two"] == 1.5
+    assert pd.isna(both.processed_per_s_ratio["zero"])
+
+
+def test_twice_and_half_cancel_in_the_geometric_mean():
+    assert geometric_mean(pd.Series([2.0, 0.5])) == pytest.approx(1.0)
+    assert geometric_mean(pd.Series([2.0, 8.0, None])) == pytest.approx(4.0)
+
+
+def test_the_interval_holds_the_mean_and_needs_some_cells():
+    values = pd.Series([0.9, 1.0, 1.1, 1.2, 1.3, 1.4])
+    low, high = interval(values)
+    assert low < geometric_mean(values) < high
+    assert interval(values[:4]) is None
+
+
+def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, console):
+    a = write_reduced(tmp_path / "a", CELLS)
+    b = write_reduced(tmp_path / "b", CELLS, factor=1.25)
+    paths = compare(a, b, console=console)
+    folder = tmp_path / "compare-a-b"
+    assert {path.parent for path in paths} == {folder}
+    names = {"throughput-1-initiator", "throughput-2-initiators", "throughput-3-initiators", "gain", "ratio-map"}
+    expected = {f"{name}.{ending}" for name in names for ending in ("png", "svg")} | {"ratios.csv"}
+    assert {path.name for path in folder.iterdir()} == {path.name for path in paths} == expected
+    written = pd.read_csv(folder / "ratios.csv")
+    assert len(written) == len(CELLS)
+    assert written.processed_per_s_ratio.between(1.2499, 1.2501).all()
+    assert "1.250" in printed(console)
+    assert "!" not in printed(console)
+
+
+def test_cells_of_only_one_run_are_left_out_with_a_note(tmp_path, console):
+    a = write_reduced(tmp_path / "a", CELLS)
+    b = write_reduced(tmp_path / "b", CELLS[:10])
+    compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
+    assert len(pd.read_csv(tmp_path / "out" / "ratios.csv")) == 10
+    assert "! 14 cells that only a completed are left out" in printed(console)
+
+
+def test_differing_labs_machines_and_drivers_are_told(tmp_path, console):
+    machine = manifest("x")["machine"]
+    a = write_reduced(tmp_path / "a", CELLS[:4])
+    b = write_reduced(
+        tmp_path / "b",
+        CELLS[:4],
+        lab="sqlserver",
+        machine=machine | {"processors": 64},
+        versions={"python": "3.13.1"},
+    )
+    compare(a, b, console=console, progress=lambda _: None)
+    text = " ".join(printed(console).split())
+    assert "! The labs differ: a is embedded, b is sqlserver." in text
+    assert "! The machines differ (processors: 2 / 64)" in text
+    assert "! python differs: 3.11.7 / 3.13.1" in text
+
+
+def test_runs_without_a_common_cell_are_refused(tmp_path, console):
+    a = write_reduced(tmp_path / "a", all_cells(("2005",))[:4])
+    b = write_reduced(tmp_path / "b", all_cells(("2022",))[:4])
+    with pytest.raises(FigureError, match=r"have no completed cell in common \(versions 2005 and 2022\)"):
+        compare(a, b, console=console)
+    assert not (tmp_path / "compare-a-b").exists()
+
+
+def test_of_many_cells_the_extremes_are_printed(tmp_path, console):
+    cells = all_cells()[:60]
+    compare(write_reduced(tmp_path / "a", cells), write_reduced(tmp_path / "b", cells), console=console)
+    assert "12 lowest and 12 highest ratios of 60 cells" in printed(console)

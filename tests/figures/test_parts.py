@@ -1,0 +1,94 @@
+import itertools
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib import style
+from matplotlib.colors import to_rgb
+
+from harness.figures.build import STYLE
+from harness.figures.course import busiest
+from harness.figures.heatmap import percent_scale
+from harness.figures.parts import payload_name, payload_style, percent, spread_apart, versions_note
+from harness.figures.results import Missing, duration
+from harness.matrix import PAYLOADS_BYTES
+
+
+@given(st.lists(st.floats(-1000, 1000), max_size=8), st.floats(1, 20))
+def test_spread_positions_keep_their_order_and_their_distance(positions, gap):
+    placed = spread_apart(positions, gap)
+    ordered = sorted(range(len(positions)), key=lambda place: positions[place])
+    for below, above in itertools.pairwise(ordered):
+        assert placed[above] - placed[below] >= gap - 1e-6
+
+
+@given(st.lists(st.integers(0, 10), unique=True, max_size=6))
+def test_positions_that_lie_apart_stay(places):
+    positions = [100.0 * place for place in places]
+    assert spread_apart(positions, 50) == pytest.approx(positions)
+
+
+def test_payloads_stay_apart_in_grey_by_marker_and_by_line():
+    with style.context(STYLE):
+        styles = [payload_style(payload) for payload in PAYLOADS_BYTES]
+    greys = [
+        sum(part * weight for part, weight in zip(to_rgb(each["color"]), (0.299, 0.587, 0.114), strict=True))
+        for each in styles
+    ]
+    assert greys == sorted(greys)
+    assert min(above - below for below, above in itertools.pairwise(greys)) > 0.05
+    assert (
+        len({each["marker"] for each in styles}) == len({each["linestyle"] for each in styles}) == len(PAYLOADS_BYTES)
+    )
+
+
+@pytest.mark.parametrize("payload, name", [(100, "100 bytes"), (1024, "1 KB"), (8192, "8 KB")])
+def test_payloads_are_named_as_in_the_paper(payload, name):
+    assert payload_name(payload) == name
+
+
+@pytest.mark.parametrize(
+    "value, text", [(0.2, "0 %"), (-0.4, "0 %"), (12.6, "+13 %"), (-7.0, "−7 %"), (1234, "+1,234 %")]
+)
+def test_percentages_carry_their_sign_and_zero_has_none(value, text):
+    assert percent(value) == text
+
+
+@pytest.mark.parametrize("seconds, text", [(48.2, "48 s"), (1421, "23 min 41 s"), (47100, "13 h 05 min")])
+def test_durations_read_well(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_colours_make_the_same_of_gain_and_loss_and_little_of_noise():
+    scale = percent_scale(pd.Series([-3.0, 5.0]))
+    assert (scale.vmin, scale.vmax) == (-40, 40)
+    scale = percent_scale(pd.Series([-3.0, 315.0]))
+    assert (scale.vmin, scale.vmax) == (-315, 315)
+
+
+def points(*rows):
+    return pd.DataFrame(rows, columns=["server_version", "threads", "payload_bytes"])
+
+
+def test_the_note_on_versions_fits_the_points():
+    assert versions_note(points(("2008", 1, 100), ("2008", 2, 100))) == ""
+    assert "mean of versions 2005 and 2008" in versions_note(points(("2005", 1, 100), ("2008", 1, 100)))
+    assert "of one version, 2005 or 2008" in versions_note(points(("2005", 1, 100), ("2008", 2, 100)))
+
+
+def test_the_busiest_cell_is_the_one_with_the_deepest_queues_that_was_sampled_twice():
+    cells = pd.DataFrame(
+        {
+            "cell_id": ["shallow", "deep", "unseen"],
+            "queue_depth_peak": [1.0, 50.0, 900.0],
+            "transmission_queue_depth_peak": [9.0, None, 0.0],
+            "processed_per_s": [5.0, 1.0, 9.0],
+        }
+    )
+    seconds = pd.DataFrame(
+        {"cell_id": ["shallow"] * 2 + ["deep"] * 2 + ["unseen"], "queue_depth": [1.0, 1, 50, 2, 900]}
+    )
+    assert busiest(seconds, cells).cell_id == "deep"
+    with pytest.raises(Missing):
+        busiest(seconds[seconds.cell_id == "unseen"], cells)
