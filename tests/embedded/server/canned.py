@@ -224,6 +224,7 @@ BATCHES: dict[str, Any] = {
 PROCEDURES: dict[str, Any] = {
     "Echo": CannedSession._echo,
     "Quiet": CannedSession._quiet,
+    "SendMessage": CannedSession._quiet,
     "TwoSets": CannedSession._two_sets,
     "FailLate": CannedSession._fail_late,
     "sp_prepexec": CannedSession._prepexec,

@@ -1,0 +1,95 @@
+"""What TDS costs the server: microseconds a call, and calls per second against a server that does the least.
+
+The first table holds a captured call, decoded, answered by a session that does nothing, and encoded, without a socket.
+The second drives two servers with the same bare threads, in turns so that they share the machine's mood: the listener
+with a session that answers at once, and the echo server, which looks for a few bytes and sends constants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
+from harness.embedded.runtime.tasks import Scheduler
+from harness.embedded.server.listener import TdsListener, TdsProtocol
+from harness.embedded.sqltypes import INT
+from harness.embedded.tds.connection import ConnectionState
+from harness.lab import drivers
+from tests.benchmarks.client import bare_loop
+from tests.embedded.server.canned import PASSWORD, canned_server
+from tests.embedded.tds.captures import SERVER, writes
+from tests.load.echo_server import running
+
+CALLS = ("freetds_call", "microsoft_call", "microsoft_exec_two_packets", "microsoft_exec_max")
+REPEATS = 20_000
+THREADS = (1, 10, 50)
+TURNS = 5
+SECONDS = 0.6
+
+
+class NoSocket(asyncio.Transport):
+    def write(self, data: Any) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+class IdleSession:
+    """Answers every call with status 0, and a handle where one is asked for."""
+
+    tx = None
+
+    def rpc(self, name: str, parameters: Sequence[Any], sink: Any) -> Iterator[Any]:
+        sink.return_status(0)
+        if parameters[0].output:
+            sink.return_value(0, "", INT, 1)
+        yield from ()
+
+
+def microseconds_a_call(listener: TdsListener, name: str) -> float:
+    protocol = TdsProtocol(listener)
+    protocol.connection_made(NoSocket())
+    protocol._connection.state = ConnectionState.IDLE
+    protocol._session = IdleSession()
+    receive, data = protocol.data_received, writes(name)[-1]
+    started = time.perf_counter()
+    for _ in range(REPEATS):
+        receive(data)
+    return (time.perf_counter() - started) / REPEATS * 1e6
+
+
+async def without_sockets() -> None:
+    scheduler = Scheduler(SystemClock(), lambda task, error: print(task.name, repr(error)))
+    driver = RealTimeDriver(scheduler, asyncio.get_running_loop())
+    listener = TdsListener(SERVER, None, scheduler=scheduler, driver=driver)  # type: ignore[arg-type]
+    print("tds: a call decoded, run by a session that does nothing, answered; no socket")
+    for name in CALLS:
+        print(f"{name:>28}{microseconds_a_call(listener, name):>8.1f} µs", flush=True)
+
+
+def main() -> None:
+    asyncio.run(without_sockets())
+    driver = drivers.choose("microsoft")
+    with running() as echo, canned_server() as port:
+        listener = driver.connection_string(
+            host="127.0.0.1", port=port, user="sa", password=PASSWORD, database="lab", program="benchmark"
+        )
+        print(f"tds: calls per second of bare threads, {TURNS} turns of {SECONDS:g} s")
+        print(f"{'threads':>9}{'echo':>10}{'listener':>10}{'ratio':>8}")
+        for threads in THREADS:
+            turns = [
+                (bare_loop(echo.connection_string(), threads, SECONDS), bare_loop(listener, threads, SECONDS))
+                for _ in range(TURNS)
+            ]
+            least, ours = (statistics.median(turn[side] for turn in turns) for side in (0, 1))
+            ratio = statistics.median(ours / least for least, ours in turns)
+            print(f"{threads:>9}{least:>10.0f}{ours:>10.0f}{ratio:>8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
