@@ -13,6 +13,7 @@ again whatever is not acknowledged. A peer that cannot be reached is tried again
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import itertools
 import logging
@@ -23,7 +24,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from harness.embedded.broker.frames import Frame, unpack_frames
-from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.server.records import Handshake, RecordReader, pack_records
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class BrokerTransport:
         self.broker = broker
 
     def listen(self, host: str, port: int) -> None:
-        """Listens there or raises a `SqlServerError`: the port is in use, or the operator did not allow the address."""
+        """Listens there or raises an OSError: the port is in use, or the operator did not allow the address."""
         self.stop_listening()
         address = self._allowed(host)
         listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
@@ -80,7 +80,7 @@ class BrokerTransport:
         except OSError as error:
             listening.close()
             log.error("the Service Broker endpoint cannot listen on %s port %d: %s", address, port, error)
-            raise SqlServerError(9692, port) from None
+            raise
         self._socket = listening
         self._starting = self.loop.create_task(self._accept(listening))
         log.info("the Service Broker endpoint listens on %s port %d", address, port)
@@ -116,7 +116,7 @@ class BrokerTransport:
         if host.upper() in ("", "ALL", "0.0.0.0", "::"):
             return self._host
         if host != self._host and not _is_loopback(host) and _is_loopback(self._host):
-            raise SqlServerError(UNSUPPORTED, f"listening on {host} in a server started for {self._host} (--host)")
+            raise PermissionError(errno.EACCES, f"this server was started for {self._host} only (--host), not for {host}")
         return host
 
 
@@ -244,7 +244,7 @@ class Peer:
                 await self.owner.loop.create_connection(lambda: OutgoingProtocol(self), host, port)
         except OSError as error:  # TimeoutError is one
             text = os.strerror(error.errno) if error.errno else str(error) or "timed out"
-            self.failed(f"Connection attempt failed with error: '{error.errno or ''}({text})'.")
+            self.failed(f"{error.errno}({text})" if error.errno else text)
 
     def _flush(self) -> None:
         self._flush_is_due = False
