@@ -116,7 +116,7 @@ class BrokerTransport:
         if host.upper() in ("", "ALL", "0.0.0.0", "::"):
             return self._host
         if host != self._host and not _is_loopback(host) and _is_loopback(self._host):
-            raise PermissionError(errno.EACCES, f"this server was started for {self._host} only (--host), not for {host}")
+            raise PermissionError(errno.EACCES, f"this server may listen on {self._host} only (--host), not on {host}")
         return host
 
 
