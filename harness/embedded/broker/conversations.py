@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 ROWS_PER_PAGE = 144
 
 
+# priority (negative), queuing order of the first message, serial number, group
+HeapEntry = tuple[int, int, int, "ConversationGroup"]
+
+
 class ConversationGroup(ExclusiveLock):
     """A conversation group *is* a lock: exclusive, held to the end of the transaction that touched it."""
 
-    __slots__ = ("conversation_group_id", "endpoints", "heap_key", "is_system", "queue", "ready", "service")
+    __slots__ = ("conversation_group_id", "endpoints", "heap_entry", "is_system", "queue", "ready", "service")
 
     def __init__(self, conversation_group_id: str, service: Service, *, is_system: bool = False) -> None:
         super().__init__()
@@ -33,7 +37,7 @@ class ConversationGroup(ExclusiveLock):
         self.is_system = is_system
         self.endpoints: dict[str, ConversationEndpoint] = {}
         self.ready: dict[str, ConversationEndpoint] = {}  # those with messages to receive
-        self.heap_key: tuple[int, int] | None = None  # its place among the queue's available groups
+        self.heap_entry: HeapEntry | None = None  # its place among the queue's available groups
 
     @property
     def service_id(self) -> int:
@@ -41,7 +45,7 @@ class ConversationGroup(ExclusiveLock):
 
     def release(self) -> None:
         super().release()
-        if self.owner is None and self.ready and self.heap_key is None:
+        if self.owner is None and self.ready and self.heap_entry is None:
             self.queue.offer(self)
 
 

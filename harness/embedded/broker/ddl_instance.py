@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.engine import Transport
     from harness.embedded.broker.routing import Router
+    from harness.embedded.broker.transmission import Transmitter
 
 FIRST_DATABASE_ID = 5
 FIRST_LOGIN_ID = 256
@@ -26,6 +27,7 @@ class InstanceStatements:
     broker_endpoint: BrokerEndpoint | None
     transport: Transport | None
     router: Router
+    transmitter: Transmitter
 
     def log(self, text: str) -> None:
         raise NotImplementedError
@@ -146,6 +148,7 @@ class InstanceStatements:
         self.broker_endpoint = endpoint
         self._store_endpoint(tx)
         tx.on_commit(self.listen)
+        tx.on_commit(self.transmitter.try_all_again)
         self.router.changed()
         tx.on_rollback(self.router.changed)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from harness.embedded.broker import system
-from harness.embedded.broker.conversations import ConversationEndpoint, ConversationGroup
+from harness.embedded.broker.conversations import ConversationEndpoint, ConversationGroup, HeapEntry
 from harness.embedded.broker.objects import MessageType
 from harness.embedded.runtime.tasks import Signal
 
@@ -158,7 +158,7 @@ class Queue:
         self.monitor: QueueMonitor | None = None
         self.readers: list[QueueReader] = []  # activated tasks
         self.notifications: dict[str, EventNotification] = {}
-        self._available: list[tuple[int, int, int, ConversationGroup]] = []
+        self._available: list[HeapEntry] = []
         self._serial = 0
 
     @property
@@ -262,11 +262,11 @@ class Queue:
     def offer(self, group: ConversationGroup) -> None:
         """A group has messages and nobody has it locked: a receiver may have it."""
         key = min((-endpoint.priority, endpoint.ready[0].queuing_order) for endpoint in group.ready.values())
-        if group.heap_key is not None and group.heap_key <= key:
+        if group.heap_entry is not None and group.heap_entry[:2] <= key:
             return
-        group.heap_key = key
         self._serial += 1
-        heapq.heappush(self._available, (key[0], key[1], self._serial, group))
+        group.heap_entry = (key[0], key[1], self._serial, group)
+        heapq.heappush(self._available, group.heap_entry)
         self.waiters.notify_one()
         if self.selective_waiters.waiters:
             self.selective_waiters.notify_all()
@@ -277,17 +277,18 @@ class Queue:
         """The group that a RECEIVE of a transaction without locks would take."""
         heap = self._available
         while heap:
-            priority, order, _, group = heap[0]
-            if group.heap_key == (priority, order):
-                if group.ready and group.owner is None and group.queue is self:
+            entry = heap[0]
+            group = entry[3]
+            if group.heap_entry is entry:
+                if group.ready and group.owner is None:
                     return group
-                group.heap_key = None
+                group.heap_entry = None
             heapq.heappop(heap)
         return None
 
     def withdraw(self, group: ConversationGroup) -> None:
         """The group leaves the heap: it is about to be locked or moved."""
-        group.heap_key = None
+        group.heap_entry = None
 
     def wake_everybody(self) -> None:
         """Waiting receivers look again: the queue was switched, dropped or altered."""

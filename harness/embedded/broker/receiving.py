@@ -141,7 +141,7 @@ class Receiving:
     @staticmethod
     def _or_own(tx: Transaction, queue: Queue, free: ConversationGroup | None) -> ConversationGroup | None:
         """Groups that the transaction has locked itself take part, too."""
-        best, best_key = free, free.heap_key if free is not None else None
+        best, best_key = free, free.heap_entry[:2] if free is not None and free.heap_entry is not None else None
         for lock in tx.locks:
             if isinstance(lock, ConversationGroup) and lock.ready and lock.queue is queue:
                 key = min((-endpoint.priority, endpoint.ready[0].queuing_order) for endpoint in lock.ready.values())

@@ -110,7 +110,7 @@ class Sending:
         queued: list[TransmissionRow] = []
         for row in tx.sent:
             endpoint = row.endpoint
-            if endpoint.service.queue.is_retention_enabled:
+            if endpoint.service.queue.is_retention_enabled and not _ends(row):
                 self._retain(tx, row)
             if endpoint.unacknowledged or endpoint.staged or not self._deliver_here(tx, row):
                 endpoint.staged += 1

@@ -1,0 +1,199 @@
+"""Exactly once, in order, whatever the network does and whoever is killed: a stateful test."""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from harness.embedded.broker.frames import MessageFrame
+from harness.embedded.runtime.tasks import TaskState
+from tests.embedded.broker.world import LATENCY_NS, M, World
+
+DIALOGS = 3
+ENOUGH_S = 64 * 4  # for the slowest retry, and for those that it lets go on
+
+# What the network does with the n-th frame, over and over: after how many latencies it arrives, and how often.
+FATES = st.lists(
+    st.sampled_from([(), (1,), (1,), (1, 1), (5,), (3, 40), (900,)]), min_size=1, max_size=8, unique=False
+)
+SIDES = st.sampled_from(["initiator", "target"])
+
+
+class ExactlyOnce(RuleBasedStateMachine):
+    @initialize()
+    def set_up(self):
+        self.world = World()
+        self.initiator, self.target = self.world.pair()
+        self.dialogs = [self.world.dialog(self.initiator, self.target) for _ in range(DIALOGS)]
+        self.counter = 0
+        # By (dialog's id, sent by the initiator): bodies whose commit returned, those cut off, those received.
+        self.sent, self.cut_off, self.received = {}, set(), {}
+        self.perhaps_received = set()
+
+    def _key(self, instance, handle):
+        return instance.endpoint(handle).conversation_id, instance is self.initiator
+
+    def _instance(self, side):
+        return getattr(self, side)
+
+    def _handles(self, instance):
+        return [handle for handle in sorted(instance.db.endpoints) if instance.endpoint(handle).state.value in "SO CO"]
+
+    def _send(self, instance, handle, cut_off_after_ms=None):
+        self.counter += 1
+        body = self.counter.to_bytes(4, "big")
+        self.sent.setdefault(self._key(instance, handle), []).append(body)
+        task = instance.spawn(instance.autocommit(lambda tx: instance.db.send(tx, [handle], M, body)))
+        if cut_off_after_ms is None:
+            assert self.world.driver.run_until(lambda: task.state is TaskState.DONE)
+            assert task.error is None
+            return
+        self.world.run_for(cut_off_after_ms / 1000)
+        if task.state is not TaskState.DONE:
+            self.cut_off.add(body)
+
+    @rule(side=SIDES, dialog=st.integers(0, DIALOGS - 1))
+    def send(self, side, dialog):
+        instance = self._instance(side)
+        handles = self._handles(instance)
+        if handles:
+            self._send(instance, handles[dialog % len(handles)])
+
+    @rule(dialog=st.integers(0, DIALOGS - 1), count=st.integers(2, 8))
+    def send_several(self, dialog, count):
+        for _ in range(count):
+            self._send(self.initiator, self.dialogs[dialog])
+
+    @rule(side=SIDES, top=st.sampled_from([1, 2, None]), rolls_back=st.booleans())
+    def receive(self, side, top, rolls_back):
+        instance = self._instance(side)
+        instance.queue.rollbacks = 0
+        tx = instance.engine.begin_transaction()
+        rows = instance.receive(tx, top=top)
+        if rolls_back:
+            tx.rollback()
+            return
+        instance.commit(tx)
+        self._note(rows)
+
+    def _note(self, rows):
+        for row in rows:
+            key = row.endpoint.conversation_id, not row.endpoint.is_initiator
+            self.received.setdefault(key, []).append(row.message_body)
+
+    @rule(fates=FATES)
+    def network_becomes(self, fates):
+        count = 0
+
+        def deliveries(frame):
+            nonlocal count
+            count += 1
+            return [latencies * LATENCY_NS for latencies in fates[count % len(fates)]]
+
+        self.world.network.deliveries = deliveries
+
+    @rule(seconds=st.sampled_from([0.001, 0.003, 0.05, 1, 5, 20, 70]))
+    def time_passes(self, seconds):
+        self.world.run_for(seconds)
+
+    @rule(side=SIDES, after_ms=st.sampled_from([0, 0.5, 1.5, 2.5]), dialog=st.integers(0, DIALOGS - 1))
+    def crash_while_sending(self, side, after_ms, dialog):
+        instance = self._instance(side)
+        handles = self._handles(instance)
+        if handles:
+            self._send(instance, handles[dialog % len(handles)], after_ms)
+        instance.crash()
+
+    @rule(after_ms=st.sampled_from([0, 0.5, 1.5]))
+    def crash_while_receiving(self, after_ms):
+        rows = []
+
+        def receive():
+            tx = self.target.engine.begin_transaction()
+            rows.extend((yield from self.target.db.receive(tx, self.target.queue, top=None)))
+            yield from tx.commit()
+
+        task = self.target.spawn(receive())
+        self.world.run_for(after_ms / 1000)
+        if task.state is TaskState.DONE:
+            self._note(rows)
+        else:
+            self.perhaps_received.update(row.message_body for row in rows)
+        self.target.crash()
+
+    @precondition(lambda self: hasattr(self, "received"))
+    @invariant()
+    def nothing_comes_twice_or_out_of_order(self):
+        for key, received in self.received.items():
+            assert received == sorted(set(received)), "twice, or out of order"
+            assert set(received) <= set(self.sent[key]), "nobody sent that"
+
+    def teardown(self):
+        if not hasattr(self, "received"):
+            return
+        self.world.network.deliveries = lambda frame: [LATENCY_NS]
+        self.world.run_for(ENOUGH_S)
+        for instance in (self.initiator, self.target):
+            instance.queue.rollbacks = 0
+            self._note(instance.receive_all())
+            assert not instance.db.transmission_queue, "acknowledged messages leave the transmission queue"
+        self.nothing_comes_twice_or_out_of_order()
+        excused = self.cut_off | self.perhaps_received
+        for key, sent in self.sent.items():
+            missing = set(sent) - set(self.received.get(key, [])) - excused
+            assert not missing, "a committed message was lost"
+
+
+TestExactlyOnce = ExactlyOnce.TestCase
+TestExactlyOnce.settings = settings(
+    max_examples=150, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def test_a_crash_between_flush_and_acknowledgement_does_not_repeat_the_message(world, pair):
+    initiator, target = pair
+    world.network.deliveries = lambda frame: [LATENCY_NS] if isinstance(frame, MessageFrame) else []
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"once")
+    world.run_for(0.1)
+    assert target.queue.depth == 1 and len(initiator.db.transmission_queue) == 1
+    target.crash()
+    initiator.crash()
+    world.network.deliveries = lambda frame: [LATENCY_NS]
+    world.run_for(10)
+    assert target.queue.depth == 1 and not initiator.db.transmission_queue
+
+
+def test_a_crash_keeps_everything_that_was_committed(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target, lifetime_s=3600)
+    initiator.send(handle, b"1")
+    world.run_for(0.1)
+    [row] = target.receive()
+    target.send(row.conversation_handle, b"2")
+    initiator.run(initiator.autocommit(lambda tx: initiator.db.begin_conversation_timer(tx, handle, 60)))
+    initiator.send(handle, b"3")
+    tx = initiator.engine.begin_transaction()
+    initiator.send(handle, b"uncommitted", tx)
+    before = _view(initiator)
+    initiator.crash()
+    target.crash()
+    assert _view(initiator) == before
+    world.run_for(10)
+    assert [row.message_body for row in target.receive_all()] == [b"3"]
+    world.run_for(60)
+    assert len(initiator.receive()) == 2  # the timer and the answer
+    world.run_for(3600)
+    assert {endpoint.state.value for endpoint in initiator.db.endpoints.values()} == {"ER"}
+
+
+def _view(instance):
+    endpoints = {
+        handle: (one.state, one.send_sequence, one.receive_sequence, one.lifetime, one.dialog_timer, one.far_service)
+        for handle, one in instance.db.endpoints.items()
+    }
+    handle = next(iter(endpoints))
+    state, send_sequence, *rest = endpoints[handle]
+    uncommitted = sum(1 for row in instance.db.transmission_queue.values())
+    return handle, state, rest, instance.db.service_broker_guid, uncommitted, sorted(instance.db.services)
+
+

@@ -1,0 +1,306 @@
+"""Queue monitors, sentence by sentence: Rusanu's "Understanding Queue Monitors" and the manual's "Understanding When
+Activation Occurs"."""
+
+import pytest
+
+from harness.embedded.broker import system
+from harness.embedded.broker.objects import QueueOptions
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import SECOND, Delay
+from tests.embedded.broker.world import S, kinds
+
+PROCEDURE = "[here].[dbo].[reader]"
+
+
+class Readers:
+    """Activation procedures: each launch runs `procedure(tx)` once, as a session would."""
+
+    def __init__(self, instance):
+        self.instance, self.started, self.calls = instance, [], 0
+        self.procedure = self.receive_once
+        instance.engine.activate = self.run
+
+    def run(self, database, queue):
+        engine = self.instance.engine
+        reader = engine.current_reader()
+        assert reader is not None and reader.queue is queue
+        if reader not in self.started:
+            self.started.append(reader)
+        self.calls += 1
+        tx = engine.begin_transaction()
+        try:
+            yield from self.procedure(tx)
+        except BaseException:
+            if tx.active:
+                tx.rollback()
+            raise
+        if tx.active:
+            yield from tx.commit()
+
+    def receive_once(self, tx):
+        yield from self.instance.db.receive(tx, self.instance.queue, top=10000)
+
+    def stub(self, tx):
+        return
+        yield
+
+    def slow(self, seconds, **options):
+        """One message a run, and that much time for it."""
+
+        def procedure(tx):
+            rows = yield from self.instance.db.receive(tx, self.instance.queue, top=1, **options)
+            if rows:
+                yield Delay(int(seconds * SECOND))
+
+        return procedure
+
+
+@pytest.fixture
+def readers(here):
+    readers = Readers(here)
+    here.activation(status=True, procedure=PROCEDURE, max_queue_readers=8)
+    return readers
+
+
+@pytest.fixture
+def monitor(here, readers):
+    return here.queue.monitor
+
+
+def messages(here, count=1):
+    """So many messages on conversations of their own."""
+    for _ in range(count):
+        here.send(here.begin())
+
+
+def test_there_is_a_monitor_for_each_queue_with_activation_enabled(here, readers):
+    [monitor] = here.engine.queue_monitors()
+    assert (monitor.queue_id, monitor.state, monitor.tasks_waiting) == (here.queue.object_id, "INACTIVE", 0)
+    here.activation(status=False)
+    assert list(here.engine.queue_monitors()) == []
+
+
+@pytest.mark.parametrize(
+    "break_it, mend_it",
+    [
+        (lambda here: here.alter_queue(status=False), lambda here: here.alter_queue(status=True)),
+        (lambda here: here.activation(status=False), lambda here: here.activation(status=True)),
+        (
+            lambda here: here.ddl(lambda tx: here.db.set_broker(tx, "DISABLE_BROKER")),
+            lambda here: here.ddl(lambda tx: here.db.set_broker(tx, "ENABLE_BROKER")),
+        ),
+    ],
+)
+def test_there_is_no_monitor_while_queue_activation_or_broker_is_off(here, readers, break_it, mend_it):
+    break_it(here)
+    assert here.queue.monitor is None
+    mend_it(here)
+    assert here.queue.monitor is not None
+
+
+def test_a_message_launches_the_procedure_and_it_drains_the_queue(here, readers, monitor):
+    messages(here)
+    here.world.driver.settle()
+    here.world.run_for(0.1)
+    assert len(readers.started) == 1 and here.queue.depth == 0
+    assert monitor.state == "INACTIVE" and monitor.last_activated_time is not None
+    assert list(here.engine.activated_tasks()) == []
+
+
+def test_notified_stays_until_some_receive_comes_however_long(here, readers, monitor):
+    readers.procedure = readers.stub
+    messages(here)
+    here.world.run_for(60)
+    messages(here)
+    here.world.run_for(600)
+    assert monitor.state == "NOTIFIED" and readers.calls == 1
+    # "If you change the procedure the monitor will not detect this change and launch again the procedure."
+    readers.procedure = readers.receive_once
+    here.world.run_for(600)
+    assert monitor.state == "NOTIFIED" and readers.calls == 1
+
+
+def test_any_connections_receive_ends_notified(here, readers, monitor):
+    readers.procedure = readers.stub
+    messages(here, 2)
+    here.world.run_for(1)
+    assert here.receive(top=0) == [] and monitor.state == "RECEIVES_OCCURRING"
+
+
+def test_switching_activation_off_and_on_recycles_the_monitor(here, readers):
+    readers.procedure = readers.stub
+    messages(here)
+    here.world.run_for(1)
+    readers.procedure = readers.receive_once
+    here.activation(status=False)
+    here.activation(status=True)
+    here.world.run_for(1)
+    assert here.queue.monitor.state == "INACTIVE" and here.queue.depth == 0
+
+
+def test_one_more_reader_every_five_seconds_while_no_receive_comes_back_empty(here, readers, monitor):
+    readers.procedure = readers.slow(1)
+    messages(here, 400)
+    seen = []
+    for _ in range(40):
+        here.world.run_for(1)
+        seen.append(len(here.queue.readers))
+    # Reader n starts about 5 (n - 1) seconds after the first; eight need 35.
+    assert [seen.index(n) for n in range(2, 9)] == pytest.approx([5, 10, 15, 20, 25, 30, 35], abs=1)
+    assert max(seen) == 8 and monitor.state == "RECEIVES_OCCURRING"
+    assert here.engine.counters.tasks_started == 8 and here.engine.counters.tasks_running == 8
+    assert here.engine.counters.task_limit_reached >= 1
+    here.world.run_for(120)
+    assert here.queue.depth == 0 and here.queue.readers == [] and monitor.state == "INACTIVE"
+
+
+def test_an_empty_receive_resets_the_timer(here, readers, monitor):
+    readers.procedure = readers.slow(1)
+    messages(here, 60)
+
+    def somebody_comes_away_empty_handed():
+        """Locks everything, so that the RECEIVE of another finds nothing."""
+        for _ in range(6):
+            yield Delay(4 * SECOND)
+            monitor.receive_came_back_empty()
+
+    here.spawn(somebody_comes_away_empty_handed())
+    here.world.run_for(25)
+    assert len(readers.started) == 1
+    here.world.run_for(5)
+    assert len(readers.started) == 2
+
+
+def test_no_reader_is_added_while_a_session_waits_in_a_receive_without_where(here, readers, monitor):
+    """One long conversation: the second reader waits, as its group is locked, and no third is started."""
+    readers.procedure = readers.slow(1, wait=True, timeout_ms=60_000)
+    handle = here.begin()
+    for _ in range(100):
+        here.send(handle)
+    here.send(here.begin())  # for a moment there are two groups, so a second reader comes to find the first one locked
+    here.world.run_for(60)
+    assert len(readers.started) <= 2
+
+
+def test_a_new_message_on_an_empty_queue_does_not_launch_while_a_procedure_runs(here, readers, monitor):
+    readers.procedure = readers.slow(3, wait=True, timeout_ms=10_000)
+    messages(here)
+    here.world.run_for(1)
+    messages(here)
+    here.world.run_for(1)
+    assert len(readers.started) == 1
+    here.world.run_for(4)
+    assert len(readers.started) == 1 and here.queue.depth == 0
+    assert monitor.tasks_waiting == 1 and monitor.state == "INACTIVE"
+
+
+def test_the_task_calls_the_procedure_again_as_long_as_it_received_rows(here, readers):
+    here.activation(status=False)
+    messages(here, 5)
+    here.activation(status=True)
+    here.world.run_for(1)
+    assert len(readers.started) == 1 and readers.calls == 6 and here.queue.depth == 0
+    assert here.engine.counters.procedures_invoked == 6
+
+
+def test_no_more_than_max_queue_readers(here, readers):
+    here.activation(max_queue_readers=2)
+    readers.procedure = readers.slow(1)
+    messages(here, 100)
+    here.world.run_for(30)
+    assert len(here.queue.readers) == 2
+    here.activation(max_queue_readers=3)  # "raising takes effect at once", at the next threshold
+    here.world.run_for(6)
+    assert len(here.queue.readers) == 3
+
+
+def test_a_rollback_with_a_receive_is_reason_to_look_again(here, readers, monitor):
+    here.activation(status=False)
+    messages(here)
+    here.activation(status=True)
+    here.world.run_for(0.1)
+    assert here.queue.depth == 0
+    tx = here.engine.begin_transaction()
+    here.activation(status=False)
+    messages(here)
+    here.receive(tx)
+    here.activation(status=True)
+    here.world.run_for(1)
+    started = len(readers.started)
+    tx.rollback()
+    here.world.run_for(1)
+    assert len(readers.started) == started + 1 and here.queue.depth == 0
+
+
+def test_a_procedure_that_does_not_exist_is_looked_for_every_five_seconds(here, readers, monitor):
+    def missing(database, queue):
+        raise SqlServerError(2812, "dbo.reader")
+        yield
+
+    here.engine.activate = missing
+    messages(here)
+    here.world.run_for(11)
+    assert here.engine.counters.tasks_aborted == 3 and "Could not find" in here.engine.error_log[-1]
+    here.engine.activate = readers.run
+    here.world.run_for(5)
+    assert here.queue.depth == 0
+
+
+def test_a_procedure_that_rolls_back_five_times_disables_its_queue(here, readers):
+    def poisoned(tx):
+        yield from here.db.receive(tx, here.queue, top=1)
+        raise SqlServerError(208, "nothing")
+
+    readers.procedure = poisoned
+    messages(here)
+    here.world.run_for(5)
+    assert readers.calls == 5 and not here.queue.is_receive_enabled and here.queue.monitor is None
+    assert "disabled" in here.engine.error_log[-1] or any("disabled" in line for line in here.engine.error_log)
+
+
+def test_readers_of_a_previous_monitor_count(here, readers):
+    readers.procedure = readers.slow(20)
+    messages(here, 3)
+    here.world.run_for(1)
+    here.activation(status=False)
+    here.activation(status=True, max_queue_readers=1)
+    here.world.run_for(10)
+    assert len(readers.started) == 1
+
+
+def test_external_activation_sends_one_notification_until_somebody_receives(here):
+    here.ddl(lambda tx: here.db.create_queue(tx, "dbo", "events", _options()))
+    here.ddl(
+        lambda tx: here.db.create_service(
+            tx, "listener", queue="dbo.events", contracts=[system.POST_EVENT_NOTIFICATION]
+        )
+    )
+    here.ddl(
+        lambda tx: here.db.create_event_notification(
+            tx, "notify", queue="dbo.q", event="QUEUE_ACTIVATION", service="listener"
+        )
+    )
+    messages(here)
+    here.world.run_for(20)
+    messages(here)
+    here.world.run_for(20)
+    rows = here.receive(queue="dbo.events")
+    assert kinds(rows) == ["EventNotification"] and here.queue.monitor.state == "NOTIFIED"
+    text = rows[0].message_body.decode("utf-16-le")
+    assert "<EventType>QUEUE_ACTIVATION</EventType>" in text and "<ObjectName>q</ObjectName>" in text
+    here.receive_all()
+    messages(here)
+    here.world.run_for(1)
+    assert len(here.receive(queue="dbo.events")) == 1
+    with pytest.raises(SqlServerError, match="Event notification"):
+        here.activation(procedure=PROCEDURE, max_queue_readers=1)
+
+
+def test_a_queue_cannot_be_created_for_no_readers(here):
+    with pytest.raises(SqlServerError) as caught:
+        here.activation(procedure=PROCEDURE, max_queue_readers=0)
+    assert caught.value.number == 9648 and S in here.db.services
+
+
+def _options() -> QueueOptions:
+    return QueueOptions()

@@ -1,0 +1,347 @@
+"""Two instances: transmission, acknowledgement, retry, errors of the broker itself."""
+
+import pytest
+
+from harness.embedded.broker.frames import (
+    ACKNOWLEDGEMENT,
+    ERROR,
+    MESSAGE,
+    AcknowledgementFrame,
+    DialogHeader,
+    ErrorFrame,
+    MessageFrame,
+    pack_frames,
+    unpack_frames,
+)
+from harness.embedded.broker.objects import QueueOptions
+from tests.embedded.broker.world import C, LATENCY_NS, M, Q, S, bodies, kinds
+
+HEADER = DialogHeader("to", None, "from", "guid", "contract", None, False, None)
+FRAMES = [
+    MessageFrame(MESSAGE, "id", True, 3, "type", b"body", False, 5, HEADER),
+    MessageFrame(MESSAGE, "id", False, 0, "type", None, True, 5, HEADER),
+    AcknowledgementFrame(ACKNOWLEDGEMENT, "id", False, 3, "guid"),
+    ErrorFrame(ERROR, "id", True, -8490, "text"),
+]
+
+
+def test_frames_come_back_as_they_were():
+    assert unpack_frames(pack_frames(FRAMES)) == FRAMES
+
+
+@pytest.mark.parametrize("record", [b"", b"\xc1", b"\x91\x07", pack_frames(FRAMES)[:-1], b"\x91\x91\x09"])
+def test_what_is_no_record_of_frames_is_refused(record):
+    with pytest.raises(ValueError, match="not a record of frames"):
+        unpack_frames(record)
+
+
+def test_a_message_crosses_the_network_and_leaves_the_transmission_queue(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"hello")
+    [row] = initiator.db.transmission_rows()
+    assert (row.to_service_name, row.message_body, row.message_sequence_number) == (S, b"hello", 0)
+    world.run_for(0.1)
+    assert not initiator.db.transmission_queue and bodies(target.receive()) == [b"hello"]
+    assert not [key for key in initiator.store.rows if "xmit" in key[0]]
+    assert initiator.engine.counters.enqueued_transmission == initiator.engine.counters.dequeued_transmission == 1
+
+
+def test_the_first_acknowledgement_tells_the_broker_instance(world, pair):
+    initiator, target = pair
+    initiator.ddl(lambda tx: initiator.db.drop_route(tx, "to target"))
+    initiator.ddl(
+        lambda tx: initiator.db.create_route(tx, "any", service_name=S, address=f"TCP://host:{target.port}")
+    )
+    handle = initiator.begin()
+    assert initiator.endpoint(handle).far_broker_instance is None
+    initiator.send(handle)
+    world.run_for(0.1)
+    assert initiator.endpoint(handle).far_broker_instance == target.db.service_broker_guid
+
+
+def test_what_is_not_acknowledged_is_sent_again_after_4_8_16_32_and_64_seconds(world, pair):
+    initiator, target = pair
+    world.network.deliveries = lambda frame: []
+    initiator.send(world.dialog(initiator, target))
+    start = world.network.times_s(MessageFrame)[0] if world.network.sent else world.now_s()
+    world.run_for(4 + 8 + 16 + 32 + 64 + 64 + 1)
+    times = [round(when - start, 3) for when in world.network.times_s(MessageFrame)]
+    assert times == [0, 4, 12, 28, 60, 124, 188]
+
+
+def test_duplicates_are_dropped_and_acknowledged_again(world, pair):
+    initiator, target = pair
+    world.network.deliveries = lambda frame: [LATENCY_NS, 2 * LATENCY_NS, 50 * LATENCY_NS]
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"1")
+    world.run_for(1)
+    assert bodies(target.receive_all()) == [b"1"]
+    assert len(world.network.times_s(AcknowledgementFrame)) == 3
+
+
+def test_messages_that_come_early_wait_for_those_before_them(world, pair):
+    initiator, target = pair
+    delays = {0: 30, 1: 20, 2: 10}
+    world.network.deliveries = lambda frame: (
+        [delays[frame.sequence] * LATENCY_NS] if isinstance(frame, MessageFrame) else [LATENCY_NS]
+    )
+    handle = world.dialog(initiator, target)
+    for body in (b"0", b"1", b"2"):
+        initiator.send(handle, body)
+    world.run_for(0.02)
+    [endpoint] = target.db.endpoints.values()
+    assert endpoint.state.value == "SI" and target.receive() == []
+    assert {row.status for row in target.queue.all_rows()} == {2}
+    world.run_for(1)
+    assert bodies(target.receive()) == [b"0", b"1", b"2"] and endpoint.state.value == "CO"
+
+
+def test_a_batch_of_arrivals_is_one_flush(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle)
+    world.run_for(0.1)
+    target.receive()
+
+    def send_a_hundred():
+        tx = initiator.engine.begin_transaction()
+        for _ in range(100):
+            yield from initiator.db.send(tx, [handle], M, b"x")
+        yield from tx.commit()
+
+    before = target.store.flushes
+    initiator.run(send_a_hundred())
+    world.run_for(0.1)
+    assert len(target.receive()) == 100 and target.store.flushes - before <= 3
+
+
+def test_messages_flow_both_ways_and_both_sides_end(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"question")
+    world.run_for(0.1)
+    [row] = target.receive()
+    target.send(row.conversation_handle, b"answer")
+    target.end(row.conversation_handle)
+    world.run_for(0.1)
+    assert kinds(initiator.receive()) == [M, "EndDialog"]
+    assert target.endpoint(row.conversation_handle).state.value == "CD"
+    initiator.end(handle)
+    assert not initiator.db.endpoints
+    world.run_for(1801)
+    assert not target.db.endpoints
+
+
+def test_fire_and_forget_is_gone_at_the_initiator_after_the_acknowledgement(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle)
+    initiator.end(handle)
+    assert initiator.endpoint(handle).state.value == "DO"
+    world.run_for(0.1)
+    assert not initiator.db.endpoints and kinds(target.receive()) == [M, "EndDialog"]
+
+
+def test_an_end_with_error_keeps_what_is_on_the_wire_and_its_order(world, pair):
+    initiator, target = pair
+    world.network.deliveries = lambda frame: [] if world.now_s() < 1 else [LATENCY_NS]
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"on the wire")
+    world.run_for(0.01)
+    initiator.end(handle, error=(5, "stop"))
+    world.run_for(10)
+    assert sorted(kinds(target.receive_all())) == ["Error", M] and not initiator.db.endpoints
+
+
+# Broker-made errors at the far side
+
+
+def error_after(world, initiator, target, **options):
+    handle = world.dialog(initiator, target, **options)
+    initiator.send(handle)
+    world.run_for(0.1)
+    rows = initiator.receive()
+    assert kinds(rows) == ["Error"] and initiator.endpoint(handle).state.value == "ER"
+    assert not initiator.db.transmission_queue and not target.db.endpoints
+    initiator.end(handle)
+    assert not initiator.db.endpoints
+    return int(rows[0].message_body.decode("utf-16-le").partition("<Code>")[2].partition("<")[0])
+
+
+def test_a_service_that_the_named_broker_does_not_have_is_8490(world, pair):
+    initiator, target = pair
+    initiator.ddl(
+        lambda tx: initiator.db.create_route(
+            tx,
+            "x",
+            service_name="nobody",
+            broker_instance=target.db.service_broker_guid,
+            address=f"TCP://host:{target.port}",
+        )
+    )
+    assert error_after(world, initiator, target, to_service="nobody") == -8490
+
+
+def test_a_contract_that_the_target_does_not_know_is_8425(world, pair):
+    initiator, target = pair
+    initiator.ddl(lambda tx: initiator.db.create_contract(tx, "own", usages=[(M, "ANY")]))
+    assert error_after(world, initiator, target, contract="own") == -8425
+
+
+def test_a_contract_that_the_service_does_not_have_is_8408(world, pair):
+    initiator, target = pair
+    target.ddl(lambda tx: target.db.alter_service(tx, S, drop_contracts=[C]))
+    assert error_after(world, initiator, target) == -8408
+
+
+def test_a_service_nobody_may_send_to_is_8494(world, pair):
+    initiator, target = pair
+    target.ddl(lambda tx: target.db.revoke(tx, "SEND", "SERVICE", S, "public"))
+    assert error_after(world, initiator, target) == -8494
+
+
+def test_a_body_the_target_cannot_read_is_8430(world, pair):
+    initiator, target = pair
+    target.ddl(lambda tx: target.db.alter_message_type(tx, M, validation="WELL_FORMED_XML"))
+    assert error_after(world, initiator, target) == -8430
+
+
+def test_a_message_for_a_dropped_conversation_is_8462(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle)
+    world.run_for(0.1)
+    [row] = target.receive()
+    initiator.end(handle, cleanup=True)
+    target.send(row.conversation_handle)
+    world.run_for(0.1)
+    [error] = target.receive()
+    assert "<Code>-8462</Code>" in error.message_body.decode("utf-16-le")
+
+
+def test_no_service_broker_endpoint_is_a_transmission_status(world, pair):
+    initiator, target = pair
+    initiator.ddl(lambda tx: initiator.engine.alter_endpoint(tx, "broker", state="STOPPED"))
+    handle = world.dialog(initiator, target)
+    initiator.send(handle)
+    world.run_for(1)
+    assert initiator.db.transmission_status(handle) == "The Service Broker protocol transport is not available."
+    initiator.ddl(lambda tx: initiator.engine.alter_endpoint(tx, "broker", state="STARTED"))
+    world.run_for(0.1)
+    assert len(target.receive()) == 1
+
+
+def test_a_message_that_comes_while_the_queue_is_off_waits_in_the_receiving_database(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"1")
+    world.run_for(0.1)
+    target.alter_queue(status=False)
+    initiator.send(handle, b"2")
+    world.run_for(0.1)
+    assert not initiator.db.transmission_queue
+    assert [row.message_body for row in target.db.transmission_rows()] == [b"2"]
+    target.crash()
+    assert [row.message_body for row in target.db.transmission_rows()] == [b"2"]
+    target.alter_queue(status=True)
+    assert bodies(target.receive()) == [b"1", b"2"] and not list(target.db.transmission_rows())
+
+
+def test_a_broken_connection_is_no_reason_to_wait_for_the_retry(world, pair):
+    initiator, target = pair
+    address = ("host", target.port)
+    world.network.deliveries = lambda frame: []
+    handle = world.dialog(initiator, target)
+    initiator.send(handle)
+    world.run_for(0.01)
+    initiator.engine.on_connection_state(address, False, "connection reset")
+    assert "connection reset" in initiator.db.transmission_status(handle)
+    world.network.deliveries = lambda frame: [LATENCY_NS]
+    initiator.engine.on_connection_state(address, True, "")
+    world.run_for(0.1)
+    assert len(target.receive()) == 1
+
+
+# Dialog security: what it asks for, not how it computes
+
+
+def secure(world, initiator, target):
+    for side in (initiator, target):
+        side.ddl(lambda tx, side=side: side.db.create_master_key(tx))
+        side.ddl(lambda tx, side=side: side.db.create_certificate(tx, "own", subject=side.name))
+    for here, there in ((initiator, target), (target, initiator)):
+        blob = there.db.certificate("own").blob
+        here.ddl(lambda tx, here=here: here.db.create_user(tx, "proxy"))
+        here.ddl(
+            lambda tx, here=here, blob=blob: here.db.create_certificate(tx, "theirs", owner="proxy", blob=blob)
+        )
+    initiator.ddl(
+        lambda tx: initiator.db.create_remote_service_binding(tx, "binding", to_service=S, user="proxy")
+    )
+
+
+def test_an_encrypted_dialog_needs_keys_a_binding_and_the_right_to_send(world, pair):
+    initiator, target = pair
+    target.ddl(lambda tx: target.db.revoke(tx, "SEND", "SERVICE", S, "public"))
+    handle = world.dialog(initiator, target, encryption=True)
+    initiator.send(handle)
+    world.run_for(0.1)
+    assert "master key" in initiator.db.transmission_status(handle)
+    secure(world, initiator, target)
+    target.ddl(lambda tx: target.db.grant(tx, "SEND", "SERVICE", S, "proxy"))
+    world.run_for(0.2)
+    assert len(target.receive()) == 1 and not initiator.db.transmission_queue
+
+
+def test_a_binding_secures_a_dialog_without_encryption_too(world, pair):
+    initiator, target = pair
+    secure(world, initiator, target)
+    assert initiator.endpoint(world.dialog(initiator, target, encryption=False)).is_encrypted
+
+
+def test_a_message_with_an_unknown_certificate_is_dropped_in_silence(world, pair):
+    initiator, target = pair
+    secure(world, initiator, target)
+    target.ddl(lambda tx: target.db.drop_certificate(tx, "theirs"))
+    initiator.send(world.dialog(initiator, target, encryption=True))
+    world.run_for(1)
+    assert target.receive() == [] and initiator.receive() == []
+    assert "Undeliverable" in target.engine.error_log[-1] and len(initiator.db.transmission_queue) == 1
+
+
+def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
+    initiator, target = pair
+    engine, master = target.engine, target.engine.databases["master"]
+    target.ddl(lambda tx: engine.drop_endpoint(tx, "broker"))
+    target.ddl(lambda tx: master.create_master_key(tx))
+    target.ddl(lambda tx: master.create_certificate(tx, "endpoint", subject="target"))
+    target.ddl(
+        lambda tx: engine.create_endpoint(
+            tx, "secure", state="STARTED", port=1, authentication="CERTIFICATE", certificate="endpoint"
+        )
+    )
+    blob = b"the initiator's certificate"
+    target.ddl(lambda tx: engine.create_login(tx, "peer", password="x"))
+    target.ddl(lambda tx: master.create_user(tx, "peer", login="peer"))
+    assert not engine.accepts_certificate(blob) and not engine.accepts_certificate(None)
+    target.ddl(lambda tx: master.create_certificate(tx, "peer", owner="peer", blob=blob))
+    assert not engine.accepts_certificate(blob)
+    target.ddl(lambda tx: engine.grant_connect(tx, "secure", "peer"))
+    assert engine.accepts_certificate(blob)
+    assert engine.presented_certificate() == master.certificate("endpoint").blob
+
+
+def test_a_service_is_found_in_another_database_of_the_instance(world, pair):
+    initiator, _ = pair
+    other = initiator.ddl(lambda tx: initiator.engine.create_database(tx, "other"))
+    initiator.ddl(lambda tx: other.create_queue(tx, "dbo", "q", QueueOptions()))
+    initiator.ddl(lambda tx: other.create_message_type(tx, M))
+    initiator.ddl(lambda tx: other.create_contract(tx, C, usages=[(M, "ANY")]))
+    initiator.ddl(lambda tx: other.create_service(tx, "far", queue=Q, contracts=[C]))
+    initiator.send(initiator.begin(to_service="far"))
+    assert other.queues[Q].depth == 1
+    initiator.ddl(lambda tx: initiator.engine.drop_database(tx, "other"))
+    assert "other" not in initiator.engine.databases
+    initiator.crash()
+    assert "other" not in initiator.engine.databases

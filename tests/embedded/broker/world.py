@@ -1,0 +1,233 @@
+"""Instances in virtual time, joined by a network that can lose, repeat and delay frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.embedded.broker.conversations import ConversationEndpoint
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.frames import Frame, pack_frames, unpack_frames
+from harness.embedded.broker.objects import ActivationOptions, QueueOptions
+from harness.embedded.broker.queues import Queue, QueueRow
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.runtime.tasks import MILLISECOND, Delay, Task, Waiting
+from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
+from harness.embedded.store import MemoryStore
+
+LATENCY_NS = 1 * MILLISECOND
+FLUSH_NS = 1 * MILLISECOND
+M, C, S, Q = "M", "C", "S", "dbo.q"
+
+
+class Network:
+    """`deliveries(frame)` says after which delays a frame arrives: none, one or several times."""
+
+    def __init__(self) -> None:
+        self.listening: dict[tuple[str, int], Instance] = {}
+        self.deliveries: Callable[[Frame], Sequence[int]] = lambda frame: [LATENCY_NS]
+        self.sent: list[tuple[int, Frame]] = []  # (when, frame)
+
+    def carry(self, clock_ns: int, address: tuple[str, int], frames: Sequence[Frame]) -> None:
+        for frame in unpack_frames(pack_frames(frames)):
+            self.sent.append((clock_ns, frame))
+            receiver = self.listening.get(address)
+            if receiver is not None:
+                for delay_ns in self.deliveries(frame):
+                    receiver.arrive_at(clock_ns + delay_ns, frame)
+
+    def times_s(self, kind: type) -> list[float]:
+        """When frames of a kind were sent, in seconds."""
+        return [when_ns / 1e9 for when_ns, frame in self.sent if isinstance(frame, kind)]
+
+
+class _Transport:
+    def __init__(self, network: Network, instance: Instance) -> None:
+        self._network, self._instance = network, instance
+
+    def listen(self, host: str, port: int) -> None:
+        self._network.listening["host", port] = self._instance
+
+    def stop_listening(self) -> None:
+        for address, instance in list(self._network.listening.items()):
+            if instance is self._instance:
+                del self._network.listening[address]
+
+    def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
+        self._network.carry(self._instance.engine.clock.now_ns(), address, frames)
+
+
+def flush_time(size_bytes: int) -> Waiting[None]:
+    yield Delay(FLUSH_NS)
+
+
+class Instance:
+    """One instance with one database `db`, queue `q`, service `S` on contract `C` with message type `M`."""
+
+    def __init__(self, world: World, name: str, port: int) -> None:
+        self.world, self.name, self.port = world, name, port
+        self.engine = self._start(MemoryStore(world.driver.scheduler(), flush=flush_time))
+        with_transaction(self, self._set_up)
+
+    def _start(self, store: MemoryStore) -> Engine:
+        self.store = store
+        self.scheduler = self.world.driver.schedulers[-1]
+        self.engine = Engine(
+            name=self.name,
+            version="2008",
+            scheduler=self.scheduler,
+            entropy=SeededEntropy(self.world.next_seed()),
+            store=store,
+            transport=_Transport(self.world.network, self),
+        )
+        self.engine.recover()
+        return self.engine
+
+    def _set_up(self, tx: Transaction) -> None:
+        db = self.engine.create_database(tx, self.name)
+        db.create_message_type(tx, M)
+        db.create_contract(tx, C, usages=[(M, "ANY")])
+        db.create_queue(tx, "dbo", "q", QueueOptions())
+        db.create_service(tx, S, queue=Q, contracts=[C])
+        db.grant(tx, "SEND", "SERVICE", S, "public")
+        self.engine.create_endpoint(tx, "broker", state="STARTED", port=self.port)
+
+    def crash(self) -> None:
+        """kill -9 and a new start from what was on disk."""
+        self.world.driver.schedulers.remove(self.scheduler)
+        rows = self.store.rows
+        self._start(MemoryStore(self.world.driver.scheduler(), rows=rows, flush=flush_time))
+
+    def arrive_at(self, when_ns: int, frame: Frame) -> None:
+        self.scheduler.call_at(when_ns, lambda: self.engine.on_frames("peer", [frame]))
+
+    @property
+    def db(self) -> Database:
+        return self.engine.databases[self.name.lower()]
+
+    @property
+    def queue(self) -> Queue:
+        return self.db.queues[Q]
+
+    def endpoint(self, handle: str) -> ConversationEndpoint:
+        return self.db.endpoints[handle]
+
+    # Statements, each in a transaction of its own unless one is given
+
+    def run(self, generator: Waiting[Any]) -> Any:
+        return self.world.driver.finish(self.scheduler, generator)
+
+    def spawn(self, generator: Waiting[Any]) -> Task:
+        return self.scheduler.spawn(generator, "test")
+
+    def begin(self, tx: Transaction | None = None, **options: Any) -> str:
+        options = {"from_service": S, "to_service": S, "contract": C, "encryption": False} | options
+        return self._statement(tx, lambda tx: self.db.begin_dialog(tx, **options))
+
+    def send(self, handle: str, body: bytes | None = b"x", tx: Transaction | None = None, type_: str = M) -> None:
+        self._statement(tx, lambda tx: self.db.send(tx, [handle], type_, body))
+
+    def receive(self, tx: Transaction | None = None, **options: Any) -> list[QueueRow]:
+        queue = self.db.queues[options.pop("queue", Q)]
+        options = {"top": None} | options
+        return self._statement(tx, lambda tx: self.db.receive(tx, queue, **options))
+
+    def receive_all(self) -> list[QueueRow]:
+        rows: list[QueueRow] = []
+        while more := self.receive():
+            rows += more
+        return rows
+
+    def end(self, handle: str, tx: Transaction | None = None, **options: Any) -> None:
+        self._statement(tx, lambda tx: self.db.end_conversation(tx, handle, **options))
+
+    def alter_queue(self, **options: Any) -> None:
+        with_transaction(self, lambda tx: self.db.alter_queue(tx, "dbo", "q", QueueOptions(**options)))
+
+    def activation(self, **options: Any) -> None:
+        self.alter_queue(activation=ActivationOptions(**options))
+
+    def ddl(self, statement: Callable[[Transaction], Any]) -> Any:
+        return with_transaction(self, statement)
+
+    def _statement(self, tx: Transaction | None, statement: Callable[[Transaction], Waiting[Any]]) -> Any:
+        return self.run(self.autocommit(statement) if tx is None else statement(tx))
+
+    def autocommit(self, statement: Callable[[Transaction], Waiting[Any]]) -> Waiting[Any]:
+        tx = self.engine.begin_transaction()
+        try:
+            result = yield from statement(tx)
+        except Exception:
+            tx.rollback()
+            raise
+        yield from tx.commit()
+        return result
+
+    def commit(self, tx: Transaction) -> None:
+        self.run(tx.commit())
+
+
+def with_transaction(instance: Instance, statement: Callable[[Transaction], Any]) -> Any:
+    def body() -> Waiting[Any]:
+        tx = instance.engine.begin_transaction()
+        try:
+            result = statement(tx)
+        except Exception:
+            tx.rollback()
+            raise
+        yield from tx.commit()
+        return result
+
+    return instance.run(body())
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.driver = VirtualDriver(self.clock)
+        self.network = Network()
+        self._seed = 0
+
+    def next_seed(self) -> int:
+        self._seed += 1
+        return self._seed
+
+    def instance(self, name: str) -> Instance:
+        return Instance(self, name, 5000 + self.next_seed())
+
+    def link(self, one: Instance, other: Instance) -> None:
+        """Routes both ways, by service name and broker instance."""
+        for here, there in ((one, other), (other, one)):
+            here.ddl(
+                lambda tx, here=here, there=there: here.db.create_route(
+                    tx,
+                    f"to {there.name}",
+                    service_name=S,
+                    broker_instance=there.db.service_broker_guid,
+                    address=f"TCP://host:{there.port}",
+                )
+            )
+
+    def pair(self) -> tuple[Instance, Instance]:
+        """A linked initiator and target."""
+        initiator, target = self.instance("initiator"), self.instance("target")
+        self.link(initiator, target)
+        return initiator, target
+
+    def dialog(self, initiator: Instance, target: Instance, **options: Any) -> str:
+        return initiator.begin(to_broker_instance=target.db.service_broker_guid, **options)
+
+    def run_for(self, seconds: float) -> None:
+        self.driver.run_for(seconds)
+
+    def now_s(self) -> float:
+        return self.clock.now_ns() / 1e9
+
+
+def bodies(rows: Sequence[QueueRow]) -> list[bytes | None]:
+    return [row.message_body for row in rows]
+
+
+def kinds(rows: Sequence[QueueRow]) -> list[str]:
+    return [row.message_type_name.rpartition("/")[2] for row in rows]
