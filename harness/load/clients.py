@@ -178,11 +178,21 @@ class Clients:
         return [self._connect(number, string) for number, string in enumerate(connection_strings, start=1)]
 
     def next_event(self, timeout_s: float) -> dict[str, Any] | None:
-        """What the master's web interface asks for, or None; LoadError if a process has died."""
-        self._require_alive()
+        """What the master's web interface asks for, or None; LoadError if the master has died."""
+        assert self._master is not None
+        if death := self._master.death():
+            raise LoadError(death)
         with self._news:
             self._news.wait_for(lambda: bool(self._events), timeout_s)
             return self._events.pop(0) if self._events else None
+
+    def bury(self) -> dict[int, str]:
+        """Forgets the workers that have died, and says how, by initiator; `launch` starts them anew."""
+        deaths = {number: death for number, child in self._workers.items() if (death := child.death())}
+        for number in deaths:
+            self._workers.pop(number).stop()
+            self._connections.pop(number, None)
+        return deaths
 
     def reply(self, **answer: Any) -> None:
         """Answers the master's web interface."""

@@ -93,6 +93,11 @@ class Master:
         self._taking_part = {number: self._workers[number] for number in wanted}
         self._threads = threads
 
+    def forget(self, initiator: int) -> None:
+        """The initiator's worker has died: nothing is asked of it. Locust itself would wait for it for a minute."""
+        self._taking_part.pop(initiator, None)
+        self.runner.clients.pop(self._workers.pop(initiator, ""), None)
+
     def _is_connected(self, number: int) -> bool:
         node = self.runner.clients.get(self._workers.get(number))
         return node is not None and node.state != STATE_MISSING

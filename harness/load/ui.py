@@ -79,12 +79,18 @@ class LabStage:
 
 
 def serve(stage: Stage, clients: Clients) -> None:
-    """Plays scenarios as the web interface asks for them, for ever. LoadError or LabError if a process dies."""
+    """Plays scenarios as the web interface asks for them, for ever.
+
+    A worker that dies ends its scenario; the lab or the master end everything: LabError or LoadError.
+    """
     clients.launch(1)
     run = 0
     while True:
         event = clients.next_event(WATCH_S)
         stage.check()
+        for initiator, death in clients.bury().items():
+            clients.reply(lost=initiator, reason=death)
+            clients.launch(1)  # without any worker Locust's page takes no start
         if event is None:
             continue
         run += 1

@@ -45,6 +45,7 @@ class WebInterface:
         self._master = master
         self._pipe = pipe
         self._status = "ready"
+        self._failure = ""  # why the last scenario ended by itself
         self._plans = itertools.count(1)
         self._plan: dict[str, Any] = {}
         self._reply: AsyncResult | None = None
@@ -68,9 +69,12 @@ class WebInterface:
         gevent.spawn(stats.stats_history, environment.runner)
 
     def on_reply(self, order: dict[str, Any]) -> dict[str, Any]:
-        """The parent reports on the scenario: a step it is at, its end, or why it failed."""
+        """The parent reports on the scenario: a step it is at, its end, why it failed, or a worker that died."""
         if "status" in order:
             self._status = order["status"]
+        elif "lost" in order:
+            self._master.forget(order["lost"])
+            self._fail(order["reason"])
         elif self._reply is not None:
             self._reply.set(order)
         return {}
@@ -118,6 +122,7 @@ class WebInterface:
             "connections": answer["connections"],
             "timeout_s": PREPARE_TIMEOUT_S,
         }
+        self._failure = ""
         self._status = str(scenario)
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
@@ -134,7 +139,7 @@ class WebInterface:
     def _fail(self, reason: str) -> None:
         """Stops the scenario and says why, on the page's failures and in the status line."""
         logger.error(reason)
-        self._status = reason
+        self._failure = self._status = reason
         self._environment.runner.stats.log_error("CELL", "scenario", reason)
         gevent.spawn(self._environment.runner.stop)
 
@@ -152,7 +157,7 @@ class WebInterface:
         for answer in answers:
             for problem in answer["problems"]:
                 logger.warning("%s", problem)
-        self._status = "stopped"
+        self._status = self._failure or "stopped"
 
 
 def add_fields(parser: Any) -> None:

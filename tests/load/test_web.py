@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import psutil
 import pytest
 
 pytestmark = pytest.mark.e2e
@@ -17,7 +18,8 @@ FIELDS = {"initiators": 1, "threads": 2, "dialog_ratio": 150, "payload_bytes": 1
 
 
 class Page:
-    def __init__(self, port):
+    def __init__(self, port, pid):
+        self.pid = pid
         self._url = f"http://127.0.0.1:{port}"
 
     def get(self, path):
@@ -56,7 +58,7 @@ def page(tmp_path_factory):
         port = free.getsockname()[1]
     arguments = [sys.executable, "-m", "tests.load.echo_ui", str(port), str(tmp_path_factory.mktemp("logs"))]
     with subprocess.Popen(arguments) as process:
-        page = Page(port)
+        page = Page(port, process.pid)
         deadline = time.monotonic() + 30
         while True:
             try:
@@ -121,4 +123,17 @@ def test_failed_calls_show_as_failures(page):
     assert page.start(threads=43)["success"]
     stats = page.wait_for(lambda stats: stats["stats"][-1]["num_failures"] >= 430, "failures")
     assert "The service queue is currently disabled" in stats["errors"][0]["error"]
+    page.stop()
+
+
+def test_a_worker_that_is_killed_ends_the_scenario_and_the_next_one_starts(page):
+    assert page.start(initiators=2)["success"]
+    page.wait_for(lambda stats: stats["user_count"] == 4 and requests(stats) > 100, "calls")
+    children = psutil.Process(page.pid).children()
+    (worker,) = [child for child in children if "--initiator 2" in " ".join(child.cmdline())]
+    worker.kill()
+    page.wait_for(lambda stats: stats["state"] in ("ready", "stopped") and not stats["user_count"], "stop")
+    assert "locust-worker-2" in page.status() and "SIGKILL" in page.status()
+    assert page.start(initiators=2)["success"]
+    page.wait_for(lambda stats: stats["user_count"] == 4 and requests(stats) > 100, "calls again")
     page.stop()
