@@ -21,7 +21,23 @@ Convert = Callable[[int, Fragment], Fragment]
 
 # What a SELECT may be made of; a clause with a value that is not here is refused.
 CLAUSES = frozenset(
-    ["expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_", "options", "kind", "hint", "windows"]
+    [
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "order",
+        "limit",
+        "offset",
+        "distinct",
+        "with_",
+        "options",
+        "kind",
+        "hint",
+        "windows",
+    ]
 )
 JOINS = {"": "JOIN", "INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
 

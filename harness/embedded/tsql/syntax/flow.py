@@ -11,10 +11,40 @@ from harness.embedded.tsql.syntax.queries import Expression, Query
 from harness.embedded.tsql.syntax.schema import ColumnDefinition, table_body
 
 OPTIONS_ON_OFF = frozenset(
-    ["ANSI_DEFAULTS", "ANSI_NULL_DFLT_OFF", "ANSI_NULL_DFLT_ON", "ANSI_NULLS", "ANSI_PADDING", "ANSI_WARNINGS", "ARITHABORT", "ARITHIGNORE", "CONCAT_NULL_YIELDS_NULL", "CURSOR_CLOSE_ON_COMMIT", "FMTONLY", "FORCEPLAN", "IMPLICIT_TRANSACTIONS", "NO_BROWSETABLE", "NOCOUNT", "NOEXEC", "NUMERIC_ROUNDABORT", "QUOTED_IDENTIFIER", "REMOTE_PROC_TRANSACTIONS", "XACT_ABORT"]
+    [
+        "ANSI_DEFAULTS",
+        "ANSI_NULL_DFLT_OFF",
+        "ANSI_NULL_DFLT_ON",
+        "ANSI_NULLS",
+        "ANSI_PADDING",
+        "ANSI_WARNINGS",
+        "ARITHABORT",
+        "ARITHIGNORE",
+        "CONCAT_NULL_YIELDS_NULL",
+        "CURSOR_CLOSE_ON_COMMIT",
+        "FMTONLY",
+        "FORCEPLAN",
+        "IMPLICIT_TRANSACTIONS",
+        "NO_BROWSETABLE",
+        "NOCOUNT",
+        "NOEXEC",
+        "NUMERIC_ROUNDABORT",
+        "QUOTED_IDENTIFIER",
+        "REMOTE_PROC_TRANSACTIONS",
+        "XACT_ABORT",
+    ]
 )
 OPTIONS_WITH_VALUE = frozenset(
-    ["DATEFIRST", "DATEFORMAT", "DEADLOCK_PRIORITY", "LANGUAGE", "LOCK_TIMEOUT", "QUERY_GOVERNOR_COST_LIMIT", "ROWCOUNT", "TEXTSIZE"]
+    [
+        "DATEFIRST",
+        "DATEFORMAT",
+        "DEADLOCK_PRIORITY",
+        "LANGUAGE",
+        "LOCK_TIMEOUT",
+        "QUERY_GOVERNOR_COST_LIMIT",
+        "ROWCOUNT",
+        "TEXTSIZE",
+    ]
 )
 
 
@@ -248,7 +278,20 @@ def _declaration(parser: Parser) -> Declaration:
 
 
 CURSOR_OPTIONS = frozenset(
-    ["INSENSITIVE", "LOCAL", "GLOBAL", "FORWARD_ONLY", "STATIC", "KEYSET", "DYNAMIC", "FAST_FORWARD", "READ_ONLY", "SCROLL_LOCKS", "OPTIMISTIC", "TYPE_WARNING"]
+    [
+        "INSENSITIVE",
+        "LOCAL",
+        "GLOBAL",
+        "FORWARD_ONLY",
+        "STATIC",
+        "KEYSET",
+        "DYNAMIC",
+        "FAST_FORWARD",
+        "READ_ONLY",
+        "SCROLL_LOCKS",
+        "OPTIMISTIC",
+        "TYPE_WARNING",
+    ]
 )
 
 

@@ -337,7 +337,20 @@ def _encryption(parser: Parser) -> dict[str, Any]:
     return {"encryption": encryption, "algorithm": " ".join(words) or "AES"}
 
 
-SECURABLE_CLASSES = ["ENDPOINT", "SERVICE", "OBJECT", "CONTRACT", "ROUTE", "SCHEMA", "LOGIN", "USER", "CERTIFICATE", "DATABASE", "QUEUE", "TYPE"]
+SECURABLE_CLASSES = [
+    "ENDPOINT",
+    "SERVICE",
+    "OBJECT",
+    "CONTRACT",
+    "ROUTE",
+    "SCHEMA",
+    "LOGIN",
+    "USER",
+    "CERTIFICATE",
+    "DATABASE",
+    "QUEUE",
+    "TYPE",
+]
 
 
 def _securable(parser: Parser) -> tuple[str, tuple[str, ...]]:

@@ -28,7 +28,53 @@ QUOTED = (*TEXT, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING)
 # Reserved words that begin a statement: with no parenthesis or CASE open they end the expression or query before them.
 # SEND, RECEIVE, GET, MOVE and THROW are not reserved: SQL Server too wants a semicolon before those.
 STATEMENT_WORDS = frozenset(
-    ["ALTER", "BACKUP", "BEGIN", "BREAK", "CHECKPOINT", "CLOSE", "COMMIT", "CONTINUE", "CREATE", "DBCC", "DEALLOCATE", "DECLARE", "DELETE", "DENY", "DROP", "ELSE", "END", "EXEC", "EXECUTE", "FETCH", "GOTO", "GRANT", "IF", "INSERT", "KILL", "MERGE", "OPEN", "PRINT", "RAISERROR", "RECONFIGURE", "RESTORE", "RETURN", "REVERT", "REVOKE", "ROLLBACK", "SAVE", "SELECT", "SET", "SHUTDOWN", "TRUNCATE", "UPDATE", "USE", "WAITFOR", "WHILE", "WITH"]
+    [
+        "ALTER",
+        "BACKUP",
+        "BEGIN",
+        "BREAK",
+        "CHECKPOINT",
+        "CLOSE",
+        "COMMIT",
+        "CONTINUE",
+        "CREATE",
+        "DBCC",
+        "DEALLOCATE",
+        "DECLARE",
+        "DELETE",
+        "DENY",
+        "DROP",
+        "ELSE",
+        "END",
+        "EXEC",
+        "EXECUTE",
+        "FETCH",
+        "GOTO",
+        "GRANT",
+        "IF",
+        "INSERT",
+        "KILL",
+        "MERGE",
+        "OPEN",
+        "PRINT",
+        "RAISERROR",
+        "RECONFIGURE",
+        "RESTORE",
+        "RETURN",
+        "REVERT",
+        "REVOKE",
+        "ROLLBACK",
+        "SAVE",
+        "SELECT",
+        "SET",
+        "SHUTDOWN",
+        "TRUNCATE",
+        "UPDATE",
+        "USE",
+        "WAITFOR",
+        "WHILE",
+        "WITH",
+    ]
 )
 
 FIXED_PRECISION = {"decimal": (18, 0), "numeric": (18, 0), "float": (53, 0), "real": (24, 0), "money": (19, 4)}
@@ -51,7 +97,30 @@ SYNONYMS = {
     "sql_variant": ("nvarchar", 4000),
 }
 TYPE_NAMES = frozenset(
-    ["bit", "tinyint", "smallint", "int", "bigint", "float", "real", "decimal", "numeric", "money", "uniqueidentifier", "date", "time", "datetime", "smalldatetime", "datetime2", "char", "varchar", "nchar", "nvarchar", "binary", "varbinary"]
+    [
+        "bit",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "real",
+        "decimal",
+        "numeric",
+        "money",
+        "uniqueidentifier",
+        "date",
+        "time",
+        "datetime",
+        "smalldatetime",
+        "datetime2",
+        "char",
+        "varchar",
+        "nchar",
+        "nvarchar",
+        "binary",
+        "varbinary",
+    ]
 )
 SCALED = frozenset({"time", "datetime2"})
 

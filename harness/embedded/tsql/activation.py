@@ -1,0 +1,60 @@
+"""Internal activation: runs a queue's procedure in a session of the system's own, once per call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.tsql import procedures
+from harness.embedded.tsql.instance import Instance
+from harness.embedded.tsql.results import DiscardedResults
+from harness.embedded.tsql.session import Session
+from harness.embedded.tsql.syntax.tokens import Tokens
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.broker.engine import Engine
+    from harness.embedded.broker.queues import Queue
+
+
+def install(engine: Engine) -> None:
+    """Makes the engine run activation procedures; before `engine.recover`, which may find messages waiting."""
+    Instance.of(engine)
+    engine.activate = lambda database, queue: activate(engine, database, queue)
+
+
+class _ErrorLog(DiscardedResults):
+    """Result sets and return values go nowhere; PRINT and errors go to the error log, as 9724."""
+
+    def __init__(self, engine: Engine, procedure: str, queue: str) -> None:
+        self._engine = engine
+        self._procedure = procedure
+        self._queue = queue
+
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:
+        if number != 5701:  # the change of database is no output of the procedure's
+            self._engine.log(SqlServerError(9724, self._procedure, self._queue, text).text)
+
+
+def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
+    """Runs the queue's procedure; raises what ends the activated task."""
+    instance = Instance.of(engine)
+    name = queue.activation_procedure or ""
+    reader = engine.current_reader()
+    session = Session(engine, spid=instance.system_spid(), login="sa", database=database.name, is_user_process=False)
+    if reader is not None:
+        reader.spid = session.spid
+    # Shown without the database, as in SQL Server's log.
+    shown = name.partition("].")[2] if name.count("].") > 1 else name
+    sink = _ErrorLog(engine, shown, f"{database.name}.{queue.qualified_name}")
+    try:
+        procedure = instance.procedure(Tokens(name).object_name(), database)
+        if procedure is None:
+            raise SqlServerError(2812, name)
+        session.is_running = True
+        yield from procedures.execute(session, procedure, (), (), sink, 1)
+        if session.tx is not None:
+            raise SqlServerError(8415, shown)
+    finally:
+        session.close()

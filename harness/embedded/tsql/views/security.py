@@ -1,0 +1,185 @@
+"""Principals, certificates, keys and endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
+from harness.embedded.tsql.queries.session_functions import FIXED_USERS, SA
+from harness.embedded.tsql.views.view import (
+    Context,
+    View,
+    ViewColumn,
+    attribute,
+    bit,
+    char,
+    column,
+    datetime,
+    guid,
+    int_,
+    nvarchar,
+    sysname,
+    tinyint,
+)
+
+AUTHENTICATIONS = {  # sys.service_broker_endpoints.connection_auth
+    "WINDOWS NTLM": (1, "NTLM"),
+    "WINDOWS KERBEROS": (2, "KERBEROS"),
+    "WINDOWS NEGOTIATE": (3, "NEGOTIATE"),
+    "WINDOWS": (3, "NEGOTIATE"),
+    "CERTIFICATE": (4, "CERTIFICATE"),
+    "WINDOWS NEGOTIATE CERTIFICATE": (7, "NEGOTIATE, CERTIFICATE"),
+    "CERTIFICATE WINDOWS NEGOTIATE": (10, "CERTIFICATE, NEGOTIATE"),
+}
+ALGORITHMS = {"RC4": (1, "RC4"), "AES": (2, "AES"), "RC4 AES": (5, "RC4, AES"), "AES RC4": (6, "AES, RC4")}
+STATES = {"STARTED": 0, "STOPPED": 1, "DISABLED": 2}
+
+
+def _algorithm(endpoint: Any) -> tuple[int, str]:
+    if endpoint.encryption == "DISABLED":
+        return 0, "NONE"
+    return ALGORITHMS.get(endpoint.algorithm, (2, "AES"))
+
+
+def _certificate_id(context: Context, name: str | None) -> int:
+    master = context.engine.databases["master"]
+    certificate = master.certificate(name) if name else None
+    return certificate.certificate_id if certificate is not None else 0
+
+
+def _endpoints(context: Context) -> list[tuple[Any, int]]:
+    endpoint = context.engine.broker_endpoint
+    return [] if endpoint is None else [(endpoint, _certificate_id(context, endpoint.certificate))]
+
+
+def _endpoint_columns() -> list[ViewColumn]:
+    return [
+        column("name", sysname, lambda row: row[0].name, nullable=False),
+        column("endpoint_id", int_, lambda row: row[0].endpoint_id, nullable=False),
+        column("principal_id", int_, SA),
+        column("protocol", tinyint, 2, nullable=False),
+        column("protocol_desc", nvarchar(60), "TCP"),
+        column("type", tinyint, 3, nullable=False),
+        column("type_desc", nvarchar(60), "SERVICE_BROKER"),
+        column("state", tinyint, lambda row: STATES[row[0].state]),
+        column("state_desc", nvarchar(60), lambda row: row[0].state),
+        column("is_admin_endpoint", bit, 0, nullable=False),
+    ]
+
+
+def _principals(context: Context) -> Iterator[tuple[str, int, str, str]]:
+    for name, number in FIXED_USERS.items():
+        yield name, number, ("R" if name == "public" else "S"), ("DATABASE_ROLE" if name == "public" else "SQL_USER")
+    for user in context.database.principals.users.values():
+        if user.name.lower() not in FIXED_USERS:
+            yield user.name, user.principal_id, "S", "SQL_USER"
+
+
+def _logins(context: Context) -> Iterator[tuple[str, int]]:
+    yield "sa", SA
+    for login in context.engine.logins.values():
+        if login.name.lower() != "sa":
+            yield login.name, login.principal_id
+
+
+def _certificates(context: Context) -> Iterator[tuple[Any, int]]:
+    for certificate in context.database.principals.certificates.values():
+        user = context.database.principals.users.get(certificate.owner.lower())
+        yield certificate, user.principal_id if user is not None else FIXED_USERS.get(certificate.owner.lower(), 1)
+
+
+def _symmetric_keys(context: Context) -> list[tuple[str, int]]:
+    return [("##MS_DatabaseMasterKey##", 101)] if context.database.principals.has_master_key else []
+
+
+VIEWS = [
+    View("endpoints", _endpoint_columns(), _endpoints),
+    View(
+        "tcp_endpoints",
+        [
+            *_endpoint_columns(),
+            column("port", int_, lambda row: row[0].port, nullable=False),
+            column("is_dynamic_port", bit, 0, nullable=False),
+            column("ip_address", nvarchar(45), lambda row: row[0].ip),
+        ],
+        _endpoints,
+    ),
+    View(
+        "service_broker_endpoints",
+        [
+            *_endpoint_columns(),
+            column("is_message_forwarding_enabled", bit, lambda row: int(row[0].is_message_forwarding_enabled)),
+            column("message_forwarding_size", int_, lambda row: row[0].message_forwarding_size),
+            column("connection_auth", tinyint, lambda row: AUTHENTICATIONS.get(row[0].authentication, (4, ""))[0]),
+            column(
+                "connection_auth_desc",
+                nvarchar(60),
+                lambda row: AUTHENTICATIONS.get(row[0].authentication, (4, row[0].authentication))[1],
+            ),
+            column("certificate_id", int_, lambda row: row[1]),
+            column("encryption_algorithm", tinyint, lambda row: _algorithm(row[0])[0]),
+            column("encryption_algorithm_desc", nvarchar(60), lambda row: _algorithm(row[0])[1]),
+        ],
+        _endpoints,
+    ),
+    View(
+        "certificates",
+        [
+            column("name", sysname, lambda row: row[0].name, nullable=False),
+            column("certificate_id", int_, lambda row: row[0].certificate_id, nullable=False),
+            column("principal_id", int_, lambda row: row[1]),
+            column("pvt_key_encryption_type", char(2), lambda row: "MK" if row[0].has_private_key else "NA"),
+            column(
+                "pvt_key_encryption_type_desc",
+                nvarchar(60),
+                lambda row: "ENCRYPTED_BY_MASTER_KEY" if row[0].has_private_key else "NO_PRIVATE_KEY",
+            ),
+            column("is_active_for_begin_dialog", bit, lambda row: int(row[0].is_active_for_begin_dialog)),
+            column("issuer_name", nvarchar(442), lambda row: row[0].subject),
+            column("subject", nvarchar(4000), lambda row: row[0].subject),
+            column("start_date", datetime, lambda row: datetime_from_utc_ns(row[0].start_ns)),
+            column("expiry_date", datetime, lambda row: datetime_from_utc_ns(row[0].expiry_ns)),
+            column("thumbprint", SqlType("varbinary", length=32), lambda row: row[0].blob[:20]),
+        ],
+        _certificates,
+    ),
+    View(
+        "symmetric_keys",
+        [
+            column("name", sysname, lambda row: row[0], nullable=False),
+            column("principal_id", int_, 1),
+            column("symmetric_key_id", int_, lambda row: row[1], nullable=False),
+            column("key_length", int_, 256),
+            column("key_algorithm", char(2), "A3"),
+            column("algorithm_desc", nvarchar(60), "AES_256"),
+            column("create_date", datetime, None),
+            column("key_guid", guid, None),
+        ],
+        _symmetric_keys,
+    ),
+    View(
+        "database_principals",
+        [
+            column("name", sysname, lambda row: row[0], nullable=False),
+            column("principal_id", int_, lambda row: row[1], nullable=False),
+            column("type", char(1), lambda row: row[2], nullable=False),
+            column("type_desc", nvarchar(60), lambda row: row[3]),
+            column("default_schema_name", sysname, "dbo"),
+        ],
+        _principals,
+    ),
+    View(
+        "server_principals",
+        [
+            column("name", sysname, lambda row: row[0], nullable=False),
+            column("principal_id", int_, lambda row: row[1], nullable=False),
+            column("type", char(1), "S", nullable=False),
+            column("type_desc", nvarchar(60), "SQL_LOGIN"),
+            column("is_disabled", bit, 0),
+            column("default_database_name", sysname, "master"),
+        ],
+        _logins,
+    ),
+]
