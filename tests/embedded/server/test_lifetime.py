@@ -1,0 +1,142 @@
+"""How `harness serve` refuses to start, says that it is ready, and ends. The instance itself is tried elsewhere."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyodbc
+import pytest
+
+from harness.lab import drivers
+
+PASSWORD = "Lifetime!1"
+Serve = Callable[..., subprocess.Popen]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts `harness serve` with these words; ended after the test."""
+    started: list[subprocess.Popen] = []
+
+    def start(*words: str, password: str = PASSWORD, data: Path = tmp_path / "data", **options) -> subprocess.Popen:
+        environment = {**os.environ, "HARNESS_SA_PASSWORD": password}
+        command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(data), *words]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            stream.close()
+
+
+def ready(process: subprocess.Popen) -> dict:
+    line = process.stdout.readline()
+    assert line, process.stderr.read().decode()
+    return json.loads(line)
+
+
+def refusal(process: subprocess.Popen) -> str:
+    """The last line of a process that refused to start, which is also the only one that is no log."""
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 2
+    return errors.decode().strip().splitlines()[-1]
+
+
+def test_it_says_where_it_listens_in_one_line_and_lets_sa_in(serve):
+    process = serve("--name", "target")
+    address = ready(process)
+    assert address["name"] == "target"
+    assert address["host"] == "127.0.0.1"
+    text = drivers.choose("microsoft").connection_string(
+        host="127.0.0.1", port=address["port"], user="sa", password=PASSWORD, database="master", program="tests"
+    )
+    connection = pyodbc.connect(text, autocommit=True, timeout=10)
+    assert connection.execute("SELECT 1 AS one").fetchone().one == 1
+    connection.close()
+    with pytest.raises(pyodbc.Error, match="4060"):
+        pyodbc.connect(text.replace("DATABASE=master", "DATABASE=nowhere"), timeout=10)
+    with pytest.raises(pyodbc.Error, match="18456"):
+        pyodbc.connect(text.replace("UID=sa", "UID=somebody"), timeout=10)
+
+
+def test_sigterm_is_a_clean_end(serve):
+    process = serve()
+    ready(process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
+def test_it_ends_with_its_standard_input_if_told_to(serve):
+    process = serve("--with-parent")
+    ready(process)
+    process.communicate(timeout=20)  # closes it
+    assert process.returncode == 0
+
+
+def test_it_ends_with_its_parent_if_told_to(serve, tmp_path):
+    script = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)\n"
+        "child.stdout.readline(); print(child.pid, flush=True); time.sleep(60)\n"
+    )
+    words = ["-m", "harness", "serve", "--port", "0", "--data", str(tmp_path / "data"), "--with-parent"]
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, sys.executable, *words],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "HARNESS_SA_PASSWORD": PASSWORD},
+    )
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{child}").exists() and "State:\tZ" not in Path(f"/proc/{child}/status").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_port_in_use_is_named_with_what_to_do(serve):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        message = refusal(serve("--port", str(port)))
+    assert f"port {port} on 127.0.0.1 is in use" in message
+    assert "--port" in message
+
+
+def test_two_servers_cannot_share_a_folder(serve):
+    first = serve()
+    ready(first)
+    message = refusal(serve())
+    assert f"in use by process {first.pid}" in message
+
+
+def test_without_a_password_it_does_not_start(serve):
+    assert "HARNESS_SA_PASSWORD is not set" in refusal(serve(password=""))
+
+
+def test_a_folder_that_cannot_be_used_is_named(serve, tmp_path):
+    (tmp_path / "file").touch()
+    message = refusal(serve(data=tmp_path / "file"))
+    assert str(tmp_path / "file") in message and "--data" in message
+
+
+def test_the_password_is_in_no_line_it_writes_and_not_in_its_command_line(serve):
+    process = serve()
+    ready(process)
+    assert PASSWORD not in Path(f"/proc/{process.pid}/cmdline").read_text()
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=20)
+    assert PASSWORD not in errors.decode()
