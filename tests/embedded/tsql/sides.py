@@ -1,0 +1,200 @@
+"""Instances with T-SQL in virtual time, joined by a network in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.embedded.broker.engine import Engine
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
+from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, SqlType
+from harness.embedded.store import MemoryStore
+from harness.embedded.tsql import activation
+from harness.embedded.tsql.instance import Instance
+from harness.embedded.tsql.results import DiscardedResults, Parameter
+from harness.embedded.tsql.session import Session
+from harness.lab.scripts import load
+from tests.embedded.broker.world import Network, flush_time
+
+LISTINGS = Path(__file__).parent.parent.parent / "listings"
+
+
+class Message(Exception):
+    """An error the client would see."""
+
+    def __init__(self, number: int, severity: int, text: str, procedure: str, line: int) -> None:
+        super().__init__(f"Msg {number}, Level {severity}, {procedure or 'batch'}, Line {line}: {text}")
+        self.number, self.severity, self.text, self.procedure, self.line = number, severity, text, procedure, line
+
+
+class Results(DiscardedResults):
+    """Keeps everything."""
+
+    def __init__(self) -> None:
+        self.sets: list[tuple[list[Column], list[tuple[Any, ...]]]] = []
+        self.counts: list[int | None] = []
+        self.messages: list[Message] = []
+        self.status: int | None = None
+        self.values: dict[str, Any] = {}
+        self.databases: list[str] = []
+
+    def columns(self, columns: Sequence[Column]) -> None:
+        self.sets.append((list(columns), []))
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> None:
+        self.sets[-1][1].extend(tuple(row) for row in rows)
+
+    def done(self, row_count: int | None, *, in_procedure: bool) -> None:
+        self.counts.append(row_count)
+
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:
+        self.messages.append(Message(number, severity, text, procedure, line))
+
+    def return_status(self, value: int) -> None:
+        self.status = value
+
+    def return_value(self, ordinal: int, name: str, type: SqlType, value: Any) -> None:
+        self.values[name] = value
+
+    def database_changed(self, old: str, new: str) -> None:
+        self.databases.append(new)
+
+    @property
+    def errors(self) -> list[Message]:
+        return [message for message in self.messages if message.severity > 10]
+
+    @property
+    def prints(self) -> list[str]:
+        return [message.text for message in self.messages if message.number == 0]
+
+
+class _Transport:
+    def __init__(self, side: Side) -> None:
+        self._side = side
+
+    def listen(self, host: str, port: int) -> None:
+        self._side.world.network.listening["127.0.0.1", port] = self._side  # type: ignore[assignment]
+
+    def stop_listening(self) -> None:
+        pass
+
+    def send(self, address: tuple[str, int], frames: Sequence[Any]) -> None:
+        self._side.world.network.carry(self._side.engine.clock.now_ns(), address, frames)
+
+
+class _Today(VirtualClock):
+    """The lab's certificates are valid from 2020 on, which is after virtual time begins."""
+
+    def utc_ns(self) -> int:
+        return super().utc_ns() + 17 * 366 * 86_400 * 1_000_000_000
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = _Today()
+        self.driver = VirtualDriver(self.clock)
+        self.network = Network()
+        self.seed = 0
+
+    def side(self, name: str) -> Side:
+        self.seed += 1
+        return Side(self, name, self.seed)
+
+    def run_for(self, seconds: float) -> None:
+        self.driver.run_for(seconds)
+
+
+class Side:
+    """An instance and one session in it, whose errors are raised unless they are asked for."""
+
+    def __init__(self, world: World, name: str, seed: int) -> None:
+        self.world, self.name, self.seed = world, name, seed
+        self.start({})
+
+    def start(self, rows: dict[Any, Any]) -> None:
+        self.scheduler = self.world.driver.scheduler()
+        self.store = MemoryStore(self.scheduler, rows=rows, flush=flush_time)
+        self.engine = Engine(
+            name=self.name,
+            version="2008",
+            scheduler=self.scheduler,
+            entropy=SeededEntropy(self.seed),
+            store=self.store,
+            transport=_Transport(self),
+        )
+        activation.install(self.engine)
+        self.engine.recover()
+        self.instance = Instance.of(self.engine)
+        self.spids = 50
+        self.session = self.connect("master")
+
+    def crash(self) -> None:
+        """kill -9 and a new start from what was on disk."""
+        self.world.driver.schedulers.remove(self.scheduler)
+        self.start(self.store.rows)
+
+    def connect(self, database: str) -> Session:
+        self.spids += 1
+        return Session(self.engine, spid=self.spids, login="sa", database=database, program="tests", host="here")
+
+    def arrive_at(self, when_ns: int, frame: Any) -> None:
+        self.scheduler.call_at(when_ns, lambda: self.engine.on_frames("peer", [frame]))
+
+    def finish(self, generator: Waiting[Any]) -> Any:
+        return self.world.driver.finish(self.scheduler, generator)
+
+    def results(self, text: str, session: Session | None = None) -> Results:
+        """What a batch gives, errors among it."""
+        results = Results()
+        self.finish((session or self.session).batch(text, results))
+        return results
+
+    def run(self, text: str, session: Session | None = None) -> Results:
+        results = self.results(text, session)
+        if results.errors:
+            raise results.errors[0]
+        return results
+
+    def rows(self, text: str, session: Session | None = None) -> list[tuple[Any, ...]]:
+        """The rows of a batch's first result set."""
+        return self.run(text, session).sets[0][1]
+
+    def value(self, text: str, session: Session | None = None) -> Any:
+        return self.rows(text, session)[0][0]
+
+    def error(self, text: str, session: Session | None = None) -> Message:
+        """The first error of a batch that must have one."""
+        return self.results(text, session).errors[0]
+
+    def call(self, procedure: str, *values: Any, session: Session | None = None, **named: Any) -> Results:
+        """An RPC with parameters as drivers type them."""
+        parameters = [_parameter("", value) for value in values]
+        parameters += [_parameter("@" + name, value) for name, value in named.items()]
+        return self.rpc(procedure, parameters, session=session)
+
+    def rpc(self, procedure: str, parameters: Sequence[Parameter], session: Session | None = None) -> Results:
+        results = Results()
+        self.finish((session or self.session).rpc(procedure, parameters, results))
+        if results.errors:
+            raise results.errors[0]
+        return results
+
+    def script(self, path: str, **variables: str) -> list[Results]:
+        """A file of `sql/`, batch by batch."""
+        return [self.run(batch.text) for batch in load(path, variables)]
+
+
+def _parameter(name: str, value: Any) -> Parameter:
+    if isinstance(value, Parameter):
+        return value
+    if isinstance(value, bytes):
+        type_ = SqlType("varbinary", length=8000 if len(value) <= 8000 else MAX)
+    elif isinstance(value, int):
+        type_ = INT if -(2**31) <= value < 2**31 else BIGINT
+    elif isinstance(value, str) and len(value) == 36 and value.count("-") == 4:
+        type_ = UNIQUEIDENTIFIER
+    else:
+        type_ = SqlType("nvarchar", length=4000)
+    return Parameter(name, type_, value, False)

@@ -1,0 +1,284 @@
+"""The scripts of `sql/` and the paper's listings, end to end: target and initiators in one process."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from harness.lab import scripts
+from harness.lab.link import _BOTH, _INITIATOR, _OWN, _REMOTE, _TARGET
+from tests.embedded.tsql.sides import LISTINGS, Side, World
+
+SERVICE = "//MySSB.com/Lab/S_Test"
+RUN = 7
+
+
+class Linked:
+    """A target and initiators, installed and linked by the scripts of `sql/` as the lab does it."""
+
+    def __init__(self, initiators: int = 1) -> None:
+        self.world = World()
+        self.target = self.world.side("Target")
+        self.initiators = [self.world.side(f"Initiator{number}") for number in range(1, initiators + 1)]
+        self.sides = [self.target, *self.initiators]
+        for number, side in enumerate(self.sides):
+            self.set_up(side, 5114 + number)
+        for side in self.initiators:
+            self.introduce(side, self.target)
+            self.introduce(self.target, side)
+
+    def variables(self, side: Side) -> dict[str, str]:
+        return {
+            "Database": f"SSB{side.name}",
+            "LocalName": side.name,
+            "Encryption": "ON",
+            "MaxQueueReaders": "16",
+            "ListenerIp": "(127.0.0.1)",
+            "MasterKeyPassword": "Str0ng!",
+            "Run": str(RUN),
+        }
+
+    def set_up(self, side: Side, port: int) -> None:
+        variables = self.variables(side) | {"BrokerPort": str(port)}
+        side.address = f"TCP://127.0.0.1:{port}"
+        for path in (*_BOTH, *(_TARGET if side is self.target else _INITIATOR)):
+            side.script(path, **variables)
+        side.script("link/master_key.sql", **variables | {"Database": "master"})
+        side.script("link/master_key.sql", **variables)
+        for path in _OWN:
+            side.script(path, **variables)
+
+    def exported(self, side: Side, kind: str) -> str:
+        results = side.script(f"link/export_{kind}_certificate.sql", **self.variables(side))
+        return "0x" + results[-1].sets[0][1][0][0].hex().upper()
+
+    def introduce(self, side: Side, other: Side) -> None:
+        guid = other.value(f"SELECT service_broker_guid FROM sys.databases WHERE name = N'SSB{other.name}';")
+        variables = self.variables(side) | {
+            "RemoteName": other.name,
+            "LoginPassword": "Str0ng!",
+            "RouteName": f"Test_{other.name}",
+            "ServiceName": SERVICE,
+            "BrokerInstance": guid,
+            "BrokerAddress": other.address,
+        }
+        for path in _REMOTE:
+            binary = self.exported(other, "dialog" if "dialog" in path else "endpoint")
+            side.script(path, **variables | {"CertificateBinary": binary})
+        if side is not self.target:
+            side.script("link/remote_service_binding.sql", **variables)
+
+    def guid(self) -> str:
+        return self.observe(self.target, "instance")[0]["service_broker_guid"]
+
+    def observe(self, side: Side, name: str) -> list[dict]:
+        """A file of sql/observe: rows as dictionaries."""
+        side.run(f"USE [SSB{side.name}];")
+        results = side.run(scripts.single(f"observe/{name}.sql", self.variables(side)))
+        [(columns, rows)] = results.sets
+        return [dict(zip((column.name for column in columns), row, strict=True)) for row in rows]
+
+    def pool(self, used_dialogs: int, dialog_ratio: int) -> None:
+        for side in self.initiators:
+            side.run(f"USE [SSB{side.name}];")
+            side.call("dbo.CreateDialogs", used_dialogs, dialog_ratio, self.guid())
+            side.call("dbo.WarmUpDialogs")
+        self.world.run_for(10)
+
+
+def body(initiator: int, thread: int, sequence: int, size: int = 100) -> bytes:
+    return (struct.pack(">4sIHHIQQ", b"SSBH", RUN, initiator, thread, 0, sequence, 1_000) + bytes(size))[:size]
+
+
+@pytest.fixture(scope="module")
+def linked() -> Linked:
+    linked = Linked(initiators=2)
+    linked.pool(3, 5)
+    return linked
+
+
+def test_the_pool_is_complete_and_warm(linked):
+    for side in linked.initiators:
+        assert linked.observe(side, "conversations") == [
+            {"is_initiator": 1, "state": "CO", "state_desc": "CONVERSING", "conversations": 15}
+        ]
+        assert linked.observe(side, "transmission_queue") == [{"messages": 0}]
+        assert [row[0] for row in side.rows("SELECT id FROM dbo.dialogs ORDER BY id;")] == [1, 2, 3]
+    assert linked.observe(linked.target, "conversations")[0]["conversations"] == 30
+    assert linked.target.value("SELECT COUNT(*) FROM dbo.messageDrop;") == 30
+    assert linked.target.value("SELECT SUM(messages) FROM dbo.receiveCount;") == 30
+
+
+def test_every_message_is_processed_once_in_order_and_the_books_show_it(linked):
+    target = linked.target
+    target.script("reset/messages.sql", **linked.variables(target))
+    for number, side in enumerate(linked.initiators, start=1):
+        dialogs = side.rows("SELECT id, handle FROM dbo.dialogs ORDER BY id;")
+        for sequence in range(10):
+            for thread, handle in dialogs:
+                side.call("dbo.SendMessage", handle, body(number, thread, sequence))
+    linked.world.run_for(5)
+    books = linked.observe(target, "books")
+    assert len(books) == 6
+    for row in books:
+        assert (row["messages"], row["distinct_sequences"], row["out_of_order"]) == (10, 10, 0)
+        assert (row["min_sequence"], row["max_sequence"]) == (0, 9)
+    deliveries = linked.observe(target, "deliveries")
+    assert len(deliveries) == 60
+    assert all(row["sent_at_ns"] == 1_000 for row in deliveries)
+    receives = linked.observe(target, "receives")
+    assert sum(row["messages"] for row in receives) == 60
+    assert linked.observe(target, "errors") == []
+
+
+OBSERVATIONS = sorted(path.stem for path in (scripts.SQL_ROOT / "observe").glob("*.sql"))
+
+
+@pytest.mark.parametrize("name", OBSERVATIONS)
+def test_every_observation_has_the_columns_its_head_announces(linked, name):
+    text = (scripts.SQL_ROOT / "observe" / f"{name}.sql").read_text()
+    tables_of_target = {"books", "deliveries", "errors", "receives"}
+    side = linked.initiators[0] if name == "dialog_pages" else linked.target
+    assert side is linked.target or name not in tables_of_target
+    side.run(f"USE [SSB{side.name}];")
+    results = side.run(scripts.single(f"observe/{name}.sql", linked.variables(side)))
+    [(columns, _)] = results.sets
+    announced = re.search(r"Columns:(.*?)\*/", text, re.DOTALL)[1]
+    position = 0
+    for column in columns:
+        position = announced.index(column.name, position) + len(column.name)
+
+
+def test_the_scripts_run_twice(linked):
+    side = linked.initiators[0]
+    for path in (*_BOTH, *_INITIATOR, *_OWN):
+        side.script(path, **linked.variables(side) | {"BrokerPort": "5115"})
+    for path in (*_BOTH, *_TARGET):
+        linked.target.script(path, **linked.variables(linked.target))
+
+
+def test_a_client_login_gets_its_rights(linked):
+    side = linked.initiators[0]
+    variables = linked.variables(side) | {"ClientLogin": "client", "ClientPassword": "Str0ng!"}
+    side.script("initiator/client_login.sql", **variables)
+    side.script("initiator/client_grants.sql", **variables)
+    assert side.value("SELECT SUSER_ID(N'client');") is not None
+
+
+def test_a_reset_ends_every_conversation_and_changes_the_guid():
+    linked = Linked()
+    linked.pool(2, 2)
+    before = linked.guid()
+    for side in linked.sides:
+        side.script("reset/broker.sql", **linked.variables(side))
+        assert linked.observe(side, "conversations") == []
+    assert linked.guid() != before
+    for side in linked.initiators:
+        linked.introduce(side, linked.target)
+        linked.introduce(linked.target, side)
+    linked.pool(2, 2)
+    assert linked.observe(linked.target, "conversations")[0]["conversations"] == 4
+
+
+def test_readers_start_every_five_seconds_up_to_the_maximum_and_end_after_three_idle_seconds(linked):
+    assert linked.observe(linked.target, "queue_monitors")[0]["state"] == "INACTIVE"
+    linked.world.run_for(5)
+    assert linked.observe(linked.target, "activated_tasks") == []
+
+
+def test_a_killed_target_comes_back_with_tables_procedures_and_conversations():
+    linked = Linked()
+    linked.pool(1, 1)
+    target, [side] = linked.target, linked.initiators
+    handle = side.value("SELECT handle FROM dbo.dialogs;")
+    side.call("dbo.SendMessage", handle, body(1, 1, 0))
+    linked.world.run_for(5)
+    stored = target.value("USE SSBTarget; SELECT COUNT(*) FROM dbo.messageDrop;")
+    assert stored == 2
+    target.crash()
+    assert target.value("USE SSBTarget; SELECT COUNT(*) FROM dbo.messageDrop;") == stored
+    side.call("dbo.SendMessage", handle, body(1, 1, 1))
+    linked.world.run_for(70)
+    assert target.value("SELECT COUNT(*) FROM dbo.messageDrop;") == stored + 1
+    assert target.rows("SELECT MAX(id), COUNT(*) FROM dbo.messageDrop;") == [(3, 3)]
+
+
+# -- the paper's listings ----------------------------------------------------------------------------------------------
+
+
+def listing(name: str) -> list[str]:
+    return [batch.text for batch in scripts.split(Path(LISTINGS, name).read_text())]
+
+
+def test_the_papers_listings_run_verbatim():
+    linked = Linked()
+    world, target, [side] = linked.world, linked.target, linked.initiators
+    for one in linked.sides:
+        one.run("CREATE DATABASE Paper;")
+        one.run("USE Paper;")
+        one.run("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x';")
+    # Target
+    guid = target.value("SELECT service_broker_guid FROM sys.databases WHERE database_id = DB_ID();")
+    target.run("CREATE TABLE dbo.messageDrop (id int IDENTITY PRIMARY KEY, messageVal varbinary(2000));")
+    for text in listing("initiator_configuration.sql")[:2]:
+        target.run(text)
+    [procedure] = listing("receive_procedure.sql")
+    target.run(procedure)
+    [queue] = listing("target_queue.sql")
+    target.run(queue)
+    target.run(listing("initiator_configuration.sql")[3])
+    target.run(f"GRANT SEND ON SERVICE::[{SERVICE}] TO [public];")
+    # Initiator
+    side.run("CREATE USER [User_MYINITIATORSERVER_INST1_SSBSender] WITHOUT LOGIN;")
+    side.run("CREATE USER [Proxy:User_MYINITIATORSERVER_INST1_SSBSender] WITHOUT LOGIN;")
+    for text in listing("initiator_configuration.sql"):
+        side.run(text)
+    side.run("DROP ROUTE [Test_MYTARGETSERVER_INST2_1];")
+    side.run("DROP REMOTE SERVICE BINDING [Test_MYTARGETSERVER_INST2_1];")
+    route = f"WITH SERVICE_NAME = '{SERVICE}', BROKER_INSTANCE = '{guid}', ADDRESS = '{target.address}'"
+    side.run(f"CREATE ROUTE there {route};")
+    back = side.value("SELECT service_broker_guid FROM sys.databases WHERE database_id = DB_ID();")
+    target.run(f"CREATE ROUTE back WITH BROKER_INSTANCE = '{back}', SERVICE_NAME = '{SERVICE}', ADDRESS = '{side.address}';")
+    side.run("CREATE TABLE dbo.dialogs (id int NOT NULL PRIMARY KEY, handle uniqueidentifier NOT NULL);")
+    [dialog] = listing("dialog_security.sql")
+    side.run(dialog)
+    [pool] = listing("dialog_pool.sql")
+    unencrypted = pool.replace("encryption=ON", "encryption=OFF")
+    declared = f"declare @service_broker_guid uniqueidentifier = '{guid}';\n"
+    side.run(declared + unencrypted.replace("7500", "450"))
+    assert side.rows("SELECT id FROM dbo.dialogs ORDER BY id;") == [(1,), (2,), (3,)]
+    [warm_up] = listing("warm_up.sql")
+    side.run(warm_up)
+    world.run_for(20)
+    assert target.value("SELECT COUNT(*) FROM dbo.messageDrop;") == 450
+    assert target.value("SELECT COUNT(*) FROM dbo.messageDrop WHERE messageVal = CAST(REPLICATE('x', 50) AS varbinary(50));") == 450
+    for name in ("transmission_queue.sql", "transmission_queue_dac.sql"):
+        [text] = listing(name)
+        results = side.run(text)
+        assert [column.name for column in results.sets[0][0]] == ["XmitQ Depth"]
+        assert results.sets[0][1] == [(0,)]
+
+
+def test_the_papers_endpoint_listing_runs_verbatim():
+    side = World().side("Target")
+    side.run("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x'; CREATE CERTIFICATE [PE6950-01_SSBReceiver_EP] WITH SUBJECT = 'x';")
+    [text] = listing("endpoint.sql")
+    side.run(text)
+    rows = side.rows("SELECT e.name, t.port, e.state_desc FROM sys.service_broker_endpoints AS e JOIN sys.tcp_endpoints AS t ON t.endpoint_id = e.endpoint_id;")
+    assert rows == [("Endpoint_SRPerf_1", 5114, "STARTED")]
+
+
+def test_the_papers_dialog_pool_of_7500_dialogs_keeps_50():
+    side = World().side("Initiator")
+    side.run("CREATE DATABASE Paper;")
+    side.run("USE Paper;")
+    for text in listing("initiator_configuration.sql")[:4]:
+        side.run(text)
+    side.run("CREATE TABLE dbo.dialogs (id int NOT NULL PRIMARY KEY, handle uniqueidentifier NOT NULL);")
+    [pool] = listing("dialog_pool.sql")
+    side.run("declare @service_broker_guid uniqueidentifier\nset @service_broker_guid = newid()\n" + pool)
+    assert side.value("SELECT COUNT(*) FROM dbo.dialogs;") == 50
+    assert side.value("SELECT COUNT(*) FROM sys.conversation_endpoints;") == 7500
