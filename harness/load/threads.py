@@ -34,6 +34,9 @@ HANDLE = "SELECT handle FROM dbo.dialogs WHERE id = ?"
 LOGIN_TIMEOUT_S = 15
 # A call that has not returned by then fails with HYT00. Nothing else can interrupt a thread inside the driver.
 CALL_TIMEOUT_S = 30
+# Up to this size pyodbc hands a body over whole. By default it feeds what is longer than a varbinary(n) in pieces: more
+# work for Microsoft's driver, and an error from FreeTDS.
+WHOLE_BODY_BYTES = 1 << 20
 FAILURES_IN_A_ROW_MAX = 10  # a dead connection fails at once and for ever: the thread must not spin
 CALLS_PER_CHUNK = 16384
 
@@ -170,6 +173,7 @@ class ClientThread:
         self._disconnect()
         self._connection = pyodbc.connect(connection_string, autocommit=True, timeout=LOGIN_TIMEOUT_S)
         self._connection.timeout = CALL_TIMEOUT_S
+        self._connection.maxwrite = WHOLE_BODY_BYTES
         self._connected_to = connection_string
         self._cursor = self._connection.cursor()
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 PRELOGIN_RESPONSE = bytes.fromhex("00000b0006 01001100 01 ff 10000000 0000 02".replace(" ", ""))  # no encryption
 SEND = "dbo.SendMessage".encode("utf-16-le")
+DATATYPE_INFO = "sp_datatype_info".encode("utf-16-le")
 DIALOGS = "dbo.dialogs".encode("utf-16-le")
 SP_EXECUTE = struct.pack("<HHHBBBBB", 0xFFFF, 12, 0, 0, 0, 0x26, 4, 4)  # and the handle
 SP_PREPEXECRPC = struct.pack("<HH", 0xFFFF, 14)
@@ -46,6 +47,22 @@ def _error(number: int, text: str) -> bytes:
     return _token(0xAA, body + _b_varchar("echo") + _b_varchar("dbo.SendMessage") + struct.pack("<i", 1))
 
 
+def _column(kind: bytes, name: str) -> bytes:
+    return struct.pack("<IH", 0, 1) + kind + _b_varchar(name)
+
+
+# What pyodbc wants to know of each connection: how long a varbinary may be.
+TYPE_INFO = (
+    b"\x81\x03\x00"
+    + _column(b"\xe7\x00\x01" + bytes.fromhex("0904d00034"), "TYPE_NAME")
+    + _column(b"\x26\x02", "DATA_TYPE")
+    + _column(b"\x26\x04", "PRECISION")
+    + b"\xd1"
+    + struct.pack("<H", 18)
+    + "varbinary".encode("utf-16-le")
+    + struct.pack("<BhBi", 2, -3, 4, 8000)
+    + _done(0xFF, 0x10, 1)
+)
 LOGIN_ACCEPTED = (
     _token(0xE3, b"\x01" + _b_varchar("Echo") + _b_varchar("master"))
     + _token(0xE3, b"\x07\x05" + bytes.fromhex("0904d00034") + b"\x00")
@@ -89,7 +106,9 @@ class Session:
             return await self._send(request)
         if DIALOGS in request or executed == DIALOGS_HANDLE:
             return self._dialog(struct.unpack("<i", request[-4:])[0])
-        return HANDLE_COLUMN + _done(0xFF) + RETURN_STATUS + _done(0xFE) if b"\xff\xff" in request[:30] else _done()
+        if DATATYPE_INFO in request[:100]:
+            return TYPE_INFO + RETURN_STATUS + _done(0xFE)
+        return RETURN_STATUS + _done(0xFE)  # sp_unprepare
 
     def _dialog(self, number: int) -> bytes:
         row = b"\xd1\x10" + number.to_bytes(16, "little")
