@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.embedded.broker.database import Database
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.execution.binding import Binding
@@ -114,6 +115,8 @@ def alter_database(node: nodes.AlterDatabase, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         instance = frame.instance
         database = instance.database(node.name) if node.name else frame.database
+        if node.rollback_immediate:
+            _roll_back_others(frame, database)
         if node.option in nodes.BROKER_OPTIONS:
             database.set_broker(tx, node.option)
             instance.version += 1
@@ -121,6 +124,14 @@ def alter_database(node: nodes.AlterDatabase, scope: Scope) -> Step:
             database.set_honor_broker_priority(tx, node.value == "ON")
 
     return writing(work)
+
+
+def _roll_back_others(frame: Frame, database: Database) -> None:
+    """WITH ROLLBACK IMMEDIATE: SQL Server disconnects the other sessions of the database; here those that are idle in
+    a transaction lose it, and those in the middle of a statement finish it."""
+    for session in frame.instance.sessions.values():
+        if session.database is database and session is not frame.session and not session.is_running:
+            session.rollback()
 
 
 def drop_database(node: nodes.DropDatabase, scope: Scope) -> Step:
@@ -133,7 +144,8 @@ def drop_database(node: nodes.DropDatabase, scope: Scope) -> Step:
                 if node.if_exists:
                     continue
                 raise SqlServerError(3701, "database", name)
-            if any(session.database is database for session in instance.sessions.values()):
+            # Activated tasks of the database end with their queues.
+            if any(s.database is database and s.is_user_process for s in instance.sessions.values()):
                 raise SqlServerError(3702, name)
             instance.drop_objects(tx, database)
             instance.engine.drop_database(tx, name)

@@ -150,6 +150,14 @@ def _text_type(arguments: Arguments) -> SqlType:
     return type_ if type_ is not None and family(type_) == "text" else NVARCHAR_MAX
 
 
+def _long_text_type(arguments: Arguments) -> SqlType:
+    """REPLICATE, REPLACE: as long as the type can be without being (max)."""
+    type_ = _text_type(arguments)
+    if type_.length == MAX:
+        return type_
+    return NVARCHAR if type_.name in ("nvarchar", "nchar") else SqlType("varchar", length=8000)
+
+
 def _of_text(name: str) -> Function:
     """A function of one text: UPPER, LOWER, LTRIM, RTRIM."""
 
@@ -438,8 +446,10 @@ FUNCTIONS: dict[str, Function] = {
         "quotename", lambda text, sign="[": _quotename(text, sign), SqlType("nvarchar", length=258), least=1, most=2
     ),
     "RANK": _ranking("rank"),
-    "REPLACE": Function(3, 3, _simple("replace", _text_type)),
-    "REPLICATE": _python("replicate", lambda text, count: None if count < 0 else text * count, _text_type, least=2),
+    "REPLACE": Function(3, 3, _simple("replace", _long_text_type)),
+    "REPLICATE": _python(
+        "replicate", lambda text, count: None if count < 0 else text * count, _long_text_type, least=2
+    ),
     "REVERSE": _python("reverse", lambda text: text[::-1], _text_type, least=1),
     "RIGHT": _python("right", lambda text, count: text[max(0, len(text) - count) :], _text_type, least=2),
     "ROUND": Function(2, 2, _simple("round", _first_type)),

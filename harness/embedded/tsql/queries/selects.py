@@ -188,7 +188,7 @@ def from_where(renderer: Renderer, node: exp.Select, names: Names) -> str:
 def _from(renderer: Renderer, node: exp.Select, names: Names) -> str:
     from_ = node.args.get("from_")
     if from_ is None:
-        return ""
+        return _given(renderer, names)
     sql = "FROM " + source(renderer, from_.this, names)
     for join in node.args.get("joins") or []:
         sql += " " + _join(renderer, join, names)

@@ -63,11 +63,12 @@ class CreateDatabase(Statement):
 
 @dataclass(frozen=True, slots=True)
 class AlterDatabase(Statement):
-    """`broker`: the broker option, if it is one; other options are accepted and without effect here."""
+    """Options other than the broker's are accepted and without effect here."""
 
     name: str  # "" for CURRENT
     option: str
     value: str
+    rollback_immediate: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,10 +311,14 @@ def parse_alter_database(parser: Parser) -> Statement:
     words = []
     while not (tokens.at_end or tokens.at(";") or tokens.at("WITH")):
         words.append(tokens.advance().text.upper())
+    rollback_immediate = False
     if tokens.accept("WITH"):
         if tokens.accept("ROLLBACK", "AFTER"):
             tokens.integer()
             tokens.accept("SECONDS")
-        elif not tokens.accept("ROLLBACK", "IMMEDIATE"):
+            rollback_immediate = True
+        elif tokens.accept("ROLLBACK", "IMMEDIATE"):
+            rollback_immediate = True
+        else:
             tokens.expect("NO_WAIT")
-    return AlterDatabase(line, name, option, " ".join(words))
+    return AlterDatabase(line, name, option, " ".join(words), rollback_immediate)
