@@ -87,7 +87,7 @@ def test_a_row_count_a_loop_and_a_cursor(services):
         """,
     )
     assert total == 6 + 7 + 8 + 9 + 10
-    assert services.execute("UPDATE dbo.numbers SET n = 0 WHERE n > 7;").rowcount == 3
+    assert services.execute("SET NOCOUNT OFF; UPDATE dbo.numbers SET n = 0 WHERE n > 7;").rowcount == 3
 
 
 def test_rollback_undoes_inserts_updates_and_deletes(services, connect):
