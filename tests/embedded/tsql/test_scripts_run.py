@@ -243,8 +243,6 @@ def test_the_papers_listings_run_verbatim():
     back = side.value("SELECT service_broker_guid FROM sys.databases WHERE database_id = DB_ID();")
     target.run(f"CREATE ROUTE back WITH BROKER_INSTANCE = '{back}', SERVICE_NAME = '{SERVICE}', ADDRESS = '{side.address}';")
     side.run("CREATE TABLE dbo.dialogs (id int NOT NULL PRIMARY KEY, handle uniqueidentifier NOT NULL);")
-    [dialog] = listing("dialog_security.sql")
-    side.run(dialog)
     [pool] = listing("dialog_pool.sql")
     unencrypted = pool.replace("encryption=ON", "encryption=OFF")
     declared = f"declare @service_broker_guid uniqueidentifier = '{guid}';\n"
@@ -260,6 +258,8 @@ def test_the_papers_listings_run_verbatim():
         results = side.run(text)
         assert [column.name for column in results.sets[0][0]] == ["XmitQ Depth"]
         assert results.sets[0][1] == [(0,)]
+    [dialog] = listing("dialog_security.sql")
+    side.run(dialog)
 
 
 def test_the_papers_endpoint_listing_runs_verbatim():
