@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -16,8 +17,8 @@ from harness.settings import RESUME_MAY_DIFFER, Settings
 
 NAME = "manifest.json"
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
-# What must be the same when a sweep goes on. Other keys may differ; a changed commit or machine is another experiment.
-_DECISIVE = ("lab", "seed", "harness_version", "git_commit", "versions", "machine")
+# What must be the same when a sweep goes on: other code or another machine is another experiment.
+_DECISIVE = ("lab", "seed", "harness_version", "code", "versions", "machine")
 
 
 def now() -> str:
@@ -32,6 +33,7 @@ def new(run_id: str, settings: Settings, *, cells: int, driver: Driver) -> dict[
         "finished_at": None,
         "harness_version": importlib.metadata.version("service-broker-harness"),
         "git_commit": git_commit(),
+        "code": code_fingerprint(),
         "seed": settings.seed,
         "cells": cells,
         "load_model": "closed loop: each thread calls again when its call has returned",
@@ -94,6 +96,15 @@ def git_commit() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return f"{commit}-dirty" if changed else commit
+
+
+def code_fingerprint() -> str:
+    """A digest of harness/ and sql/ as they lie there: commits that change neither make no difference."""
+    root = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256()
+    for path in sorted([*root.glob("harness/**/*.py"), *root.glob("sql/**/*.sql")]):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def versions(driver: Driver) -> dict[str, str]:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import settings as settings_module
+from harness.lab import drivers
 from harness.matrix import Cell
 from harness.sweep import run as sweep_run
 from harness.sweep.journal import Entry, read
@@ -24,6 +25,8 @@ from harness.sweep.reporting import Silent
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
+freetds = [driver for driver in drivers.find() if driver.kind == "freetds"]
+FIVE = "i1-t[1-5]-r1-p100-v2008"
 CELLS = ("i1-t2-r1-p100-v2008", "i1-t1-r1-p100-v2008")
 QUICK = ["--measure", "300ms", "--settle", "200ms"]
 
@@ -161,36 +164,52 @@ def test_no_secret_is_in_what_a_sweep_leaves_or_shows(
         assert secret.encode() not in file.read_bytes(), file
 
 
-@pytest.mark.parametrize("ending, code", [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 130)])
-def test_an_ended_sweep_leaves_no_process_and_a_journal_from_which_it_resumes(
-    ending: signal.Signals, code: int, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    process = start("matrix", "--only-sweep", "--cells", "i1-t*-r1-p100-v2008", *QUICK)
-    results = until(lambda: first_journal_line(tmp_path))
+def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path) -> tuple[Path, str]:
+    """Ends a sweep that has done a cell; its folder and output. None of its processes is left."""
+    results: Path = until(lambda: first_journal_line(tmp_path))
     children = children_of(process.pid)
     assert len(children) >= 4
     process.send_signal(ending)
     output, _ = process.communicate(timeout=60)
-    assert process.returncode == code, output
     until(lambda: all_gone(children))
-    done = {entry.cell for entry in entries(results) if entry.outcome == "completed"}
-    assert 1 <= len(done) < 11
-    resumed = start("matrix", "--only-sweep", "--resume", str(results))
-    output, _ = resumed.communicate(timeout=150)
-    assert resumed.returncode == 0, output
-    completed = [entry.cell for entry in entries(results) if entry.outcome == "completed"]
-    assert len(completed) == len(set(completed)) == 11
-    manifest = json.loads((results / "manifest.json").read_text())
-    assert manifest["finished_at"]
+    return results, output
 
 
-def test_a_sweep_is_not_resumed_with_other_settings(
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_ends_with_130_a_whole_journal_and_no_process(
+    ending: signal.Signals, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    process = start("matrix", "--only-sweep", "--cells", FIVE, *QUICK)
+    results, output = ended(process, ending, tmp_path)
+    assert process.returncode == 130, output
+    assert output.splitlines()[-1] == "harness: interrupted"
+    assert 1 <= len(entries(results)) < 5
+    assert {entry.outcome for entry in entries(results)} == {"completed"}
+    assert not (results / "lab" / "data").exists()
+
+
+def test_a_killed_sweep_resumes_where_it_was_and_only_under_the_same_settings(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    process = start("matrix", "--only-sweep", "--cells", CELLS[0], *QUICK)
-    process.communicate(timeout=120)
-    results = until(lambda: first_journal_line(tmp_path))
+    results, _ = ended(start("matrix", "--only-sweep", "--cells", FIVE, *QUICK), signal.SIGKILL, tmp_path)
+    done = [entry.cell for entry in entries(results)]
     refused = start("matrix", "--resume", str(results), "--measure", "2s")
     output, _ = refused.communicate(timeout=60)
     assert refused.returncode == 2
     assert "cannot be resumed with other settings: measure is 0.3 in the run and 2.0 now" in output
+    resumed = start("matrix", "--only-sweep", "--resume", str(results))
+    output, _ = resumed.communicate(timeout=120)
+    assert resumed.returncode == 0, output
+    assert f"{len(done)} of 5 cells are done already" in output
+    completed = [entry.cell for entry in entries(results) if entry.outcome == "completed"]
+    assert completed[: len(done)] == done
+    assert len(completed) == len(set(completed)) == 5
+    assert json.loads((results / "manifest.json").read_text())["finished_at"]
+
+
+@pytest.mark.skipif(not freetds, reason="FreeTDS is not installed (apt-get install tdsodbc)")
+def test_a_cell_runs_with_freetds_as_well(start: Callable[..., subprocess.Popen[str]]) -> None:
+    process = start("run", CELLS[0], "--driver", "freetds", *QUICK)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "each once and in order" in output

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from harness import settings as settings_module
+from harness.lab.drivers import Driver
+from harness.sweep import manifest
+
+DRIVER = Driver("microsoft", "/somewhere/libmsodbcsql-18.so", "wheel")
+
+
+def new(**options: object) -> dict[str, object]:
+    return manifest.new("run", settings_module.create(options, environment={}), cells=3, driver=DRIVER)
+
+
+def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    written = new(measure="2s", results=tmp_path)
+    manifest.write(tmp_path, written)
+    assert manifest.read(tmp_path) == written
+    assert written["settings"]["measure"] == 2.0  # type: ignore[index]
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_a_run_may_go_on_under_the_same_circumstances_in_another_folder() -> None:
+    assert manifest.differences(new(results="a"), new(results="b")) == []
+
+
+def test_every_other_circumstance_is_named_with_both_values() -> None:
+    old = new()
+    changed = copy.deepcopy(new(measure="3s", seed=7))
+    changed["code"] = "0123"
+    changed["machine"]["processors"] = 64  # type: ignore[index]
+    lines = manifest.differences(old, changed)
+    assert "measure: 1.0 in the run, 3.0 now" in lines
+    assert "seed: 1 in the run, 7 now" in lines
+    assert f'code: "{old["code"]}" in the run, "0123" now' in lines
+    assert any(line.startswith("machine.processors: ") and line.endswith("in the run, 64 now") for line in lines)
+    assert len(lines) == 4
