@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.lab import dialogs, reset
 from harness.lab import open as open_lab
@@ -49,7 +48,8 @@ class LabStand:
             for cell in cells
         }
         self._threads = {cell.group: max(c.threads for c in cells if c.group == cell.group) for cell in cells}
-        self._exits = contextlib.ExitStack()
+        self._lab_exits = contextlib.ExitStack()
+        self._clients: Clients | None = None
         self._parts: Surroundings | None = None
         self._group: tuple[str, int, int] | None = None
         self._pool_used = False
@@ -57,7 +57,7 @@ class LabStand:
     def make_ready(self, cell: Cell, phases: Phases) -> None:
         try:
             if self._parts is not None and self._parts.lab.version != cell.server_version:
-                self.tear_down()
+                self._close_lab()
             if self._parts is None:
                 with phases.phase("lab"):
                     self._open(cell.server_version)
@@ -77,13 +77,25 @@ class LabStand:
         return measured
 
     def tear_down(self) -> None:
-        self._parts, self._group, self._pool_used = None, None, False
-        exits, self._exits = self._exits, contextlib.ExitStack()
+        self._close_lab()
+        clients, self._clients = self._clients, None
+        if clients is not None:
+            with contextlib.suppress(Exception):
+                clients.close()
+
+    def _close_lab(self) -> None:
+        """The clients stay: they connect to whatever lab comes next."""
+        parts, self._parts, self._group, self._pool_used = self._parts, None, None, False
+        if parts is not None:
+            _release(parts)
+        exits, self._lab_exits = self._lab_exits, contextlib.ExitStack()
         with contextlib.suppress(Exception):
             exits.close()
 
     def _open(self, version: str) -> None:
-        lab = self._exits.enter_context(
+        if self._clients is None:
+            self._clients = Clients(log_directory=self._results / "lab" / "logs", run=self._results.name)
+        lab = self._lab_exits.enter_context(
             open_lab(
                 self._settings.lab,
                 version=version,
@@ -92,23 +104,8 @@ class LabStand:
                 driver=self._settings.driver,
             )
         )
-        clients = self._exits.enter_context(
-            Clients(log_directory=self._results / "lab" / "logs", run=self._results.name)
-        )
         self._on_lab(lab)
-        self._connect(lab, clients)
-
-    def _connect(self, lab: Lab, clients: Clients) -> None:
-        target = lab.target.connect()
-        initiators = [instance.connect() for instance in lab.initiators]
-        observers = Observers(lab.instances)
-        self._parts = Surroundings(lab, clients, observers, target, initiators)
-        self._exits.push(self._disconnect)
-
-    def _disconnect(self, *_: Any) -> None:
-        parts, self._parts = self._parts, None
-        if parts is not None:
-            _release(parts)
+        self._parts = _surroundings(lab, self._clients)
 
     def _build_pool(self, cell: Cell) -> None:
         assert self._parts is not None
@@ -117,13 +114,7 @@ class LabStand:
             # Disconnects every session in the databases, ours included.
             _release(parts)
             reset.conversations(parts.lab)
-            self._parts = Surroundings(
-                parts.lab,
-                parts.clients,
-                Observers(parts.lab.instances),
-                parts.lab.target.connect(),
-                [instance.connect() for instance in parts.lab.initiators],
-            )
+            self._parts = _surroundings(parts.lab, parts.clients)
         self._group, self._pool_used = None, True
         dialogs.build(
             parts.lab,
@@ -132,6 +123,16 @@ class LabStand:
             dialog_ratio=cell.dialog_ratio,
         )
         self._group = cell.group
+
+
+def _surroundings(lab: Lab, clients: Clients) -> Surroundings:
+    return Surroundings(
+        lab,
+        clients,
+        Observers(lab.instances),
+        lab.target.connect(),
+        [instance.connect() for instance in lab.initiators],
+    )
 
 
 def _release(parts: Surroundings) -> None:
