@@ -62,8 +62,16 @@ def bare_loop(connection_string: str, threads: int, seconds: float) -> float:
 
 
 def bare_process(connection_string: str, threads: int) -> float:
-    arguments = [sys.executable, "-m", "tests.benchmarks.client", "--bare", str(threads)]
-    done = subprocess.run(arguments, input=connection_string, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.client", "--bare", str(threads)],
+        input=connection_string,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        # Linux shares processors out between sessions: each process has its own, as Locust's have.
+        start_new_session=True,
+    )
     return float(done.stdout)
 
 

@@ -203,7 +203,8 @@ class EchoServer:
 @contextlib.contextmanager
 def running(driver: str = "microsoft") -> Iterator[EchoServer]:
     arguments = [sys.executable, "-m", "tests.load.echo_server"]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(arguments, text=True, start_new_session=True, **pipes) as process:
         try:
             yield EchoServer(process, driver)
         finally:
