@@ -437,7 +437,7 @@ def _one_line_errors() -> Iterator[None]:
         cure = _CURES.get(error.errno or 0)
         if cure is None:
             raise
-        raise Failure(f"{error.filename or error.strerror}: {cure}", PREFLIGHT) from None
+        raise Failure(f"{error.filename}: {cure}" if error.filename else cure, PREFLIGHT) from None
     except Exception as error:
         code = _ONE_LINERS.get(type(error).__name__)
         if code is None:
