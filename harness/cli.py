@@ -141,7 +141,7 @@ def matrix(resume: Path | None, only_sweep: bool, settings_file: Path | None, **
 
     \b
     Examples:
-      harness matrix                                    all 528 cells, about 25 minutes
+      harness matrix                                    all 528 cells, about 20 minutes
       harness matrix --quick                            24 cells in under three minutes
       harness matrix --cells 'i1-*-p100-*' --measure 5s
       harness matrix --resume results/20260101-120000-embedded

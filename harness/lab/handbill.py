@@ -29,7 +29,5 @@ def lines(lab: Lab) -> Iterator[str]:
             f"  SQLCMDPASSWORD=$(cat {secret}) "
             f"sqlcmd -C -S {instance.host},{instance.port} -U sa -d {instance.database}"
         )
-        yield (
-            f'  pyodbc.connect("DRIVER={{{instance.driver.name}}};SERVER={instance.host},{instance.port};'
-            f'DATABASE={instance.database};UID=sa;TrustServerCertificate=yes;PWD=" + open("{secret}").read())'
-        )
+        public = ";".join(part for part in instance.connection_string().split(";") if not part.startswith("PWD="))
+        yield f'  pyodbc.connect("{public};PWD=" + open("{secret}").read())'

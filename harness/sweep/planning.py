@@ -10,10 +10,10 @@ from harness.settings import Settings
 from harness.sweep.reporting import duration
 
 # What the embedded lab took on two processors; a sweep's journal says what it takes on yours.
-CELL_OVERHEAD_S = 0.8
-DRAIN_S = 0.3
-LAB_START_S = 3.0
-DIALOGS_PER_S = 1500.0
+CELL_OVERHEAD_S = 0.25
+DRAIN_S = 0.2
+GROUP_OVERHEAD_S = 1.5
+DIALOGS_PER_S = 1800.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def groups(cells: Sequence[Cell]) -> list[Group]:
 def estimate_s(settings: Settings, cells: Sequence[Cell]) -> float:
     each = settings.measure + settings.settle + DRAIN_S + CELL_OVERHEAD_S
     built = groups(cells)
-    return len(cells) * each + sum(group.dialogs for group in built) / DIALOGS_PER_S + len(built) * LAB_START_S
+    return len(cells) * each + sum(group.dialogs for group in built) / DIALOGS_PER_S + len(built) * GROUP_OVERHEAD_S
 
 
 def lines(settings: Settings, *, list_cells: bool) -> Iterator[str]:

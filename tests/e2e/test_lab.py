@@ -1,0 +1,42 @@
+"""`harness lab`: a lab to work with by hand."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pyodbc
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+
+def test_a_lab_says_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness", "lab"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        told = []
+        for line in process.stdout:
+            told.append(line.strip())
+            if line.startswith("Ctrl-C ends"):
+                break
+        assert told[0].startswith("lab: embedded (the default"), told
+        password_file = Path(told[1].split()[-1])
+        assert password_file.stat().st_mode & 0o077 == 0
+        password = password_file.read_text()
+        assert not any(password in line for line in told)
+        code = next(line for line in told if line.startswith("pyodbc.connect("))
+        connection = eval(code, {"pyodbc": pyodbc, "open": open})
+        assert connection.execute("SELECT DB_NAME();").fetchval() == "SSBTarget"
+        connection.close()
+        children = psutil.Process(process.pid).children()
+        assert len(children) == 2
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert not [child for child in children if child.is_running()]
+    assert not password_file.exists()
