@@ -32,7 +32,7 @@ class _ErrorLog(DiscardedResults):
         self._procedure = procedure
         self._queue = queue
 
-    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         if number != 5701:  # the change of database is no output of the procedure's
             self._engine.log(SqlServerError(9724, self._procedure, self._queue, text).text)
 

@@ -1,14 +1,15 @@
 """Values and types: what a value becomes when it is put into a variable, a column or CAST to a type.
 
-Two ways in: a *cast* (CAST, CONVERT) cuts what is too long; an *assignment* to a column raises 8152, to a variable cuts,
-as SQL Server does. Text and binary meet as bytes: nvarchar as UTF-16LE, varchar in code page 1252. Integers and binary
-meet big-endian.
+Two ways in: a *cast* (CAST, CONVERT) cuts what is too long; an *assignment* to a column raises 8152, to a variable
+cuts, as SQL Server does. Text and binary meet as bytes: nvarchar as UTF-16LE, varchar in code page 1252. Integers and
+binary meet big-endian.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import date
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
@@ -261,7 +262,7 @@ def _to_decimal(source: SqlType | None, target: SqlType, strict: bool, style: in
     return make
 
 
-# -- moments and identifiers ---------------------------------------------------------------------------------------------
+# -- moments and identifiers ------------------------------------------------------------------------------------------
 
 
 def _to_date(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
@@ -270,26 +271,32 @@ def _to_date(source: SqlType | None, target: SqlType, strict: bool, style: int) 
         if match is None:
             raise SqlServerError(241)
         year, month, day, hour, minute, second, fraction = match.groups()
-        date = f"{year or '1900'}-{month or '01'}-{day or '01'}"
-        if not (
-            "01" <= date[5:7] <= "12" and "01" <= date[8:] <= "31" and int(hour or 0) < 24 and int(minute or 0) < 60
-        ):
+        day_text = f"{year or '1900'}-{month or '01'}-{day or '01'}"
+        if not _is_moment(day_text, int(hour or 0), int(minute or 0), int(second or 0)):
             raise SqlServerError(242)
         clock = f"{int(hour or 0):02}:{minute or '00'}:{second or '00'}"
         digits = (fraction or "").ljust(9, "0")
-        return _clipped(date, clock, digits, target)
+        return _clipped(day_text, clock, digits, target)
 
     return make
 
 
-def _clipped(date: str, clock: str, digits: str, target: SqlType) -> str:
+def _is_moment(day: str, hour: int, minute: int, second: int) -> bool:
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        return False
+    return hour < 24 and minute < 60 and second < 60
+
+
+def _clipped(day: str, clock: str, digits: str, target: SqlType) -> str:
     if target.name == "date":
-        return date
+        return day
     if target.name == "smalldatetime":
-        return f"{date} {clock[:5]}:00"
+        return f"{day} {clock[:5]}:00"
     scale = 3 if target.name == "datetime" else target.scale
     moment = f"{clock}.{digits[:scale]}" if scale else clock
-    return moment if target.name == "time" else f"{date} {moment}"
+    return moment if target.name == "time" else f"{day} {moment}"
 
 
 def _to_guid(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:

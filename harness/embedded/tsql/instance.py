@@ -1,11 +1,11 @@
-"""The T-SQL side of an engine: its user tables, procedures and sessions, and what it keeps of texts already compiled."""
+"""The T-SQL side of an engine: its user tables, procedures and sessions, and the texts it has compiled."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from harness.embedded.errors import SqlServerError
@@ -37,7 +37,7 @@ class Usage:
 class Instance:
     """One for an engine; `Instance.of(engine)` finds or makes it, and a new one reads its tables from the store."""
 
-    _instances: WeakKeyDictionary[Engine, Instance] = WeakKeyDictionary()
+    _instances: ClassVar[WeakKeyDictionary[Engine, Instance]] = WeakKeyDictionary()
 
     @classmethod
     def of(cls, engine: Engine) -> Instance:
@@ -48,7 +48,7 @@ class Instance:
         return instance
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+        self.engine: Engine = engine
         self.sqlite = Sqlite()
         self.tables: dict[tuple[int, str], Table] = {}  # by database and schema.name, lower case
         self.procedures: dict[tuple[int, str], Procedure] = {}
@@ -83,7 +83,7 @@ class Instance:
     def add_table(self, tx: Transaction, table: Table) -> None:
         table.create(self.sqlite)
         self._enter(tx, table)
-        tx.on_rollback(lambda: self.sqlite.connection.execute(f"DROP TABLE {table.sql}"))  # type: ignore[arg-type]
+        tx.on_rollback(lambda: self.sqlite.connection.execute(f"DROP TABLE {table.sql}"))
 
     def _enter(self, tx: Transaction, table: Table) -> None:
         self.tables[table.key] = table
@@ -97,6 +97,7 @@ class Instance:
 
     def drop_table(self, tx: Transaction, table: Table) -> None:
         """The SQLite table is put aside until the commit, so that a rollback finds it again."""
+        table.claim_whole(tx)
         connection = self.sqlite.connection
         rowids = connection.execute(f"SELECT rowid FROM {table.sql}").fetchall()
         tx.writes.extend([(table.stored_rows, rowid, None) for (rowid,) in rowids])
@@ -120,9 +121,11 @@ class Instance:
         tx.writes.pop()  # the definition stays
         table.create(self.sqlite)
         self.tables[table.key] = table
+        row_count, table.row_count = table.row_count, 0
 
         def undo() -> None:
             self.sqlite.connection.execute(f"DROP TABLE {table.sql}")
+            table.row_count = row_count
 
         tx.on_rollback(undo)
 
@@ -187,7 +190,7 @@ class Instance:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def system_spid(self) -> int:
-        """An unused id for a session of the system's own: below 51, where those of users begin, as long as there are."""
+        """An unused id for a session of the system's own: below 51, where those of users begin, while there is one."""
         for spid in itertools.chain(range(9, 51), itertools.count(20001)):
             if spid not in self.sessions:
                 return spid

@@ -42,7 +42,7 @@ Bind = list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, place of
 class Procedure:
     """A procedure of a database."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self, database_id: int, object_id: int, schema: str, name: str, text: str, create_time_ns: int
     ) -> None:
         self.database_id = database_id
@@ -124,7 +124,7 @@ def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure
     )
 
 
-def execute(
+def execute(  # noqa: PLR0917
     session: Session,
     procedure: Procedure,
     given: tuple[Given, ...],

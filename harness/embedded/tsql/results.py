@@ -33,7 +33,7 @@ class ResultSink(Protocol):
         """The end of one statement; `row_count` None: not counted (NOCOUNT)."""
         ...
 
-    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         """PRINT, RAISERROR and errors: severity 10 and below informs, above it is an error."""
         ...
 
@@ -56,7 +56,7 @@ class DiscardedResults:
     def done(self, row_count: int | None, *, in_procedure: bool) -> None:
         pass
 
-    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         pass
 
     def return_status(self, value: int) -> None:

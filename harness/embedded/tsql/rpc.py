@@ -45,7 +45,7 @@ def call(session: Session, name: str, parameters: Sequence[Parameter], sink: Res
     yield from _call_procedure(session, procedure, parameters, 0, sink, {})
 
 
-def _call_procedure(
+def _call_procedure(  # noqa: PLR0917
     session: Session,
     procedure: Any,
     parameters: Sequence[Parameter],
@@ -75,7 +75,7 @@ class PreparedCall(NamedTuple):
     parts: tuple[str, ...]
 
 
-def _call_prepared(
+def _call_prepared(  # noqa: PLR0917
     session: Session,
     call: PreparedCall,
     parameters: Sequence[Parameter],
@@ -149,10 +149,10 @@ def prepare(session: Session, text: str, declarations: str) -> Prepared:
         names = [parameter.name for parameter in parameters]
         prepared = Prepared(names, [p.type for p in parameters], [p.output for p in parameters], step)
         session.instance.keep_batch(key, prepared)
-    return prepared  # type: ignore[no-any-return]
+    return prepared
 
 
-def _run(
+def _run(  # noqa: PLR0917
     session: Session, prepared: Prepared, parameters: Sequence[Parameter], first: int, sink: ResultSink, depth: int
 ) -> Waiting[Outputs]:
     """Runs a prepared text with values; `first` is the place of the first value in the RPC."""

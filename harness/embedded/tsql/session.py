@@ -201,6 +201,8 @@ class Session:
         if self.tx is None:
             self.tx = self.new_transaction()
             self.transaction_name = name
+            # "BEGIN TRANSACTION ... starts two nested transactions" where implicit ones are on.
+            self.tran_count = int(self.options.implicit_transactions)
         self.tran_count += 1
 
     def writable(self) -> Transaction | None:
@@ -208,7 +210,8 @@ class Session:
         if self.tx is None:
             if not self.options.implicit_transactions:
                 return None
-            self.begin()
+            self.tx = self.new_transaction()
+            self.tran_count = 1
         if self.doomed:
             raise SqlServerError(3930)
         return self.tx

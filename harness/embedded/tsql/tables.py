@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.queries.fragments import quoted
 from harness.embedded.tsql.sqlite import Sqlite, declared
@@ -22,6 +23,24 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]  # rowid, then the columns in order
 CATALOG = "tsql.tables"  # object in the store: (database_id, object_id) -> the definition
+
+
+class RowLock(ExclusiveLock):
+    """The rows of one table that one transaction has changed; who wants to change them too waits for its end."""
+
+    __slots__ = ("rowids",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rowids: list[int] = []
+
+
+class RowConflict(Exception):
+    """Another transaction has changed a row and is not over."""
+
+    def __init__(self, lock: ExclusiveLock) -> None:
+        super().__init__()
+        self.lock = lock
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +59,9 @@ class Table:
     create_time_ns: int
     columns: list[Column] = field(init=False)
     identity: int | None = field(init=False)  # place of the identity column
-    _sqlite: Sqlite | None = field(default=None, init=False)
+    row_count: int = field(default=0, init=False)
+    locked: dict[int, RowLock] = field(default_factory=dict, init=False)  # rows changed by open transactions
+    _locks: dict[int, RowLock] = field(default_factory=dict, init=False)  # by the transaction's id
 
     def __post_init__(self) -> None:
         self.columns = [Column(d.name, d.type, d.nullable) for d in self.definitions]
@@ -157,7 +178,7 @@ class Table:
         )
 
     @staticmethod
-    def from_body(
+    def from_body(  # noqa: PLR0917
         database_id: int, object_id: int, schema: str, name: str, database_name: str, body: TableBody, now_ns: int
     ) -> Table:
         primary = {column.lower() for column in body.primary_key}
@@ -185,17 +206,60 @@ class Table:
             now_ns,
         )
 
+    # -- locks -------------------------------------------------------------------------------------------------------
+
+    def claim(self, tx: Transaction, rowids: list[int], *, are_new: bool = False) -> None:
+        """Locks rows to the end of the transaction; RowConflict if another one has them."""
+        locked = self.locked
+        if locked and not are_new:
+            for rowid in rowids:
+                lock = locked.get(rowid)
+                if lock is not None and lock.owner is not tx and lock.owner is not None:
+                    raise RowConflict(lock)
+        own = self._locks.get(tx.id)
+        if own is None:
+            own = self._locks[tx.id] = RowLock()
+            own.try_acquire(tx)
+            tx.on_end(lambda: self._unlock(tx.id))
+        locked.update(dict.fromkeys(rowids, own))
+        own.rowids += rowids
+
+    def _unlock(self, transaction_id: int) -> None:
+        lock = self._locks.pop(transaction_id)
+        for rowid in lock.rowids:
+            if self.locked.get(rowid) is lock:
+                del self.locked[rowid]
+
+    def claim_whole(self, tx: Transaction) -> None:
+        """For DROP and TRUNCATE: nobody else may have changed a row."""
+        for lock in self._locks.values():
+            if lock.owner is not tx and lock.owner is not None:
+                raise RowConflict(lock)
+
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def inserted(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
         """Stages rows that SQLite has just inserted."""
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
-        sql = f"DELETE FROM {self.sql} WHERE rowid = ?"
-        tx.on_rollback(lambda: void(sqlite.run_many(sql, [(row[0],) for row in rows])))
+        rowids = [row[0] for row in rows]
+        self.claim(tx, rowids, are_new=True)
+        self.row_count += len(rows)
+
+        def undo() -> None:
+            sqlite.run_many(f"DELETE FROM {self.sql} WHERE rowid = ?", [(rowid,) for rowid in rowids])
+            self.row_count -= len(rowids)
+
+        tx.on_rollback(undo)
 
     def deleted(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
         """Stages rows that SQLite has just deleted."""
+        self.row_count -= len(rows)
+        try:
+            self.claim(tx, [row[0] for row in rows])
+        except RowConflict:
+            self.put(sqlite, rows)
+            raise
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], None) for row in rows])
         tx.on_rollback(lambda: self.put(sqlite, rows))
@@ -215,6 +279,7 @@ class Table:
         if self.identity is not None:
             rows = [row[1:] for row in rows]
         sqlite.run_many(f"INSERT INTO {self.sql} ({targets}) VALUES ({values})", rows)
+        self.row_count += len(rows)
 
     def violation(self, error: sqlite3.IntegrityError, verb: str) -> SqlServerError:
         """A broken constraint in SQL Server's words."""

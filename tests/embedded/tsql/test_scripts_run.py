@@ -241,7 +241,9 @@ def test_the_papers_listings_run_verbatim():
     route = f"WITH SERVICE_NAME = '{SERVICE}', BROKER_INSTANCE = '{guid}', ADDRESS = '{target.address}'"
     side.run(f"CREATE ROUTE there {route};")
     back = side.value("SELECT service_broker_guid FROM sys.databases WHERE database_id = DB_ID();")
-    target.run(f"CREATE ROUTE back WITH BROKER_INSTANCE = '{back}', SERVICE_NAME = '{SERVICE}', ADDRESS = '{side.address}';")
+    target.run(
+        f"CREATE ROUTE back WITH BROKER_INSTANCE = '{back}', SERVICE_NAME = '{SERVICE}', ADDRESS = '{side.address}';"
+    )
     side.run("CREATE TABLE dbo.dialogs (id int NOT NULL PRIMARY KEY, handle uniqueidentifier NOT NULL);")
     [pool] = listing("dialog_pool.sql")
     unencrypted = pool.replace("encryption=ON", "encryption=OFF")
@@ -252,7 +254,12 @@ def test_the_papers_listings_run_verbatim():
     side.run(warm_up)
     world.run_for(20)
     assert target.value("SELECT COUNT(*) FROM dbo.messageDrop;") == 450
-    assert target.value("SELECT COUNT(*) FROM dbo.messageDrop WHERE messageVal = CAST(REPLICATE('x', 50) AS varbinary(50));") == 450
+    assert (
+        target.value(
+            "SELECT COUNT(*) FROM dbo.messageDrop WHERE messageVal = CAST(REPLICATE('x', 50) AS varbinary(50));"
+        )
+        == 450
+    )
     for name in ("transmission_queue.sql", "transmission_queue_dac.sql"):
         [text] = listing(name)
         results = side.run(text)
@@ -264,10 +271,14 @@ def test_the_papers_listings_run_verbatim():
 
 def test_the_papers_endpoint_listing_runs_verbatim():
     side = World().side("Target")
-    side.run("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x'; CREATE CERTIFICATE [PE6950-01_SSBReceiver_EP] WITH SUBJECT = 'x';")
+    side.run(
+        "CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x'; CREATE CERTIFICATE [PE6950-01_SSBReceiver_EP] WITH SUBJECT = 'x';"
+    )
     [text] = listing("endpoint.sql")
     side.run(text)
-    rows = side.rows("SELECT e.name, t.port, e.state_desc FROM sys.service_broker_endpoints AS e JOIN sys.tcp_endpoints AS t ON t.endpoint_id = e.endpoint_id;")
+    rows = side.rows(
+        "SELECT e.name, t.port, e.state_desc FROM sys.service_broker_endpoints AS e JOIN sys.tcp_endpoints AS t ON t.endpoint_id = e.endpoint_id;"
+    )
     assert rows == [("Endpoint_SRPerf_1", 5114, "STARTED")]
 
 

@@ -16,11 +16,11 @@ from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.conversion import converter, fits
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope
-from harness.embedded.tsql.queries import session_functions as session_functions
 from harness.embedded.tsql.queries.fragments import NOT_CONSTANT, Fragment, Names, Source, quoted
 from harness.embedded.tsql.queries.renderer import Renderer
 from harness.embedded.tsql.syntax.queries import Expression
 from harness.embedded.tsql.views import catalog as views
+from harness.embedded.tsql.views.view import View
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
@@ -37,7 +37,7 @@ class Binding:
         self.scope = scope
         self.frame = frame
         self.tables: dict[str, None] = {}  # table variables in use
-        self.views: list[tuple[views.View, Database, Source]] = []
+        self.views: list[tuple[View, Database, Source]] = []
 
     def table(self, parts: tuple[str, ...], alias: str) -> Source:
         found = self.frame.instance.table(parts, self.frame.database)
@@ -144,6 +144,7 @@ class Planned:
 
 def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Plan]:
     """The plan of a query."""
+    scope.check(tree, line)
 
     def make(frame: Frame) -> Plan:
         binding = Binding(scope, frame)
@@ -165,6 +166,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
     quick = _constant(tree, target) or _variable(tree, scope, target, expression.line)
     if quick is not None:
         return quick
+    scope.check(expression.tree, expression.line)
 
     def make(frame: Frame) -> Plan:
         binding = Binding(scope, frame)
@@ -227,6 +229,7 @@ def _variable(tree: exp.Expr, scope: Scope, target: SqlType | None, line: int) -
 
 def condition(expression: Expression, scope: Scope) -> Evaluate:
     """The function that tells whether a condition holds."""
+    scope.check(expression.tree, expression.line)
 
     def make(frame: Frame) -> Plan:
         binding = Binding(scope, frame)

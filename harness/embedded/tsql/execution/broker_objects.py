@@ -84,7 +84,7 @@ def _queue_options(frame: Frame, clauses: nodes.QueueClauses) -> QueueOptions:
 
 
 def _procedure_name(frame: Frame, parts: tuple[str, ...]) -> str:
-    """The three-part name that sys.service_queues shows. The procedure need not exist yet; if it does, no parameters."""
+    """The three-part name that sys.service_queues shows. The procedure need not exist yet."""
     database, schema, name = frame.instance.located(parts, frame.database)
     if name.startswith("#"):
         raise SqlServerError(9742)

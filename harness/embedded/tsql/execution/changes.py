@@ -96,6 +96,11 @@ def _changed(frame: Frame, target: Target, plan: Plan, verb: str) -> list[Row]:
 def insert(node: nodes.Insert, scope: Scope) -> Step:
     if node.call is not None:
         raise UnsupportedSyntax("INSERT ... EXECUTE", node.line)
+    if node.query is not None:
+        scope.check(node.query.tree, node.line)
+    for value in [value for row in node.values or [] for value in row]:
+        if value is not None:
+            scope.check(value.tree, node.line)
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
@@ -212,6 +217,15 @@ def _query(renderer: Renderer, node: nodes.Insert, target: Target, places: list[
 # -- UPDATE and DELETE -------------------------------------------------------------------------------------------------
 
 
+def _check(node: nodes.Update | nodes.Delete, scope: Scope) -> None:
+    values = [value for _, value in node.assignments] if isinstance(node, nodes.Update) else []
+    for expression in (*values, node.top):
+        if expression is not None:
+            scope.check(expression.tree, node.line)
+    if node.source is not None:
+        scope.check(node.source.tree, node.line)
+
+
 def _rows_of(renderer: Renderer, target: Target, node: nodes.Update | nodes.Delete, names: Names) -> tuple[str, str]:
     """FROM and WHERE of the rows to change, and the alias under which the target stands there."""
     tree = node.source.tree if node.source is not None else None
@@ -250,8 +264,8 @@ def _actual_target(node: nodes.Update | nodes.Delete) -> nodes.Target:
         for table in _from_tables(tree):
             if len(node.target) == 1 and table.alias.lower() == node.target[0].lower():
                 if isinstance(table.this, exp.Parameter):
-                    return "@" + table.this.name.lower()
-                return tuple(part.name for part in table.parts)
+                    return "@" + str(table.this.name).lower()
+                return tuple(str(part.name) for part in table.parts)
     return node.target
 
 
@@ -261,6 +275,7 @@ def _top(renderer: Renderer, node: nodes.Update | nodes.Delete) -> str:
 
 def update(node: nodes.Update, scope: Scope) -> Step:
     actual = _actual_target(node)
+    _check(node, scope)
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
@@ -268,7 +283,8 @@ def update(node: nodes.Update, scope: Scope) -> Step:
         renderer = Renderer(binding, node.line)
         names = Names()
         rows, alias = _rows_of(renderer, target, node, names)
-        sets, values = [], []
+        sets: list[str] = []
+        values: list[str] = []
         for name, expression in node.assignments:
             place = _places(target, [name])[0]
             value = renderer.assigned(renderer.value(expression.tree, names), target.columns[place].type)
@@ -290,6 +306,7 @@ def update(node: nodes.Update, scope: Scope) -> Step:
         old = before.rows(frame)
         if not old:
             return 0
+        target.table.claim(tx, [row[0] for row in old])
         new = _changed(frame, target, plan, "UPDATE")
         target.table.updated(frame.sqlite, tx, old, new)
         _send_output(frame, node.output, target, old, new)
@@ -309,6 +326,7 @@ def _before(scope: Scope, frame: Frame, node: nodes.Update, target: Target) -> P
 
 def delete(node: nodes.Delete, scope: Scope) -> Step:
     actual = _actual_target(node)
+    _check(node, scope)
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.execution import results
 from harness.embedded.tsql.execution.binding import Binding, Plan, Planned, select_plan
@@ -36,7 +36,7 @@ def select(node: nodes.Select, scope: Scope) -> Step:
 
 
 def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
-    """The variables of `SELECT @a = ..., @b = ...`; the tree keeps the right sides. Mixed with results it is an error."""
+    """The variables of `SELECT @a = ..., @b = ...`; the tree keeps the right sides. Mixed with results: an error."""
     if not isinstance(tree, exp.Select):
         return []
     variables = []
@@ -50,6 +50,20 @@ def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
     return variables
 
 
+AGGREGATES = ("COUNT", "COUNT_BIG", "SUM", "MIN", "MAX", "AVG", "STRING_AGG")
+
+
+def _refuse_accumulation(tree: exp.Expr, variables: list[str], line: int) -> None:
+    """`SELECT @a = @a + x FROM t` adds up over the rows in SQL Server, in an order nobody knows; not here."""
+    if tree.args.get("from_") is None or tree.args.get("limit") is not None:
+        return
+    for item in tree.expressions:
+        if any(str(call.this).upper() in AGGREGATES for call in item.find_all(exp.Anonymous)):
+            continue
+        if any("@" + parameter.name.lower() in variables for parameter in item.find_all(exp.Parameter)):
+            raise UnsupportedSyntax("a SELECT that adds up a variable over rows", line)
+
+
 def converting(renderer: Renderer, types: list[SqlType]) -> Callable[[int, Fragment], Fragment]:
     """For a SELECT list that is assigned to variables."""
 
@@ -61,6 +75,8 @@ def converting(renderer: Renderer, types: list[SqlType]) -> Callable[[int, Fragm
 
 def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) -> Step:
     types = [scope.type_of(name, line) for name in variables]
+    _refuse_accumulation(tree, variables, line)
+    scope.check(tree, line)
 
     def make(frame: Frame) -> Plan:
         binding = Binding(scope, frame)

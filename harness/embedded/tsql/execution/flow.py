@@ -14,7 +14,7 @@ from harness.embedded.tsql.execution.steps import Scope, Signal, Step, plain, wa
 from harness.embedded.tsql.queries import dates
 from harness.embedded.tsql.queries.functions import NVARCHAR
 from harness.embedded.tsql.raised import RaisedError
-from harness.embedded.tsql.session_options import SETTERS
+from harness.embedded.tsql.session_options import SETTERS, Options
 from harness.embedded.tsql.syntax import flow as nodes
 
 LOOP_SLICE = 1000  # plain loops give way to other tasks after so many rounds
@@ -272,13 +272,21 @@ def set_variable(node: nodes.SetVariable, scope: Scope) -> Step:
 
 
 def set_option(node: nodes.SetOption, scope: Scope) -> Step:
-    setters = [SETTERS.get(option) for option in node.options]
+    setters = [setter for option in node.options if (setter := SETTERS.get(option)) is not None]
+    before = after = Options()
+    for setter in setters:
+        after = setter(after, node.value)
+    ends = node.options == ["NOEXEC"] and node.value == "ON"
 
-    def run(frame: Frame) -> None:
+    def run(frame: Frame) -> Signal | None:
+        nonlocal before, after
         session = frame.session
-        for setter in setters:
-            if setter is not None:
-                session.options = setter(session.options, node.value)
+        if session.options is not before:  # procedures set the same options from the same ones, thousands of times
+            before = after = session.options
+            for setter in setters:
+                after = setter(after, node.value)
+        session.options = after
+        return Signal.RETURN if ends else None
 
     return plain(run)
 

@@ -49,7 +49,7 @@ class Frame:
         self.session = session
         self.instance: Instance = session.instance
         self.sqlite: Sqlite = session.instance.sqlite
-        self.database = database  # where names are looked up
+        self.database: Database = database  # where names are looked up
         self.sink = sink
         self.procedure = procedure  # its name for error messages; "" in a batch
         self.depth = depth  # 0 in a batch

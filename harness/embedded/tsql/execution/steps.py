@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.queries import session_functions, support  # noqa: F401 - fills the tables of functions
 from harness.embedded.tsql.syntax.flow import Block
 from harness.embedded.tsql.syntax.parser import Statement
 
@@ -72,6 +75,10 @@ class Scope:
 
     def block(self, statements: Sequence[Statement]) -> Step:
         return sequence([self.compile(statement) for statement in statements])
+
+    def check(self, tree: exp.Expr, line: int) -> None:
+        """Raises what can be known of a query's mistakes before it runs."""
+        support.check(tree, line, lambda name: name in self.types or name in self.tables)
 
     def type_of(self, variable: str, line: int) -> SqlType:
         try:

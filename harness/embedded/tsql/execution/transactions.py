@@ -10,6 +10,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope, Step, plain, waiting
 from harness.embedded.tsql.syntax import flow as nodes
+from harness.embedded.tsql.tables import RowConflict
 
 if TYPE_CHECKING:
     from harness.embedded.broker.transactions import Transaction
@@ -92,20 +93,32 @@ def writing(work: Work) -> Step:
         if tx is not None:
             mark = tx.mark()
             try:
-                work(frame, tx)
+                yield from _when_unlocked(work, frame, tx)
             except SqlServerError:
                 tx.rollback_to(mark)
                 raise
             return
         tx = session.new_transaction()
         try:
-            work(frame, tx)
+            yield from _when_unlocked(work, frame, tx)
         except BaseException:
             tx.rollback()
             raise
         yield from tx.commit()
 
     return waiting(run)
+
+
+def _when_unlocked(work: Work, frame: Frame, tx: Transaction) -> Waiting[None]:
+    """Does the work; where another transaction has changed the rows, waits for its end and begins again."""
+    while True:
+        try:
+            work(frame, tx)
+        except RowConflict as conflict:
+            lock = conflict.lock
+        else:
+            return
+        yield from lock.acquire(tx, frame.instance.engine.waits)
 
 
 def waiting_work(work: WaitingWork) -> Step:

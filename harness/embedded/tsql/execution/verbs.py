@@ -111,7 +111,7 @@ def send(node: nodes.Send, scope: Scope) -> Step:
         if data is None and has_body:
             raise SqlServerError(8433)
         if alone is not None:
-            found = (_given(alone(frame)),)
+            found: tuple[str, ...] = (_given(alone(frame)),)
         else:
             found = tuple([_at_place(handle(frame), place) for place, handle in enumerate(handles, start=1)])
         yield from frame.database.send(tx, found, message_type(frame), data)
@@ -237,6 +237,7 @@ def _delivery(node: nodes.Receive, scope: Scope) -> Deliver:
     variables = assignments(tree, error=8447)
     if variables and node.into:
         raise SqlServerError(8450, line=node.line)
+    scope.check(tree, node.line)
     read = _reader(tree, node.line, scope, [scope.type_of(name, node.line) for name in variables])
     if node.into:
         return _into(node.into, scope, read)

@@ -197,11 +197,12 @@ def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str
         collated = "text" in (one, other)
         return left.sql, right.sql + (" COLLATE NOCASE" if collated else "")
     if one != other:
-        assert left.type is not None and right.type is not None
-        if PRECEDENCE.index(left.type.name) <= PRECEDENCE.index(right.type.name):
-            right = _converted(renderer, right, left.type)
+        left_type, right_type = left.type, right.type
+        assert left_type is not None and right_type is not None
+        if PRECEDENCE.index(left_type.name) <= PRECEDENCE.index(right_type.name):
+            right = _converted(renderer, right, left_type)
         else:
-            left = _converted(renderer, left, right.type)
+            left = _converted(renderer, left, right_type)
     elif one == "date" and left.type != right.type:
         target = SqlType("datetime2", scale=7)
         left, right = renderer.cast(left, target), renderer.cast(right, target)

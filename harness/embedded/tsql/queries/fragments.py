@@ -110,30 +110,10 @@ class Environment(Protocol):
 
 
 # https://learn.microsoft.com/sql/t-sql/data-types/data-type-precedence-transact-sql
-PRECEDENCE = [
-    "datetime2",
-    "datetime",
-    "smalldatetime",
-    "date",
-    "time",
-    "float",
-    "real",
-    "decimal",
-    "numeric",
-    "money",
-    "bigint",
-    "int",
-    "smallint",
-    "tinyint",
-    "bit",
-    "uniqueidentifier",
-    "nvarchar",
-    "nchar",
-    "varchar",
-    "char",
-    "varbinary",
-    "binary",
-]
+PRECEDENCE = """
+    datetime2 datetime smalldatetime date time float real decimal numeric money bigint int smallint tinyint bit
+    uniqueidentifier nvarchar nchar varchar char varbinary binary
+""".split()  # noqa: SIM905
 
 
 def common_type(types: Sequence[SqlType | None]) -> SqlType | None:

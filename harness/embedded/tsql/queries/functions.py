@@ -200,7 +200,7 @@ def _datalength(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 def _substring(renderer: Renderer, arguments: Arguments) -> Fragment:
-    """Positions before the first count: SUBSTRING(x, 0, 3) is two characters. SQLite's substr would count from the end."""
+    """Positions before the first count: SUBSTRING(x, 0, 3) is two characters; SQLite's substr differs."""
     value, start, length = arguments
     type_ = value.type
     sql = _text(renderer, value)

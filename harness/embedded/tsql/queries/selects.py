@@ -21,23 +21,9 @@ Convert = Callable[[int, Fragment], Fragment]
 
 # What a SELECT may be made of; a clause with a value that is not here is refused.
 CLAUSES = frozenset(
-    [
-        "expressions",
-        "from_",
-        "joins",
-        "where",
-        "group",
-        "having",
-        "order",
-        "limit",
-        "offset",
-        "distinct",
-        "with_",
-        "options",
-        "kind",
-        "hint",
-        "windows",
-    ]
+    """
+    expressions from_ joins where group having order limit offset distinct with_ options kind hint windows
+    """.split()  # noqa: SIM905
 )
 JOINS = {"": "JOIN", "INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
 
@@ -98,7 +84,7 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
         parts.append(f"WHERE {renderer.condition(node.args['where'].this, names)}")
     group = node.args.get("group")
     if group is not None:
-        if set(key for key, value in group.args.items() if value) - {"expressions"}:
+        if {key for key, value in group.args.items() if value} - {"expressions"}:
             raise UnsupportedSyntax("ROLLUP, CUBE or GROUPING SETS", renderer.line)
         parts.append("GROUP BY " + ", ".join(_group_key(renderer, key, names) for key in group.expressions))
     if node.args.get("having"):

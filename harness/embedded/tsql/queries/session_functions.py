@@ -141,9 +141,10 @@ SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysd
 def object_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
     databases = frame.instance.engine.databases.values()
     wanted = frame.session.database.database_id if database_id is None else database_id
-    for item in (*frame.instance.tables.values(), *frame.instance.procedures.values()):
+    objects: list[Any] = [*frame.instance.tables.values(), *frame.instance.procedures.values()]
+    for item in objects:
         if item.object_id == identifier and item.database_id == wanted:
-            return item.name
+            return str(item.name)
     for database in databases:
         for queue in database.queues.values() if database.database_id == wanted else ():
             if queue.object_id == identifier:

@@ -297,7 +297,7 @@ def _route_options(parser: Parser) -> dict[str, str | int]:
 
 
 def parse_create_route(parser: Parser) -> Statement:
-    """`CREATE ROUTE name [ AUTHORIZATION owner ] WITH [ SERVICE_NAME = '..', ] [ BROKER_INSTANCE = '..', ] ADDRESS = '..'`"""
+    """`CREATE ROUTE name [ AUTHORIZATION owner ] WITH [ SERVICE_NAME = '..', ] ADDRESS = '..' [ , ... ]`"""
     line, name, owner = parser.line, parser.tokens.name(), authorization(parser)
     options = _route_options(parser)
     if "ADDRESS" not in options:

@@ -133,7 +133,7 @@ def _row(parser: Parser) -> list[Expression | None]:
 
 
 def parse_update(parser: Parser) -> Statement:
-    """`UPDATE [ TOP ( n ) ] target SET column { = | += | ... } value [, ...] [ OUTPUT ... ] [ FROM ... ] [ WHERE ... ]`"""
+    """`UPDATE [ TOP ( n ) ] target SET column { = | += | ... } value [, ...] [ OUTPUT ] [ FROM ] [ WHERE ]`"""
     tokens, line = parser.tokens, parser.line
     if tokens.at("STATISTICS"):
         tokens.unsupported("UPDATE STATISTICS")

@@ -11,40 +11,16 @@ from harness.embedded.tsql.syntax.queries import Expression, Query
 from harness.embedded.tsql.syntax.schema import ColumnDefinition, table_body
 
 OPTIONS_ON_OFF = frozenset(
-    [
-        "ANSI_DEFAULTS",
-        "ANSI_NULL_DFLT_OFF",
-        "ANSI_NULL_DFLT_ON",
-        "ANSI_NULLS",
-        "ANSI_PADDING",
-        "ANSI_WARNINGS",
-        "ARITHABORT",
-        "ARITHIGNORE",
-        "CONCAT_NULL_YIELDS_NULL",
-        "CURSOR_CLOSE_ON_COMMIT",
-        "FMTONLY",
-        "FORCEPLAN",
-        "IMPLICIT_TRANSACTIONS",
-        "NO_BROWSETABLE",
-        "NOCOUNT",
-        "NOEXEC",
-        "NUMERIC_ROUNDABORT",
-        "QUOTED_IDENTIFIER",
-        "REMOTE_PROC_TRANSACTIONS",
-        "XACT_ABORT",
-    ]
+    """
+    ANSI_DEFAULTS ANSI_NULL_DFLT_OFF ANSI_NULL_DFLT_ON ANSI_NULLS ANSI_PADDING ANSI_WARNINGS ARITHABORT
+    ARITHIGNORE CONCAT_NULL_YIELDS_NULL CURSOR_CLOSE_ON_COMMIT FMTONLY FORCEPLAN IMPLICIT_TRANSACTIONS
+    NO_BROWSETABLE NOCOUNT NOEXEC NUMERIC_ROUNDABORT QUOTED_IDENTIFIER REMOTE_PROC_TRANSACTIONS XACT_ABORT
+    """.split()  # noqa: SIM905
 )
 OPTIONS_WITH_VALUE = frozenset(
-    [
-        "DATEFIRST",
-        "DATEFORMAT",
-        "DEADLOCK_PRIORITY",
-        "LANGUAGE",
-        "LOCK_TIMEOUT",
-        "QUERY_GOVERNOR_COST_LIMIT",
-        "ROWCOUNT",
-        "TEXTSIZE",
-    ]
+    """
+    DATEFIRST DATEFORMAT DEADLOCK_PRIORITY LANGUAGE LOCK_TIMEOUT QUERY_GOVERNOR_COST_LIMIT ROWCOUNT TEXTSIZE
+    """.split()  # noqa: SIM905
 )
 
 
@@ -278,20 +254,10 @@ def _declaration(parser: Parser) -> Declaration:
 
 
 CURSOR_OPTIONS = frozenset(
-    [
-        "INSENSITIVE",
-        "LOCAL",
-        "GLOBAL",
-        "FORWARD_ONLY",
-        "STATIC",
-        "KEYSET",
-        "DYNAMIC",
-        "FAST_FORWARD",
-        "READ_ONLY",
-        "SCROLL_LOCKS",
-        "OPTIMISTIC",
-        "TYPE_WARNING",
-    ]
+    """
+    INSENSITIVE LOCAL GLOBAL FORWARD_ONLY STATIC KEYSET DYNAMIC FAST_FORWARD READ_ONLY SCROLL_LOCKS OPTIMISTIC
+    TYPE_WARNING
+    """.split()  # noqa: SIM905
 )
 
 
@@ -325,7 +291,7 @@ def parse_set(parser: Parser) -> Statement:
         tokens.object_name()
         tokens.on_off()
         tokens.unsupported("SET IDENTITY_INSERT")
-    options = tokens.comma_separated(lambda: tokens.advance().text.upper())
+    options = [option.text.upper() for option in tokens.comma_separated(tokens.advance)]
     if all(option in OPTIONS_ON_OFF for option in options):
         return SetOption(parser.line, options, tokens.choose("ON", "OFF"))
     if len(options) == 1 and options[0] in OPTIONS_WITH_VALUE:

@@ -34,7 +34,7 @@ class Parser:
         self._depth = 0
 
     def batch(self) -> list[Statement]:
-        statements = []
+        statements: list[Statement] = []
         tokens = self.tokens
         while True:
             while tokens.accept(";"):
@@ -73,6 +73,8 @@ class Parser:
         while tokens.accept(";"):
             pass
         while not (tokens.at("END") and not tokens.at("END", "CONVERSATION")):
+            if tokens.at_end:
+                tokens.fail()
             statements.append(self.statement())
         if not statements:
             tokens.fail()

@@ -49,7 +49,7 @@ class ExecuteString(Statement):
 
 
 def parse_create_procedure(verb: str) -> ParseFunction:
-    """`CREATE [ OR ALTER ] PROC[EDURE] name [ @parameter type [ = default ] [ OUT[PUT] ] [, ...] ] [ WITH ... ] AS ...`"""
+    """`CREATE [ OR ALTER ] PROC[EDURE] name [ @p type [ = default ] [ OUT[PUT] ] [, ...] ] [ WITH ... ] AS ...`"""
 
     def parse(parser: Parser) -> Statement:
         tokens, line = parser.tokens, parser.line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.tsql import TSQL
@@ -15,15 +16,15 @@ from sqlglot.tokens import Token, TokenType
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.syntax.tokens import Tokens
 
-CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT", "STRING_AGG")
+CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
 
 
-class _QueryParser(TSQLParser):
+class _QueryParser(TSQLParser):  # type: ignore[misc]
     """Leaves every function call as it is written: their meaning is in `queries.functions`, in one table."""
 
-    FUNCTIONS: dict = {}  # type: ignore[type-arg]
-    NO_PAREN_FUNCTIONS: dict = {}  # type: ignore[type-arg]
-    FUNCTION_PARSERS = {name: TSQLParser.FUNCTION_PARSERS[name] for name in CASTS if name != "STRING_AGG"}  # noqa: RUF012
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: TSQLParser.FUNCTION_PARSERS[name] for name in CASTS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -299,7 +300,7 @@ def _broker_options(parser: Parser, *, required: bool) -> dict[str, Any]:
     if not tokens.accept("SERVICE_BROKER"):
         tokens.unsupported(f"an endpoint for {tokens.word()}")
     tokens.expect("(")
-    readers = {
+    readers: dict[str, Callable[[Parser], dict[str, Any]]] = {
         "AUTHENTICATION": _authentication,
         "ENCRYPTION": _encryption,
         "MESSAGE_FORWARDING": lambda parser: {"forwarding": parser.tokens.choose("ENABLED", "DISABLED") == "ENABLED"},
@@ -337,20 +338,9 @@ def _encryption(parser: Parser) -> dict[str, Any]:
     return {"encryption": encryption, "algorithm": " ".join(words) or "AES"}
 
 
-SECURABLE_CLASSES = [
-    "ENDPOINT",
-    "SERVICE",
-    "OBJECT",
-    "CONTRACT",
-    "ROUTE",
-    "SCHEMA",
-    "LOGIN",
-    "USER",
-    "CERTIFICATE",
-    "DATABASE",
-    "QUEUE",
-    "TYPE",
-]
+SECURABLE_CLASSES = """
+    ENDPOINT SERVICE OBJECT CONTRACT ROUTE SCHEMA LOGIN USER CERTIFICATE DATABASE QUEUE TYPE
+""".split()  # noqa: SIM905
 
 
 def _securable(parser: Parser) -> tuple[str, tuple[str, ...]]:
@@ -370,7 +360,7 @@ PERMISSION_ENDS = ("ON", "TO", "FROM", ",", "(")
 
 
 def parse_permission(verb: str) -> ParseFunction:
-    """`{ GRANT | DENY | REVOKE } permission [ , ... ] [ ON [ class :: ] securable ] { TO | FROM } principal [ , ... ]`"""
+    """`{ GRANT | DENY | REVOKE } permission [ , ... ] [ ON [ class :: ] securable ] { TO | FROM } principal`"""
 
     def parse(parser: Parser) -> Statement:
         tokens, line = parser.tokens, parser.line

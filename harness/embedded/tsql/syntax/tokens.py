@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import SqlglotError
@@ -15,11 +15,11 @@ from harness.embedded.sqltypes import MAX, SqlType
 Item = TypeVar("Item")
 
 
-class _Tokenizer(TSQL.Tokenizer):
+class _Tokenizer(TSQL.Tokenizer):  # type: ignore[misc]
     """Without sqlglot's commands, which swallow everything up to the next semicolon as one string."""
 
-    COMMANDS: set[TokenType] = set()
-    COMMAND_PREFIX_TOKENS: set[TokenType] = set()
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    COMMAND_PREFIX_TOKENS: ClassVar[set[TokenType]] = set()
 
 
 TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
@@ -28,53 +28,11 @@ QUOTED = (*TEXT, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING)
 # Reserved words that begin a statement: with no parenthesis or CASE open they end the expression or query before them.
 # SEND, RECEIVE, GET, MOVE and THROW are not reserved: SQL Server too wants a semicolon before those.
 STATEMENT_WORDS = frozenset(
-    [
-        "ALTER",
-        "BACKUP",
-        "BEGIN",
-        "BREAK",
-        "CHECKPOINT",
-        "CLOSE",
-        "COMMIT",
-        "CONTINUE",
-        "CREATE",
-        "DBCC",
-        "DEALLOCATE",
-        "DECLARE",
-        "DELETE",
-        "DENY",
-        "DROP",
-        "ELSE",
-        "END",
-        "EXEC",
-        "EXECUTE",
-        "FETCH",
-        "GOTO",
-        "GRANT",
-        "IF",
-        "INSERT",
-        "KILL",
-        "MERGE",
-        "OPEN",
-        "PRINT",
-        "RAISERROR",
-        "RECONFIGURE",
-        "RESTORE",
-        "RETURN",
-        "REVERT",
-        "REVOKE",
-        "ROLLBACK",
-        "SAVE",
-        "SELECT",
-        "SET",
-        "SHUTDOWN",
-        "TRUNCATE",
-        "UPDATE",
-        "USE",
-        "WAITFOR",
-        "WHILE",
-        "WITH",
-    ]
+    """
+    ALTER BACKUP BEGIN BREAK CHECKPOINT CLOSE COMMIT CONTINUE CREATE DBCC DEALLOCATE DECLARE DELETE DENY DROP
+    ELSE END EXEC EXECUTE FETCH GOTO GRANT IF INSERT KILL MERGE OPEN PRINT RAISERROR RECONFIGURE RESTORE RETURN
+    REVERT REVOKE ROLLBACK SAVE SELECT SET SHUTDOWN TRUNCATE UPDATE USE WAITFOR WHILE WITH
+    """.split()  # noqa: SIM905
 )
 
 FIXED_PRECISION = {"decimal": (18, 0), "numeric": (18, 0), "float": (53, 0), "real": (24, 0), "money": (19, 4)}
@@ -97,30 +55,10 @@ SYNONYMS = {
     "sql_variant": ("nvarchar", 4000),
 }
 TYPE_NAMES = frozenset(
-    [
-        "bit",
-        "tinyint",
-        "smallint",
-        "int",
-        "bigint",
-        "float",
-        "real",
-        "decimal",
-        "numeric",
-        "money",
-        "uniqueidentifier",
-        "date",
-        "time",
-        "datetime",
-        "smalldatetime",
-        "datetime2",
-        "char",
-        "varchar",
-        "nchar",
-        "nvarchar",
-        "binary",
-        "varbinary",
-    ]
+    """
+    bit tinyint smallint int bigint float real decimal numeric money uniqueidentifier date time datetime
+    smalldatetime datetime2 char varchar nchar nvarchar binary varbinary
+    """.split()  # noqa: SIM905
 )
 SCALED = frozenset({"time", "datetime2"})
 
@@ -211,7 +149,7 @@ class Tokens:
         if token.token_type != TokenType.IDENTIFIER and not (token.text[0].isalpha() or token.text[0] in "_#"):
             self.position -= 1
             self.fail()
-        return prefix + token.text
+        return prefix + str(token.text)
 
     def object_name(self) -> tuple[str, ...]:
         """`[[database.][schema].]name`; a part left out is ""."""
@@ -227,7 +165,7 @@ class Tokens:
         if not self.at_variable():
             self.fail()
         self.advance()
-        return "@" + self.advance().text.lower()
+        return "@" + str(self.advance().text.lower())
 
     def string(self) -> str:
         token = self.peek()
@@ -267,7 +205,7 @@ class Tokens:
     def data_type(self) -> SqlType:
         parts = self.object_name()
         name = parts[-1].lower()
-        if name == "character" or name == "char":
+        if name in ("character", "char"):
             self.accept("VARYING")
         name, length = SYNONYMS.get(name, (name, 0))
         if name not in TYPE_NAMES:

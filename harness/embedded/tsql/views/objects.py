@@ -57,7 +57,6 @@ def schema_id(name: str) -> int:
 def tables(context: Context) -> Iterator[ObjectRow]:
     for table in list(context.instance.tables.values()):
         if table.database_id == context.database.database_id:
-            rows = context.instance.sqlite.connection.execute(f"SELECT count(*) FROM {table.sql}").fetchone()[0]
             yield ObjectRow(
                 table.name,
                 table.object_id,
@@ -65,7 +64,7 @@ def tables(context: Context) -> Iterator[ObjectRow]:
                 "U",
                 "USER_TABLE",
                 table.create_time_ns,
-                rows=rows,
+                rows=table.row_count,
                 columns=tuple(table.columns),
                 identity=table.identity,
             )

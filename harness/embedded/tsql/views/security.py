@@ -12,7 +12,6 @@ from harness.embedded.tsql.views.view import (
     Context,
     View,
     ViewColumn,
-    attribute,
     bit,
     char,
     column,
