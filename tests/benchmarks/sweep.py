@@ -1,0 +1,56 @@
+"""The embedded path, and what a cell costs beside its load: a short sweep on the embedded lab.
+
+Path: messages sent, delivered, activated and stored each second at 1 initiator x 10 threads x 100 bytes, every commit
+on disk; goal at least 1,500. Overhead: a cell's time beyond settling, measuring and draining; goal at most 1 s.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.sweep import journal
+from harness.sweep.journal import Entry
+from harness.sweep.run import sweep
+
+PATH_CELL = "i1-t10-r150-p100-v2008"
+OVERHEAD_CELLS = ("i1-t1-*-v2008", "i3-t20-*-v2008", "i3-t50-*-v2008")
+LOAD_PHASES = ("settle", "measure", "drain")
+GROUP_PHASES = ("lab", "dialogs")  # once a version, once a group: told apart
+
+
+def completed(cells: Sequence[str], measure: str, results: Path) -> list[Entry]:
+    """Journal lines of the cells that completed."""
+    outcome = sweep(
+        {"cells": cells, "measure": measure, "results": results},
+        settings_file=None,
+        resume=None,
+        announce=lambda text: None,
+        console_is_terminal=True,
+    )
+    return [entry for entry in journal.read(outcome.results / journal.NAME) if entry.outcome == "completed"]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        for entry in completed([PATH_CELL], "10s", Path(directory)):
+            print(
+                f"path: {entry.sent_per_s:,.0f} sent/s, {entry.processed_per_s:,.0f} stored/s "
+                f"at {PATH_CELL} over 10 s (goal 1,500)"
+            )
+        entries = completed(OVERHEAD_CELLS, "500ms", Path(directory))
+    overheads = [
+        entry.phases_s["total"] - sum(entry.phases_s.get(name, 0.0) for name in (*LOAD_PHASES, *GROUP_PHASES))
+        for entry in entries
+    ]
+    groups = [entry.phases_s["dialogs"] for entry in entries if "dialogs" in entry.phases_s]
+    print(
+        f"sweep: overhead per cell median {statistics.median(overheads):.2f} s, largest {max(overheads):.2f} s, "
+        f"{len(overheads)} cells (goal 1 s); dialog pools {', '.join(f'{s:.1f} s' for s in groups)}"
+    )
+
+
+if __name__ == "__main__":
+    main()
