@@ -64,7 +64,7 @@ class Binding:
         if table is None:
             database, schema, name = self.frame.instance.located(parts, self.frame.database)
             view = views.find(database, schema, name, explicit=len(parts) > 1)
-            raise SqlServerError(208 if view is None else 259, ".".join(parts))
+            raise SqlServerError(208, ".".join(parts)) if view is None else SqlServerError(259)
         return table
 
     def variable_type(self, name: str) -> SqlType:

@@ -231,8 +231,15 @@ def _rows_of(renderer: Renderer, target: Target, node: nodes.Update | nodes.Dele
     tree = node.source.tree if node.source is not None else None
     if tree is not None and tree.args.get("from_") is not None:
         assert isinstance(tree, exp.Select)
-        return selects.from_where(renderer, tree, names), _alias_in(tree, node.target)
-    alias = node.target if isinstance(node.target, str) else node.target[-1]
+        alias = _alias_in(tree, node.target)
+        if alias is not None:
+            return selects.from_where(renderer, tree, names), alias
+        # A target that its FROM clause does not name is joined with it, row by row.
+        alias = _name_of(node.target)
+        names.sources.append(Source(alias, target.sql, target.columns))
+        sql = selects.from_where(renderer, tree, names).removeprefix("FROM ")
+        return f"FROM {target.sql} AS {quoted(alias)} CROSS JOIN {sql}", alias
+    alias = _name_of(node.target)
     names.sources.append(Source(alias, target.sql, target.columns))
     where = tree.args.get("where") if tree is not None else None
     sql = f"FROM {target.sql} AS {quoted(alias)}"
@@ -248,13 +255,17 @@ def _table_name(table: exp.Table) -> str:
     return "@" + table.this.name if isinstance(table.this, exp.Parameter) else str(table.name)
 
 
-def _alias_in(tree: exp.Select, target: nodes.Target) -> str:
+def _name_of(target: nodes.Target) -> str:
+    return target if isinstance(target, str) else target[-1]
+
+
+def _alias_in(tree: exp.Select, target: nodes.Target) -> str | None:
     """The alias of the target in its FROM clause: it is named by it, or by the name of its table."""
-    name = (target if isinstance(target, str) else target[-1]).lower()
+    name = _name_of(target).lower()
     for table in _from_tables(tree):
         if name in (table.alias.lower(), _table_name(table).lower()):
             return str(table.alias or _table_name(table))
-    raise SqlServerError(208, name)
+    return None
 
 
 def _actual_target(node: nodes.Update | nodes.Delete) -> nodes.Target:

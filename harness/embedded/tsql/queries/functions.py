@@ -275,9 +275,8 @@ def _date_function(kind: str) -> Render:
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
         part = dates.part(arguments[0].sql)
-        values = [_moment(renderer, argument) for argument in arguments[1:]]
-        if kind == "dateadd":
-            values[0] = arguments[1]
+        moments = arguments[2:] if kind == "dateadd" else arguments[1:]
+        values = [*arguments[1 : len(arguments) - len(moments)], *(_moment(renderer, moment) for moment in moments)]
         result = {"datediff": INT, "datediff_big": BIGINT, "datepart": INT, "datename": NVARCHAR}.get(kind)
         if result is None:
             result = arguments[2].type if family(arguments[2].type) == "date" else SqlType("datetime")

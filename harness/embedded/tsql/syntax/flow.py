@@ -295,8 +295,8 @@ def parse_set(parser: Parser) -> Statement:
     if all(option in OPTIONS_ON_OFF for option in options):
         return SetOption(parser.line, options, tokens.choose("ON", "OFF"))
     if len(options) == 1 and options[0] in OPTIONS_WITH_VALUE:
-        tokens.accept("-")
-        return SetOption(parser.line, options, tokens.advance().text)
+        sign = "-" if tokens.accept("-") else ""
+        return SetOption(parser.line, options, sign + tokens.advance().text)
     tokens.unsupported(f"SET {', '.join(options)}")
 
 

@@ -1,0 +1,277 @@
+"""Values, queries, changes, cursors, procedures: what T-SQL means here."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from harness.embedded.errors import SqlServerError
+
+
+def test_the_last_row_assigns_and_no_row_leaves_variables_alone(side):
+    side.run("INSERT dbo.t (n) VALUES (1), (2), (3)")
+    assert side.rows("DECLARE @a int = 9, @b int; SELECT @a = n, @b = id FROM dbo.t ORDER BY n; SELECT @a, @b") == [
+        (3, 3)
+    ]
+    assert side.rows("DECLARE @a int = 9; SELECT @a = n FROM dbo.t WHERE n > 5; SELECT @a, @@ROWCOUNT") == [(9, 0)]
+    assert side.error("DECLARE @a int = 0; SELECT @a = @a + n FROM dbo.t").number == 50001
+    assert side.value("DECLARE @a int = 1; SELECT @a = @a + COUNT(*) FROM dbo.t; SELECT @a") == 4
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_name", "value"),
+    [
+        ("1", "int", 1),
+        ("3000000000", "bigint", 3000000000),
+        ("1.50", "decimal", Decimal("1.50")),
+        ("1e0", "float", 1.0),
+        ("N'x'", "nvarchar", "x"),
+        ("'x'", "varchar", "x"),
+        ("0x01", "varbinary", b"\x01"),
+        ("NULL", "int", None),
+        ("1 + 2.5", "decimal", Decimal("3.5")),
+        ("CAST(1 AS bit)", "bit", 1),
+        (
+            "CAST('e7044bcf-cfff-4526-810b-5a33eb763d0b' AS uniqueidentifier)",
+            "uniqueidentifier",
+            "E7044BCF-CFFF-4526-810B-5A33EB763D0B",
+        ),
+        ("CAST('20260102 03:04:05.678' AS datetime2(3))", "datetime2", "2026-01-02 03:04:05.678"),
+        ("CAST(0x0102 AS char(3))", "char", "\x01\x02 "),
+        ("CAST(N'ab' AS varbinary(10))", "varbinary", b"a\0b\0"),
+        ("CAST('ab' AS varbinary(10))", "varbinary", b"ab"),
+        ("CAST(5 AS binary(2))", "binary", b"\0\5"),
+        ("CAST(CAST(-1 AS bigint) AS varbinary(8))", "varbinary", b"\xff" * 8),
+        ("CAST(SUBSTRING(0x0000000000000102FF, 1, 8) AS bigint)", "bigint", 258),
+        ("TRY_CAST('x' AS int)", "int", None),
+        ("CONVERT(varchar(30), CAST('2026-01-02' AS date), 112)", "varchar", "20260102"),
+        ("CONVERT(varchar(10), 0xAB, 1)", "varchar", "0xAB"),
+        ("ISNULL(CAST(NULL AS varchar(2)), 'long')", "varchar", "lo"),
+        ("COALESCE(NULL, 1, 2.5)", "decimal", Decimal("1.0")),
+        ("IIF(1 > 2, 'a', 'b')", "varchar", "b"),
+        ("LEN('')", "int", 0),
+        ("DATALENGTH(CAST('x' AS nvarchar(10)))", "int", 2),
+        ("DATEDIFF_BIG(NANOSECOND, '1970-01-01', '1970-01-01T00:00:01.0000001')", "bigint", 1_000_000_100),
+        ("DATEADD(month, 1, CAST('2026-01-31' AS date))", "date", "2026-02-28"),
+        ("CHARINDEX('B', 'abc')", "int", 2),
+        ("QUOTENAME('a]b')", "nvarchar", "[a]]b]"),
+        ("CASE 2 WHEN 1 THEN 'a' WHEN 2 THEN 'b' END", "varchar", "b"),
+        ("REPLICATE('ab', 3)", "varchar", "ababab"),
+        ("5 % 3 * -2", "int", -4),
+        ("6 ^ 3 | 8 & 12", "int", 12),
+        ("DB_NAME()", "nvarchar", "db"),
+        ("OBJECT_ID(N'dbo.nothing')", "int", None),
+        ("SUSER_SNAME()", "nvarchar", "sa"),
+        ("@@SERVERNAME", "nvarchar", "Here"),
+    ],
+)
+def test_expressions_have_sql_servers_types_and_values(side, expression, type_name, value):
+    [(columns, rows)] = side.run(f"SELECT {expression} AS v;").sets
+    assert (columns[0].name, columns[0].type.name, rows[0][0]) == ("v", type_name, value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("N'ABC' = N'abc'", True),
+        ("'abc' LIKE 'A_c%'", True),
+        ("'a-c' LIKE 'a[-b]c'", True),
+        ("'abc' LIKE '%[^a-z]%'", False),
+        ("'5' = 5", True),
+        ("1 IN (3, 2, 1)", True),
+        ("N'X' IN (N'a', N'x')", True),
+        ("NULL = NULL", False),
+        ("NOT (1 = 2) AND 3 BETWEEN 2 AND 4", True),
+        ("EXISTS (SELECT 1 FROM dbo.t)", False),
+        ("CAST('2026-01-01' AS datetime) = CAST('2026-01-01' AS datetime2(7))", True),
+        ("'2026-01-02' > CAST('2026-01-01' AS datetime2(7))", True),
+        ("0x0102 = CAST(258 AS binary(2))", True),
+        (
+            "'00000000-0000-0000-0000-0000000000ff' = CAST('00000000-0000-0000-0000-0000000000FF' AS uniqueidentifier)",
+            True,
+        ),
+        (
+            "CAST('FF000000-0000-0000-0000-000000000001' AS uniqueidentifier) < CAST('00000000-0000-0000-0000-000000000002' AS uniqueidentifier)",
+            True,
+        ),
+    ],
+)
+def test_conditions_hold_as_in_sql_server(side, condition, holds):
+    assert side.run(f"IF {condition} PRINT 'yes' ELSE PRINT 'no'").prints == ["yes" if holds else "no"]
+
+
+def test_queries_join_group_and_window(side):
+    side.run("INSERT dbo.t (n, name) VALUES (1, N'a'), (2, N'b'), (2, N'B'), (3, NULL)")
+    assert side.rows(
+        "SELECT name, COUNT(*) c, SUM(n) s FROM dbo.t WHERE name IS NOT NULL GROUP BY name ORDER BY name DESC"
+    ) == [
+        ("b", 2, 4),
+        ("a", 1, 1),
+    ]
+    assert side.rows(
+        "WITH x AS (SELECT id, LAG(n) OVER (ORDER BY id) AS before_, ROW_NUMBER() OVER (PARTITION BY n ORDER BY id) r FROM db.dbo.t AS u) "
+        "SELECT TOP (2) t.id, x.before_, x.r FROM dbo.t JOIN x ON x.id = t.id ORDER BY t.id DESC"
+    ) == [(4, 2, 1), (3, 2, 2)]
+    assert side.rows(
+        "SELECT a.n FROM (SELECT DISTINCT n FROM t) AS a LEFT JOIN (VALUES (2), (9)) v(n) ON v.n = a.n WHERE v.n IS NULL"
+    ) == [(1,), (3,)]
+    assert side.rows("SELECT n FROM t WHERE id = 1 UNION ALL SELECT 7 ORDER BY n DESC") == [(7,), (1,)]
+    assert side.rows("SELECT (SELECT MAX(n) FROM t AS i WHERE i.id < o.id) FROM t AS o ORDER BY id") == [
+        (None,),
+        (1,),
+        (2,),
+        (2,),
+    ]
+    assert side.error("SELECT nothing FROM dbo.t").number == 207
+    assert side.error("SELECT id FROM dbo.t AS a, dbo.t AS b").number == 209
+    assert side.error("SELECT * FROM dbo.missing").text == "Invalid object name 'dbo.missing'."
+
+
+def test_changes_count_rows_and_convert_values(side):
+    results = side.run(
+        "INSERT INTO dbo.t (n, name) SELECT '5', 12 UNION ALL SELECT 6, N'x'; UPDATE t SET n += 1, name = DEFAULT_ FROM (SELECT N'y' AS DEFAULT_) AS q WHERE n = 5; DELETE TOP (1) FROM dbo.t WHERE n > 5"
+    )
+    assert results.counts == [2, 1, 1]
+    assert side.rows("SELECT n, name FROM dbo.t") == [(6, "x")]
+    assert side.run("UPDATE a SET n = b.k FROM dbo.t AS a JOIN (VALUES (6, 60)) b(n, k) ON a.n = b.n").counts == [1]
+    assert side.rows("SELECT n FROM dbo.t") == [(60,)]
+    assert side.rows("DELETE dbo.t OUTPUT deleted.n, deleted.name AS was WHERE n = 60") == [(60, "x")]
+    assert side.rows("INSERT dbo.t (n) OUTPUT inserted.id VALUES (1)") == [(3,)]
+    assert side.value("SELECT SCOPE_IDENTITY()") == 3
+    side.run("TRUNCATE TABLE dbo.t; INSERT dbo.t (n) VALUES (1)")
+    assert side.rows("SELECT id FROM dbo.t") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "number"),
+    [
+        ("INSERT dbo.t (n) VALUES (NULL)", 515),
+        ("INSERT dbo.t (n, name) VALUES (1, N'more than ten')", 8152),
+        ("INSERT dbo.t (id, n) VALUES (1, 1)", 544),
+        ("INSERT dbo.t (n) VALUES (1, 2)", 110),
+        ("INSERT dbo.t VALUES (1)", 213),
+        ("INSERT dbo.t (n) VALUES ('x')", 245),
+        ("INSERT dbo.t (n) VALUES (3000000000)", 8115),
+        ("SELECT 1 / 0", None),
+        ("DECLARE @z int = 0; SELECT 1 / @z", 8134),
+        ("SELECT CAST('x' AS uniqueidentifier)", 8169),
+        ("DECLARE @d datetime = '2026-13-01'", 242),
+        ("SELECT nofunction(1)", 195),
+        ("SELECT LEN()", 174),
+        ("DECLARE @t table (a int); INSERT @t VALUES (1, 2)", 213),
+        ("INSERT sys.objects (name) VALUES (1)", 259),
+        ("CREATE TABLE dbo.t (a int)", 2714),
+        ("DROP TABLE dbo.missing", 3701),
+        ("EXEC dbo.missing", 2812),
+        ("USE missing", 911),
+        ("FETCH NEXT FROM nocursor", 16916),
+        ("SAVE TRANSACTION s", 628),
+    ],
+)
+def test_mistakes_have_sql_servers_numbers(side, statement, number):
+    errors = side.results(statement).errors
+    assert [error.number for error in errors] == ([number] if number else [8134])
+
+
+def test_statements_after_a_failed_one_run_but_not_after_a_failed_conversion(side):
+    results = side.results("SELECT 1; INSERT dbo.t (n) VALUES (NULL); SELECT 2")
+    assert [rows for _, rows in results.sets] == [[(1,)], [(2,)]]
+    assert (results.errors[0].number, results.errors[0].line) == (515, 1)
+    results = side.results("SELECT 1;\nSELECT CAST('x' AS int);\nSELECT 2")
+    assert [rows for _, rows in results.sets][0] == [(1,)]
+    assert len(results.sets) == 1 and results.errors[0].line == 2
+
+
+def test_a_cursor_walks_its_rows(side):
+    side.run("INSERT dbo.t (n) VALUES (1), (2)")
+    text = """
+        DECLARE @n int, @s nvarchar(10) = N'';
+        DECLARE c CURSOR FOR SELECT n FROM dbo.t;
+        OPEN c;
+        FETCH NEXT FROM c INTO @n;
+        WHILE @@FETCH_STATUS = 0
+        BEGIN
+            SELECT @s = @s + CONVERT(nvarchar(10), @n);
+            IF @n = 9 CONTINUE;
+            FETCH c INTO @n;
+        END
+        CLOSE c DEALLOCATE c
+        SELECT @s"""
+    assert side.value(text) == "12"
+    assert side.value(text) == "12"
+
+
+def test_a_table_variable_is_its_runs_own_and_outlives_a_rollback(side):
+    side.run(
+        "CREATE PROCEDURE dbo.p AS DECLARE @t table (a int, b nvarchar(5) DEFAULT N'x'); BEGIN TRAN; INSERT @t (a) VALUES (1); ROLLBACK; UPDATE @t SET a = a + 1; SELECT a, b FROM @t"
+    )
+    assert side.rows("EXEC dbo.p") == [(2, "x")]
+    assert side.rows("EXEC dbo.p") == [(2, "x")]
+
+
+def test_procedures_return_output_status_and_defaults(side):
+    side.run(
+        "CREATE OR ALTER PROC dbo.p @a int, @b nvarchar(10) = N'def', @c int = NULL OUTPUT AS SET @c = @a * 2; SELECT @b; RETURN @a + 1"
+    )
+    results = side.run("DECLARE @r int, @o int; EXEC @r = p 4, @c = @o OUTPUT; SELECT @r, @o")
+    assert [rows for _, rows in results.sets] == [[("def",)], [(5, 8)]]
+    assert side.error("EXEC dbo.p").number == 201
+    assert side.error("EXEC dbo.p 1, 2, 3, 4").number == 8144
+    assert side.error("EXEC dbo.p @a = 1, @x = 2").number == 8145
+    assert side.error("EXEC dbo.p 'x'").number == 245
+    assert side.run("p 1").sets[0][1] == [("def",)]
+    side.run("CREATE PROCEDURE dbo.deep AS EXEC dbo.deep")
+    assert side.error("EXEC dbo.deep").number == 217
+
+
+def test_a_procedure_with_a_mistake_is_not_created(side):
+    assert side.error("CREATE PROCEDURE dbo.bad AS SELECT 1\nSELECT @x").line == 2
+    assert side.error("CREATE PROCEDURE dbo.bad AS SELECT a FROM t FOR JSON AUTO").number == 50001
+    assert side.value("SELECT COUNT(*) FROM sys.procedures") == 0
+
+
+def test_set_options_of_a_procedure_end_with_it(side):
+    side.run("CREATE PROCEDURE dbo.quiet AS SET NOCOUNT ON; INSERT dbo.t (n) VALUES (1)")
+    assert side.run("EXEC dbo.quiet; INSERT dbo.t (n) VALUES (2)").counts == [1]
+
+
+def test_dynamic_sql_runs_in_the_session(side):
+    assert side.rows("DECLARE @s nvarchar(50) = N'1 + 1'; EXEC (N'SELECT ' + @s)") == [(2,)]
+    assert side.rows(
+        "DECLARE @r int; EXEC sp_executesql N'SET @o = @a + 1', N'@a int, @o int OUTPUT', @a = 4, @o = @r OUTPUT; SELECT @r"
+    ) == [(5,)]
+    assert side.error("EXEC ('SELECT')").number == 102
+
+
+def test_print_raiserror_and_throw(side):
+    results = side.results(
+        "PRINT 'a' + 'b'; RAISERROR ('info %s', 0, 1, 'x'); RAISERROR (N'bad %d of %s', 16, 3, 5, N'y'); SELECT 1; THROW 50005, N'end', 2; SELECT 2"
+    )
+    assert [(m.number, m.severity, m.text) for m in results.messages] == [
+        (0, 0, "ab"),
+        (0, 0, "info x"),
+        (50000, 16, "bad 5 of y"),
+        (50005, 16, "end"),
+    ]
+    assert len(results.sets) == 1
+
+
+def test_noexec_compiles_and_does_not_run(side):
+    side.run("SET NOEXEC ON; INSERT dbo.t (n) VALUES (1)")
+    side.run("INSERT dbo.t (n) VALUES (2)")
+    assert side.error("SELECT 1 FROM WHERE").number == 102
+    side.run("INSERT dbo.t (n) VALUES (3); SET NOEXEC OFF; INSERT dbo.t (n) VALUES (4)")
+    assert side.rows("SELECT n FROM dbo.t") == [(4,)]
+
+
+def test_a_column_added_keeps_the_rows(side):
+    side.run("INSERT dbo.t (n) VALUES (7); ALTER TABLE dbo.t ADD extra nvarchar(5) NULL")
+    assert side.rows("SELECT id, n, extra FROM dbo.t") == [(1, 7, None)]
+    side.run("INSERT dbo.t (n, extra) VALUES (8, N'x')")
+    side.crash()
+    assert side.rows("USE db; SELECT id, n, extra FROM dbo.t") == [(1, 7, None), (2, 8, "x")]
+
+
+def test_unsupported_is_an_error_of_its_own_number():
+    assert SqlServerError(50001, "x").severity == 16
