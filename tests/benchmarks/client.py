@@ -2,16 +2,21 @@
 
 The two take turns, a second each, so that they share the machine's mood; the ratio is the median of the turns' ratios.
 The bare loop is the least that Python can do: threads that call the same procedure with the same parameters and count.
+The server has a processor of its own and the clients have the rest. Otherwise the scheduler's choice, whether one
+client and the server meet on one processor, would move the ratio by a fifth either way.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,7 +27,7 @@ from harness.load.payload import new_body
 from harness.load.plan import CellPlan
 from harness.load.threads import SEND, input_sizes
 from harness.matrix import Cell
-from tests.load.echo_server import running
+from tests.load.echo_server import EchoServer, running
 
 THREADS = (1, 10, 50)
 TURNS = 11
@@ -89,8 +94,21 @@ def through_locust(clients: Clients, connection_string: str, threads: int, resul
     return report.sent_messages / window, elapsed - SECONDS
 
 
+@contextlib.contextmanager
+def kept_apart(server: EchoServer) -> Iterator[None]:
+    """The server on one processor; this process and the children it will have on the others."""
+    processors = sorted(os.sched_getaffinity(0))
+    if len(processors) > 1:
+        os.sched_setaffinity(server.process.pid, processors[-1:])
+        os.sched_setaffinity(0, processors[:-1])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, processors)
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory, running() as server:
+    with tempfile.TemporaryDirectory() as directory, running() as server, kept_apart(server):
         results, connection_string = Path(directory), server.connection_string()
         with Clients(log_directory=results / "logs", run="benchmark") as clients:
             through_locust(clients, connection_string, max(THREADS), results)  # processes and connections are there
