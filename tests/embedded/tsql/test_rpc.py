@@ -1,0 +1,99 @@
+"""How drivers call: procedures by RPC, sp_executesql, and prepared statements."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.embedded.sqltypes import INT, MAX, SqlType
+from harness.embedded.tsql.results import Parameter
+from tests.embedded.tsql.sides import Message
+
+NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
+
+
+def text(value):
+    return Parameter("", NVARCHAR_MAX, value, False)
+
+
+def handle(value=None):
+    return Parameter("@handle", INT, value, True)
+
+
+@pytest.fixture
+def procedure(side):
+    side.run(
+        "CREATE PROCEDURE dbo.p @a int, @b nvarchar(5) = N'b', @c bigint = 0 OUTPUT AS SET NOCOUNT ON; INSERT dbo.t (n, name) VALUES (@a, @b); SET @c = @a * 2; RETURN 3"
+    )
+    return side
+
+
+def test_a_procedure_by_rpc_returns_status_and_output_parameters(procedure):
+    output = Parameter("@c", INT, None, True)
+    results = procedure.rpc(
+        "dbo.p", [Parameter("", INT, 7, False), Parameter("@B", SqlType("varchar", length=3), "x", False), output]
+    )
+    assert (results.status, results.values) == (3, {"@c": 14})
+    assert procedure.rows("SELECT n, name FROM dbo.t") == [(7, "x")]
+    for name in ("p", "[dbo].[p]", "db.dbo.p", "db..p", "[p];1"):
+        assert procedure.call(name, 1).status == 3
+
+
+def test_an_unknown_procedure_or_parameter_is_an_error(procedure):
+    for name, values, number in (("dbo.q", (), 2812), ("dbo.p", (), 201), ("dbo.p", (1, "a", 2, 3), 8144)):
+        with pytest.raises(Message) as caught:
+            procedure.call(name, *values)
+        assert caught.value.number == number
+
+
+def test_sp_executesql_takes_values_by_place_and_name(side):
+    results = side.rpc(
+        "sp_executesql",
+        [
+            text("SELECT @a + 1, @b"),
+            text("@a int, @b nvarchar(10)"),
+            Parameter("@a", INT, 4, False),
+            Parameter("@b", NVARCHAR_MAX, "x", False),
+        ],
+    )
+    assert results.sets[0][1] == [(5, "x")]
+    assert side.rpc("sp_executesql", [text("SELECT 1")]).sets[0][1] == [(1,)]
+    results = side.rpc("sp_executesql", [text("SET @o = 6"), text("@o int OUTPUT"), Parameter("@o", INT, None, True)])
+    assert results.values == {"@o": 6}
+    with pytest.raises(Message, match="8178"):
+        side.rpc("sp_executesql", [text("SELECT @a"), text("@a int")])
+
+
+def test_prepared_statements_live_until_they_are_unprepared(side):
+    parameters = [handle(), text("@P1 int"), text("SELECT @P1 * 2")]
+    results = side.rpc("sp_prepexec", [*parameters, Parameter("", INT, 4, False)])
+    assert results.sets[0][1] == [(8,)]
+    number = results.values["@handle"]
+    assert side.rpc("sp_execute", [Parameter("", INT, number, False), Parameter("", INT, 5, False)]).sets[0][1] == [
+        (10,)
+    ]
+    side.rpc("sp_unprepare", [Parameter("", INT, number, False)])
+    with pytest.raises(Message, match="8179"):
+        side.rpc("sp_execute", [Parameter("", INT, number, False), Parameter("", INT, 5, False)])
+    number = side.rpc("sp_prepare", parameters).values["@handle"]
+    assert side.rpc("sp_execute", [Parameter("", INT, number, False), Parameter("", INT, 6, False)]).sets[0][1] == [
+        (12,)
+    ]
+
+
+def test_a_prepared_call_follows_a_procedure_that_is_altered(procedure):
+    results = procedure.rpc(
+        "sp_prepexec", [handle(), text("@P1 int"), text("EXEC dbo.p @P1"), Parameter("", INT, 1, False)]
+    )
+    number = results.values["@handle"]
+    procedure.run("ALTER PROCEDURE dbo.p @a int AS SELECT @a + 100")
+    results = procedure.rpc("sp_execute", [Parameter("", INT, number, False), Parameter("", INT, 1, False)])
+    assert results.sets[0][1] == [(101,)]
+
+
+def test_a_batch_is_compiled_once_and_follows_the_catalog(side):
+    assert side.rows("SELECT * FROM dbo.t") == []
+    compiled = len(side.instance.batches)
+    side.run("DROP TABLE dbo.t; CREATE TABLE dbo.t (other int)")
+    [(columns, _)] = side.run("SELECT * FROM dbo.t").sets
+    assert [column.name for column in columns] == ["other"]
+    assert len(side.instance.batches) == compiled + 1

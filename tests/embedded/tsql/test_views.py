@@ -1,0 +1,106 @@
+"""Catalog views, DMVs and queues as tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.embedded.tsql.views.catalog import VIEWS
+
+DIALOG = """
+CREATE MESSAGE TYPE M VALIDATION = NONE; CREATE CONTRACT C (M SENT BY ANY); CREATE QUEUE dbo.q WITH STATUS = ON;
+CREATE SERVICE S ON QUEUE dbo.q (C); CREATE ROUTE r WITH SERVICE_NAME = 'S2', ADDRESS = 'TCP://h:4022';
+CREATE USER u WITHOUT LOGIN; CREATE REMOTE SERVICE BINDING b TO SERVICE 'S2' WITH USER = u;
+CREATE BROKER PRIORITY p FOR CONVERSATION SET (LOCAL_SERVICE_NAME = S, PRIORITY_LEVEL = 7);
+CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x'; CREATE CERTIFICATE c WITH SUBJECT = 'x';
+CREATE LOGIN l WITH PASSWORD = 'x';
+DECLARE @h uniqueidentifier;
+BEGIN DIALOG @h FROM SERVICE S TO SERVICE 'S' ON CONTRACT C WITH ENCRYPTION = OFF;
+SEND ON CONVERSATION @h MESSAGE TYPE M (0x0102);
+BEGIN DIALOG @h FROM SERVICE S TO SERVICE 'nowhere' ON CONTRACT C WITH ENCRYPTION = OFF;
+SEND ON CONVERSATION @h MESSAGE TYPE M (0x03);
+"""
+
+
+@pytest.fixture
+def full(side):
+    side.run(DIALOG)
+    side.run("INSERT dbo.t (n) VALUES (1)")
+    side.world.run_for(1)
+    return side
+
+
+@pytest.mark.parametrize("name", sorted(VIEWS))
+def test_every_view_can_be_read_whole_and_its_values_are_of_its_types(full, name):
+    [(columns, rows)] = full.run(f"SELECT * FROM sys.{name}").sets
+    assert [column.name for column in columns] == [member.name for member in VIEWS[name].members]
+    python = {
+        "bit": int,
+        "tinyint": int,
+        "smallint": int,
+        "int": int,
+        "bigint": int,
+        "varbinary": bytes,
+        "binary": bytes,
+    }
+    for row in rows:
+        for column, value in zip(columns, row, strict=True):
+            assert value is None or isinstance(value, python.get(column.type.name, str)), (column, value)
+            assert value is not None or column.nullable, column
+
+
+def test_reading_every_view_changes_nothing(full):
+    before = (len(full.store.rows), full.rows("SELECT * FROM sys.conversation_endpoints ORDER BY conversation_handle"))
+    for _ in range(2):
+        for name in sorted(VIEWS):
+            full.run(f"SELECT COUNT(*) FROM sys.{name}")
+        full.run("SELECT * FROM dbo.q")
+    assert (
+        len(full.store.rows),
+        full.rows("SELECT * FROM sys.conversation_endpoints ORDER BY conversation_handle"),
+    ) == before
+
+
+def test_a_queue_shows_its_messages(full):
+    rows = full.rows(
+        "SELECT status, priority, message_sequence_number, service_name, service_contract_name, message_type_name, validation, message_body FROM dbo.q WITH (NOLOCK)"
+    )
+    assert rows == [(1, 7, 0, "S", "C", "M", "N ", b"\1\2")] or rows == [(1, 5, 0, "S", "C", "M", "N ", b"\1\2")]
+    counts = "SELECT p.index_id, p.rows FROM sys.internal_tables t JOIN sys.service_queues q ON q.object_id = t.parent_object_id JOIN sys.partitions p ON p.object_id = t.object_id WHERE q.name = 'q' ORDER BY 1"
+    assert full.rows(counts) == [(1, 1), (2, 1)]
+    assert full.error("INSERT dbo.q (status) VALUES (1)").number == 259
+    assert full.error("DELETE dbo.q").number == 259
+
+
+def test_the_transmission_queue_says_why_a_message_waits(full):
+    rows = full.rows("SELECT to_service_name, message_body, transmission_status FROM sys.transmission_queue")
+    assert rows[0][:2] == ("nowhere", b"\3")
+    assert "target service name could not be found" in rows[0][2]
+    assert full.value("SELECT rows FROM sys.partitions WHERE object_id = 68") == 1
+    handle = full.value("SELECT conversation_handle FROM sys.transmission_queue")
+    assert full.value(f"SELECT GET_TRANSMISSION_STATUS('{handle}')") == rows[0][2]
+
+
+def test_views_know_the_objects_that_were_made(full):
+    assert full.rows(
+        "SELECT name, type FROM sys.objects WHERE is_ms_shipped = 0 AND name IN ('t', 'q') ORDER BY name"
+    ) == [("q", "SQ"), ("t", "U ")]
+    assert full.rows(
+        "SELECT c.name, c.max_length, c.is_identity FROM sys.columns c WHERE c.object_id = OBJECT_ID('t') ORDER BY column_id"
+    ) == [
+        ("id", 4, 1),
+        ("n", 4, 0),
+        ("name", 20, 0),
+    ]
+    assert full.rows("SELECT remote_service_name, address FROM sys.routes WHERE name = 'r'") == [("S2", "TCP://h:4022")]
+    assert full.rows(
+        "SELECT b.name, p.name FROM sys.remote_service_bindings b JOIN sys.database_principals p ON p.principal_id = b.remote_principal_id"
+    ) == [("b", "u")]
+    assert full.rows("SELECT priority FROM sys.conversation_priorities WHERE name = 'p'") == [(7,)]
+    assert full.value("SELECT session_id FROM sys.dm_exec_requests") == 51
+    assert full.value("SELECT COUNT(*) FROM master.sys.certificates") == 0
+
+
+def test_views_of_other_databases_are_named_by_theirs(full):
+    full.run("CREATE DATABASE other")
+    assert full.value("SELECT COUNT(*) FROM other.sys.tables") == 0
+    assert full.rows("SELECT (SELECT COUNT(*) FROM sys.tables), (SELECT COUNT(*) FROM other.sys.tables)") == [(1, 0)]
