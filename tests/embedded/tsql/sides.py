@@ -49,7 +49,7 @@ class Results(DiscardedResults):
     def done(self, row_count: int | None, *, in_procedure: bool) -> None:
         self.counts.append(row_count)
 
-    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         self.messages.append(Message(number, severity, text, procedure, line))
 
     def return_status(self, value: int) -> None:

@@ -179,7 +179,7 @@ def test_statements_after_a_failed_one_run_but_not_after_a_failed_conversion(sid
     assert [rows for _, rows in results.sets] == [[(1,)], [(2,)]]
     assert (results.errors[0].number, results.errors[0].line) == (515, 1)
     results = side.results("SELECT 1;\nSELECT CAST('x' AS int);\nSELECT 2")
-    assert [rows for _, rows in results.sets][0] == [(1,)]
+    assert results.sets[0][1] == [(1,)]
     assert len(results.sets) == 1 and results.errors[0].line == 2
 
 

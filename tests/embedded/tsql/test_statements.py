@@ -131,7 +131,8 @@ def test_what_is_not_supported_is_refused_with_its_line(text):
         assert f"line {text.count(chr(10)) + 1}" in error.text
 
 
-WORDS = sorted({word for words in GRAMMAR for word in words}) + [
+WORDS = [
+    *sorted({word for words in GRAMMAR for word in words}),
     ",",
     ";",
     "(",

@@ -64,7 +64,7 @@ def test_a_queue_shows_its_messages(full):
     rows = full.rows(
         "SELECT status, priority, message_sequence_number, service_name, service_contract_name, message_type_name, validation, message_body FROM dbo.q WITH (NOLOCK)"
     )
-    assert rows == [(1, 7, 0, "S", "C", "M", "N ", b"\1\2")] or rows == [(1, 5, 0, "S", "C", "M", "N ", b"\1\2")]
+    assert [row[:1] + row[2:] for row in rows] == [(1, 0, "S", "C", "M", "N ", b"\1\2")]
     counts = "SELECT p.index_id, p.rows FROM sys.internal_tables t JOIN sys.service_queues q ON q.object_id = t.parent_object_id JOIN sys.partitions p ON p.object_id = t.object_id WHERE q.name = 'q' ORDER BY 1"
     assert full.rows(counts) == [(1, 1), (2, 1)]
     assert full.error("INSERT dbo.q (status) VALUES (1)").number == 259
