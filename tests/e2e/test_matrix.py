@@ -1,0 +1,55 @@
+"""The whole way as a user goes it: sweep, Spark, figures, then a comparison of two runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.reductions import ReductionError
+from harness.reductions.session import require_java
+
+CELLS = "i1-t2-*-p100-v2008 i2-t1-r150-p1024-v2008"
+
+
+def harness(*arguments: str, cwd: Path) -> str:
+    command = [sys.executable, "-m", "harness", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=170, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.e2e
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_with(tmp_path: Path) -> None:
+    try:
+        require_java()
+    except ReductionError as missing:
+        pytest.skip(str(missing))
+    for seed in ("1", "2"):
+        output = harness(
+            "matrix", "--cells", CELLS, "--measure", "500ms", "--seed", seed, "--results", f"runs{seed}", cwd=tmp_path
+        )
+    [first], [second] = (list((tmp_path / f"runs{seed}").iterdir()) for seed in (1, 2))
+    assert "not SQL Server's" in output.splitlines()[0]
+    assert f"results: runs2/{second.name}" in output.splitlines()[-1]
+
+    cells = pq.read_table(second / "reduced" / "cells.parquet").to_pylist()
+    assert {row["cell_id"] for row in cells} == {
+        "i1-t2-r1-p100-v2008",
+        "i1-t2-r150-p100-v2008",
+        "i2-t1-r150-p1024-v2008",
+    }
+    assert all(row["processed_per_s"] > 0 and row["latency_us_p50"] > 0 for row in cells)
+    assert pq.read_metadata(second / "reduced" / "gain.parquet").num_rows == 1
+    figures = {path.name for path in (second / "figures").glob("*.png")}
+    assert any(name.startswith("figure-2") for name in figures) and any(name.startswith("figure-5") for name in figures)
+    assert {path.stem for path in (second / "figures").glob("*.svg")} == {Path(name).stem for name in figures}
+
+    harness("compare", str(first), str(second), "--output", "compared", cwd=tmp_path)
+    assert list((tmp_path / "compared").glob("*.png")) and list((tmp_path / "compared").glob("*.csv"))
+    assert not (tmp_path / "spark-warehouse").exists() and not (tmp_path / "metastore_db").exists()
