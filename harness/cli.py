@@ -252,11 +252,18 @@ def lab(initiators: str, server_version: str, settings_file: Path | None, **opti
         axes = sweep_run.axes({"initiators": initiators, "server_version": server_version})
         _announce_lab(chosen, options)
         from harness import lab as lab_package
-        from harness.lab import handbill
+        from harness.lab import handbill, interruption
 
-        with lab_package.open(
-            chosen.lab, version=axes.server_version, initiators=axes.initiators, driver=chosen.driver
-        ) as opened:
+        with (
+            interruption.noted() as watch,
+            lab_package.open(
+                chosen.lab,
+                version=axes.server_version,
+                initiators=axes.initiators,
+                driver=chosen.driver,
+                watch=watch,
+            ) as opened,
+        ):
             for line in handbill.lines(opened):
                 _say(line)
             _say("Ctrl-C ends the lab.")

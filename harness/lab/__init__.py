@@ -12,6 +12,7 @@ package, the same on every kind:
 - `scripts`: sqlcmd's conventions: `GO`, `$(Variable)`
 - `link`: keys, certificates, endpoints, routes, bindings
 - `dialogs`: the dialog pools, their warm-up, and waiting until everything sent has been processed
+- `interruption`: Ctrl-C in the midst of ODBC calls
 - `reset`: back to empty tables between cells, back to no conversation between groups
 
 Instances are started from the main thread (see `processes`); blocking calls to several instances run in one native

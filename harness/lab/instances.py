@@ -92,12 +92,15 @@ class Lab:
     directory: Path
     variables: dict[str, str] = field(default_factory=dict)  # of sqlcmd, beside those of each instance
     identities: list[dict[str, Any]] = field(default_factory=list)  # rows of observe/instance.sql, target first
+    watch: Callable[[], None] = field(default=lambda: None, repr=False)  # raises to end whatever waits for the lab
 
     @property
     def instances(self) -> list[Instance]:
         return [self.target, *self.initiators]
 
     def check(self) -> None:
+        """InstanceDied if one has; every loop that waits for the lab calls it."""
+        self.watch()
         for instance in self.instances:
             instance.check()
 

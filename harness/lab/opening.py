@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -21,11 +21,13 @@ def open(
     initiators: int = 1,
     directory: Path | None = None,
     driver: Literal["auto", "microsoft", "freetds"] = "auto",
+    watch: Callable[[], None] = lambda: None,
 ) -> Iterator[Lab]:
     """A lab of one target and `initiators` initiators, linked and without dialogs; closed at the end of the block.
 
-    Logs and, while it is open, data of its instances lie in `directory`; without one, in a temporary directory.
-    Call it from the main thread. Raises LabError, drivers.NoDriver or scripts.ScriptError, each of one line.
+    Logs and, while it is open, data of its instances lie in `directory`; without one, in a temporary directory. `watch`
+    may raise to end whatever waits for the lab (see `interruption`). Call it from the main thread. Raises LabError,
+    drivers.NoDriver or scripts.ScriptError, each of one line.
     """
     if name not in LABS:
         raise LabError(f"{name!r} is no lab{nearest(name, LABS)}")
@@ -38,5 +40,6 @@ def open(
         lab = embedded.start(version=version, initiators=initiators, directory=directory, driver=drivers.choose(driver))
         stack.callback(embedded.remove_data, directory)
         stack.callback(lab.close)
+        lab.watch = watch
         link.link(lab)
         yield lab

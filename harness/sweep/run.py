@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from harness import settings as settings_module
-from harness.lab import drivers
+from harness.lab import drivers, interruption
 from harness.lab.handbill import first_line
 from harness.lab.instances import Lab
 from harness.matrix import DIALOG_RATIOS, INITIATORS, PAPER_VERSIONS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
@@ -224,8 +224,17 @@ def _run(settings: Settings, results: Path, cells: Sequence[Cell], reporter: Rep
                 current["instances"].append({"name": instance.name, "lab_version": lab.version, **row})
         manifest.write(results, current)
 
-    stand = LabStand(settings, results, cells, on_rate=reporter.rate, on_lab=note_instances, on_note=reporter.note)
-    tally = Sweep(stand, journal.Journal(results / journal.NAME), reporter, results).run(cells)
+    with interruption.noted() as watch:
+        stand = LabStand(
+            settings,
+            results,
+            cells,
+            on_rate=reporter.rate,
+            on_lab=note_instances,
+            on_note=reporter.note,
+            watch=watch,
+        )
+        tally = Sweep(stand, journal.Journal(results / journal.NAME), reporter, results, watch=watch).run(cells)
     final = manifest.read(results)
     final["finished_at"] = manifest.now()
     manifest.write(results, final)

@@ -36,12 +36,14 @@ class LabStand:
         on_rate: Callable[[float], None] = lambda rate: None,
         on_lab: Callable[[Lab], None] = lambda lab: None,
         on_note: Callable[[str], None] = lambda text: None,
+        watch: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._results = results
         self._on_rate = on_rate
         self._on_lab = on_lab
         self._on_note = on_note
+        self._watch = watch
         # A lab serves every cell of its version, a pool every cell of its group.
         self._initiators = {
             cell.server_version: max(c.initiators for c in cells if c.server_version == cell.server_version)
@@ -102,6 +104,7 @@ class LabStand:
                 initiators=self._initiators[version],
                 directory=self._results / "lab",
                 driver=self._settings.driver,
+                watch=self._watch,
             )
         )
         self._on_lab(lab)

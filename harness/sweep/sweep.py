@@ -64,12 +64,14 @@ class Sweep:
         reporter: Reporter,
         results: Path,
         *,
+        watch: Callable[[], None] = lambda: None,
         free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
     ) -> None:
         self._stand = stand
         self._journal = journal
         self._reporter = reporter
         self._results = results
+        self._watch = watch
         self._free_bytes = free_bytes
 
     def run(self, cells: Sequence[Cell]) -> Tally:
@@ -111,7 +113,12 @@ class Sweep:
 
     def _attempt(self, cell: Cell, attempt: int, tally: Tally) -> Entry:
         run = self._journal.next_run()
-        phases = Phases(lambda name: self._reporter.phase(f"{cell.id}: {name}"))
+
+        def on_phase(name: str) -> None:
+            self._watch()
+            self._reporter.phase(f"{cell.id}: {name}")
+
+        phases = Phases(on_phase)
         began = time.perf_counter()
         measured, reason = None, ""
         try:
@@ -124,6 +131,7 @@ class Sweep:
             if error.errno in _FATAL_ERRNOS:
                 raise
             reason = f"{type(error).__name__}: {error}"
+        self._watch()  # a cell that an interrupt broke has not failed
         phases.seconds["total"] = round(time.perf_counter() - began, 4)
         entry = Entry(
             cell.id,

@@ -166,7 +166,8 @@ def test_no_secret_is_in_what_a_sweep_leaves_or_shows(
 
 def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path) -> tuple[Path, str]:
     """Ends a sweep that has done a cell; its folder and output. None of its processes is left."""
-    results: Path = until(lambda: first_journal_line(tmp_path))
+    results = until(lambda: first_journal_line(tmp_path) or process.poll() is not None)
+    assert isinstance(results, Path), process.communicate()[0]
     children = children_of(process.pid)
     assert len(children) >= 4
     process.send_signal(ending)
