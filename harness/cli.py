@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 import click
 
 from harness import settings as settings_module
-from harness.settings import Settings, SettingsError, nearest
+from harness.failures import MachineFailure, UsageFailure
+from harness.settings import Settings, nearest
 
 OK, CELLS_FAILED, USAGE, PREFLIGHT, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -150,7 +151,9 @@ def matrix(resume: Path | None, only_sweep: bool, settings_file: Path | None, **
 
     with _one_line_errors():
         if not only_sweep:
-            _require_java()
+            from harness.reductions.session import require_java
+
+            require_java()  # before the sweep, not half an hour later
         outcome = sweep_run.sweep(
             options, settings_file=settings_file, resume=resume, announce=_say, console_is_terminal=sys.stdout.isatty()
         )
@@ -167,21 +170,10 @@ def matrix(resume: Path | None, only_sweep: bool, settings_file: Path | None, **
 def _reduce_and_draw(results: Path) -> None:
     from harness import figures, reductions
 
-    _require_java()
     reductions.reduce(results, progress=_say)
     for path in figures.draw(results):
         if path.suffix == ".png":
             _say(f"figure: {path}")
-
-
-def _require_java() -> None:
-    from harness.reductions import ReductionError
-    from harness.reductions.session import require_java
-
-    try:
-        require_java()
-    except ReductionError as error:
-        raise Failure(str(error), PREFLIGHT) from None
 
 
 @harness.command(epilog=EXIT_CODES)
@@ -325,9 +317,7 @@ def reduce(results: Path) -> None:
     with _one_line_errors():
         from harness import reductions
 
-        folder = _existing_results(results)
-        _require_java()
-        for path in reductions.reduce(folder, progress=_say):
+        for path in reductions.reduce(_existing_results(results), progress=_say):
             _say(f"table: {path}")
 
 
@@ -408,9 +398,6 @@ def _say(text: str) -> None:
     click.echo(text)
 
 
-# Failures of parts that are imported only when used; their messages are one line and say what to do.
-_ONE_LINERS = {"ReductionError": USAGE, "FigureError": USAGE, "LoadError": PREFLIGHT, "ServeError": PREFLIGHT}
-
 _CURES = {
     errno.ENOSPC: "the disk is full: make room, then go on with --resume",
     errno.EDQUOT: "the disk quota is used up: make room, then go on with --resume",
@@ -424,19 +411,11 @@ _CURES = {
 @contextlib.contextmanager
 def _one_line_errors() -> Iterator[None]:
     """Turns the exceptions that users cause, or can cure, into one line and an exit code."""
-    from harness.lab.drivers import NoDriver
-    from harness.lab.instances import LabError
-    from harness.lab.processes import ChildError
-    from harness.lab.scripts import ScriptError
-    from harness.matrix import UnknownCell
-    from harness.sweep.run import PreflightFailed, ResumeRefused, UnknownName
-    from harness.sweep.sweep import SweepStopped
-
     try:
         yield
-    except (SettingsError, UnknownCell, UnknownName, ResumeRefused) as error:
+    except UsageFailure as error:
         raise Failure(str(error), USAGE) from None
-    except (NoDriver, PreflightFailed, SweepStopped, LabError, ChildError, ScriptError) as error:
+    except MachineFailure as error:
         raise Failure(str(error), PREFLIGHT) from None
     except FileNotFoundError as error:
         raise Failure(f"{error.filename or error}: there is no such file", USAGE) from None
@@ -445,11 +424,6 @@ def _one_line_errors() -> Iterator[None]:
         if cure is None:
             raise
         raise Failure(f"{error.filename}: {cure}" if error.filename else cure, PREFLIGHT) from None
-    except Exception as error:
-        code = _ONE_LINERS.get(type(error).__name__)
-        if code is None:
-            raise
-        raise Failure(str(error), code) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

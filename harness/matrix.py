@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from harness.failures import UsageFailure
+
 INITIATORS = (1, 2, 3)
 THREADS = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50)
 DIALOG_RATIOS = (1, 150)
@@ -20,7 +22,7 @@ PAPER_VERSIONS = ("2005", "2008")
 _CELL_ID = re.compile(r"i(\d+)-t(\d+)-r(\d+)-p(\d+)-v(\d+)")
 
 
-class UnknownCell(ValueError):
+class UnknownCell(UsageFailure):
     """A pattern that selects no cell; the message names the nearest cell ids."""
 
 

@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from harness.failures import UsageFailure
+
 PREFIX = "HARNESS_"
 # Handed from a parent to its children, and no settings.
 _INTERNAL = {"HARNESS_SA_PASSWORD"}
@@ -27,7 +29,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
-class SettingsError(ValueError):
+class SettingsError(UsageFailure):
     """A setting that is unknown or has a value it cannot have: one line."""
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from harness.failures import UsageFailure
+
 TABLES = ("cells", "seconds", "gain", "waits")
 
 LAB_WORDS = {
@@ -24,7 +26,7 @@ LAB_WORDS = {
 VERSION_WORDS = {"embedded": "imitated versions", "simulated": "modelled versions"}
 
 
-class FigureError(Exception):
+class FigureError(UsageFailure):
     """A results folder that cannot be drawn or compared; the message is one line and says what to do."""
 
 

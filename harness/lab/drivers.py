@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.failures import MachineFailure
+
 Kind = Literal["microsoft", "freetds"]
 
 _FREETDS_PLACES = ("/usr/lib/*/odbc/libtdsodbc.so", "/usr/lib*/libtdsodbc.so*", "/usr/local/lib/libtdsodbc.so")
 _LOGIN_TIMEOUT_S = 15
 
 
-class NoDriver(Exception):
+class NoDriver(MachineFailure):
     """No usable ODBC driver; the message says what to install."""
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from harness.failures import MachineFailure
 from harness.lab import drivers
 from harness.lab.drivers import Driver, Secret
 from harness.lab.processes import Child, stop_all
@@ -21,7 +22,7 @@ Result = TypeVar("Result")
 PROGRAM = "service-broker-harness"
 
 
-class LabError(Exception):
+class LabError(MachineFailure):
     """The lab cannot do what was asked; the message says which part and why."""
 
 

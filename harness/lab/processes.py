@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from harness.failures import MachineFailure
 from harness.settings import child_environment
 
 _PR_SET_PDEATHSIG = 1
@@ -29,7 +30,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _TAIL_BYTES = 4096
 
 
-class ChildError(Exception):
+class ChildError(MachineFailure):
     """A child died or did not become ready; the message names it, its end and its last words."""
 
 

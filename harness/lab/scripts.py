@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.failures import MachineFailure
+
 if TYPE_CHECKING:
     import pyodbc
 
@@ -24,7 +26,7 @@ _ODBC_PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
 _ODBC_SUFFIX = re.compile(r"\s*\((\d+)\) \((SQL\w+)\)$")
 
 
-class ScriptError(Exception):
+class ScriptError(MachineFailure):
     """A script that failed: which file, which line, why."""
 
 

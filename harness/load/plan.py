@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.failures import MachineFailure
 from harness.load.health import GeneratorHealth
 from harness.matrix import Cell
 
 
-class LoadError(Exception):
+class LoadError(MachineFailure):
     """The clients could not do what was asked; the message says which part and why, in one line."""
 
 

@@ -22,7 +22,7 @@ How numbers are made:
 * A missing number (an instance that gave no processor time) is null, never zero.
 """
 
-from harness.reductions.inputs import ReductionError
+from harness.reductions.inputs import ReductionError, SparkUnavailable
 from harness.reductions.tables import reduce
 
-__all__ = ["ReductionError", "reduce"]
+__all__ = ["ReductionError", "SparkUnavailable", "reduce"]

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.failures import MachineFailure, UsageFailure
 from harness.records import SCHEMAS
 
 RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
@@ -22,8 +23,12 @@ REQUIRED_KINDS = ("calls", "receives")
 Attempt = tuple[str, int]
 
 
-class ReductionError(Exception):
+class ReductionError(UsageFailure):
     """A results folder that cannot be reduced; the message is one line and says what to do."""
+
+
+class SparkUnavailable(MachineFailure):
+    """There is no Java that Spark can use, or Spark does not start on it."""
 
 
 @dataclass(frozen=True)

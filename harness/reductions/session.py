@@ -21,7 +21,7 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from harness.reductions.inputs import ReductionError
+from harness.reductions.inputs import SparkUnavailable
 
 JAVA_MINIMUM = 17  # Spark 4
 # A full sweep (528 cells, a few million calls) fits with room; the whole JVM stays below twice this.
@@ -79,26 +79,26 @@ def session(master: str = "local[*]") -> Iterator[SparkSession]:
 
 
 def require_java() -> None:
-    """ReductionError unless a Java that Spark can use answers."""
+    """SparkUnavailable unless a Java that Spark can use answers."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
     remedy = f"install Java {JAVA_MINIMUM} or later (`make setup`, or `apt-get install openjdk-17-jre-headless`)"
     if shutil.which(command) is None:
         where = f" in JAVA_HOME={home}" if home else ""
-        raise ReductionError(f"no Java{where}: {remedy}")
+        raise SparkUnavailable(f"no Java{where}: {remedy}")
     try:
         answer = subprocess.run(
             [command, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ReductionError(f"{command} does not run ({error}): {remedy}") from None
+        raise SparkUnavailable(f"{command} does not run ({error}): {remedy}") from None
     match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
     if match is None:
-        raise ReductionError(f"{command} does not tell its version: {remedy}")
+        raise SparkUnavailable(f"{command} does not tell its version: {remedy}")
     # Java 8 and before call themselves 1.8.
     major = int(match[2] or 1) if match[1] == "1" else int(match[1])
     if major < JAVA_MINIMUM:
-        raise ReductionError(f"{command} is Java {major}: {remedy}")
+        raise SparkUnavailable(f"{command} is Java {major}: {remedy}")
 
 
 def _start(scratch: Path, master: str) -> SparkSession:
@@ -112,7 +112,7 @@ def _start(scratch: Path, master: str) -> SparkSession:
     except Exception as error:
         lines = log.read_text(errors="replace").split("\n") if log.exists() else []
         last = next((line for line in reversed(lines) if line.strip()), str(error)).strip()
-        raise ReductionError(f"Spark does not start: {last}") from error
+        raise SparkUnavailable(f"Spark does not start: {last}") from error
 
 
 @contextmanager

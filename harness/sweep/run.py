@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from harness import settings as settings_module
+from harness.failures import MachineFailure, UsageFailure
 from harness.lab import drivers, interruption
 from harness.lab.handbill import first_line
 from harness.lab.instances import Lab
@@ -34,15 +35,15 @@ AXES: Mapping[str, Sequence[Any]] = {
 _DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100, "server_version": "2008"}
 
 
-class PreflightFailed(Exception):
+class PreflightFailed(MachineFailure):
     """This machine cannot do the run as it stands; one line with the cure."""
 
 
-class ResumeRefused(Exception):
+class ResumeRefused(UsageFailure):
     """A run cannot go on under other circumstances; the differences."""
 
 
-class UnknownName(Exception):
+class UnknownName(UsageFailure):
     """An axis value or a folder that does not exist; names the nearest."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from harness.failures import MachineFailure
 from harness.matrix import Cell
 from harness.sweep import manifest
 from harness.sweep.cell import CellFailed, Measured, NotReady
@@ -25,7 +26,7 @@ NOT_READY_MAX = 4
 _FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
-class SweepStopped(Exception):
+class SweepStopped(MachineFailure):
     """The sweep cannot go on; the message says why. The journal is complete."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness.reductions import ReductionError
+from harness.reductions import SparkUnavailable
 from harness.reductions.session import require_java
 
 CELLS = "i1-t2-*-p100-v2008 i2-t1-r150-p1024-v2008"
@@ -28,7 +28,7 @@ def harness(*arguments: str, cwd: Path) -> str:
 def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_with(tmp_path: Path) -> None:
     try:
         require_java()
-    except ReductionError as missing:
+    except SparkUnavailable as missing:
         pytest.skip(str(missing))
     for seed in ("1", "2"):
         output = harness(

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.reductions import ReductionError
+from harness.reductions import SparkUnavailable
 from harness.reductions.session import require_java
 
 
@@ -15,20 +15,20 @@ def java_that_says(folder, text):
 def test_no_java_is_an_error_of_one_line_that_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(ReductionError, match=r"^no Java: install Java 17 or later .*openjdk-17-jre-headless"):
+    with pytest.raises(SparkUnavailable, match=r"^no Java: install Java 17 or later .*openjdk-17-jre-headless"):
         require_java()
 
 
 def test_a_java_home_without_java_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ReductionError, match=f"no Java in JAVA_HOME={tmp_path}"):
+    with pytest.raises(SparkUnavailable, match=f"no Java in JAVA_HOME={tmp_path}"):
         require_java()
 
 
 @pytest.mark.parametrize("text, major", [('openjdk version "11.0.2"', "11"), ('java version "1.8.0_391"', "8")])
 def test_an_old_java_is_named_with_its_version(monkeypatch, tmp_path, text, major):
     monkeypatch.setenv("JAVA_HOME", str(java_that_says(tmp_path, text)))
-    with pytest.raises(ReductionError, match=f"is Java {major}: install Java 17"):
+    with pytest.raises(SparkUnavailable, match=f"is Java {major}: install Java 17"):
         require_java()
 
 

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from harness.failures import MachineFailure, UsageFailure
+
 _PR_SET_PDEATHSIG = 1
 
 
-class CannotServe(Exception):
+class CannotServe(MachineFailure):
     """The server cannot start; the message is one line that says why and what to do."""
 
 
@@ -35,7 +37,7 @@ def stop_at_end_of_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], Non
     try:
         loop.add_reader(sys.stdin.fileno(), read)
     except (OSError, ValueError):
-        raise CannotServe("--with-parent needs a pipe as standard input") from None
+        raise UsageFailure("--with-parent needs a pipe as standard input") from None
 
 
 def lock_folder(folder: Path) -> IO[str]:

@@ -29,13 +29,14 @@ from harness.embedded.store.file import FileStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql import activation
 from harness.embedded.tsql.instance import Instance, Usage
+from harness.failures import UsageFailure
 
 log = logging.getLogger(__name__)
 
 PASSWORD_VARIABLE = "HARNESS_SA_PASSWORD"
 # What an instance says it is: the last service packs of the two versions that the paper measured.
 VERSIONS = {"2005": (9, 0, 5000), "2008": (10, 0, 6000)}
-OK, BAD_INPUT, INTERNAL_ERROR = 0, 2, 70
+OK, INTERNAL_ERROR = 0, 70
 # Messages and rows live long and hold no cycles. With Python's own thresholds (700, 10, 10) a process with 100,000 rows
 # stands still for 200 ms at a time while the collector looks through them; with these, for less than 30.
 GC_THRESHOLD = (50_000, 50, 100)
@@ -50,23 +51,19 @@ def main(
     host: str = "127.0.0.1",
     with_parent: bool = False,
 ) -> int:
-    """Serves until told to stop; the exit code."""
+    """Serves until told to stop; the exit code. UsageFailure or CannotServe if it cannot start."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if with_parent:
         die_with_parent()
-    try:
-        if server_version not in VERSIONS:
-            raise CannotServe(f"no version {server_version} of SQL Server; known: {', '.join(VERSIONS)}")
-        # Taken out of the environment so that nothing started from here inherits it.
-        password = os.environ.pop(PASSWORD_VARIABLE, "")
-        if not password:
-            raise CannotServe(f"{PASSWORD_VARIABLE} is not set: give the login sa a password with it")
-        with lock_folder(data):
-            server = InstanceServer(name, server_version, data, password)
-            return asyncio.run(server.serve(host, port, with_parent=with_parent))
-    except CannotServe as error:
-        print(f"harness serve: {error}", file=sys.stderr)
-        return BAD_INPUT
+    if server_version not in VERSIONS:
+        raise UsageFailure(f"no version {server_version} of SQL Server; known: {', '.join(VERSIONS)}")
+    # Taken out of the environment so that nothing started from here inherits it.
+    password = os.environ.pop(PASSWORD_VARIABLE, "")
+    if not password:
+        raise UsageFailure(f"{PASSWORD_VARIABLE} is not set: give the login sa a password with it")
+    with lock_folder(data):
+        server = InstanceServer(name, server_version, data, password)
+        return asyncio.run(server.serve(host, port, with_parent=with_parent))
 
 
 class InstanceServer:

@@ -47,10 +47,10 @@ def ready(process: subprocess.Popen) -> dict:
     return json.loads(line)
 
 
-def refusal(process: subprocess.Popen) -> str:
+def refusal(process: subprocess.Popen, exit_code: int = 3) -> str:
     """The last line of a process that refused to start, which is also the only one that is no log."""
     _, errors = process.communicate(timeout=30)
-    assert process.returncode == 2
+    assert process.returncode == exit_code
     return errors.decode().strip().splitlines()[-1]
 
 
@@ -124,7 +124,7 @@ def test_two_servers_cannot_share_a_folder(serve):
 
 
 def test_without_a_password_it_does_not_start(serve):
-    assert "HARNESS_SA_PASSWORD is not set" in refusal(serve(password=""))
+    assert "HARNESS_SA_PASSWORD is not set" in refusal(serve(password=""), exit_code=2)
 
 
 def test_a_folder_that_cannot_be_used_is_named(serve, tmp_path):
