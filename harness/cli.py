@@ -222,7 +222,7 @@ def ui(port: int, server_version: str, settings_file: Path | None, **options: An
         _check_port(port)
         from harness.load import ui as load_ui
 
-        sys.exit(load_ui.main(port=port, lab=chosen.lab, version=server_version, driver=chosen.driver))
+        load_ui.main(port=port, lab=chosen.lab, version=server_version, driver=chosen.driver)
 
 
 @harness.command(epilog=EXIT_CODES)

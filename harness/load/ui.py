@@ -8,14 +8,13 @@ begun anew when the initiators or the ratio change, or when more threads are wan
 from __future__ import annotations
 
 import contextlib
-import signal
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 from harness import lab as lab_package
-from harness.lab import Lab, LabError, dialogs, reset
+from harness.lab import Lab, LabError, dialogs, interruption, reset
 from harness.lab.instances import connections
 from harness.lab.scripts import ScriptError
 from harness.load.clients import Clients, WebPage
@@ -110,27 +109,24 @@ def main(
     version: str = "2008",
     driver: Literal["auto", "microsoft", "freetds"] = "auto",
     say: Tell = print,
-) -> int:
-    """Serves until Ctrl-C or SIGTERM; the process's exit code."""
+) -> None:
+    """Serves until Ctrl-C or SIGTERM, which leave as KeyboardInterrupt."""
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-ui-")))
-        stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _interrupt))
-        try:
-            opened = stack.enter_context(
-                lab_package.open(
-                    lab, version=version, initiators=max(INITIATORS), directory=directory / "lab", driver=driver
-                )
+        watch = stack.enter_context(interruption.noted())
+        opened = stack.enter_context(
+            lab_package.open(
+                lab,
+                version=version,
+                initiators=max(INITIATORS),
+                directory=directory / "lab",
+                driver=driver,
+                watch=watch,
             )
-            clients = stack.enter_context(
-                Clients(log_directory=directory / "logs", run="ui", web=WebPage(port, f"{lab} lab"))
-            )
-            clients.launch(1)
-            say(f"http://127.0.0.1:{port} is Locust with the {lab} lab behind it; Ctrl-C ends both")
-            serve(LabStage(opened), clients)
-        except KeyboardInterrupt:
-            return 130
-    return 0
-
-
-def _interrupt(signum: int, frame: object) -> None:
-    raise KeyboardInterrupt
+        )
+        clients = stack.enter_context(
+            Clients(log_directory=directory / "logs", run="ui", web=WebPage(port, f"{lab} lab"))
+        )
+        clients.launch(1)
+        say(f"http://127.0.0.1:{port} is Locust with the {lab} lab behind it; Ctrl-C ends both")
+        serve(LabStage(opened), clients)
