@@ -207,7 +207,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
         raise Failure(outcome.reason, CELLS_FAILED)
 
 
-@harness.command(epilog=EXIT_CODES)
+@harness.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
 @_options("lab", "driver", "settings")
 @click.option("--port", default=8089, show_default=True, help="Port of the web page on 127.0.0.1.")
 @click.option("--server-version", default="2008", show_default=True, metavar="VERSION", help="Version of SQL Server.")
@@ -225,7 +225,7 @@ def ui(port: int, server_version: str, settings_file: Path | None, **options: An
         load_ui.main(port=port, lab=chosen.lab, version=server_version, driver=chosen.driver)
 
 
-@harness.command(epilog=EXIT_CODES)
+@harness.command(epilog=EXIT_CODES, short_help="Start linked instances and say how to connect.")
 @_options("lab", "driver", "settings")
 @click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
 @click.option("--server-version", default="2008", show_default=True, metavar="VERSION", help="Version of SQL Server.")
@@ -264,7 +264,7 @@ def lab(initiators: str, server_version: str, settings_file: Path | None, **opti
                 signal.sigtimedwait((), 1.0)
 
 
-@harness.command(epilog=EXIT_CODES)
+@harness.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
 @click.option("--name", default="embedded", show_default=True, help="Name of the instance.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=1433, show_default=True, help="Port; 0 takes a free one.")
@@ -305,7 +305,7 @@ def _existing_results(folder: Path) -> Path:
     raise Failure(f"{folder} is no result folder: it {what}{hint}", USAGE)
 
 
-@harness.command(epilog=EXIT_CODES)
+@harness.command(epilog=EXIT_CODES, short_help="Reduce raw records to tables, with PySpark.")
 @click.argument("results", type=click.Path(path_type=Path))
 def reduce(results: Path) -> None:
     """Reduce the raw records of a run to tables (Parquet and CSV), with PySpark.
@@ -321,7 +321,7 @@ def reduce(results: Path) -> None:
             _say(f"table: {path}")
 
 
-@harness.command(name="figures", epilog=EXIT_CODES)
+@harness.command(name="figures", epilog=EXIT_CODES, short_help="Draw the figures of a run.")
 @click.argument("results", type=click.Path(path_type=Path))
 def figures_verb(results: Path) -> None:
     """Draw the figures of a run from its reduced tables (PNG and SVG).
@@ -337,7 +337,7 @@ def figures_verb(results: Path) -> None:
             _say(f"figure: {path}")
 
 
-@harness.command(epilog=EXIT_CODES)
+@harness.command(epilog=EXIT_CODES, short_help="Compare two runs: figures and ratios per cell.")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder for figures and tables.")
@@ -355,7 +355,7 @@ def compare(a: Path, b: Path, output: Path | None) -> None:
             _say(f"written: {path}")
 
 
-@harness.command(epilog=EXIT_CODES)
+@harness.command(epilog=EXIT_CODES, short_help="Say what a sweep would do, and how long it takes.")
 @_options("lab", "cells", "quick", "measure", "settle", "drain", "seed", "settings")
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
 def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
