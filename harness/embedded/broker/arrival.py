@@ -152,8 +152,8 @@ class Arrival:
     def _new_receiver(self, batch: _Batch, frame: MessageFrame) -> ConversationEndpoint | None:
         """The endpoint for the first message of a conversation; None if there is to be none."""
         header = frame.header
-        if not frame.from_initiator:
-            self._to_a_gone_initiator(batch, frame)
+        if not frame.from_initiator or frame.first_is_acknowledged:
+            self._to_a_gone_endpoint(batch, frame)
             return None
         destination = self._engine.router.arriving(header.to_service, header.to_broker_instance, frame.conversation_id)
         try:
@@ -194,14 +194,18 @@ class Arrival:
         self._engine.counters.dropped += 1
         self._engine.log(f"Broker:Message Undeliverable. A message for service '{service}' was dropped: {reason}.")
 
-    def _to_a_gone_initiator(self, batch: _Batch, frame: MessageFrame) -> None:
+    def _to_a_gone_endpoint(self, batch: _Batch, frame: MessageFrame) -> None:
         if frame.message_type in _ENDS:
             # The far side ends what has ended here: it may stop sending that.
             self._reply_frame(
                 batch,
                 frame,
                 AcknowledgementFrame(
-                    ACKNOWLEDGEMENT, frame.conversation_id, True, frame.sequence, frame.header.to_broker_instance or ""
+                    ACKNOWLEDGEMENT,
+                    frame.conversation_id,
+                    not frame.from_initiator,
+                    frame.sequence,
+                    frame.header.to_broker_instance or "",
                 ),
             )
         else:

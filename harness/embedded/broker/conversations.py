@@ -73,6 +73,7 @@ class ConversationEndpoint:
         "header",
         "in_flight",
         "is_encrypted",
+        "is_gone",
         "is_initiator",
         "is_system",
         "lifetime",
@@ -135,6 +136,7 @@ class ConversationEndpoint:
         self.security_timestamp: int | None = None  # UTC ns: earliest removal of a closed target
         self.first_is_acknowledged = False  # initiator: message 0 is acknowledged; target: the far side has seen that
 
+        self.is_gone = False  # removed; what was on its way to it is dropped
         self.ordinal = 0  # place in handle order
         self.page = ("sysdesend", 0)
         self.changing: Transaction | None = None  # ends this conversation and is not over yet

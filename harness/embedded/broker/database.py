@@ -157,6 +157,7 @@ class Database(ServiceStatements, LinkStatements, SecurityStatements):
 
     def remember(self, endpoint: ConversationEndpoint) -> None:
         """The endpoint exists from now on."""
+        endpoint.is_gone = False
         endpoint.ordinal = self._ordinal
         endpoint.page = (f"{self.name}.sysdesend", self._ordinal // ROWS_PER_PAGE)
         self._ordinal += 1
@@ -171,6 +172,10 @@ class Database(ServiceStatements, LinkStatements, SecurityStatements):
         handle, group = endpoint.conversation_handle, endpoint.group
         if self.endpoints.pop(handle, None) is None:
             return
+        endpoint.is_gone = True
+        queue = endpoint.service.queue
+        if late := queue.discard(endpoint):  # came while the removal was on its way to the disk
+            self.engine.store.commit_lazily([(queue.table, row.queuing_order, None) for row in late])
         self.engine.conversations.pop((endpoint.conversation_id, endpoint.is_initiator), None)
         self.engine.transmitter.forget(endpoint)
         group.ready.pop(handle, None)
@@ -281,6 +286,12 @@ class Database(ServiceStatements, LinkStatements, SecurityStatements):
     def disable_queue(self, queue: Queue) -> Waiting[None]:
         """What poison message handling does: STATUS = OFF, in a transaction of its own."""
         tx = self.engine.begin_transaction()
-        self.alter_queue(tx, queue.schema, queue.name, QueueOptions(status=False))
+        try:
+            self.alter_queue(tx, queue.schema, queue.name, QueueOptions(status=False))
+            yield from tx.commit()
+        except SqlServerError as error:  # dropped meanwhile, or the disk is full
+            if tx.active:
+                tx.rollback()
+            self.engine.log(error.text)
+            return
         self.engine.notify(queue, "BROKER_QUEUE_DISABLED")
-        yield from tx.commit()

@@ -88,6 +88,8 @@ class Delivery:
             self._engine.counters.dropped += 1
         receiver.receive_sequence = sequence + 1
         tx.on_rollback(partial(setattr, receiver, "receive_sequence", sequence))
+        if receiver.is_initiator and receiver.state is EndpointState.CLOSED:
+            return  # removed
         tx.writes.append(
             (
                 receiver.database.dercv_table,
@@ -208,6 +210,8 @@ class Delivery:
     ) -> None:
         """The conversation's messages leave its queue; `then` hears which they were."""
         queue = endpoint.service.queue
+        if queue.blocked:
+            self._discard_blocked(tx, queue, endpoint)
         retained, ready_count = endpoint.retained, len(endpoint.ready)
         removed = queue.discard(endpoint)
         for row in removed:
@@ -216,6 +220,14 @@ class Delivery:
             tx.on_rollback(partial(self._put_back, queue, endpoint, removed[:ready_count], retained))
             if then is not None:
                 then(removed)
+
+    @staticmethod
+    def _discard_blocked(tx: Transaction, queue: Queue, endpoint: ConversationEndpoint) -> None:
+        tx.on_rollback(partial(setattr, queue, "blocked", queue.blocked))
+        for row in queue.blocked:
+            if row.endpoint is endpoint:
+                tx.write(queue.blocked_table, row.queuing_order, None)
+        queue.blocked = [row for row in queue.blocked if row.endpoint is not endpoint]
 
     @staticmethod
     def _put_back(

@@ -207,6 +207,8 @@ class Dialogs:
             raise SqlServerError(8439, group_id)
         if not group.try_acquire(tx):
             yield from group.acquire(tx, self._engine.waits)
+            if database.groups.get(group_id) is not group:  # gone while we waited
+                raise SqlServerError(8436, group_id)
         if group is endpoint.group:
             return
         self._changing(tx, endpoint)

@@ -83,7 +83,7 @@ class Expiry:
         tx = engine.begin_transaction()
         try:
             yield from endpoint.group.acquire(tx, engine.waits)
-            if endpoint.dialog_timer != due_ns:  # replaced, or the conversation is over
+            if endpoint.is_gone or endpoint.dialog_timer != due_ns:  # over, or the timer was replaced
                 tx.rollback()
                 return
             endpoint.dialog_timer = None
@@ -101,7 +101,9 @@ class Expiry:
         tx = engine.begin_transaction()
         try:
             yield from endpoint.group.acquire(tx, engine.waits)
-            if endpoint.state is EndpointState.DISCONNECTED_OUTBOUND:
+            if endpoint.is_gone:
+                pass
+            elif endpoint.state is EndpointState.DISCONNECTED_OUTBOUND:
                 engine.delivery.close(tx, endpoint)
             else:
                 error = SqlServerError(8489)
@@ -114,7 +116,7 @@ class Expiry:
         tx = self._engine.begin_transaction()
         try:
             yield from endpoint.group.acquire(tx, self._engine.waits)
-            if endpoint.state is EndpointState.CLOSED:
+            if endpoint.state is EndpointState.CLOSED and not endpoint.is_gone:
                 self._engine.delivery.remove(tx, endpoint)
             yield from tx.commit()
         except SqlServerError as error:

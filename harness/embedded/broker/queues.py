@@ -219,7 +219,8 @@ class Queue:
 
     def block(self, row: QueueRow) -> None:
         """A row that came while the queue was OFF: it waits in the transmission queue of this database."""
-        self.blocked.append(row)
+        if not row.endpoint.is_gone:
+            self.blocked.append(row)
 
     def put_back(self, rows: list[QueueRow]) -> None:
         """Undoes a `take`: the rows of one endpoint, in the order in which they were taken."""

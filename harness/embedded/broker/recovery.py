@@ -6,7 +6,7 @@ follows from what needs what. Rows of tables that are not the broker's are left 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.embedded.broker.conversations import ConversationEndpoint, ConversationGroup, TransmissionRow
@@ -25,6 +25,7 @@ from harness.embedded.broker.objects import (
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.broker.security import Certificate, Login, User
 from harness.embedded.broker.states import EndpointState
+from harness.embedded.store import Write
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
@@ -185,21 +186,34 @@ def _instance(engine: Engine, tables: dict[str, _Rows]) -> None:
 def _conversations(database: Database, tables: dict[str, _Rows]) -> None:
     for handle, row in sorted(tables.get(database.endpoint_table, [])):
         _endpoint(database, handle, row)
-    for handle, (send_sequence,) in tables.get(database.desend_table, []):
-        database.endpoints[handle].send_sequence = send_sequence
-    for handle, (receive_sequence, first_is_acknowledged) in tables.get(database.dercv_table, []):
-        endpoint = database.endpoints[handle]
+    for endpoint, _, (send_sequence,) in _of_endpoints(database, database.desend_table, tables):
+        endpoint.send_sequence = send_sequence
+    for endpoint, _, (receive_sequence, first_is_acknowledged) in _of_endpoints(database, database.dercv_table, tables):
         endpoint.receive_sequence = receive_sequence
         if not endpoint.is_initiator:
             endpoint.first_is_acknowledged = first_is_acknowledged
-    for (handle, sequence), (name, body, enqueued_ns) in sorted(tables.get(database.xmit_table, []), key=_by_key):
-        row = TransmissionRow(database.endpoints[handle], sequence, name, body, enqueued_ns)
-        row.endpoint.unacknowledged.append(row)
+    for endpoint, (handle, sequence), stored in _of_endpoints(database, database.xmit_table, tables):
+        row = TransmissionRow(endpoint, sequence, *stored)
+        endpoint.unacknowledged.append(row)
         database.transmission_queue[handle, sequence] = row
     for queue in database.queues.values():
         _rows(database, queue, tables)
     for endpoint in database.endpoints.values():
         _go_on(endpoint)
+
+
+def _of_endpoints(
+    database: Database, table: str, tables: dict[str, _Rows]
+) -> Iterator[tuple[ConversationEndpoint, Any, Any]]:
+    """Rows by key with their endpoint. What was on its way to the disk when its endpoint went has none: deleted."""
+    orphans: list[Write] = []
+    for key, row in sorted(tables.get(table, []), key=_by_key):
+        endpoint = database.endpoints.get(key[0] if isinstance(key, tuple) else key)
+        if endpoint is None:
+            orphans.append((table, key, None))
+        else:
+            yield endpoint, key, row
+    database.engine.store.commit_lazily(orphans)
 
 
 def _by_key(entry: tuple[Any, Any]) -> Any:
@@ -253,8 +267,11 @@ def _rows(database: Database, queue: Queue, tables: dict[str, _Rows]) -> None:
     for table in (queue.table, queue.blocked_table):
         for order, row in sorted(tables.get(table, []), key=_by_key):
             handle, sequence, name, body, enqueued_ns, status = row
+            endpoint = database.endpoints.get(handle)
+            if endpoint is None:
+                database.engine.store.commit_lazily([(table, order, None)])
+                continue
             message_type = database.message_types.get(name) or MessageType(name, 0, Validation.BINARY)
-            endpoint = database.endpoints[handle]
             loaded = QueueRow(queue, endpoint, order, sequence, message_type, body, enqueued_ns, status)
             queue.next_order = max(queue.next_order, order + 1)
             if table == queue.table:

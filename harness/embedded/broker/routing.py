@@ -93,6 +93,10 @@ class Router:
             insecure = self._security_problem(endpoint)
             destination = Delayed(insecure) if insecure else destination
         endpoint.destination, endpoint.routing_version = destination, self.version
+        if isinstance(destination, Delayed) or any(
+            route.lifetime is not None for route in endpoint.database.routes.values()
+        ):
+            endpoint.routing_version = -1  # time alone can change it
         return destination
 
     def classify(

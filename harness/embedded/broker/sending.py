@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.engine import Engine
 
+_FAILED = (EndpointState.ERROR, EndpointState.CLOSED)
 MESSAGE_SIZE_MAX = 2**31 - 1  # varbinary(max)
 
 
@@ -110,7 +111,7 @@ class Sending:
         queued: list[TransmissionRow] = []
         for row in tx.sent:
             endpoint = row.endpoint
-            if endpoint.service.queue.is_retention_enabled and not _ends(row):
+            if endpoint.service.queue.is_retention_enabled and endpoint.state is EndpointState.CONVERSING:
                 self._retain(tx, row)
             if endpoint.unacknowledged or endpoint.staged or not self._deliver_here(tx, row):
                 endpoint.staged += 1
@@ -145,15 +146,20 @@ class Sending:
             return False
         is_new = receiver is None
         try:
+            if receiver is None and (row.message_sequence_number > 0 or not sender.is_initiator):
+                # It was there and is no longer (END ... WITH CLEANUP, a dropped service).
+                if _ends(row):
+                    self._acknowledged_at_once(tx, sender, row, destination)
+                    return True
+                raise Refusal(8462)
             if receiver is None:
-                if not sender.is_initiator:
-                    raise Refusal(8462)
                 receiver = engine.delivery.create_target(
                     tx, destination.database, destination.service, sender.conversation_id, self.header(sender)
                 )
             elif receiver.state is EndpointState.CLOSED and not _ends(row):
                 raise Refusal(8462)
-            receiver.first_is_acknowledged = sender.first_is_acknowledged
+            if sender.is_initiator and sender.first_is_acknowledged:
+                receiver.first_is_acknowledged = True
             if receiver.state is not EndpointState.CLOSED:
                 assert receiver.receive_sequence == row.message_sequence_number, "a local message out of sequence"
                 engine.delivery.accept(tx, receiver, row.message_type_name, row.message_body)
@@ -215,6 +221,9 @@ class Sending:
         for row in rows:
             endpoint = row.endpoint
             endpoint.staged -= 1
+            if endpoint.is_gone or endpoint.state in _FAILED:
+                engine.store.commit_lazily([(endpoint.database.xmit_table, _key(row), None)])
+                continue
             endpoint.unacknowledged.append(row)
             endpoint.database.transmission_queue[_key(row)] = row
             engine.transmitter.wake(endpoint)

@@ -135,7 +135,10 @@ class Transaction:
     def _committed(self) -> None:
         self.active = False
         for row in self.arrived:
-            row.queue.publish(row)
+            if row.endpoint.is_gone:  # NEW_BROKER, say, while this was on its way to the disk
+                self.engine.store.commit_lazily([(row.queue.table, row.queuing_order, None)])
+            else:
+                row.queue.publish(row)
         self._release_locks()
         for action in self._commit_actions:
             action()

@@ -9,6 +9,7 @@ scheduler's turn.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -53,13 +54,20 @@ class Transmitter:
             woken, self._woken = self._woken, {}
             outgoing: dict[tuple[str, int], list[Frame]] = {}
             here: list[ConversationEndpoint] = []
-            for endpoint in woken:
+            for endpoint in self._in_order(woken):
                 if len(endpoint.unacknowledged) > endpoint.in_flight:
                     self._collect(endpoint, outgoing, here)
             for address, frames in outgoing.items():
                 self.send(address, frames)
             for endpoint in here:
                 yield from self._deliver_here(endpoint)
+
+    @staticmethod
+    def _in_order(woken: dict[ConversationEndpoint, None]) -> Iterable[ConversationEndpoint]:
+        """First come, first served; with HONOR_BROKER_PRIORITY ON the highest priority goes first."""
+        if any(endpoint.database.is_honor_broker_priority_on for endpoint in woken):
+            return sorted(woken, key=lambda one: -one.priority if one.database.is_honor_broker_priority_on else -5)
+        return woken
 
     def send(self, address: tuple[str, int], frames: list[Frame]) -> None:
         transport = self._engine.transport
@@ -117,6 +125,9 @@ class Transmitter:
 
     def _deliver_here(self, endpoint: ConversationEndpoint) -> Waiting[None]:
         engine = self._engine
+        if endpoint.changing is not None:
+            endpoint.changing.on_end(partial(self.wake, endpoint))
+            return
         destination = engine.router.destination(endpoint)
         tx = engine.begin_transaction()
         if isinstance(destination, Unknown):
@@ -179,9 +190,12 @@ class Transmitter:
 
     def forget(self, endpoint: ConversationEndpoint) -> None:
         """The conversation has failed or gone: nothing of it is sent any more."""
-        queue, handle = endpoint.database.transmission_queue, endpoint.conversation_handle
-        for row in endpoint.unacknowledged:
-            queue.pop((handle, row.message_sequence_number), None)
+        database, handle = endpoint.database, endpoint.conversation_handle
+        keys = [(handle, row.message_sequence_number) for row in endpoint.unacknowledged]
+        for key in keys:
+            database.transmission_queue.pop(key, None)
+        # Those that came while the end was on its way to the disk are still there.
+        self._engine.store.commit_lazily([(database.xmit_table, key, None) for key in keys])
         endpoint.unacknowledged.clear()
         endpoint.in_flight = endpoint.retry_count = endpoint.retry_due_ns = 0
 

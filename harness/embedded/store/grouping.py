@@ -73,6 +73,8 @@ class GroupingStore(ABC):
         yield from self.submit(writes).wait()
 
     def commit_lazily(self, writes: Sequence[Write]) -> None:
+        if not writes:
+            return
         rows, lazy = self._next.rows, self._lazy
         for table, key, row in writes:
             rows[table, key] = lazy[table, key] = row

@@ -461,9 +461,7 @@ def test_a_timer_puts_a_message_into_the_own_queue_before_all_others(world, here
 def test_an_exceeded_lifetime_is_an_error_on_both_sides(world, here):
     handle = here.begin(lifetime_s=100)
     here.send(handle)
-    assert error_number(
-        here.run, here.autocommit(lambda tx: here.db.begin_conversation_timer(tx, handle, 200))
-    ) == 8410
+    assert error_number(here.run, here.autocommit(lambda tx: here.db.begin_conversation_timer(tx, handle, 200))) == 8410
     [row] = here.receive()
     world.run_for(101)
     rows = here.receive_all()
@@ -488,10 +486,23 @@ def test_retention_keeps_sent_and_received_messages_until_the_end(here):
 def test_a_queue_shows_the_columns_of_the_manual(here):
     here.send(here.begin())
     [row] = here.queue.all_rows()
-    columns = (
-        "status priority queuing_order conversation_group_id conversation_handle message_sequence_number service_name "
-        "service_id service_contract_name service_contract_id message_type_name message_type_id validation "
-        "message_body message_id message_enqueue_time"
-    ).split()
+    columns = [
+        "status",
+        "priority",
+        "queuing_order",
+        "conversation_group_id",
+        "conversation_handle",
+        "message_sequence_number",
+        "service_name",
+        "service_id",
+        "service_contract_name",
+        "service_contract_id",
+        "message_type_name",
+        "message_type_id",
+        "validation",
+        "message_body",
+        "message_id",
+        "message_enqueue_time",
+    ]
     assert all(getattr(row, column) is not None for column in columns)
     assert len(row.message_id) == 36 and row.service_id >= 65536

@@ -6,15 +6,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from harness.embedded.broker.frames import MessageFrame
 from harness.embedded.runtime.tasks import TaskState
-from tests.embedded.broker.world import LATENCY_NS, M, World
+from tests.embedded.broker.world import LATENCY_NS, M, World, snapshot
 
 DIALOGS = 3
 ENOUGH_S = 64 * 4  # for the slowest retry, and for those that it lets go on
 
 # What the network does with the n-th frame, over and over: after how many latencies it arrives, and how often.
-FATES = st.lists(
-    st.sampled_from([(), (1,), (1,), (1, 1), (5,), (3, 40), (900,)]), min_size=1, max_size=8, unique=False
-)
+FATES = st.lists(st.sampled_from([(), (1,), (1,), (1, 1), (5,), (3, 40), (900,)]), min_size=1, max_size=8, unique=False)
 SIDES = st.sampled_from(["initiator", "target"])
 
 
@@ -171,29 +169,21 @@ def test_a_crash_keeps_everything_that_was_committed(world, pair):
     [row] = target.receive()
     target.send(row.conversation_handle, b"2")
     initiator.run(initiator.autocommit(lambda tx: initiator.db.begin_conversation_timer(tx, handle, 60)))
+    world.run_for(0.1)
+    world.network.deliveries = lambda frame: []
     initiator.send(handle, b"3")
+    world.run_for(0.1)
     tx = initiator.engine.begin_transaction()
     initiator.send(handle, b"uncommitted", tx)
-    before = _view(initiator)
+    tx.rollback()
+    before = snapshot(initiator), snapshot(target)
     initiator.crash()
     target.crash()
-    assert _view(initiator) == before
+    assert (snapshot(initiator), snapshot(target)) == before
+    world.network.deliveries = lambda frame: [LATENCY_NS]
     world.run_for(10)
     assert [row.message_body for row in target.receive_all()] == [b"3"]
     world.run_for(60)
     assert len(initiator.receive()) == 2  # the timer and the answer
     world.run_for(3600)
     assert {endpoint.state.value for endpoint in initiator.db.endpoints.values()} == {"ER"}
-
-
-def _view(instance):
-    endpoints = {
-        handle: (one.state, one.send_sequence, one.receive_sequence, one.lifetime, one.dialog_timer, one.far_service)
-        for handle, one in instance.db.endpoints.items()
-    }
-    handle = next(iter(endpoints))
-    state, send_sequence, *rest = endpoints[handle]
-    uncommitted = sum(1 for row in instance.db.transmission_queue.values())
-    return handle, state, rest, instance.db.service_broker_guid, uncommitted, sorted(instance.db.services)
-
-

@@ -14,7 +14,7 @@ from harness.embedded.broker.frames import (
     unpack_frames,
 )
 from harness.embedded.broker.objects import QueueOptions
-from tests.embedded.broker.world import C, LATENCY_NS, M, Q, S, bodies, kinds
+from tests.embedded.broker.world import LATENCY_NS, C, M, Q, S, bodies, kinds
 
 HEADER = DialogHeader("to", None, "from", "guid", "contract", None, False, None)
 FRAMES = [
@@ -50,9 +50,7 @@ def test_a_message_crosses_the_network_and_leaves_the_transmission_queue(world, 
 def test_the_first_acknowledgement_tells_the_broker_instance(world, pair):
     initiator, target = pair
     initiator.ddl(lambda tx: initiator.db.drop_route(tx, "to target"))
-    initiator.ddl(
-        lambda tx: initiator.db.create_route(tx, "any", service_name=S, address=f"TCP://host:{target.port}")
-    )
+    initiator.ddl(lambda tx: initiator.db.create_route(tx, "any", service_name=S, address=f"TCP://host:{target.port}"))
     handle = initiator.begin()
     assert initiator.endpoint(handle).far_broker_instance is None
     initiator.send(handle)
@@ -273,12 +271,8 @@ def secure(world, initiator, target):
     for here, there in ((initiator, target), (target, initiator)):
         blob = there.db.certificate("own").blob
         here.ddl(lambda tx, here=here: here.db.create_user(tx, "proxy"))
-        here.ddl(
-            lambda tx, here=here, blob=blob: here.db.create_certificate(tx, "theirs", owner="proxy", blob=blob)
-        )
-    initiator.ddl(
-        lambda tx: initiator.db.create_remote_service_binding(tx, "binding", to_service=S, user="proxy")
-    )
+        here.ddl(lambda tx, here=here, blob=blob: here.db.create_certificate(tx, "theirs", owner="proxy", blob=blob))
+    initiator.ddl(lambda tx: initiator.db.create_remote_service_binding(tx, "binding", to_service=S, user="proxy"))
 
 
 def test_an_encrypted_dialog_needs_keys_a_binding_and_the_right_to_send(world, pair):
@@ -311,10 +305,10 @@ def test_a_message_with_an_unknown_certificate_is_dropped_in_silence(world, pair
 
 
 def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
-    initiator, target = pair
+    _, target = pair
     engine, master = target.engine, target.engine.databases["master"]
     target.ddl(lambda tx: engine.drop_endpoint(tx, "broker"))
-    target.ddl(lambda tx: master.create_master_key(tx))
+    target.ddl(master.create_master_key)
     target.ddl(lambda tx: master.create_certificate(tx, "endpoint", subject="target"))
     target.ddl(
         lambda tx: engine.create_endpoint(

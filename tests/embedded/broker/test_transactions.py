@@ -301,3 +301,47 @@ def test_writes_of_others_are_staged_with_the_rest(here):
     assert ("here.dbo.t", 1, ("row", 2, b"3")) in list(here.store.load())
     with_transaction(here, lambda tx: tx.write("here.dbo.t", 1, None))
     assert not [entry for entry in here.store.load() if entry[0] == "here.dbo.t"]
+
+
+def test_new_broker_while_a_commit_is_on_its_way_to_the_disk_leaves_nothing_behind(world, pair):
+    initiator, target = pair
+    remote, local = world.dialog(initiator, target), initiator.begin(to_broker_instance="CURRENT DATABASE")
+    tx = begin_tx(initiator)
+    initiator.send(remote, tx=tx)
+    initiator.send(local, tx=tx)
+    task = initiator.spawn(tx.commit())
+    world.driver.settle()
+    assert task.state is TaskState.WAITING
+    initiator.ddl(lambda tx: initiator.db.set_broker(tx, "NEW_BROKER"))
+    world.run_for(1)
+    assert not initiator.db.endpoints and not initiator.db.transmission_queue and initiator.queue.depth == 0
+    world.run_for(100)
+    initiator.crash()
+    world.run_for(1)
+    assert not initiator.db.endpoints and not [key for key in initiator.store.rows if key[0].startswith("broker.")]
+
+
+def test_a_savepoint_takes_back_an_end_with_error_and_what_it_dropped(here):
+    handle = here.begin()
+    tx = begin_tx(here)
+    here.send(handle, b"1", tx)
+    here.send(handle, b"2", tx)
+    mark = tx.mark()
+    here.end(handle, tx, error=(1, "x"))
+    tx.rollback_to(mark)
+    here.send(handle, b"3", tx)
+    here.commit(tx)
+    assert bodies(here.receive()) == [b"1", b"2", b"3"]
+
+
+def test_a_timer_that_waited_for_its_conversation_finds_it_gone(here):
+    handle = here.begin()
+    here.run(here.autocommit(lambda tx: here.db.begin_conversation_timer(tx, handle, 1)))
+    tx = begin_tx(here)
+    here.end(handle, tx, cleanup=True)
+    here.world.run_for(5)
+    here.commit(tx)
+    here.world.run_for(1)
+    assert here.receive() == []
+    here.crash()
+    assert not here.db.endpoints

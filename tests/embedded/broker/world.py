@@ -231,3 +231,46 @@ def bodies(rows: Sequence[QueueRow]) -> list[bytes | None]:
 
 def kinds(rows: Sequence[QueueRow]) -> list[str]:
     return [row.message_type_name.rpartition("/")[2] for row in rows]
+
+
+_KEPT = (
+    "conversation_id is_initiator state send_sequence receive_sequence lifetime dialog_timer far_service service_id "
+    "far_broker_instance conversation_group_id priority is_encrypted security_timestamp end_dialog_sequence"
+)
+
+
+def snapshot(instance: Instance) -> dict[str, Any]:
+    """Everything of an instance's database that a restart must bring back."""
+    db = instance.db
+    return {
+        "database": db.stored(),
+        "endpoints": {
+            handle: [getattr(endpoint, name) for name in _KEPT.split()] for handle, endpoint in db.endpoints.items()
+        },
+        "groups": sorted(db.groups),
+        "rows": {
+            (queue.name, order): row.stored() for queue in db.queues.values() for order, row in queue.rows.items()
+        },
+        "blocked": {queue.name: [row.stored() for row in queue.blocked] for queue in db.queues.values()},
+        "transmission": sorted(
+            (key, row.message_type_name, row.message_body) for key, row in db.transmission_queue.items()
+        ),
+        "objects": [sorted(kind) for kind in (db.message_types, db.contracts, db.services, db.routes, db.queues)],
+    }
+
+
+def check_queue(instance: Instance) -> None:
+    """What must hold of a queue's structures at any time."""
+    queue = instance.queue
+    ready = [row for endpoint in instance.db.endpoints.values() for row in endpoint.ready]
+    retained = [row for endpoint in instance.db.endpoints.values() for row in endpoint.retained]
+    assert {row.queuing_order for row in ready + retained} == set(queue.rows)
+    for group in instance.db.groups.values():
+        assert group.ready == {handle: one for handle, one in group.endpoints.items() if one.ready}
+        assert all(endpoint.group is group for endpoint in group.endpoints.values())
+        if group.ready and group.owner is None:
+            assert group.heap_entry is not None, "nobody would ever receive this"
+    for endpoint in instance.db.endpoints.values():
+        numbers = [row.message_sequence_number for row in endpoint.ready if row.message_sequence_number >= 0]
+        kinds_ = {row.message_type.name.rpartition("/")[2] for row in endpoint.ready}
+        assert numbers == sorted(numbers) or "Error" in kinds_

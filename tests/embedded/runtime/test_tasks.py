@@ -1,0 +1,142 @@
+"""Tasks, signals, timers and locks in virtual time."""
+
+import pytest
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.locks import ExclusiveLock
+from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Cancelled, Delay, Signal, TaskState
+from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
+from harness.embedded.runtime.waits import WaitStatistics
+
+
+@pytest.fixture
+def driver():
+    return VirtualDriver(VirtualClock())
+
+
+@pytest.fixture
+def scheduler(driver):
+    return driver.scheduler()
+
+
+def test_virtual_time_jumps_to_the_next_timer(driver, scheduler):
+    seen = []
+
+    def sleeper(name, seconds):
+        yield Delay(seconds * SECOND)
+        seen.append((name, driver.clock.now_ns() // SECOND))
+
+    for name, seconds in (("c", 30), ("a", 10), ("b", 10)):
+        scheduler.spawn(sleeper(name, seconds), name)
+    assert not driver.run_until(lambda: False)
+    assert seen == [("a", 10), ("b", 10), ("c", 30)]
+
+
+def test_run_for_ends_at_its_time_idle_or_not(driver, scheduler):
+    driver.run_for(5)
+    assert driver.clock.now_ns() == 5 * SECOND
+    scheduler.call_at(20 * SECOND, lambda: None)
+    driver.run_for(1.5)
+    assert driver.clock.now_ns() == 6.5 * SECOND
+
+
+def test_a_task_that_fails_with_nobody_joining_is_an_error_of_the_run(driver, scheduler):
+    def failing():
+        yield Delay(1)
+        raise ValueError("lost")
+
+    scheduler.spawn(failing(), "failing")
+    with pytest.raises(AssertionError, match=r"failing ended with ValueError"):
+        driver.run_for(1)
+
+
+def test_finish_returns_the_result_or_raises_the_error(driver, scheduler):
+    def result():
+        yield Delay(1)
+        return 7
+
+    def error():
+        yield Delay(1)
+        raise SqlServerError(208, "x")
+
+    assert driver.finish(scheduler, result()) == 7
+    with pytest.raises(SqlServerError):
+        driver.finish(scheduler, error())
+
+
+def test_a_signal_wakes_in_order_and_a_wait_can_time_out(driver, scheduler):
+    signal, woken = Signal(), []
+
+    def waiter(name, timeout_ns=None):
+        woken.append((name, (yield from signal.wait(timeout_ns))))
+
+    scheduler.spawn(waiter("a"), "a")
+    scheduler.spawn(waiter("b", 10 * MILLISECOND), "b")
+    scheduler.spawn(waiter("c"), "c")
+    driver.settle()
+    assert signal.notify_one()
+    driver.run_for(1)
+    assert woken == [("a", True), ("b", False)]
+    signal.notify_all()
+    driver.settle()
+    assert woken[-1] == ("c", True) and not signal.notify_one()
+
+
+def test_a_cancelled_task_cleans_up_and_its_timer_is_gone(driver, scheduler):
+    cleaned = []
+
+    def task():
+        try:
+            yield Delay(SECOND)
+        except Cancelled:
+            cleaned.append(True)
+            raise
+
+    running = scheduler.spawn(task(), "task")
+    driver.settle()
+    assert scheduler.current is None
+    scheduler.cancel(running)
+    assert cleaned and running.state is TaskState.DONE and scheduler.next_due_ns() is None
+
+
+def test_the_same_seed_gives_the_same_bytes():
+    assert SeededEntropy(5).random_bytes(70) == SeededEntropy(5).random_bytes(70) != SeededEntropy(6).random_bytes(70)
+
+
+class Owner:
+    def __init__(self, identifier):
+        self.id, self.locks, self.waiting_for, self.lock_timeout_ns = identifier, [], None, None
+
+
+def test_a_lock_goes_straight_to_the_one_that_waited_longest(driver, scheduler):
+    lock, waits, got = ExclusiveLock(), WaitStatistics(), []
+
+    def acquire(owner):
+        yield from lock.acquire(owner, waits)
+        got.append(owner.id)
+
+    owners = [Owner(number) for number in range(3)]
+    for owner in owners:
+        scheduler.spawn(acquire(owner), str(owner.id))
+    driver.run_for(1)
+    assert got == [0] and lock.owner is owners[0]
+    lock.release()
+    assert lock.owner is owners[1] and owners[1].locks == [lock]
+    assert not lock.try_acquire(Owner(9))
+    driver.settle()
+    assert got == [0, 1]
+    assert waits.totals["LCK_M_X"].wait_ns == SECOND
+    waits.clear()
+    assert not waits.totals
+
+
+def test_a_waiter_that_is_cancelled_leaves_the_line(driver, scheduler):
+    lock, waits = ExclusiveLock(), WaitStatistics()
+    holder, waiter = Owner(1), Owner(2)
+    assert lock.try_acquire(holder)
+    task = scheduler.spawn(lock.acquire(waiter, waits), "waiter")
+    driver.settle()
+    assert waiter.waiting_for is lock
+    scheduler.cancel(task)
+    lock.release()
+    assert lock.owner is None and waiter.waiting_for is None

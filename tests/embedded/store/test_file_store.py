@@ -1,0 +1,259 @@
+"""FileStore: what is on disk after a commit, after kill -9, after a full disk."""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.objects import QueueOptions
+from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
+from harness.embedded.runtime.tasks import Scheduler
+from harness.embedded.store import FileStore, StoreFull
+from harness.embedded.store import file as file_module
+
+TIME_LIMIT_S = 20
+
+
+class RealTime:
+    """A scheduler in an asyncio loop, for one test."""
+
+    def __init__(self, loop):
+        self.loop = loop
+        self.errors = []
+        self.scheduler = Scheduler(SystemClock(), lambda task, error: self.errors.append(error))
+        RealTimeDriver(self.scheduler, loop)
+
+    def store(self, path):
+        return FileStore(path, scheduler=self.scheduler, call_soon=self.loop.call_soon_threadsafe)
+
+    async def run(self, generator):
+        future = self.loop.create_future()
+
+        def body():
+            try:
+                future.set_result((yield from generator))
+            except Exception as error:
+                future.set_exception(error)
+
+        self.scheduler.spawn(body(), "test")
+        return await asyncio.wait_for(future, TIME_LIMIT_S)
+
+
+def in_real_time(test):
+    """Runs an async test(time, path) in a loop of its own."""
+
+    def run(tmp_path):
+        async def body():
+            time = RealTime(asyncio.get_running_loop())
+            await test(time, tmp_path / "instance.db")
+            assert not time.errors
+
+        asyncio.run(body())
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+def contents(time, path):
+    store = time.store(path)
+    try:
+        return {(table, key): row for table, key, row in store.load()}
+    finally:
+        store.close()
+
+
+def copy(path, to):
+    """What a crash at this moment would leave."""
+    shutil.copy(path, to)
+    shutil.copy(f"{path}-wal", f"{to}-wal")
+    return to
+
+
+@in_real_time
+async def test_rows_come_back_as_they_were_stored(time, path):
+    store = time.store(path)
+    rows = {
+        ("t", 1): (None, True, 1.5, "text", b"\x00bytes", -(2**63)),
+        ("t", "name"): ((1, ("nested",)),),
+        ("t", b"\x01"): (),
+        ("u", ("a", 1)): ("x" * 100_000,),
+    }
+    await time.run(store.commit([(table, key, row) for (table, key), row in rows.items()]))
+    assert {(table, key): row for table, key, row in store.load()} == rows
+    await time.run(store.commit([("t", 1, None), ("t", "name", ("other",)), ("t", "gone", None)]))
+    store.close()
+    del rows["t", 1]
+    rows["t", "name"] = ("other",)
+    assert contents(time, path) == rows and not path.with_name("instance.db-wal").exists()
+
+
+@in_real_time
+async def test_many_commits_share_few_flushes(time, path):
+    store = time.store(path)
+
+    def session(number):
+        for count in range(20):
+            yield from store.commit([("t", (number, count), (count,))])
+
+    await asyncio.gather(*(time.run(session(number)) for number in range(25)))
+    assert store.commits == 500 and store.flushes <= 60
+    assert len(list(store.load())) == 500
+    store.close()
+
+
+@in_real_time
+async def test_a_commit_is_never_on_disk_before_lazy_writes_that_came_earlier(time, path):
+    store = time.store(path)
+    await time.run(store.commit([("t", 1, ("old",))]))
+    store.commit_lazily([("t", 1, None), ("t", 2, ("lazy",))])
+    await time.run(store.commit([("t", 3, ("commit",))]))
+    left = contents(time, copy(path, path.with_name("copy.db")))
+    assert left == {("t", 2): ("lazy",), ("t", 3): ("commit",)}
+    store.commit_lazily([("t", 4, ("last",))])
+    store.close()
+    assert ("t", 4) in contents(time, path)
+
+
+@in_real_time
+async def test_the_log_does_not_grow_without_end(time, path):
+    limit, file_module.CHECKPOINT_BYTES = file_module.CHECKPOINT_BYTES, 200_000
+    try:
+        store = time.store(path)
+        largest = 0
+        for number in range(100):
+            await time.run(store.commit([("t", number % 10, (bytes(20_000),))]))
+            largest = max(largest, path.with_name("instance.db-wal").stat().st_size)
+        store.close()
+    finally:
+        file_module.CHECKPOINT_BYTES = limit
+    assert largest < 400_000 and len(contents(time, path)) == 10
+
+
+@in_real_time
+async def test_a_full_disk_fails_the_commit_and_leaves_the_store_as_it_was(time, path):
+    store = time.store(path)
+    await time.run(store.commit([("t", 1, ("before",))]))
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count = {pages + 3}")  # SQLITE_FULL, as from a disk without space
+    store.commit_lazily([("t", 1, ("lazy",))])
+    flush = store.submit([("t", 2, (bytes(100_000),)), ("t", 4, ("too much",))])  # shares the flush of the lazy write
+    with pytest.raises(StoreFull):
+        await time.run(flush.wait())
+    assert {key: row for _, key, row in store.load()} == {1: ("before",)}
+    await time.run(store.commit([("t", 3, ("small",))]))
+    assert {key: row for _, key, row in store.load()} == {1: ("lazy",), 3: ("small",)}
+    store.close()
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from tests.embedded.store.test_file_store import RealTime
+async def main():
+    time = RealTime(asyncio.get_running_loop())
+    store = time.store(Path(sys.argv[1]))
+    def session(number):
+        count = 0
+        while True:
+            yield from store.commit([("t", (number, count), (count,)), ("u", (number, count), (count,))])
+            print(number, count, flush=True)
+            count += 1
+    await asyncio.gather(*(time.run(session(number)) for number in range(5)))
+asyncio.run(main())
+"""
+
+
+def test_a_killed_process_leaves_every_commit_it_was_told_of(tmp_path):
+    path = tmp_path / "instance.db"
+    for _ in range(3):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
+        lines = [writer.stdout.readline() for _ in range(200)]
+        writer.kill()
+        lines += writer.stdout.readlines()
+        writer.wait()
+        told = {tuple(map(int, line.split())) for line in lines if line.endswith("\n")}
+
+        async def look():
+            return contents(RealTime(asyncio.get_running_loop()), path)
+
+        left = asyncio.run(look())
+        assert len(told) >= 200 and {("t", key) for key in told} <= set(left)
+        assert {key for table, key in left if table == "t"} == {key for table, key in left if table == "u"}
+
+
+@in_real_time
+async def test_an_engine_comes_back_from_any_moment_with_every_committed_message_exactly_once(time, path):
+    store = time.store(path)
+    engine = _engine(time, store)
+    database = await time.run(_set_up(engine))
+    handles = await time.run(_begin(engine, database, 8))
+    committed, received, moments = [], [], []
+
+    def sender(number):
+        for count in range(30):
+            tx = engine.begin_transaction()
+            body = bytes([number, count])
+            yield from database.send(tx, [handles[number]], "M", body)
+            yield from tx.commit()
+            committed.append(body)
+
+    def receiver():
+        while len(received) < 120:
+            tx = engine.begin_transaction()
+            rows = yield from database.receive(tx, database.queues["dbo.q"], top=3, wait=True)
+            yield from tx.commit()
+            received.extend(row.message_body for row in rows)
+
+    async def photographer():
+        for number in range(12):
+            await asyncio.sleep(0.002)
+            to = copy(path, path.with_name(f"moment{number}.db"))
+            moments.append((to, set(committed), set(received)))
+
+    await asyncio.gather(photographer(), time.run(receiver()), *(time.run(sender(number)) for number in range(8)))
+    for moment, sent, gone in moments:
+        left = _left(time, moment)
+        assert len(left) == len(set(left)), "twice"
+        assert sent - gone - set(left) <= set(received), "lost"
+        assert not gone & set(left), "received and there again"
+    store.close()
+
+
+def _engine(time, store):
+    entropy = SystemEntropy()
+    engine = Engine(name="x", version="2008", scheduler=time.scheduler, entropy=entropy, store=store)
+    engine.recover()
+    return engine
+
+
+def _set_up(engine):
+    tx = engine.begin_transaction()
+    database = engine.create_database(tx, "db")
+    database.create_message_type(tx, "M")
+    database.create_contract(tx, "C", usages=[("M", "ANY")])
+    database.create_queue(tx, "dbo", "q", QueueOptions())
+    database.create_service(tx, "S", queue="dbo.q", contracts=["C"])
+    yield from tx.commit()
+    return database
+
+
+def _begin(engine, database, count):
+    tx = engine.begin_transaction()
+    begin = partial(database.begin_dialog, tx, from_service="S", to_service="S", contract="C")
+    handles = []
+    for _ in range(count):
+        handles.append((yield from begin()))
+    yield from tx.commit()
+    return handles
+
+
+def _left(time, moment):
+    store = time.store(moment)
+    engine = _engine(time, store)
+    bodies = [row.message_body for row in engine.databases["db"].queues["dbo.q"].all_rows()]
+    store.close()
+    return bodies
