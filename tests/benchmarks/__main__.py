@@ -1,10 +1,10 @@
 """`make bench`: every benchmark in turn. They print what they measured; none of them fails because it was slow."""
 
-from tests.benchmarks import client, reduction, sweep, tds
+from tests.benchmarks import broker, client, reduction, sweep, tds
 
 
 def main() -> None:
-    for benchmark in (client, sweep, tds):
+    for benchmark in (client, sweep, tds, broker):
         benchmark.main()
     reduction.main([])
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Rusanu, 2005-12-20: "4, 8, 16, 32 seconds, then every 64 seconds".
 RETRY_DELAYS_NS = tuple(seconds * SECOND for seconds in (4, 8, 16, 32, 64))
-WINDOW = 512  # messages of one conversation on the wire; more would only fill buffers
+WINDOW = 64  # messages of one conversation on the wire: enough for a round trip, little to send again
 
 
 class Transmitter:

@@ -1,0 +1,202 @@
+"""What the broker costs: microseconds of processor time a message, by side, and durable messages per second.
+
+Two engines in one process, each with a file of its own; frames are packed and unpacked, but no socket carries them. The
+first table holds the sides apart: everything is sent while the network keeps the records; then the target gets them, and
+receives; then the initiator gets the acknowledgements. The second lets both run at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.frames import Frame, pack_frames, unpack_frames
+from harness.embedded.broker.objects import QueueOptions
+from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
+from harness.embedded.runtime.tasks import Scheduler, Task, Waiting
+from harness.embedded.store import FileStore
+
+THREADS = (1, 10, 50)
+MESSAGES = 5_000
+BODY = bytes(100)
+DIALOG_RATIO = 150
+
+
+class Wire:
+    """Records between two engines; `is_open` False keeps them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.is_open = True
+        self.kept: list[tuple[int, bytes]] = []
+        self.engines: dict[int, Engine] = {}
+
+    def carry(self, port: int, record: bytes) -> None:
+        if self.is_open:
+            self.loop.call_soon(self.arrive, port, record)
+        else:
+            self.kept.append((port, record))
+
+    def arrive(self, port: int, record: bytes) -> None:
+        self.engines[port].on_frames("benchmark", unpack_frames(record))
+
+    async def let_go(self, done: Callable[[], bool]) -> None:
+        """Hands out what was kept, a record a turn, until it has had its effect."""
+        kept, self.kept = self.kept, []
+        for port, record in kept:
+            self.arrive(port, record)
+            await asyncio.sleep(0)
+        while not done():
+            await asyncio.sleep(0.0005)
+
+
+class WireTransport:
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def listen(self, host: str, port: int) -> None: ...
+
+    def stop_listening(self) -> None: ...
+
+    def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
+        self._wire.carry(address[1], pack_frames(frames))
+
+
+class Side:
+    def __init__(self, wire: Wire, folder: Path, port: int) -> None:
+        self.port = port
+        self.scheduler = Scheduler(SystemClock(), _report)
+        RealTimeDriver(self.scheduler, wire.loop)
+        store = FileStore(folder / f"{port}.db", scheduler=self.scheduler, call_soon=wire.loop.call_soon_threadsafe)
+        self.engine = wire.engines[port] = Engine(
+            name=str(port),
+            version="2008",
+            scheduler=self.scheduler,
+            entropy=SystemEntropy(),
+            store=store,
+            transport=WireTransport(wire),
+        )
+        self.engine.recover()
+
+    @property
+    def database(self) -> Database:
+        return self.engine.databases["lab"]
+
+    async def run(self, generator: Waiting[Any]) -> Any:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def body() -> Waiting[None]:
+            future.set_result((yield from generator))
+
+        self.scheduler.spawn(body(), "benchmark")
+        return await future
+
+    def set_up(self) -> Waiting[None]:
+        tx = self.engine.begin_transaction()
+        database = self.engine.create_database(tx, "lab")
+        database.create_message_type(tx, "M")
+        database.create_contract(tx, "C", usages=[("M", "INITIATOR")])
+        database.create_queue(tx, "dbo", "q", QueueOptions())
+        database.create_service(tx, "S", queue="dbo.q", contracts=["C"])
+        database.grant(tx, "SEND", "SERVICE", "S", "public")
+        self.engine.create_endpoint(tx, "broker", state="STARTED", port=self.port)
+        yield from tx.commit()
+
+    def route_to(self, other: Side) -> Waiting[None]:
+        tx = self.engine.begin_transaction()
+        instance = other.database.service_broker_guid
+        address = f"TCP://wire:{other.port}"
+        self.database.create_route(tx, "route", service_name="S", broker_instance=instance, address=address)
+        yield from tx.commit()
+
+    def begin(self, other: Side, count: int) -> Waiting[list[str]]:
+        """Dialogs in use: every 150th of a pool."""
+        tx = self.engine.begin_transaction()
+        handles = []
+        for _ in range(count * DIALOG_RATIO):
+            handle = yield from self.database.begin_dialog(
+                tx,
+                from_service="S",
+                to_service="S",
+                to_broker_instance=other.database.service_broker_guid,
+                contract="C",
+                encryption=False,
+            )
+            handles.append(handle)
+        yield from tx.commit()
+        return handles[::DIALOG_RATIO]
+
+    def send(self, handle: str, count: int) -> Waiting[None]:
+        for _ in range(count):
+            tx = self.engine.begin_transaction()
+            yield from self.database.send(tx, [handle], "M", BODY)
+            yield from tx.commit()
+
+    def receive(self, count: int) -> Waiting[None]:
+        queue = self.database.queues["dbo.q"]
+        while count > 0:
+            tx = self.engine.begin_transaction()
+            rows = yield from self.database.receive(tx, queue, top=10_000, wait=True)
+            for row in rows:
+                _ = (row.conversation_handle, row.message_sequence_number, row.message_type_name, row.message_body)
+            yield from tx.commit()
+            count -= len(rows)
+
+
+def _report(task: Task, error: BaseException) -> None:
+    raise SystemExit(f"{task.name}: {error!r}")
+
+
+async def measure(threads: int, apart: bool) -> list[float]:
+    """Microseconds of processor time a message: send, arrive and receive, acknowledge; or messages per second."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        wire = Wire(asyncio.get_running_loop())
+        initiator, target = Side(wire, Path(folder), 1), Side(wire, Path(folder), 2)
+        for side in (initiator, target):
+            await side.run(side.set_up())
+        await initiator.run(initiator.route_to(target))
+        await target.run(target.route_to(initiator))
+        handles = await initiator.run(initiator.begin(target, threads))
+        each = min(MESSAGES // threads, 60) if apart else MESSAGES // threads  # no more than fits into the window
+        messages = each * threads
+        waiting = initiator.database.transmission_queue
+        try:
+            wire.is_open = not apart
+            started, used = time.perf_counter(), time.process_time()
+            receiving = None if apart else asyncio.ensure_future(target.run(target.receive(messages)))
+            await asyncio.gather(*(initiator.run(initiator.send(handle, each)) for handle in handles))
+            if receiving is not None:
+                await receiving
+                while waiting:
+                    await asyncio.sleep(0.0005)
+                return [messages / (time.perf_counter() - started)]
+            marks = [used, time.process_time()]
+            receiving = asyncio.ensure_future(target.run(target.receive(messages)))
+            await wire.let_go(receiving.done)
+            marks.append(time.process_time())
+            await wire.let_go(lambda: not waiting)
+            marks.append(time.process_time())
+            return [(later - earlier) / messages * 1e6 for earlier, later in itertools.pairwise(marks)]
+        finally:
+            initiator.engine.store.close()
+            target.engine.store.close()
+
+
+def main() -> None:
+    print("broker: processor time a message in µs, and both sides at once, durable, without sockets")
+    print(f"{'threads':>9}{'send':>8}{'arrive+receive':>16}{'acknowledge':>13}{'messages/s':>12}")
+    for threads in THREADS:
+        send, receive, acknowledge = asyncio.run(measure(threads, True))
+        [per_second] = asyncio.run(measure(threads, False))
+        print(f"{threads:>9}{send:>8.0f}{receive:>16.0f}{acknowledge:>13.0f}{per_second:>12.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
