@@ -32,14 +32,15 @@ def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         / messages
         * 1000
     ).fillna(0.0)
-    fig = Sheet(9.8, 5.2)
+    rows = min(TYPES_SHOWN, max(len(per_thousand.loc[role]) for role in roles))
+    fig = Sheet(9.8, 1.3 + 0.68 * max(rows, 3))
     panels = fig.subplots(1, len(roles), squeeze=False)[0]
     for ax, role in zip(panels, roles, strict=True):
-        _bars(ax, per_thousand.loc[role])
+        _bars(ax, per_thousand.loc[role], rows)
         ax.set_title(f"{ROLES[role]}{' (all together)' if role == 'initiator' else ''}")
         ax.set_xlabel("waiting, ms per 1,000 messages processed")
     handles, labels = panels[0].get_legend_handles_labels()
-    panels[-1].legend(handles[::-1], labels[::-1], loc="lower right")
+    panels[-1].legend(handles[::-1], labels[::-1], loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.1, ncols=2)
     cells_words = f"{len(cells)} cells, the same for both ratios" if paired else f"{len(cells)} cells"
     fig.entitle(
         "What the instances waited for, by wait type",
@@ -56,7 +57,8 @@ def _comparable(cells: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     return (cells[partners > 1], True) if (partners > 1).any() else (cells, False)
 
 
-def _bars(ax: Axes, table: pd.DataFrame) -> None:
+def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
+    """The longest waits, the longest on top, in as many rows as the other panel has."""
     longest = table.loc[table.max(axis=1).nlargest(TYPES_SHOWN).index][::-1]
     ratios = sorted(longest.columns)
     height = 0.8 / len(ratios)
@@ -69,17 +71,13 @@ def _bars(ax: Axes, table: pd.DataFrame) -> None:
             height * 0.92,
             color=cycle_entry(0 if ratio == TRICK_DIALOG_RATIO else 2)["color"],
             hatch="" if ratio == TRICK_DIALOG_RATIO else "////",
-            label=RATIO_WORDS.get(ratio, f"dialog ratio {ratio}"),
+            label=RATIO_WORDS.get(ratio, f"dialog ratio {ratio}").split(" used")[0],
         )
         for y, value in zip(at, longest[ratio], strict=True):
-            beside: dict[str, Any] = {
-                "xytext": (3, 0),
-                "textcoords": "offset points",
-                "va": "center",
-                "fontsize": "small",
-            }
-            ax.annotate(_short(value), (value, y), **beside)
+            beside: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
+            ax.annotate(_short(value), (value, y), fontsize="small", **beside)
     ax.set_xlim(0, top * 1.16)
+    ax.set_ylim(len(longest) - rows - 0.5, len(longest) - 0.5)
     ax.set_yticks(np.arange(len(longest)), list(longest.index))
     ax.grid(visible=False, axis="y")
     ax.tick_params(axis="y", length=0)

@@ -13,8 +13,9 @@ How numbers are made:
 
 * Throughput comes from the books: calls of the send procedure that returned in the measured window, and messages
   whose RECEIVE the target counted in it, by the target's clock; divided by the window's length. Never a mean of rates.
-* Percentiles are exact: linear interpolation between the two nearest ranks of all values of a cell (numpy's and
-  SQL's PERCENTILE_CONT), never an average of percentiles. `calls_in_window` says how many values a percentile rests on.
+* Percentiles are exact to the microsecond: linear interpolation between the two nearest ranks of all values of a cell
+  (numpy's default, SQL's PERCENTILE_CONT), never an average of percentiles. `calls_in_window` says how many values a
+  percentile rests on.
 * End-to-end latency is of every message *sent* in the window, whenever it was processed, so that a backlog cannot hide.
   Clocks of two machines may disagree: negative values are kept and counted.
 * Clients are a closed loop (each thread waits for its call), so latencies do not show what an open arrival stream

@@ -24,6 +24,8 @@ from pyspark.sql import SparkSession
 from harness.reductions.inputs import SparkUnavailable
 
 JAVA_MINIMUM = 17  # Spark 4
+# Memory is shared by the threads, so they do not grow with the machine.
+THREADS = min(len(os.sched_getaffinity(0)), 8)
 # A full sweep (528 cells, a few million calls) fits with room; the whole JVM stays below twice this.
 DRIVER_MEMORY = "1g"
 # A reduction is over before the second compiler pays: with it, half a minute becomes three quarters.
@@ -34,7 +36,6 @@ STOP_TIMEOUT_S = 20
 
 def settings(scratch: Path) -> dict[str, str]:
     """Spark's settings for one driver on this machine."""
-    processors = os.cpu_count() or 1
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -46,17 +47,15 @@ def settings(scratch: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(min(processors, 8)),
+        "spark.sql.shuffle.partitions": str(THREADS),
         # Our files are many and small.
         "spark.sql.files.openCostInBytes": str(256 * 1024),
         "spark.sql.files.maxPartitionBytes": str(16 * 1024 * 1024),
-        # Exact percentiles keep a map a cell; beyond this many cells a task would sort instead.
-        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "4096",
     }
 
 
 @contextmanager
-def session(master: str = "local[*]") -> Iterator[SparkSession]:
+def session(master: str = f"local[{THREADS}]") -> Iterator[SparkSession]:
     """A session for one reduction: the one that runs already, or a new one that ends with the block."""
     active = SparkSession.getActiveSession()
     if active is not None:

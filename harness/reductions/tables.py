@@ -144,4 +144,8 @@ def _to_standard_error(text: str) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    try:
+        text = str(error)
+    except OSError:  # the JVM, which would know, is gone
+        text = "its JVM ended (out of memory?)"
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.reductions.attempts import ATTEMPT, in_window, with_moments
@@ -15,16 +15,19 @@ def calls_in_window(calls: DataFrame, attempts: DataFrame) -> DataFrame:
     returned = calls.where(F.col("succeeded")).select(
         *ATTEMPT, (F.col("started_at_ns") + F.col("latency_ns")).alias("returned_at_ns"), "latency_ns"
     )
-    grouped = with_moments(returned, attempts).where(in_window("returned_at_ns")).groupBy(*ATTEMPT)
-    return _spread(
-        grouped.agg(
-            F.count(F.lit(1)).alias("calls_in_window"),
-            _quantiles("latency_ns"),
-            F.max("latency_ns").alias("longest"),
-        ),
-        "latency_us",
-        "calls_in_window",
-        F.round(F.col("longest") / 1000, 3).alias("latency_us_max"),
+    inside = with_moments(returned, attempts).where(in_window("returned_at_ns"))
+    counted = inside.groupBy(*ATTEMPT).agg(
+        F.count(F.lit(1)).alias("calls_in_window"), F.max("latency_ns").alias("longest")
+    )
+    return (
+        quantiles(inside, counted, "calls_in_window", "latency_ns", "latency_us")
+        .join(F.broadcast(counted), on=list(ATTEMPT), how="inner")
+        .select(
+            *ATTEMPT,
+            *_names("latency_us"),
+            "calls_in_window",
+            F.round(F.col("longest") / 1000, 3).alias("latency_us_max"),
+        )
     )
 
 
@@ -51,15 +54,57 @@ def end_to_end(deliveries: DataFrame, attempts: DataFrame) -> DataFrame:
     delivered = deliveries.select(
         *ATTEMPT, "sent_at_ns", (F.col("processed_at_ns") - F.col("sent_at_ns")).alias("elapsed_ns")
     )
-    grouped = with_moments(delivered, attempts).where(in_window("sent_at_ns")).groupBy(*ATTEMPT)
-    return _spread(
-        grouped.agg(
-            _quantiles("elapsed_ns"),
-            F.count(F.when(F.col("elapsed_ns") < 0, F.lit(1))).alias("end_to_end_negative"),
-        ),
-        "end_to_end_us",
-        "end_to_end_negative",
+    inside = with_moments(delivered, attempts).where(in_window("sent_at_ns"))
+    counted = inside.groupBy(*ATTEMPT).agg(
+        F.count(F.lit(1)).alias("sent_in_window"),
+        F.count(F.when(F.col("elapsed_ns") < 0, F.lit(1))).alias("end_to_end_negative"),
     )
+    return (
+        quantiles(inside, counted, "sent_in_window", "elapsed_ns", "end_to_end_us")
+        .join(F.broadcast(counted), on=list(ATTEMPT), how="inner")
+        .select(*ATTEMPT, *_names("end_to_end_us"), "end_to_end_negative")
+    )
+
+
+def quantiles(rows: DataFrame, counted: DataFrame, count: str, nanoseconds: str, prefix: str) -> DataFrame:
+    """One row an attempt: exact quantiles of values to the microsecond, interpolated between the nearest ranks.
+
+    By counting equal values and adding up, which spills to disk where memory ends: Spark's own `percentile` holds all
+    values of a cell in memory, and a cell of a minute has a million.
+    """
+    upwards = Window.partitionBy(*ATTEMPT).orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    alike = (
+        rows.select(*ATTEMPT, F.round(F.col(nanoseconds) / 1000).cast("long").alias("us"))
+        .groupBy(*ATTEMPT, "us")
+        .agg(F.count(F.lit(1)).alias("alike"))
+    )
+    ranked = alike.withColumn("last_rank", F.sum("alike").over(upwards) - 1).join(
+        F.broadcast(counted.select(*ATTEMPT, F.col(count).alias("values"))), on=list(ATTEMPT), how="inner"
+    )
+    sums = [F.round(F.sum(F.col("us") * _weight(quantile)), 3).alias(_name(prefix, quantile)) for quantile in QUANTILES]
+    return ranked.groupBy(*ATTEMPT).agg(*sums).select(*ATTEMPT, *_names(prefix))
+
+
+def _weight(quantile: float) -> Column:
+    """What the values of some ranks count for a quantile, which lies between the rank below it and the next."""
+    position = quantile * (F.col("values") - 1)
+    below = F.floor(position)
+    above_part = position - below
+    return F.when(_has_rank(below), 1 - above_part).otherwise(0.0) + F.when(_has_rank(below + 1), above_part).otherwise(
+        0.0
+    )
+
+
+def _has_rank(rank: Column) -> Column:
+    return (rank <= F.col("last_rank")) & (rank > F.col("last_rank") - F.col("alike"))
+
+
+def _name(prefix: str, quantile: float) -> str:
+    return f"{prefix}_p{round(quantile * 100)}"
+
+
+def _names(prefix: str) -> list[str]:
+    return [_name(prefix, quantile) for quantile in QUANTILES]
 
 
 def processor_use(processors: DataFrame, attempts: DataFrame) -> DataFrame:
@@ -87,16 +132,3 @@ def _share(of: Column) -> Column:
     used = F.sum(F.when(of, F.col("used_ms")))
     available = F.sum(F.when(of, F.col("available_ms")))
     return F.round(F.when(available > 0, 100 * used / available), 2)
-
-
-def _quantiles(nanoseconds: str) -> Column:
-    return F.percentile(nanoseconds, F.array(*map(F.lit, QUANTILES))).alias("quantiles")
-
-
-def _spread(table: DataFrame, prefix: str, *columns: str | Column) -> DataFrame:
-    """The quantiles as columns of their own, in microseconds."""
-    named = [
-        F.round(F.col("quantiles")[place] / 1000, 3).alias(f"{prefix}_p{round(quantile * 100)}")
-        for place, quantile in enumerate(QUANTILES)
-    ]
-    return table.select(*ATTEMPT, *named, *columns)

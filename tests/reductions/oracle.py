@@ -31,12 +31,12 @@ def cell_numbers(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, float]
     start, end = record["measured_from_ns"], record["measured_to_ns"]
     window_s = (end - start) / NS
     latencies = [
-        call["latency_ns"] / 1000
+        round(call["latency_ns"] / 1000)
         for call in rows(folder, "calls", cell, attempt)
         if call["succeeded"] and start <= call["started_at_ns"] + call["latency_ns"] < end
     ]
     elapsed = [
-        (delivery["processed_at_ns"] - delivery["sent_at_ns"]) / 1000
+        round((delivery["processed_at_ns"] - delivery["sent_at_ns"]) / 1000)
         for delivery in rows(folder, "deliveries", cell, attempt)
         if start <= delivery["sent_at_ns"] < end
     ]

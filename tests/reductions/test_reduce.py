@@ -17,11 +17,38 @@ CELLS = [Cell.parse(f"i{initiators}-t3-r{ratio}-p100-v2008") for initiators in (
 ROOT = Path(__file__).parents[2]
 
 
+PROGRAM = """
+import signal, sys
+from pathlib import Path
+import psutil
+from harness.reductions import reduce
+handler = signal.getsignal(signal.SIGINT)
+reduce(Path(sys.argv[1]))
+assert signal.getsignal(signal.SIGINT) is handler
+assert not psutil.Process().children(), "the JVM lives on"
+"""
+
+
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, spark):
+def run(tmp_path_factory):
+    """A run, reduced in a process of its own that must leave nothing but the tables and say nothing but its steps."""
+    here, scratch = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("scratch")
     # The name has what Spark and Hadoop take for patterns and schemes.
     folder = write_raw(tmp_path_factory.mktemp("results") / "run [1] 09:00", CELLS, scale=10, measure_s=1.25)
-    reduce(folder)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder)],
+        cwd=here,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert [line for line in done.stderr.splitlines() if not line.startswith("reducing")] == []
+    assert os.listdir(here) == []
+    assert os.listdir(scratch) == []
     return folder
 
 
@@ -44,7 +71,9 @@ def test_a_cell_has_the_numbers_that_plain_python_finds(run, cell):
     cells = table(run, "cells").set_index("cell_id")
     assert len(cells) == len(CELLS)
     for name, value in oracle.cell_numbers(run, cell).items():
-        assert cells.loc[cell.id, name] == pytest.approx(value, abs=0.006), name
+        # The longest call keeps its nanoseconds.
+        tolerance = 0.51 if name.endswith("_max") else 0.006
+        assert cells.loc[cell.id, name] == pytest.approx(value, abs=tolerance), name
 
 
 def test_a_cell_says_which_lab_and_run_it_came_from(run):
@@ -98,34 +127,3 @@ def test_a_results_folder_that_cannot_be_written_is_an_error_of_one_line(tmp_pat
     (run / "reduced").write_text("in the way")
     with pytest.raises(ReductionError, match="reduced cannot be written"):
         reduce(run)
-
-
-def test_a_process_that_reduces_leaves_nothing_but_the_tables_and_says_nothing(tmp_path):
-    run = write_raw(tmp_path / "run", CELLS[:2], scale=40)
-    here, scratch = tmp_path / "here", tmp_path / "scratch"
-    here.mkdir()
-    scratch.mkdir()
-    program = f"""
-import signal
-from pathlib import Path
-from harness.reductions import reduce
-handler = signal.getsignal(signal.SIGINT)
-reduce(Path({str(run)!r}))
-assert signal.getsignal(signal.SIGINT) is handler
-import psutil
-assert not psutil.Process().children(), "the JVM lives on"
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=here,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    assert [line for line in done.stderr.splitlines() if not line.startswith("reducing")] == []
-    assert os.listdir(here) == []
-    assert os.listdir(scratch) == []
