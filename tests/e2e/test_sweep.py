@@ -85,13 +85,14 @@ def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
     settings = settings_module.create({"measure": "300ms", "settle": "200ms", "results": tmp_path}, environment={})
     cells = [Cell.parse(cell) for cell in CELLS]
     results = sweep_run._open_results(settings, None, cells)
+    others_children = psutil.Process().children()  # servers of other tests' fixtures
     saboteur = Saboteur(victim)
     tally = sweep_run._run(settings, results, cells, saboteur)
     assert (tally.completed, tally.failed) == (2, 0)
     first, *others = entries(results)
     assert (first.outcome, [entry.outcome for entry in others]) == ("failed", ["completed", "completed"])
     assert f"{name} (process {saboteur.killed}) was killed by signal 9 (SIGKILL)" in first.reason
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= set(others_children)
 
 
 @pytest.fixture
