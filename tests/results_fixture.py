@@ -285,6 +285,8 @@ def _reduced_cell(cell: Cell, shape: str, factor: float, run_id: str, lab: str) 
         **axes,
         "sent_per_s": round(per_s * 1.01, 2),
         "processed_per_s": round(per_s, 2),
+        "target_kept_up": True,
+        "until_drained_per_s": round(per_s * 3.3 / 5.7, 2),
         "calls_in_window": int(per_s),
         "receives_in_window": int(per_s / 20),
         "latency_us_p50": latency * 0.92,
@@ -356,9 +358,8 @@ def _reduced_gain(cells: pd.DataFrame) -> pd.DataFrame:
     pair = ["run_id", "lab", "server_version", "initiators", "threads", "payload_bytes", "total_threads"]
     base = cells[cells.dialog_ratio == 1].set_index(pair)
     trick = cells[cells.dialog_ratio == 150].set_index(pair)
-    both = trick[["processed_per_s", "sent_per_s"]].join(
-        base[["processed_per_s", "sent_per_s"]], how="inner", lsuffix="_150", rsuffix="_1"
-    )
+    rates = ["processed_per_s", "sent_per_s", "until_drained_per_s", "target_kept_up"]
+    both = trick[rates].join(base[rates], how="inner", lsuffix="_150", rsuffix="_1")
     table = pd.DataFrame(
         {
             "processed_per_s_ratio_1": both.processed_per_s_1,
@@ -366,6 +367,8 @@ def _reduced_gain(cells: pd.DataFrame) -> pd.DataFrame:
             "factor": both.processed_per_s_150 / both.processed_per_s_1,
             "gain_percent": 100 * (both.processed_per_s_150 / both.processed_per_s_1 - 1),
             "sent_factor": both.sent_per_s_150 / both.sent_per_s_1,
+            "until_drained_factor": both.until_drained_per_s_150 / both.until_drained_per_s_1,
+            "target_kept_up": both.target_kept_up_150 & both.target_kept_up_1,
         }
     ).reset_index()
     order = ["run_id", "lab", "server_version", "initiators", "threads", "payload_bytes", "total_threads"]

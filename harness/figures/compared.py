@@ -10,6 +10,8 @@ from harness.figures.gain import SMALLEST_SPAN_PERCENT
 from harness.figures.heatmap import matrix_panel, percent_scale
 from harness.figures.parts import (
     Sheet,
+    behind_note,
+    kept_up,
     over_versions,
     paper_colour,
     payload_lines,
@@ -46,7 +48,7 @@ def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
     thousands(panels[0][0].yaxis)
     fig.entitle(
         f"Messages per second with {count(initiators)}: {names[0]} and {names[1]}",
-        f"Cells that both runs completed, one scale. {versions_note(cells[0])}",
+        f"Cells that both runs completed, one scale. {versions_note(cells[0])} {behind_note(pd.concat(cells))}",
     )
     return fig
 
@@ -84,7 +86,8 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
     if known.empty:
         raise Missing("no cell of both runs processed messages")
     changes = known.assign(change_percent=100 * (known.processed_per_s_ratio - 1))
-    points = over_versions(changes, ["initiators", "dialog_ratio", "payload_bytes", "threads"], "change_percent")
+    axes = ["initiators", "dialog_ratio", "payload_bytes", "threads"]
+    points = over_versions(changes, axes, "change_percent").merge(kept_up(changes, axes), how="left")
     initiators, ratios = sorted(points.initiators.unique()), sorted(points.dialog_ratio.unique())
     fig = Sheet(2.4 + 5.2 * len(ratios), 1.2 + 1.75 * len(initiators))
     panels = fig.subplots(len(initiators), len(ratios), sharex=True, sharey=True, squeeze=False)
@@ -107,6 +110,6 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
     fig.entitle(
         "Messages per second of b against a, in percent, over the matrix",
         f"From {percent(low)} to {percent(high)}, median {percent(points['mean'].median())}, of {len(known)} cells. "
-        f"{versions_note(known).split(';')[0].rstrip('.')}.",
+        f"{versions_note(known).split(';')[0].rstrip('.')}. In brackets: a target fell behind.",
     )
     return fig

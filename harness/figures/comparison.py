@@ -18,8 +18,7 @@ from harness.figures.build import Drawing, Progress, write
 from harness.figures.results import FigureError, Run, footer, read
 
 AXES = ["server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
-# What is compared, and whether more of it is better.
-RATIOS = {"processed_per_s": True, "sent_per_s": True, "latency_us_p50": False, "latency_us_p95": False}
+RATIOS = ("processed_per_s", "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95")
 ROWS_PRINTED = 24
 RESAMPLES = 4000
 CELLS_FOR_INTERVAL = 5
@@ -57,12 +56,13 @@ def compare(
 
 def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """One row a cell that both have: each quantity of `a`, of `b`, and b divided by a."""
-    needed = ["cell_id", *AXES, "total_threads", *RATIOS]
-    both = a[needed].merge(b[["cell_id", *RATIOS]], on="cell_id", suffixes=("_a", "_b"), how="inner")
+    needed = ["cell_id", *AXES, "total_threads", "target_kept_up", *RATIOS]
+    both = a[needed].merge(b[["cell_id", "target_kept_up", *RATIOS]], on="cell_id", suffixes=("_a", "_b"), how="inner")
+    both["target_kept_up"] = both.target_kept_up_a & both.target_kept_up_b
     for name in RATIOS:
         both[f"{name}_ratio"] = (both[f"{name}_b"] / both[f"{name}_a"].where(both[f"{name}_a"] > 0)).round(4)
     order = [column for name in RATIOS for column in (f"{name}_a", f"{name}_b", f"{name}_ratio")]
-    return both.sort_values(AXES)[["cell_id", *AXES, "total_threads", *order]].reset_index(drop=True)
+    return both.sort_values(AXES)[["cell_id", *AXES, "total_threads", *order, "target_kept_up"]].reset_index(drop=True)
 
 
 def geometric_mean(values: pd.Series) -> float:
@@ -165,8 +165,10 @@ def _print(console: Console, runs: tuple[Run, Run], table: pd.DataFrame, notes: 
 
 def _summary(table: pd.DataFrame) -> Table:
     """Geometric means of all cells, and of each number of initiators and dialog ratio."""
-    headings = ("cells", "n", "processed/s", "95 % interval", "sent/s", "latency p50", "p95")
-    shown = _table(f"b divided by a, geometric means of {len(table)} cells", headings)
+    headings = ("cells", "n", "processed/s", "95 % interval", "sent/s", "drained/s", "p50", "p95")
+    shown = _table(f"b divided by a, geometric means of {len(table)} cells; p50 and p95 of latency", headings)
+    shown.caption = "drained/s: all messages over the time until the last was processed"
+    shown.caption_justify = "left"
     groups: list[tuple[str, pd.DataFrame]] = [("all", table)]
     groups += [
         (f"i{initiators}, ratio {ratio}", group)
@@ -195,12 +197,15 @@ def _cells(table: pd.DataFrame) -> Table:
         title = f"The {half} lowest and {half} highest ratios of {len(ranked)} cells; all are in ratios.csv"
         rows = pd.concat([ranked.head(half), ranked.tail(half)])
     shown = _table(title, ("cell", "a", "b", "b/a", "latency p50", "p95"))
+    if not rows.target_kept_up.all():
+        shown.caption = "* the target of a or b fell behind: that rate is not sustained"
+        shown.caption_justify = "left"
     for row in rows.itertuples():
         shown.add_row(
             str(row.cell_id),
             _count(row.processed_per_s_a),
             _count(row.processed_per_s_b),
-            _ratio(row.processed_per_s_ratio),
+            _ratio(row.processed_per_s_ratio) + ("" if row.target_kept_up else "*"),
             _ratio(row.latency_us_p50_ratio),
             _ratio(row.latency_us_p95_ratio),
         )

@@ -38,7 +38,7 @@ def draw(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         ax.set_ylim(bottom=0, top=max(ax.get_ylim()[1], 1))
         ax.set_xlim(0, length)
         thousands(ax.yaxis)
-        ax.legend(loc="upper right")
+        ax.legend(loc="best")
         _phases(ax, cell, named=ax is rates)
     depth = (rows.queue_depth.fillna(0) + rows.transmission_queue_depth.fillna(0)).max()
     fig.entitle(

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm, Normalize
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from harness.figures.parts import Sheet, over_versions, payload_name, percent, signed, versions_note
+from harness.figures.parts import Sheet, kept_up, over_versions, payload_name, percent, signed, versions_note
 from harness.figures.results import Missing
 from harness.figures.throughput import count
 
@@ -21,7 +21,8 @@ def draw(gain: pd.DataFrame) -> Sheet:
     """Gain of the 150 trick for every pair of cells."""
     if gain.empty:
         raise Missing("no cell was completed with both dialog ratios")
-    points = over_versions(gain, ["initiators", "payload_bytes", "threads"], "gain_percent")
+    axes = ["initiators", "payload_bytes", "threads"]
+    points = over_versions(gain, axes, "gain_percent").merge(kept_up(gain, axes), how="left")
     initiators = sorted(points.initiators.unique())
     fig = Sheet(10.4, 1.5 + 1.75 * len(initiators))
     panels = fig.subplots(len(initiators), 1, sharex=True, squeeze=False)[:, 0]
@@ -40,11 +41,15 @@ def draw(gain: pd.DataFrame) -> Sheet:
     empty = sum(_cells_of_panel(points) - len(points[points.initiators == number]) for number in initiators)
     note = versions_note(gain)
     mean = f" {note.split(';')[0].rstrip('.')}." if note else ""
+    brackets = int((~points.target_kept_up).sum())
+    behind = (
+        f" In brackets: {brackets} where a target fell behind, so that the rate is not sustained." if brackets else ""
+    )
     missing = f" Hatched: {empty} without a pair of completed cells." if empty else ""
     fig.entitle(
         "Gain of using every 150th dialog, in percent, over the matrix",
         f"From {percent(low)} to {percent(high)}, median {percent(points['mean'].median())}."
-        f"{mean}{missing} The paper saw up to +315 %, none at 15 threads in all or fewer.",
+        f"{mean}{missing}{behind} The paper saw up to +315 %, none at 15 threads in all or fewer.",
     )
     return fig
 
@@ -58,6 +63,8 @@ def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Nor
     """Payload against threads, each square with its number; `whole` says which rows and columns there are."""
     threads, payloads = sorted(whole.threads.unique()), sorted(whole.payload_bytes.unique())
     square = points.pivot(index="payload_bytes", columns="threads", values="mean").reindex(payloads, columns=threads)
+    known = points.pivot(index="payload_bytes", columns="threads", values="target_kept_up")
+    sustained = known.reindex(payloads, columns=threads).to_numpy()
     values = np.ma.masked_invalid(square.to_numpy(dtype=float))
     colours = mpl.colormaps[mpl.rcParams["image.cmap"]]
     ax.patch.set(hatch="////", facecolor="#f1f1f3", edgecolor="#cfcfd4")
@@ -66,7 +73,8 @@ def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Nor
         red, green, blue, _ = colours(scale(value))
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         ink = "white" if dark else "black"
-        ax.text(column + 0.5, row + 0.5, signed(value), ha="center", va="center", color=ink, fontsize="small")
+        number = signed(value) if sustained[row, column] else f"({signed(value)})"
+        ax.text(column + 0.5, row + 0.5, number, ha="center", va="center", color=ink, fontsize="small")
     ax.set_xticks(np.arange(len(threads)) + 0.5, [str(value) for value in threads])
     ax.set_yticks(np.arange(len(payloads)) + 0.5, [payload_name(int(value)) for value in payloads])
     ax.grid(visible=False)

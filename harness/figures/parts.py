@@ -21,6 +21,8 @@ from harness.matrix import PAYLOADS_BYTES
 # A paper's number up to this many times the data's largest is drawn to scale; beyond, as an arrow at the edge.
 ON_SCALE = 2.5
 LABEL_GAP_POINTS = 10.5
+# Of these a point is hollow where it is not sustained.
+RATES = ("processed_per_s", "gain_percent")
 PAPER_STYLE = 4  # entry of the style's cycle
 
 
@@ -92,9 +94,26 @@ def over_versions(cells: pd.DataFrame, by: Sequence[str], value: str) -> pd.Data
     return table.agg(["mean", "min", "max"])
 
 
+def kept_up(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Whether the targets of all versions kept up with what was sent, at each point."""
+    return rows.groupby(list(by), as_index=False).target_kept_up.all()
+
+
+def behind_note(rows: pd.DataFrame) -> str:
+    """What hollow points mean; empty where there is none."""
+    behind = int((~rows.target_kept_up).sum())
+    if not behind:
+        return ""
+    return f"Hollow: the target fell behind and messages queued up ({behind} of {len(rows)}); no sustained rate."
+
+
 def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: str, *, scale: float = 1.0) -> None:
-    """A line a payload through the mean of the versions, with a bar that spans them."""
+    """A line a payload through the mean of the versions, with a bar that spans them.
+
+    Points of throughput are hollow where the target of a version fell behind.
+    """
     points = over_versions(cells, [x, "payload_bytes"], value)
+    points["hollow"] = ~points.merge(kept_up(cells, [x, "payload_bytes"]), how="left").target_kept_up
     for payload, unordered in points.groupby("payload_bytes"):
         line = unordered.sort_values(x)
         style = payload_style(int(payload))
@@ -102,6 +121,9 @@ def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: st
         spread = np.array([mean - line["min"] * scale, line["max"] * scale - mean]).clip(min=0)
         bars = spread if spread.any() else None
         ax.errorbar(line[x], mean, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
+        if value in RATES:
+            hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
+            ax.plot(line[x][line.hollow], mean[line.hollow], **hollow)
         end = (float(line[x].iloc[-1]), float(mean.iloc[-1]))
         sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload)), style["color"]))
 

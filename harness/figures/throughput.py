@@ -6,6 +6,7 @@ import pandas as pd
 
 from harness.figures.parts import (
     Sheet,
+    behind_note,
     over_versions,
     paper_level,
     payload_lines,
@@ -67,5 +68,5 @@ def _finding(points: pd.DataFrame, cells: pd.DataFrame, initiators: int) -> str:
     return (
         f"{figure}Peak: {best['mean']:,.0f} messages/s at {initiators} × {best['threads']:.0f} threads with "
         f"{payload_name(int(best['payload_bytes']))} a message, {dialogs}. "
-        f"{versions_note(cells)}"
+        f"{versions_note(cells)} {behind_note(cells)}"
     )

@@ -20,6 +20,10 @@ How numbers are made:
   Clocks of two machines may disagree: negative values are kept and counted.
 * Clients are a closed loop (each thread waits for its call), so latencies do not show what an open arrival stream
   would have waited.
+* A target that processed less than nine tenths of what was sent in the window fell behind (`target_kept_up`): its rate
+  is that of a growing backlog, not one that it sustains, and a short window catches any part of it.
+  `until_drained_per_s`, all messages over all the time from the first call until the last message was processed, is
+  there beside it.
 * A missing number (an instance that gave no processor time) is null, never zero.
 """
 

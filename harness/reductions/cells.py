@@ -8,7 +8,11 @@ from pyspark.sql import functions as F
 from harness.reductions.attempts import ATTEMPT, NS_PER_S
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
+# A target that processes less than this part of what is sent falls behind: its rate in the window is not sustained.
+KEPT_UP = 0.9
+
 PAIR = ("server_version", "initiators", "threads", "payload_bytes")
+RATES = (("processed_per_s", "factor"), ("sent_per_s", "sent_factor"), ("until_drained_per_s", "until_drained_factor"))
 
 
 def cells(
@@ -40,6 +44,12 @@ def cells(
         "payload_bytes",
         _rate("calls_in_window").alias("sent_per_s"),
         _rate("processed_in_window").alias("processed_per_s"),
+        (F.coalesce("processed_in_window", F.lit(0)) >= KEPT_UP * F.coalesce("calls_in_window", F.lit(0))).alias(
+            "target_kept_up"
+        ),
+        F.round(
+            F.col("processed_messages") / F.nullif(_elapsed_s("started_at_ns", "drained_at_ns"), F.lit(0.0)), 2
+        ).alias("until_drained_per_s"),
         F.coalesce("calls_in_window", F.lit(0)).alias("calls_in_window"),
         "receives_in_window",
         "latency_us_p50",
@@ -68,8 +78,14 @@ def cells(
 
 
 def gain(cells: DataFrame) -> DataFrame:
-    """One row a pair of cells that differ only in the dialog ratio: what using every 150th dialog is worth."""
-    needed = cells.select("run_id", "lab", *PAIR, "total_threads", "dialog_ratio", "processed_per_s", "sent_per_s")
+    """One row a pair of cells that differ only in the dialog ratio: what using every 150th dialog is worth.
+
+    Where a target of the pair did not keep up, its rate in the window depends on how far the backlog had grown;
+    `until_drained_factor`, of all messages over all the time until the last was processed, does not.
+    """
+    needed = cells.select(
+        "run_id", "lab", *PAIR, "total_threads", "dialog_ratio", "target_kept_up", *(name for name, _ in RATES)
+    )
     base = _of_ratio(needed, BASE_DIALOG_RATIO).drop("run_id", "lab", "total_threads")
     trick = _of_ratio(needed, TRICK_DIALOG_RATIO)
     factor = F.col("processed_per_s_ratio_150") / F.col("processed_per_s_ratio_1")
@@ -85,7 +101,11 @@ def gain(cells: DataFrame) -> DataFrame:
             "processed_per_s_ratio_150",
             F.round(factor, 4).alias("factor"),
             F.round(100 * (factor - 1), 2).alias("gain_percent"),
-            F.round(F.col("sent_per_s_ratio_150") / F.nullif("sent_per_s_ratio_1", F.lit(0)), 4).alias("sent_factor"),
+            *(
+                F.round(F.col(f"{rate}_ratio_150") / F.nullif(f"{rate}_ratio_1", F.lit(0.0)), 4).alias(name)
+                for rate, name in RATES[1:]
+            ),
+            (F.col("target_kept_up_ratio_1") & F.col("target_kept_up_ratio_150")).alias("target_kept_up"),
         )
     )
 
@@ -96,8 +116,8 @@ def _of_ratio(cells: DataFrame, ratio: int) -> DataFrame:
         "lab",
         *PAIR,
         "total_threads",
-        F.col("processed_per_s").alias(f"processed_per_s_ratio_{ratio}"),
-        F.col("sent_per_s").alias(f"sent_per_s_ratio_{ratio}"),
+        F.col("target_kept_up").alias(f"target_kept_up_ratio_{ratio}"),
+        *(F.col(rate).alias(f"{rate}_ratio_{ratio}") for rate, _ in RATES),
     )
 
 
@@ -106,4 +126,8 @@ def _rate(count: str) -> Column:
 
 
 def _seconds(start: str, end: str) -> Column:
-    return F.round((F.col(end) - F.col(start)) / NS_PER_S, 3)
+    return F.round(_elapsed_s(start, end), 3)
+
+
+def _elapsed_s(start: str, end: str) -> Column:
+    return (F.col(end) - F.col(start)) / NS_PER_S

@@ -2,6 +2,7 @@ import functools
 import json
 import shutil
 
+import pandas as pd
 import pytest
 from matplotlib import style
 from matplotlib.text import Text
@@ -136,6 +137,23 @@ def test_one_version_has_no_bars_and_no_note_on_versions(tmp_path):
     sheet = framed_one(write_reduced(tmp_path / "run", cells), "figure-4-throughput-3-initiators")
     assert "versions" not in sheet.subtitle
     assert not any(container.has_yerr for ax in sheet.axes for container in ax.containers)
+
+
+def test_rates_that_are_not_sustained_are_hollow_in_brackets_and_said(paper_run, tmp_path):
+    run = shutil.copytree(paper_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    for name in ("cells", "gain"):
+        table = pd.read_parquet(run / "reduced" / f"{name}.parquet")
+        table["target_kept_up"] &= (table.threads < 50) | (table.server_version == "2005")
+        table.to_parquet(run / "reduced" / f"{name}.parquet")
+    sheet = framed_one(run, "figure-5-gain")
+    hollow = [line for line in sheet.axes[0].lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    assert [list(line.get_xdata()) for line in hollow] == [[150]] * 4
+    assert "Largest sustained gain: +247 % at 3 × 40 threads" in sheet.subtitle
+    assert "Hollow: the target fell behind" in sheet.subtitle
+    assert "Hollow" in framed_one(run, "figure-4-throughput-3-initiators").subtitle
+    squares = [text.get_text() for ax in framed_one(run, "gain-map").axes for text in ax.texts]
+    assert sum(square.startswith("(") for square in squares) == 3 * 4
+    assert "Hollow" not in framed_one(paper_run, "figure-5-gain").subtitle
 
 
 def framed_one(folder, name):

@@ -31,6 +31,8 @@ def table(**columns):
         "payload_bytes": 100,
         "total_threads": 1,
         "sent_per_s": 1.0,
+        "until_drained_per_s": 1.0,
+        "target_kept_up": True,
         "latency_us_p50": 1.0,
         "latency_us_p95": 1.0,
     }

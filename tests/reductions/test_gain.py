@@ -7,12 +7,13 @@ pytestmark = pytest.mark.spark
 
 CELLS = (
     "run_id string, lab string, server_version string, initiators int, threads int, payload_bytes int, "
-    "total_threads int, dialog_ratio int, processed_per_s double, sent_per_s double"
+    "total_threads int, dialog_ratio int, target_kept_up boolean, processed_per_s double, sent_per_s double, "
+    "until_drained_per_s double"
 )
 
 
-def cell(threads, ratio, processed, sent=100.0, version="2008"):
-    return ("r", "embedded", version, 3, threads, 100, 3 * threads, ratio, processed, sent)
+def cell(threads, ratio, processed, *, sent=100.0, version="2008", kept_up=True):
+    return ("r", "embedded", version, 3, threads, 100, 3 * threads, ratio, kept_up, processed, sent, processed + 10)
 
 
 def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
@@ -26,13 +27,16 @@ def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
             cell(40, 1, 0.0),  # no ratio to nothing
             cell(40, 150, 7.0),
             cell(50, 1, 100.0),  # slower is a negative gain
-            cell(50, 150, 90.0),
+            cell(50, 150, 90.0, kept_up=False),
         ],
         CELLS,
     )
     expected = spark.createDataFrame(
-        [(30, 1000.0, 4150.0, 4.15, 315.0, 2.0), (150, 100.0, 90.0, 0.9, -10.0, 1.0)],
+        [
+            (30, 1000.0, 4150.0, 4.15, 315.0, 2.0, 4.1188, True),
+            (150, 100.0, 90.0, 0.9, -10.0, 1.0, 0.9091, False),
+        ],
         "total_threads int, processed_per_s_ratio_1 double, processed_per_s_ratio_150 double, factor double, "
-        "gain_percent double, sent_factor double",
+        "gain_percent double, sent_factor double, until_drained_factor double, target_kept_up boolean",
     )
     assertDataFrameEqual(gain(cells).select(*expected.columns), expected)
