@@ -10,7 +10,7 @@ Rules:
   versions, date, duration, machine. A result of the embedded or simulated lab says that it is none of SQL Server.
 * A line is the mean of the server versions, a bar spans them: they differ little (in the paper too, "comparable"), and
   twice the lines would hide the payloads, which is what the figures compare. One version: no bars.
-* A rate that is not sustained, because the target fell behind, is hollow (in brackets on a map), and the subtitle says so.
+* A rate that is not sustained, because the target fell behind, is hollow (on a map: in brackets), and is said.
 * What has no data is left out, never drawn empty, and `progress` hears why.
 * A paper's number far beyond the data becomes an arrow at the edge rather than a scale that flattens the data.
 

@@ -165,9 +165,9 @@ def _print(console: Console, runs: tuple[Run, Run], table: pd.DataFrame, notes: 
 
 def _summary(table: pd.DataFrame) -> Table:
     """Geometric means of all cells, and of each number of initiators and dialog ratio."""
-    headings = ("cells", "n", "processed/s", "95 % interval", "sent/s", "drained/s", "p50", "p95")
-    shown = _table(f"b divided by a, geometric means of {len(table)} cells; p50 and p95 of latency", headings)
-    shown.caption = "drained/s: all messages over the time until the last was processed"
+    headings = ("cells", "n", "processed", "95 % interval", "sent", "drained", "p50", "p95")
+    shown = _table(f"b divided by a, geometric means of {len(table)} cells: messages/s, latency p50 and p95", headings)
+    shown.caption = "drained: all messages over the time until the last was processed"
     shown.caption_justify = "left"
     groups: list[tuple[str, pd.DataFrame]] = [("all", table)]
     groups += [
@@ -181,7 +181,7 @@ def _summary(table: pd.DataFrame) -> Table:
             name,
             str(len(group)),
             _ratio(geometric_mean(processed)),
-            f"{bounds[0]:.3f} to {bounds[1]:.3f}" if bounds else "too few",
+            f"{bounds[0]:.2f} to {bounds[1]:.2f}" if bounds else "too few",
             *(_ratio(geometric_mean(group[f"{column}_ratio"])) for column in RATIOS if column != "processed_per_s"),
         )
     return shown
