@@ -1,4 +1,4 @@
-# ruff: noqa: E501 -- texts are quoted whole, one a line
+
 """Errors that reach the client as SQL Server's, with its numbers, severities and texts.
 
 `CATALOGUE` holds each text once; `%s` stand for the arguments in order. Source of numbers and texts: SQL Server 2022
