@@ -39,6 +39,7 @@ class Transaction:
         "_undo",
         "active",
         "arrived",
+        "committed",
         "engine",
         "id",
         "lock_timeout_ns",
@@ -53,6 +54,7 @@ class Transaction:
         self.engine = engine
         self.id = identifier
         self.active = True
+        self.committed = False
         self.writes: list[Write] = []
         self.locks: list[ExclusiveLock] = []
         self.waiting_for: ExclusiveLock | None = None
@@ -133,7 +135,7 @@ class Transaction:
             self._committed()
 
     def _committed(self) -> None:
-        self.active = False
+        self.active, self.committed = False, True
         for row in self.arrived:
             if row.endpoint.is_gone:  # NEW_BROKER, say, while this was on its way to the disk
                 self.engine.store.commit_lazily([(row.queue.table, row.queuing_order, None)])

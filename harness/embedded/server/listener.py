@@ -43,6 +43,9 @@ class OpenTransaction(Protocol):
     @property
     def id(self) -> int: ...
 
+    @property
+    def committed(self) -> bool: ...
+
 
 class Session(Protocol):
     """What a connection needs of `tsql.session.Session`."""
@@ -120,7 +123,7 @@ class TdsProtocol(asyncio.Protocol):
         self._session: Session | None = None
         self._task: Task | None = None
         self._response: Response | None = None
-        self._transaction_id = 0
+        self._transaction: OpenTransaction | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -201,19 +204,17 @@ class TdsProtocol(asyncio.Protocol):
     def _reset(self, session: Session, kind: ResetKind, response: Response) -> None:
         # RESET_KEEPING_TRANSACTION is for distributed transactions; no driver used here sends it.
         session.reset()
-        self._transaction_id = 0
+        self._transaction = None
         response.write(EnvChangeBytes(EnvironmentChange.RESET_ACKNOWLEDGED, b"", b""))
 
-    def _tell_transaction(self, tx: OpenTransaction | None, response: Response) -> None:
-        now = 0 if tx is None else tx.id
-        before = self._transaction_id
-        if now == before:
+    def _tell_transaction(self, now: OpenTransaction | None, response: Response) -> None:
+        before, self._transaction = self._transaction, now
+        if now is before:
             return
-        if before:
-            response.transaction_ended(before)
-        if now:
-            response.transaction_began(now)
-        self._transaction_id = now
+        if before is not None:
+            response.transaction_ended(before.id, committed=before.committed)
+        if now is not None:
+            response.transaction_began(now.id)
 
     def _attend(self, attention: Attention) -> None:
         task = self._task

@@ -130,9 +130,9 @@ class Response:
         new = descriptor.to_bytes(8, "little")
         self.write(EnvChangeBytes(EnvironmentChange.BEGIN_TRANSACTION, new, b""))
 
-    def transaction_ended(self, descriptor: int) -> None:
-        old = descriptor.to_bytes(8, "little")
-        self.write(EnvChangeBytes(EnvironmentChange.COMMIT_TRANSACTION, b"", old))
+    def transaction_ended(self, descriptor: int, *, committed: bool) -> None:
+        change = EnvironmentChange.COMMIT_TRANSACTION if committed else EnvironmentChange.ROLLBACK_TRANSACTION
+        self.write(EnvChangeBytes(change, b"", descriptor.to_bytes(8, "little")))
 
     def end_call(self) -> None:
         """One call of a request is over; another one may follow."""

@@ -41,6 +41,7 @@ TRANSACTION_IDS = itertools.count(1)
 
 class CannedTransaction(NamedTuple):
     id: int
+    committed: bool = True
 
 
 class CannedSession:

@@ -176,9 +176,17 @@ def test_the_environment_changes_before_the_last_done(batch):
     response.done(1, in_procedure=False)
     response.database_changed("master", "lab")
     response.transaction_began(7)
-    response.transaction_ended(7)
+    response.transaction_ended(7, committed=True)
     response.finish()
     assert batch.tokens() == ["DONE more 1", "ENVCHANGE", "ENVCHANGE", "ENVCHANGE", "DONE"]
+
+
+@pytest.mark.parametrize(("committed", "kind"), [(True, 9), (False, 10)])
+def test_a_driver_is_told_whether_its_transaction_was_committed(batch, monkeypatch, committed, kind):
+    written = []
+    monkeypatch.setattr(type(batch.response), "write", lambda self, token: written.append(token))
+    batch.response.transaction_ended(7, committed=committed)
+    assert [token.type for token in written] == [kind]
 
 
 def test_a_big_result_goes_out_in_full_packets_before_it_ends():
