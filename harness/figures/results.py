@@ -14,6 +14,8 @@ import pandas as pd
 from harness.failures import UsageFailure
 
 TABLES = ("cells", "seconds", "gain", "waits")
+# The columns that came last to the reductions: tables without them were made by an older harness.
+LATEST_COLUMNS = {"cells": {"target_kept_up", "until_drained_per_s"}, "gain": {"target_kept_up", "until_drained_factor"}}
 
 LAB_WORDS = {
     "embedded": (
@@ -80,11 +82,14 @@ def read(folder: Path) -> Run:
 def _table(folder: Path, name: str) -> pd.DataFrame:
     path = folder / "reduced" / f"{name}.parquet"
     try:
-        return pd.read_parquet(path)
+        table = pd.read_parquet(path)
     except FileNotFoundError:
         raise FigureError(f"{folder} has no reduced/{name}.parquet: run `harness reduce {folder}` first") from None
     except (OSError, ValueError) as error:
         raise FigureError(f"{path} cannot be read ({error}): run `harness reduce {folder}` again") from None
+    if missing := LATEST_COLUMNS.get(name, set()) - set(table.columns):
+        raise FigureError(f"{path} lacks {', '.join(sorted(missing))}: run `harness reduce {folder}` again")
+    return table
 
 
 def footer(run: Run) -> list[str]:

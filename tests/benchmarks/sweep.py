@@ -7,6 +7,7 @@ on disk; goal at least 1,500. Overhead: a cell's time beyond settling, measuring
 from __future__ import annotations
 
 import statistics
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ def completed(cells: Sequence[str], measure: str, results: Path) -> list[Entry]:
         settings_file=None,
         resume=None,
         announce=lambda text: None,
-        console_is_terminal=True,
+        console_is_terminal=sys.stdout.isatty(),
     )
     return [entry for entry in journal.read(outcome.results / journal.NAME) if entry.outcome == "completed"]
 

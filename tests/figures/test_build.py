@@ -173,9 +173,15 @@ def break_tables(run):
     shutil.rmtree(run / "reduced")
 
 
+def age_table(run):
+    path = run / "reduced" / "cells.parquet"
+    pd.read_parquet(path).drop(columns="target_kept_up").to_parquet(path)
+
+
 @pytest.mark.parametrize(
     "damage, said",
     [
+        (age_table, "lacks target_kept_up: run `harness reduce"),
         (break_manifest, "has no manifest.json"),
         (break_table, "cannot be read"),
         (break_tables, "run `harness reduce"),
