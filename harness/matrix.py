@@ -38,9 +38,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        return (
-            f"i{self.initiators}-t{self.threads}-r{self.dialog_ratio}-p{self.payload_bytes}-v{self.server_version}"
-        )
+        return f"i{self.initiators}-t{self.threads}-r{self.dialog_ratio}-p{self.payload_bytes}-v{self.server_version}"
 
     @property
     def total_threads(self) -> int:

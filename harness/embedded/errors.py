@@ -1,4 +1,3 @@
-
 """Errors that reach the client as SQL Server's, with its numbers, severities and texts.
 
 `CATALOGUE` holds each text once; `%s` stand for the arguments in order. Source of numbers and texts: SQL Server 2022

@@ -15,7 +15,10 @@ from harness.failures import UsageFailure
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # The columns that came last to the reductions: tables without them were made by an older harness.
-LATEST_COLUMNS = {"cells": {"target_kept_up", "until_drained_per_s"}, "gain": {"target_kept_up", "until_drained_factor"}}
+LATEST_COLUMNS = {
+    "cells": {"target_kept_up", "until_drained_per_s"},
+    "gain": {"target_kept_up", "until_drained_factor"},
+}
 
 LAB_WORDS = {
     "embedded": (
