@@ -174,6 +174,19 @@ def test_several_result_sets_come_one_after_another(connection):
     assert not cursor.nextset()
 
 
+def test_altering_a_broker_priority_keeps_its_id_and_what_was_not_said(services):
+    services.execute(
+        "CREATE BROKER PRIORITY Urgent FOR CONVERSATION SET (LOCAL_SERVICE_NAME = [//Test/Target], PRIORITY_LEVEL = 7);"
+    )
+    described = """
+        SELECT p.priority_id, s.name, p.priority FROM sys.conversation_priorities AS p
+        INNER JOIN sys.services AS s ON s.service_id = p.local_service_id WHERE p.name = N'Urgent';
+    """
+    identifier, *_ = services.execute(described).fetchone()
+    services.execute("ALTER BROKER PRIORITY Urgent FOR CONVERSATION SET (PRIORITY_LEVEL = 3);")
+    assert tuple(services.execute(described).fetchone()) == (identifier, "//Test/Target", 3)
+
+
 def test_names_of_databases_services_and_types_come_from_the_catalog(services):
     assert value(services, "SELECT COUNT(*) FROM sys.services WHERE name LIKE N'//Test/%';") == 2
     assert value(services, "SELECT is_broker_enabled FROM sys.databases WHERE database_id = DB_ID();") is True

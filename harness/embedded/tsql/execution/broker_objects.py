@@ -167,19 +167,13 @@ PRIORITY_ARGUMENTS = {
 
 
 def broker_priority(node: nodes.BrokerPriority, scope: Scope) -> Step:
-    """ALTER is DROP and CREATE with what was not said taken over."""
-    given = {PRIORITY_ARGUMENTS[name]: value for name, value in node.options.items()}
+    given: dict[str, Any] = {PRIORITY_ARGUMENTS[name]: value for name, value in node.options.items()}
 
     def work(frame: Frame, tx: Transaction) -> None:
-        arguments: dict[str, Any] = dict(given)
-        old = frame.database.priorities.get(node.name)
         if node.verb == "ALTER":
-            if old is None:
-                raise SqlServerError(15151, "alter", "broker priority", node.name)
-            for name in PRIORITY_ARGUMENTS.values():
-                arguments.setdefault(name, getattr(old, name))
-            frame.database.drop_priority(tx, node.name)
-        frame.database.create_priority(tx, node.name, **arguments)
+            frame.database.alter_priority(tx, node.name, **given)
+        else:
+            frame.database.create_priority(tx, node.name, **given)
 
     return _ddl(work)
 
