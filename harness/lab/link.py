@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab, in_parallel
+from harness.whitepaper import MAX_QUEUE_READERS
 
 if TYPE_CHECKING:
     import pyodbc
@@ -62,11 +63,11 @@ class Identity:
     description: dict[str, Any]  # a row of observe/instance.sql
 
 
-def link(lab: Lab, *, encryption: bool = True, max_queue_readers: int = 16) -> None:
+def link(lab: Lab) -> None:
     """Makes linked instances of empty ones. Running it again changes nothing but routes and imported certificates."""
     lab.variables = {
-        "Encryption": "ON" if encryption else "OFF",
-        "MaxQueueReaders": str(max_queue_readers),
+        "Encryption": "ON",
+        "MaxQueueReaders": str(MAX_QUEUE_READERS),
         "ListenerIp": f"({lab.target.host})",
     }
     with _opened(lab.instances) as connections:

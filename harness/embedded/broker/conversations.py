@@ -11,7 +11,7 @@ from harness.embedded.runtime.locks import ExclusiveLock
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.frames import DialogHeader, MessageFrame
-    from harness.embedded.broker.objects import Contract, MessageUsage, Service
+    from harness.embedded.broker.objects import Contract, Service
     from harness.embedded.broker.queues import Queue, QueueRow
     from harness.embedded.broker.routing import Destination
     from harness.embedded.broker.transactions import Transaction
@@ -88,11 +88,9 @@ class ConversationEndpoint:
         "routing_version",
         "security_timestamp",
         "send_sequence",
-        "sendable",
         "service",
         "staged",
         "state",
-        "timer_serial",
         "transmission_status",
         "unacknowledged",
     )
@@ -152,8 +150,6 @@ class ConversationEndpoint:
         self.destination: Destination | None = None
         self.routing_version = -1
         self.header: DialogHeader | None = None
-        self.sendable: dict[str, MessageUsage] | None = None  # message types this side may send
-        self.timer_serial = 0
 
     @property
     def state_desc(self) -> str:

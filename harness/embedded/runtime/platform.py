@@ -1,8 +1,8 @@
 """What takes time on real hardware is asked of a platform, so that a simulated one can give it a price.
 
-The real platform adds nothing: the processor's time is spent by running this code, the flush is the store's, the
-transfer is the network's. It answers with an empty tuple, which `yield from` passes at no cost. A simulated platform
-answers with waits on modelled resources (cores, latches with a hand-over, links).
+Of processor, latch, flush and transfer only the latch is asked for so far: the flush is the store's, the transfer the
+transport's. The real platform answers with an empty tuple, which `yield from` passes at no cost; a simulated one with
+waits on a modelled latch.
 """
 
 from __future__ import annotations
@@ -16,27 +16,13 @@ Page = tuple[str, int]  # table and page number
 
 
 class Platform(Protocol):
-    def cpu(self, work: str) -> Iterable[Wait]:
-        """Processor time for a named piece of work."""
-        ...
-
     def latch(self, page: Page) -> Iterable[Wait]:
         """An exclusive latch on a page, taken, held for one row's change and given up again."""
-        ...
-
-    def transfer(self, size_bytes: int) -> Iterable[Wait]:
-        """The time on the wire of that many bytes."""
         ...
 
 
 class RealPlatform:
     """The hardware this runs on."""
 
-    def cpu(self, work: str) -> Iterable[Wait]:
-        return ()
-
     def latch(self, page: Page) -> Iterable[Wait]:
-        return ()
-
-    def transfer(self, size_bytes: int) -> Iterable[Wait]:
         return ()

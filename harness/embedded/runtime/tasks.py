@@ -12,7 +12,6 @@ from typing import Any, Protocol, TypeVar
 Result = TypeVar("Result")
 Waiting = Generator["Wait", Any, Result]  # what every function that may wait returns
 
-MICROSECOND = 1_000
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
 

@@ -23,7 +23,6 @@ TypedValue = tuple[SqlType, Any]
 
 NULL_USHORT = 0xFFFF  # CHARBIN_NULL of types with a two-byte length, and the maximum length that means (max)
 NULL_PLP = 0xFFFFFFFFFFFFFFFF
-UNKNOWN_PLP = 0xFFFFFFFFFFFFFFFE
 NULL_LONG = 0xFFFFFFFF
 _COLLATION_SIZE = 5
 _COLLATION_UTF8 = 0x04  # fUTF8 in the fourth byte

@@ -32,9 +32,6 @@ class ByteWriter(bytearray):
     def ulong(self, value: int) -> None:
         self += _ULONG.pack(value)
 
-    def longlong(self, value: int) -> None:
-        self += _LONGLONG.pack(value)
-
     def ulonglong(self, value: int) -> None:
         self += _ULONGLONG.pack(value)
 
@@ -80,9 +77,6 @@ class ByteReader:
 
     def at_end(self) -> bool:
         return self.position >= self.end
-
-    def remaining(self) -> int:
-        return self.end - self.position
 
     def take(self, count: int) -> bytes:
         at = self.position
