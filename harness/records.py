@@ -100,6 +100,51 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("processor_time_ms", pa.int64()),  # user and kernel
         ("processors", pa.int32()),
     ),
+    # One row a used dialog: where its row of sys.sysdesend lies. Only where the dedicated administrator connection was
+    # to be had.
+    "dialog_pages": _kind(
+        ("instance", pa.string()),
+        ("dialog_id", pa.int32()),  # of dbo.dialogs, in the order in which the dialogs were begun
+        ("file_id", pa.int32()),
+        ("page_id", pa.int64()),
+        ("slot", pa.int32()),
+        ("handle_rank", pa.int64()),  # place of its handle among all rows of sys.sysdesend in key order, from 0
+        ("handle", pa.string()),
+    ),
+    # One row a task that was seen waiting for a page latch; how often somebody looked is in `samples` (latch_looks).
+    "latch_waits": _kind(
+        ("instance", pa.string()),
+        ("sampled_at_ns", pa.int64()),  # harness's clock
+        ("session_id", pa.int32()),
+        ("wait_type", pa.string()),
+        ("wait_duration_ms", pa.int64()),
+        ("database_id", pa.int32()),
+        ("file_id", pa.int32()),
+        ("page_id", pa.int64()),
+        ("object_name", pa.string()),  # sys.sysdesend, dbo.messageDrop, ...; empty where the page could not be resolved
+        ("index_id", pa.int32()),
+    ),
+    # One row a latch class: difference over the measured window.
+    "latches": _kind(
+        ("instance", pa.string()),
+        ("latch_class", pa.string()),
+        ("waiting_requests", pa.int64()),
+        ("wait_time_ms", pa.int64()),
+    ),
+    # One row a database file: difference over the measured window.
+    "file_io": _kind(
+        ("instance", pa.string()),
+        ("database_name", pa.string()),
+        ("file_name", pa.string()),
+        ("file_type", pa.string()),  # ROWS | LOG
+        ("reads", pa.int64()),
+        ("bytes_read", pa.int64()),
+        ("read_stall_ms", pa.int64()),
+        ("writes", pa.int64()),
+        ("bytes_written", pa.int64()),
+        ("write_stall_ms", pa.int64()),
+        ("growth_bytes", pa.int64()),
+    ),
 }
 
 
