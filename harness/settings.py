@@ -1,8 +1,9 @@
 """Every setting of a run, validated, in one place; the only reader of the environment and of settings files.
 
 A value comes from, first wins: the command line, the environment (`HARNESS_MEASURE=2s`), a settings file (TOML, flat),
-the default below. Whatever is misspelt is an error of one line that names it and the nearest valid one. The manifest of
-a run holds all of them; `RESUME_MAY_DIFFER` names those that may change when a sweep is resumed.
+the lab's defaults (`TIMES`, `harness.lab.choice`), the default below. Whatever is misspelt is an error of one line that
+names it and the nearest valid one. The manifest of a run holds all of them; `RESUME_MAY_DIFFER` names those that may
+change when a sweep is resumed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,9 +21,21 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from harness.failures import UsageFailure
 
 PREFIX = "HARNESS_"
-# Handed from a parent to its children, and no settings.
-_INTERNAL = {"HARNESS_SA_PASSWORD"}
-LABS = ("embedded",)
+# Secrets, and no settings: the embedded servers' password, handed to them by their parent, and those of own servers.
+SECRETS = frozenset(
+    {
+        "HARNESS_SA_PASSWORD",
+        "HARNESS_PASSWORD",
+        "HARNESS_PASSWORD_TARGET",
+        *(f"HARNESS_PASSWORD_INITIATOR_{number}" for number in (1, 2, 3)),
+    }
+)
+LABS = ("sqlserver", "embedded")
+# Measured window, longest settling, longest draining in seconds.
+TIMES: Mapping[str, Mapping[str, float]] = {
+    "sqlserver": {"measure": 30.0, "settle": 10.0, "drain": 120.0},
+    "embedded": {"measure": 1.0, "settle": 0.6, "drain": 60.0},
+}
 RESUME_MAY_DIFFER = frozenset({"results"})
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
@@ -73,6 +86,14 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     lab: Annotated[str, AfterValidator(_known_lab)] = Field("embedded", description="where the instances run")
+    lab_file: Annotated[Path, AfterValidator(Path.absolute)] | None = Field(
+        None, description="lab.toml, which names servers of SQL Server"
+    )
+    server_versions: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(
+        ("2005", "2008"), description="the version axis of the matrix"
+    )
+    dialog_security: bool = Field(True, description="dialogs are encrypted and signed, as in the paper")
+    endpoint_encryption: bool = Field(False, description="connections between instances are encrypted as well")
     driver: Literal["auto", "microsoft", "freetds"] = Field("auto", description="ODBC driver of clients and harness")
     cells: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field((), description="shell patterns on cell ids")
     quick: bool = Field(False, description="24 cells that span all axes instead of all 528")
@@ -88,9 +109,16 @@ class Settings(BaseModel):
 
 
 def create(
-    options: Mapping[str, Any], *, file: Path | None = None, environment: Mapping[str, str] | None = None
+    options: Mapping[str, Any],
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {},
 ) -> Settings:
-    """Settings from options (None: not given), the environment and a file; SettingsError if one is bad."""
+    """Settings from options (None: not given), the environment and a file; SettingsError if one is bad.
+
+    `defaults` is told what was given and may give values for the rest.
+    """
     given: dict[str, Any] = {}
     names: dict[str, str] = {}
     for key, value in (_from_file(file) if file else {}).items():
@@ -102,7 +130,7 @@ def create(
         if value is not None and value != ():
             given[key], names[key] = value, f"--{key.replace('_', '-')}"
     try:
-        return Settings(**given)
+        return Settings(**{**defaults(given), **given})
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else "settings"
@@ -139,7 +167,7 @@ def _from_file(file: Path) -> dict[str, Any]:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in environment.items():
-        if not name.startswith(PREFIX) or name in _INTERNAL:
+        if not name.startswith(PREFIX) or name in SECRETS:
             continue
         key = name.removeprefix(PREFIX).lower()
         if key not in Settings.model_fields:
@@ -149,6 +177,12 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
             raise SettingsError(f"there is no setting {name}{hint}")
         found[name] = value
     return found
+
+
+def secret(name: str) -> str | None:
+    """A secret from the environment; None where it is not there."""
+    assert name in SECRETS, name
+    return os.environ.get(name)
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:

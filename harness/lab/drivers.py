@@ -44,14 +44,33 @@ class Driver:
     origin: str
 
     def connection_string(
-        self, *, host: str, port: int, user: str, password: str, database: str, program: str
+        self,
+        *,
+        host: str,
+        port: int,
+        user: str | None,
+        password: str | None,
+        database: str,
+        program: str,
+        encrypt: str = "optional",
+        trust_server_certificate: bool = True,
     ) -> Secret:
-        """For `pyodbc.connect`. The servers of a lab own self-signed certificates, hence no validation of them."""
-        parts = {"DRIVER": self.name, "UID": user, "PWD": password, "DATABASE": database, "APP": program}
+        """For `pyodbc.connect`. Without a user: integrated authentication, that is Kerberos on Linux.
+
+        The servers of a lab own self-signed certificates, hence no validation of them unless asked for.
+        """
+        parts = {"DRIVER": self.name, "DATABASE": database, "APP": program}
+        if user is not None and password is not None:
+            parts |= {"UID": user, "PWD": password}
+        else:
+            parts |= {"Trusted_Connection": "yes"}
         if self.kind == "microsoft":
-            parts |= {"SERVER": f"{host},{port}", "TrustServerCertificate": "yes", "Encrypt": "optional"}
+            trust = "yes" if trust_server_certificate else "no"
+            parts |= {"SERVER": f"{host},{port}", "TrustServerCertificate": trust, "Encrypt": encrypt}
         else:
             parts |= {"SERVER": host, "PORT": str(port), "TDS_Version": "7.4", "ClientCharset": "UTF-8"}
+            if encrypt != "optional":
+                parts |= {"Encryption": {"mandatory": "require"}.get(encrypt, encrypt)}
         return Secret(";".join(f"{key}={_quoted(value)}" for key, value in parts.items()))
 
 

@@ -6,6 +6,7 @@ own below the lab's directory and is deleted when the lab closes; its log stays.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import secrets
@@ -13,10 +14,11 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.lab.drivers import Driver, Secret
-from harness.lab.instances import Instance, Lab, LabError
+from harness.lab.instances import Instance, Lab, LabError, Login
 from harness.lab.processes import Child, ChildError, stop_all
 
 HOST = "127.0.0.1"
@@ -26,8 +28,18 @@ _READY_TIMEOUT_S = 30.0
 _BROKER_PORTS = range(20000, 32000)
 
 
-def start(*, version: str, initiators: int, directory: Path, driver: Driver) -> Lab:
-    """A target and `initiators` initiators, running and empty. To be called from the main thread (see `processes`)."""
+@contextlib.contextmanager
+def running(*, version: str, initiators: int, directory: Path, driver: Driver) -> Iterator[Lab]:
+    """A target and `initiators` initiators, empty. To be called from the main thread (see `processes`)."""
+    lab = _start(version, initiators, directory, driver)
+    try:
+        yield lab
+    finally:
+        lab.close()
+        shutil.rmtree(directory / "data", ignore_errors=True)  # the logs stay
+
+
+def _start(version: str, initiators: int, directory: Path, driver: Driver) -> Lab:
     names = ["target", *(f"initiator-{number}" for number in range(1, initiators + 1))]
     databases = ["SSBTarget", *(f"SSBInitiator{number}" for number in range(1, initiators + 1))]
     password = Secret(secrets.token_urlsafe(24))
@@ -37,7 +49,9 @@ def start(*, version: str, initiators: int, directory: Path, driver: Driver) -> 
         for name in names:
             children.append(_serve(name, version, directory, password))
         instances = [
-            Instance(name, database, *_address(child), port, driver, "sa", password, child)
+            Instance(
+                name, database, *_address(child), port, driver, Login("sa", password), child, listener_ip=f"({HOST})"
+            )
             for name, database, child, port in zip(names, databases, children, ports, strict=True)
         ]
     except (ChildError, OSError) as error:
@@ -46,12 +60,7 @@ def start(*, version: str, initiators: int, directory: Path, driver: Driver) -> 
     except BaseException:
         stop_all(children)
         raise
-    return Lab("embedded", version, instances[0], instances[1:], directory)
-
-
-def remove_data(directory: Path) -> None:
-    """Deletes what the instances stored; their logs stay."""
-    shutil.rmtree(directory / "data", ignore_errors=True)
+    return Lab("embedded", "embedded", version, instances[0], instances[1:], directory)
 
 
 def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
-from harness.lab.instances import Lab
+from harness.lab.choice import Choice
+from harness.lab.instances import Instance, Lab
 
-_NATURE = {"embedded": "small servers of this repository on this machine; their numbers are not SQL Server's"}
+_NATURE = {
+    "embedded": "small servers of this repository on this machine; their numbers are not SQL Server's",
+    "containers": "SQL Server in containers on this machine",
+    "servers": "SQL Server on your own servers",
+}
 
 
-def first_line(kind: str, *, given: bool) -> str:
+def first_line(choice: Choice) -> str:
     """The first line that a verb prints that uses a lab."""
-    why = "as told" if given else "the default: the only kind so far"
-    return f"lab: {kind} ({why}) - {_NATURE[kind]}"
+    return f"lab: {choice.topology.kind} ({choice.why}) - {_NATURE[choice.topology.place]}"
 
 
 def lines(lab: Lab) -> Iterator[str]:
-    """How to connect to each instance. The password lies in a file of this user's alone, and goes with the lab."""
-    secret = lab.directory / "password"
-    descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(lab.target.password)
-    yield f"login sa; its password: cat {secret}"
+    """How to connect to each instance. A password that the lab made lies in a file of this user's alone."""
+    secret = None
+    if lab.place == "embedded":
+        assert lab.target.login is not None
+        secret = lab.directory / "password"
+        descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(lab.target.login.password)
+        yield f"login sa; its password, gone with the lab: cat {secret}"
     for instance in lab.instances:
+        user = f"-U {instance.login.user}" if instance.login else "-E"
         yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"
-        yield (
-            f"  SQLCMDPASSWORD=$(cat {secret}) "
-            f"sqlcmd -C -S {instance.host},{instance.port} -U sa -d {instance.database}"
-        )
-        public = ";".join(part for part in instance.connection_string().split(";") if not part.startswith("PWD="))
-        yield f'  pyodbc.connect("{public};PWD=" + open("{secret}").read())'
+        given = f"SQLCMDPASSWORD=$(cat {secret}) " if secret else ""
+        yield f"  {given}sqlcmd -C -S {instance.host},{instance.port} {user} -d {instance.database}"
+        yield f"  {_pyodbc(instance, secret)}"
+
+
+def _pyodbc(instance: Instance, secret: Path | None) -> str:
+    public = ";".join(part for part in instance.connection_string().split(";") if not part.startswith("PWD="))
+    password = f'open("{secret}").read()' if secret else "getpass.getpass()"
+    ending = f';PWD=" + {password})' if instance.login else '")'
+    return f'pyodbc.connect("{public}{ending}'

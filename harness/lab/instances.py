@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from harness.failures import MachineFailure
 from harness.lab import drivers
@@ -30,6 +30,22 @@ class InstanceDied(LabError):
     """An instance has ended that should run."""
 
 
+@dataclass(frozen=True)
+class Login:
+    """Who signs in. Integrated authentication has no login: the operating system vouches for this process's user."""
+
+    user: str
+    password: Secret
+
+
+@dataclass(frozen=True)
+class Security:
+    """What is encrypted. The paper: dialogs are, the way between endpoints is not again."""
+
+    dialog: bool = True
+    endpoint_encryption: bool = False
+
+
 @dataclass
 class Instance:
     """One instance of SQL Server (or what stands for it) with the one database that the lab uses on it."""
@@ -40,39 +56,62 @@ class Instance:
     port: int
     broker_port: int  # where its Service Broker endpoint listens
     driver: Driver
-    user: str
-    password: Secret
+    login: Login | None  # None: integrated authentication
     process: Child | None = field(default=None, repr=False)
+    broker_host: str = ""  # what the other instances call it, where that is not `host`
+    listener_ip: str = "ALL"  # where its endpoint listens, as T-SQL has it: ALL or one address (127.0.0.1)
+    admin_port: int | None = None  # of the dedicated administrator connection; None: not to be had
+    encrypt: str = "optional"
+    trust_server_certificate: bool = True
+    client: Login | None = None  # the test clients' own login, once the lab is linked
 
     @property
     def broker_address(self) -> str:
         """As a route names it."""
-        return f"TCP://{self.host}:{self.broker_port}"
+        return f"TCP://{self.broker_host or self.host}:{self.broker_port}"
 
-    def connection_string(self, database: str | None = None, *, program: str = PROGRAM) -> Secret:
+    def connection_string(self, database: str | None = None) -> Secret:
+        return self._connection_string(self.login, self.port, database or self.database)
+
+    def client_connection_string(self) -> Secret:
+        """For the test clients, who may do nothing but send."""
+        assert self.client is not None, f"{self.name} has no login for clients: the lab is not linked"
+        return self._connection_string(self.client, self.port, self.database)
+
+    def _connection_string(self, login: Login | None, port: int, database: str) -> Secret:
         return self.driver.connection_string(
             host=self.host,
-            port=self.port,
-            user=self.user,
-            password=self.password,
-            database=database or self.database,
-            program=program,
+            port=port,
+            user=login.user if login else None,
+            password=login.password if login else None,
+            database=database,
+            program=PROGRAM,
+            encrypt=self.encrypt,
+            trust_server_certificate=self.trust_server_certificate,
         )
 
     def connect(self, database: str | None = None, *, query_timeout_s: int = 0) -> pyodbc.Connection:
         """A connection with autocommit; LabError, or InstanceDied, where there is none to be had."""
+        return self._connect(self.connection_string(database), self.port, query_timeout_s)
+
+    def connect_admin(self) -> pyodbc.Connection:
+        """The dedicated administrator connection, which alone may read system base tables. There is one an instance:
+        close it at once. LabError where it is refused."""
+        if self.admin_port is None:
+            raise LabError(f"{self.name} has no dedicated administrator connection")
+        return self._connect(self._connection_string(self.login, self.admin_port, self.database), self.admin_port, 0)
+
+    def _connect(self, connection_string: Secret, port: int, query_timeout_s: int) -> pyodbc.Connection:
         import pyodbc  # noqa: PLC0415
 
         pyodbc.pooling = False
         try:
-            connection = pyodbc.connect(
-                self.connection_string(database), autocommit=True, timeout=drivers.login_timeout_s()
-            )
+            connection = pyodbc.connect(connection_string, autocommit=True, timeout=drivers.login_timeout_s())
         except pyodbc.Error as error:
             self.check()
             from harness.lab.scripts import error_text  # noqa: PLC0415
 
-            raise LabError(f"{self.name} ({self.host}:{self.port}): {error_text(error)}") from None
+            raise LabError(f"{self.name} ({self.host}:{port}): {error_text(error)}") from None
         connection.timeout = query_timeout_s
         return connection
 
@@ -86,11 +125,14 @@ class Instance:
 class Lab:
     """Linked instances, ready for dialogs. Everything further is T-SQL."""
 
-    kind: str
+    kind: str  # embedded | sqlserver
+    place: Literal["embedded", "containers", "servers"]
     version: str
     target: Instance
     initiators: list[Instance]
     directory: Path
+    prefix: str = ""  # begins the name of every object outside the lab's databases
+    security: Security = field(default_factory=Security)
     variables: dict[str, str] = field(default_factory=dict)  # of sqlcmd, beside those of each instance
     identities: list[dict[str, Any]] = field(default_factory=list)  # rows of observe/instance.sql, target first
     watch: Callable[[], None] = field(default=lambda: None, repr=False)  # raises to end whatever waits for the lab

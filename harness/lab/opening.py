@@ -1,45 +1,97 @@
-"""From nothing to a lab: instances started, scripts installed, instances linked; and back to nothing."""
+"""From nothing to a lab: instances started or visited, scripts installed, instances linked; and back to nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from harness.lab import drivers, embedded, link
-from harness.lab.instances import Lab, LabError
-from harness.settings import LABS, nearest
+from harness.lab import containers, drivers, embedded, link, servers
+from harness.lab.instances import Lab, LabError, Security
+from harness.lab_file import LabFile
+from harness.settings import nearest
+
+DriverChoice = Literal["auto", "microsoft", "freetds"]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Which instances: the embedded ones, containers, or the servers of a lab file; and how their links are secured."""
+
+    place: Literal["embedded", "containers", "servers"] = "embedded"
+    lab_file: LabFile | None = None
+    security: Security = field(default_factory=Security)
+
+    @property
+    def kind(self) -> str:
+        """As results name it."""
+        return "embedded" if self.place == "embedded" else "sqlserver"
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The versions of SQL Server that this topology can have, those of a sweep first."""
+        if self.lab_file is not None:
+            return (self.lab_file.version,)
+        return embedded.VERSIONS if self.place == "embedded" else containers.VERSIONS
+
+    @property
+    def sweep_versions(self) -> tuple[str, ...]:
+        """The version axis of a sweep."""
+        return containers.SWEEP_VERSIONS if self.place == "containers" else self.versions
+
+    @property
+    def initiators_max(self) -> int:
+        return len(self.lab_file.initiators) if self.lab_file is not None else 3
 
 
 @contextlib.contextmanager
 def open(
-    name: str = "embedded",
+    topology: Topology,
     *,
-    version: str = "2008",
+    version: str,
     initiators: int = 1,
     directory: Path | None = None,
-    driver: Literal["auto", "microsoft", "freetds"] = "auto",
+    driver: DriverChoice = "auto",
     watch: Callable[[], None] = lambda: None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Lab]:
     """A lab of one target and `initiators` initiators, linked and without dialogs; closed at the end of the block.
 
-    Logs and, while it is open, data of its instances lie in `directory`; without one, in a temporary directory. `watch`
-    may raise to end whatever waits for the lab (see `interruption`). Call it from the main thread. Raises LabError,
-    drivers.NoDriver or scripts.ScriptError, each of one line.
+    Logs and, while it is open, data of embedded instances lie in `directory`; without one, in a temporary directory.
+    `watch` may raise to end whatever waits for the lab (see `interruption`); `tell` hears of steps that take long.
+    An opening that fails leaves nothing behind. Call it from the main thread. Raises LabError, drivers.NoDriver or
+    scripts.ScriptError, each of one line.
     """
-    if name not in LABS:
-        raise LabError(f"{name!r} is no lab{nearest(name, LABS)}")
-    if version not in embedded.VERSIONS:
-        raise LabError(f"the embedded lab has no version {version!r}{nearest(version, embedded.VERSIONS)}")
+    if version not in topology.versions:
+        raise LabError(f"the {topology.kind} lab has no version {version!r}{nearest(version, topology.versions)}")
     drivers.check_manager()
     with contextlib.ExitStack() as stack:
         if directory is None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-lab-")))
-        lab = embedded.start(version=version, initiators=initiators, directory=directory, driver=drivers.choose(driver))
-        stack.callback(embedded.remove_data, directory)
-        stack.callback(lab.close)
+        chosen = drivers.choose(driver)
+        if topology.lab_file is not None:
+            lab = servers.start(
+                topology.lab_file, initiators=initiators, directory=directory, driver=chosen, watch=watch, tell=tell
+            )
+        elif topology.place == "containers":
+            lab = stack.enter_context(
+                containers.running(
+                    version=version, initiators=initiators, directory=directory, driver=chosen, watch=watch, tell=tell
+                )
+            )
+        else:
+            lab = stack.enter_context(
+                embedded.running(version=version, initiators=initiators, directory=directory, driver=chosen)
+            )
         lab.watch = watch
-        link.link(lab)
+        lab.security = topology.security
+        try:
+            link.link(lab)
+        except BaseException:
+            if lab.place == "servers":
+                servers.abandon(lab, tell)
+            raise
         yield lab

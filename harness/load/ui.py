@@ -1,7 +1,7 @@
 """`harness ui`: one scenario by hand, behind Locust's web interface.
 
 This process owns the lab and the Locust processes, and blocks wherever it likes; the web interface lives in the
-master's process (`web`) and asks it for scenarios. The lab is started once, with three initiators; its dialogs are
+master's process (`web`) and asks it for scenarios. The lab is started once, with all its initiators; its dialogs are
 begun anew when the initiators or the ratio change, or when more threads are wanted than there are used dialogs.
 """
 
@@ -11,15 +11,15 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from harness import lab as lab_package
 from harness.lab import Lab, LabError, dialogs, interruption, reset
+from harness.lab.choice import Choice
 from harness.lab.instances import connections
 from harness.lab.scripts import ScriptError
 from harness.load.clients import Clients, WebPage
 from harness.load.scenario import Scenario
-from harness.matrix import INITIATORS
 
 DRAIN_TIMEOUT_S = 120.0
 WATCH_S = 0.5
@@ -102,31 +102,26 @@ def serve(stage: Stage, clients: Clients) -> None:
             clients.reply(failure=str(error))
 
 
-def main(
-    *,
-    port: int = 8089,
-    lab: str = "embedded",
-    version: str = "2008",
-    driver: Literal["auto", "microsoft", "freetds"] = "auto",
-    say: Tell = print,
-) -> None:
+def main(choice: Choice, *, port: int = 8089, version: str | None = None, say: Tell = print) -> None:
     """Serves until Ctrl-C or SIGTERM, which leave as KeyboardInterrupt."""
+    topology = choice.topology
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-ui-")))
         watch = stack.enter_context(interruption.noted())
         opened = stack.enter_context(
             lab_package.open(
-                lab,
-                version=version,
-                initiators=max(INITIATORS),
+                topology,
+                version=version or topology.sweep_versions[-1],
+                initiators=topology.initiators_max,
                 directory=directory / "lab",
-                driver=driver,
+                driver=choice.settings.driver,
                 watch=watch,
+                tell=say,
             )
         )
         clients = stack.enter_context(
-            Clients(log_directory=directory / "logs", run="ui", web=WebPage(port, f"{lab} lab"))
+            Clients(log_directory=directory / "logs", run="ui", web=WebPage(port, f"{topology.kind} lab"))
         )
         clients.launch(1)
-        say(f"http://127.0.0.1:{port} is Locust with the {lab} lab behind it; Ctrl-C ends both")
+        say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")
         serve(LabStage(opened), clients)

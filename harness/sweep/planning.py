@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.matrix import Cell, all_cells, quick_slice, select, sweep_order
+from harness.matrix import INITIATORS, Cell, all_cells, quick_slice, select, sweep_order
 from harness.settings import Settings
 from harness.sweep.reporting import duration
 
-# What the embedded lab took on two processors; a sweep's journal says what it takes on yours.
-CELL_OVERHEAD_S = 0.25
-DRAIN_S = 0.2
-GROUP_OVERHEAD_S = 1.5
-DIALOGS_PER_S = 1800.0
+
+@dataclass(frozen=True)
+class Costs:
+    """What a lab takes beside settling and measuring."""
+
+    cell_s: float
+    drain_s: float
+    group_s: float
+    dialogs_per_s: float
+    version_s: float
+
+
+COSTS = {
+    # Measured on two processors; a sweep's journal says what it takes on yours.
+    "embedded": Costs(cell_s=0.25, drain_s=0.2, group_s=1.5, dialogs_per_s=1800.0, version_s=0.5),
+    # Not measured yet: assumptions on the cautious side.
+    "sqlserver": Costs(cell_s=1.0, drain_s=2.0, group_s=10.0, dialogs_per_s=1000.0, version_s=60.0),
+}
+ASK_FROM_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -31,12 +45,12 @@ class Group:
         return self.initiators * self.threads * self.dialog_ratio
 
 
-def chosen_cells(settings: Settings) -> list[Cell]:
-    """The cells that these settings select, in the order in which they run."""
-    cells = select(all_cells(), settings.cells)
+def chosen_cells(settings: Settings, *, initiators_max: int = INITIATORS[-1]) -> list[Cell]:
+    """The cells that these settings select on a lab of so many initiators, in the order in which they run."""
+    cells = select(all_cells(settings.server_versions, initiators_max=initiators_max), settings.cells)
     if settings.quick:
-        slice_ = set(quick_slice())
-        cells = [cell for cell in cells if cell in slice_] if settings.cells else quick_slice()
+        slice_ = [cell for cell in quick_slice(settings.server_versions) if cell.initiators <= initiators_max]
+        cells = [cell for cell in cells if cell in set(slice_)] if settings.cells else slice_
     return sweep_order(cells, settings.seed)
 
 
@@ -49,13 +63,18 @@ def groups(cells: Sequence[Cell]) -> list[Group]:
 
 
 def estimate_s(settings: Settings, cells: Sequence[Cell]) -> float:
-    each = settings.measure + settings.settle + DRAIN_S + CELL_OVERHEAD_S
+    costs = COSTS[settings.lab]
+    each = settings.measure + settings.settle + costs.drain_s + costs.cell_s
     built = groups(cells)
-    return len(cells) * each + sum(group.dialogs for group in built) / DIALOGS_PER_S + len(built) * GROUP_OVERHEAD_S
+    return (
+        len(cells) * each
+        + sum(group.dialogs for group in built) / costs.dialogs_per_s
+        + len(built) * costs.group_s
+        + len({cell.server_version for cell in cells}) * costs.version_s
+    )
 
 
-def lines(settings: Settings, *, list_cells: bool) -> Iterator[str]:
-    cells = chosen_cells(settings)
+def lines(settings: Settings, cells: Sequence[Cell], *, list_cells: bool) -> Iterator[str]:
     built = groups(cells)
     dialogs = sum(group.dialogs for group in built)
     yield f"cells: {len(cells)}, each measured for {settings.measure:g} s after at most {settings.settle:g} s to settle"

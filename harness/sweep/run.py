@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,23 +16,18 @@ from rich.console import Console
 from harness import settings as settings_module
 from harness.failures import MachineFailure, UsageFailure
 from harness.lab import drivers, interruption
+from harness.lab.choice import Choice, choose
 from harness.lab.handbill import first_line
 from harness.lab.instances import Lab
-from harness.matrix import DIALOG_RATIOS, INITIATORS, PAPER_VERSIONS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
+from harness.lab.opening import Topology
+from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
 from harness.settings import Settings, nearest
 from harness.sweep import journal, manifest, planning
 from harness.sweep.reporting import Bar, PlainLines, Reporter, Silent, duration
 from harness.sweep.stand import LabStand
 from harness.sweep.sweep import Sweep, Tally
 
-AXES: Mapping[str, Sequence[Any]] = {
-    "initiators": INITIATORS,
-    "threads": THREADS,
-    "dialog_ratio": DIALOG_RATIOS,
-    "payload_bytes": PAYLOADS_BYTES,
-    "server_version": PAPER_VERSIONS,
-}
-_DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100, "server_version": "2008"}
+_DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
 
 
 class PreflightFailed(MachineFailure):
@@ -65,20 +60,24 @@ def sweep(
     settings_file: Path | None,
     resume: Path | None,
     announce: Callable[[str], None],
+    confirm: Callable[[str], bool],
     console_is_terminal: bool,
-) -> Outcome:
-    """The cells that the options select, or those that a run still lacks."""
-    settings = _settings_of(resume, options, settings_file) if resume else None
-    if settings is None:
-        settings = settings_module.create(options, file=settings_file)
-    cells = planning.chosen_cells(settings)
-    announce(first_line(settings.lab, given=options.get("lab") is not None))
+) -> Outcome | None:
+    """The cells that the options select, or those that a run lacks; None where a long sweep was not confirmed."""
+    choice = _choice_of(resume, options, settings_file) if resume else choose(options, settings_file=settings_file)
+    settings = choice.settings
+    cells = planning.chosen_cells(settings, initiators_max=choice.topology.initiators_max)
+    announce(first_line(choice))
+    length_s = planning.estimate_s(settings, cells)
+    plan = f"{len(cells)} cells, about {duration(length_s)}"
+    if length_s > planning.ASK_FROM_S and not confirm(f"{plan}: begin?"):
+        return None
     results = _open_results(settings, resume, cells)
-    announce(f"{len(cells)} cells, about {duration(planning.estimate_s(settings, cells))}; results in {results}")
+    announce(f"{plan}; results in {results}")
     console = Console()
     bar = Bar(console) if console_is_terminal else None
     with bar or nullcontext():
-        tally = _run(settings, results, cells, bar or PlainLines(console))
+        tally = _run(choice, results, cells, bar or PlainLines(console))
     return Outcome(results, len(cells), tally.completed, tally.failed, tally.last_reason)
 
 
@@ -91,12 +90,13 @@ def single(
     announce: Callable[[str], None],
 ) -> Outcome:
     """One cell, and its numbers as lines."""
-    cell = _named_cell(cell_id, given_axes)
-    settings = settings_module.create({**options, "cells": (cell.id,)}, file=settings_file)
-    announce(first_line(settings.lab, given=options.get("lab") is not None))
+    choice = choose(options, settings_file=settings_file)
+    cell = _named_cell(cell_id, given_axes, choice.topology)
+    choice = replace(choice, settings=choice.settings.model_copy(update={"cells": (cell.id,)}))
+    announce(first_line(choice))
     announce(f"cell: {cell.id}")
-    results = _open_results(settings, None, [cell])
-    tally = _run(settings, results, [cell], _Notes(announce))
+    results = _open_results(choice.settings, None, [cell])
+    tally = _run(choice, results, [cell], _Notes(announce))
     outcome = Outcome(results, 1, tally.completed, tally.failed, tally.last_reason)
     if tally.last is not None:
         outcome.lines = [
@@ -109,13 +109,19 @@ def single(
     return outcome
 
 
-def axes(given: Mapping[str, Any]) -> Cell:
+def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
     """A cell of the matrix from axis values as texts, defaults for those not given; else UnknownName."""
-    values: dict[str, Any] = {}
-    for name, valid in AXES.items():
+    valid_values: Mapping[str, Sequence[Any]] = {
+        "initiators": INITIATORS[: topology.initiators_max],
+        "threads": THREADS,
+        "dialog_ratio": DIALOG_RATIOS,
+        "payload_bytes": PAYLOADS_BYTES,
+        "server_version": topology.versions,
+    }
+    values: dict[str, Any] = {"server_version": topology.sweep_versions[-1], **_DEFAULTS}
+    for name, valid in valid_values.items():
         text = given.get(name)
         if text is None:
-            values[name] = _DEFAULTS[name]
             continue
         by_text = {str(value): value for value in valid}
         if str(text) not in by_text:
@@ -133,35 +139,33 @@ def _nearest_value(text: object, valid: Sequence[Any]) -> str:
     return f"; nearest: {', '.join(str(value) for value in sorted(close))}; valid: {', '.join(map(str, valid))}"
 
 
-def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any]) -> Cell:
+def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any], topology: Topology) -> Cell:
     if cell_id is None:
-        return axes(given_axes)
+        return axes(given_axes, topology)
     if any(value is not None for value in given_axes.values()):
         raise UnknownName("give a cell id or axes, not both")
-    found = select(all_cells(), [cell_id])
+    found = select(all_cells(topology.versions, initiators_max=topology.initiators_max), [cell_id])
     if len(found) > 1:
         raise UnknownName(f"{cell_id!r} is {len(found)} cells, from {found[0].id} to {found[-1].id}: run takes one")
     return found[0]
 
 
-def _settings_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Settings:
+def _choice_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Choice:
     """The settings of the run to be resumed; those given now must not differ."""
-    old = _read_manifest(resume)
-    given = settings_module.create(options, file=settings_file)
-    stored = old["settings"]
+    stored = _read_manifest(resume)["settings"]
     unknown = [key for key in stored if key not in Settings.model_fields]
     if unknown:
         raise ResumeRefused(f"{resume} was made by another version of the harness: it has the setting {unknown[0]!r}")
-    before = Settings(**stored)
-    named = given.model_fields_set - settings_module.RESUME_MAY_DIFFER
+    choice = choose(options, settings_file=settings_file, stored=stored)
+    before, now = Settings(**stored), choice.settings
     different = [
-        f"{key} is {_text(getattr(before, key))} in the run and {_text(getattr(given, key))} now"
-        for key in sorted(named)
-        if getattr(before, key) != getattr(given, key)
+        f"{key} is {_text(getattr(before, key))} in the run and {_text(getattr(now, key))} now"
+        for key in sorted(Settings.model_fields.keys() - settings_module.RESUME_MAY_DIFFER)
+        if getattr(before, key) != getattr(now, key)
     ]
     if different:
         raise ResumeRefused(f"{resume} cannot be resumed with other settings: {'; '.join(different)}")
-    return before
+    return choice
 
 
 def _text(value: object) -> str:
@@ -215,7 +219,7 @@ def _require_writable(folder: Path) -> None:
         )
 
 
-def _run(settings: Settings, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:
+def _run(choice: Choice, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:
     def note_instances(lab: Lab) -> None:
         current = manifest.read(results)
         known = {(row["lab_version"], row["name"]) for row in current["instances"]}
@@ -227,7 +231,8 @@ def _run(settings: Settings, results: Path, cells: Sequence[Cell], reporter: Rep
 
     with interruption.noted() as watch:
         stand = LabStand(
-            settings,
+            choice.settings,
+            choice.topology,
             results,
             cells,
             on_rate=reporter.rate,

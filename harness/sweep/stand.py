@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.lab import dialogs, reset
 from harness.lab import open as open_lab
 from harness.lab.instances import Lab, LabError
+from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.lab.scripts import ScriptError
 from harness.load.clients import Clients
@@ -30,6 +31,7 @@ class LabStand:
     def __init__(
         self,
         settings: Settings,
+        topology: Topology,
         results: Path,
         cells: Sequence[Cell],
         *,
@@ -39,6 +41,7 @@ class LabStand:
         watch: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
+        self._topology = topology
         self._results = results
         self._on_rate = on_rate
         self._on_lab = on_lab
@@ -99,12 +102,13 @@ class LabStand:
             self._clients = Clients(log_directory=self._results / "lab" / "logs", run=self._results.name)
         lab = self._lab_exits.enter_context(
             open_lab(
-                self._settings.lab,
+                self._topology,
                 version=version,
                 initiators=self._initiators[version],
                 directory=self._results / "lab",
                 driver=self._settings.driver,
                 watch=self._watch,
+                tell=self._on_note,
             )
         )
         self._on_lab(lab)

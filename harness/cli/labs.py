@@ -1,0 +1,200 @@
+"""Verbs on labs and single instances."""
+
+# ruff: noqa: PLC0415  the verbs import their parts themselves
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.common import EXIT_CODES, LAB_OPTIONS, OK, USAGE, Failure, one_line_errors, say, settings_options
+
+if TYPE_CHECKING:
+    from harness.lab import Lab
+    from harness.lab.choice import Choice
+
+
+@click.group(short_help="Instances to play with; containers up and down; own servers cleaned.")
+def lab() -> None:
+    """Labs without load: instances to play with, containers up and down, own servers cleaned."""
+
+
+@lab.command(name="open", epilog=EXIT_CODES, short_help="Start linked instances and say how to connect.")
+@settings_options(*LAB_OPTIONS, "settings")
+@click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
+@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
+def open_(initiators: str, server_version: str | None, settings_file: Path | None, **options: Any) -> None:
+    """Start a target and initiators, linked, and say how to connect; Ctrl-C ends them.
+
+    \b
+    Examples:
+      harness lab open
+      harness lab open --initiators 3
+      harness lab open --lab-file lab.toml
+    """
+    from harness.lab import handbill, interruption
+
+    with (
+        one_line_errors(),
+        interruption.noted() as watch,
+        _opened(options, settings_file, initiators, server_version, watch) as (_, opened),
+    ):
+        for line in handbill.lines(opened):
+            say(line)
+        say("Ctrl-C ends the lab.")
+        while True:
+            opened.check()
+            signal.sigtimedwait((), 1.0)
+
+
+@contextlib.contextmanager
+def _opened(
+    options: dict[str, Any],
+    settings_file: Path | None,
+    initiators: str,
+    server_version: str | None,
+    watch: Callable[[], None],
+) -> Iterator[tuple[Choice, Lab]]:
+    from harness import lab as lab_package
+    from harness.lab import choice, handbill
+    from harness.sweep import run as sweep_run
+
+    chosen = choice.choose(options, settings_file=settings_file)
+    axes = sweep_run.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
+    say(handbill.first_line(chosen))
+    with lab_package.open(
+        chosen.topology,
+        version=axes.server_version,
+        initiators=axes.initiators,
+        driver=chosen.settings.driver,
+        watch=watch,
+        tell=say,
+    ) as opened:
+        yield chosen, opened
+
+
+@lab.command(epilog=EXIT_CODES, short_help="Start the containers and leave them running.")
+@click.option("--initiators", default=3, show_default=True, type=click.IntRange(1, 3), help="How many initiators.")
+@click.option("--server-version", metavar="VERSION", help="Version of SQL Server.")
+def up(initiators: int, server_version: str | None) -> None:
+    """Start the target and the initiators in containers, and leave them running for sweeps.
+
+    \b
+    Example:
+      ACCEPT_EULA=Y harness lab up --server-version 2022
+    """
+    from harness.lab import containers
+
+    with one_line_errors():
+        containers.up(server_version or containers.SWEEP_VERSIONS[-1], initiators, say)
+
+
+@lab.command(epilog=EXIT_CODES, short_help="Stop and remove the containers and their data.")
+def down() -> None:
+    """Stop and remove the containers, their network and their data."""
+    from harness.lab import containers
+
+    with one_line_errors():
+        containers.down(say)
+
+
+@lab.command(epilog=EXIT_CODES, short_help="Say which containers run.")
+def status() -> None:
+    """Say which containers run, which version, how they feel, and how to connect."""
+    from harness.lab import containers
+
+    with one_line_errors():
+        for line in containers.status():
+            say(line)
+
+
+@lab.command(epilog=EXIT_CODES, short_help="Remove everything that the harness created on own servers.")
+@settings_options("lab_file", "driver", "settings")
+@click.option("--yes", is_flag=True, help="Do not ask before removing.")
+def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
+    """Remove everything that the harness created on your own servers, and nothing else.
+
+    \b
+    Example:
+      harness lab clean --lab-file lab.toml
+    """
+    from harness.lab import choice, drivers, servers
+
+    with one_line_errors():
+        chosen = choice.choose(options, settings_file=settings_file)
+        if chosen.topology.lab_file is None:
+            raise Failure("which servers? Name them: harness lab clean --lab-file lab.toml", USAGE)
+        drivers.check_manager()
+        servers.clean(
+            chosen.topology.lab_file,
+            driver=drivers.choose(chosen.settings.driver),
+            tell=say,
+            confirm=lambda question: yes or not sys.stdin.isatty() or click.confirm(question),
+        )
+
+
+@click.command(epilog=EXIT_CODES, short_help="Examine a lab: what would go wrong, and the cure.")
+@settings_options(*LAB_OPTIONS, "settings")
+@click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
+@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
+def doctor(initiators: str, server_version: str | None, settings_file: Path | None, **options: Any) -> None:
+    """Open a lab, examine its services and their links as ssbdiagnose would, and say every finding with its cure.
+
+    The same examination precedes every sweep.
+
+    \b
+    Examples:
+      harness doctor
+      harness doctor --lab-file lab.toml --initiators 3
+    """
+    from harness import doctor as parts
+    from harness.lab import interruption
+    from harness.sweep import planning
+
+    with (
+        one_line_errors(),
+        interruption.noted() as watch,
+        _opened(options, settings_file, initiators, server_version, watch) as (chosen, opened),
+    ):
+        cells = planning.chosen_cells(chosen.settings, initiators_max=len(opened.initiators))
+        findings = parts.examine(opened, cells=cells, settings=chosen.settings, tell=say)
+        for finding in findings:
+            say(str(finding))
+        parts.raise_errors(findings)
+        say("The lab is fit.")
+
+
+@click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
+@click.option("--name", default="embedded", show_default=True, help="Name of the instance.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=1433, show_default=True, help="Port; 0 takes a free one.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for its data.",
+)
+@click.option("--version", "server_version", default="2008", show_default=True, help="Version of SQL Server it plays.")
+@click.option("--with-parent", is_flag=True, help="End when standard input ends.")
+def serve(**options: Any) -> None:
+    """Run one instance of the embedded Service Broker: a small server that SQL Server's drivers can talk to.
+
+    The password of the login sa comes from the environment: HARNESS_SA_PASSWORD. When the server is ready it prints one
+    line of JSON with its address.
+
+    \b
+    Example:
+      HARNESS_SA_PASSWORD=secret harness serve --port 1433 --data /tmp/broker
+    """
+    with one_line_errors():
+        from harness.embedded.server import serve as server
+
+        sys.exit(server.main(**options) or OK)

@@ -1,0 +1,180 @@
+"""Verbs that put load on a lab, and what they would do."""
+
+# ruff: noqa: PLC0415  the verbs import their parts themselves
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.common import (
+    CELLS_FAILED,
+    EXIT_CODES,
+    LAB_OPTIONS,
+    OK,
+    PREFLIGHT,
+    USAGE,
+    Failure,
+    one_line_errors,
+    say,
+    settings_options,
+)
+
+
+@click.command(epilog=EXIT_CODES)
+@settings_options(
+    *LAB_OPTIONS, "server_versions", "cells", "quick", "measure", "settle", "drain", "seed", "results", "settings"
+)
+@click.option(
+    "--resume",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Continue the sweep in this result folder; its settings must be the same.",
+)
+@click.option("--only-sweep", is_flag=True, help="Do not reduce and draw afterwards.")
+@click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than an hour.")
+def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path | None, **options: Any) -> None:
+    """Sweep the cells of the matrix, then reduce and draw.
+
+    A cell is one combination of initiators (1, 2, 3), client threads per initiator (1 to 50), dialog ratio (1, or 150:
+    only every 150th dialog is used), payload (100 to 8192 bytes) and server version. The results of a run lie in a
+    folder of their own; the last lines printed name it and its figures.
+
+    \b
+    Examples:
+      harness matrix --lab embedded                     all 528 cells, about 20 minutes
+      harness matrix --quick                            24 cells that span all axes
+      harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
+      harness matrix --resume results/20260101-120000-sqlserver
+    """
+    from harness.sweep import run as sweep_run
+
+    with one_line_errors():
+        if not only_sweep:
+            from harness.reductions.session import require_java
+
+            require_java()  # before the sweep, not half an hour later
+        outcome = sweep_run.sweep(
+            options,
+            settings_file=settings_file,
+            resume=resume,
+            announce=say,
+            # Only a person can be asked.
+            confirm=lambda question: yes or not sys.stdin.isatty() or click.confirm(question),
+            console_is_terminal=sys.stdout.isatty(),
+        )
+        if outcome is None:
+            sys.exit(OK)
+        if not only_sweep and outcome.completed:
+            _reduce_and_draw(outcome.results)
+        say(f"results: {outcome.results}")
+    if outcome.failed:
+        raise Failure(
+            f"{outcome.failed} of {outcome.total} cells failed; reasons in {outcome.results}/journal.jsonl",
+            CELLS_FAILED,
+        )
+
+
+def _reduce_and_draw(results: Path) -> None:
+    from harness import figures, reductions
+
+    reductions.reduce(results, progress=say)
+    for path in figures.draw(results):
+        if path.suffix == ".png":
+            say(f"figure: {path}")
+
+
+@click.command(epilog=EXIT_CODES)
+@click.argument("cell", required=False)
+@settings_options(*LAB_OPTIONS, "measure", "settle", "drain", "results", "settings")
+@click.option("--initiators", metavar="N", help="1, 2 or 3 (default 1).")
+@click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")
+@click.option("--dialog-ratio", metavar="N", help="1, or 150: use every 150th dialog (default 150).")
+@click.option("--payload", "payload_bytes", metavar="BYTES", help="Bytes a message (default 100).")
+@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
+def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
+    """Run one cell and print its numbers.
+
+    \b
+    Examples:
+      harness run
+      harness run i3-t50-r1-p8192-v2022 --measure 10s
+      harness run --threads 50 --payload 4096
+    """
+    from harness.sweep import run as sweep_run
+
+    axes = {
+        name: options.pop(name) for name in ("initiators", "threads", "dialog_ratio", "payload_bytes", "server_version")
+    }
+    with one_line_errors():
+        outcome = sweep_run.single(cell, axes, options, settings_file=settings_file, announce=say)
+        for line in outcome.lines:
+            say(line)
+        say(f"results: {outcome.results}")
+    if outcome.failed:
+        raise Failure(outcome.reason, CELLS_FAILED)
+
+
+@click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
+@settings_options(*LAB_OPTIONS, "settings")
+@click.option("--port", default=8089, show_default=True, help="Port of the web page on 127.0.0.1.")
+@click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
+def ui(port: int, server_version: str | None, settings_file: Path | None, **options: Any) -> None:
+    """Start Locust's web UI with a lab behind it: load by hand, charts that move.
+
+    Open http://127.0.0.1:8089, choose initiators, threads, dialog ratio and payload, press Start. Ctrl-C here ends all.
+
+    \b
+    Examples:
+      harness ui
+      harness ui --lab-file lab.toml --port 9000
+    """
+    from harness.lab import choice, handbill
+
+    with one_line_errors():
+        chosen = choice.choose(options, settings_file=settings_file)
+        say(handbill.first_line(chosen))
+        _require_free_port(port)
+        from harness.load import ui as load_ui
+
+        load_ui.main(chosen, port=port, version=server_version, say=say)
+
+
+@click.command(epilog=EXIT_CODES, short_help="Say what a sweep would do, and how long it takes.")
+@settings_options(*LAB_OPTIONS, "server_versions", "cells", "quick", "measure", "settle", "drain", "seed", "settings")
+@click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
+def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
+    """Say what a sweep would do: cells, groups, dialogs to build, how long it takes. Starts nothing.
+
+    \b
+    Examples:
+      harness plan
+      harness plan --cells 'i3-*' --list
+    """
+    from harness.lab import choice, handbill
+    from harness.sweep import planning
+
+    with one_line_errors():
+        chosen = choice.choose(options, settings_file=settings_file)
+        say(handbill.first_line(chosen))
+        cells = planning.chosen_cells(chosen.settings, initiators_max=chosen.topology.initiators_max)
+        for line in planning.lines(chosen.settings, cells, list_cells=list_cells):
+            say(line)
+
+
+def _require_free_port(port: int) -> None:
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OverflowError:
+            raise Failure(f"--port {port} is no port; valid: 1 to 65535", USAGE) from None
+        except OSError as error:
+            raise Failure(
+                f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with --port", PREFLIGHT
+            ) from None

@@ -1,0 +1,72 @@
+"""Which lab: the user's word, else the servers of a lab file, else containers where Docker answers, else embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import lab_file as lab_files
+from harness import settings as settings_module
+from harness.lab import compose
+from harness.lab.instances import Security
+from harness.lab.opening import Topology
+from harness.settings import LABS, TIMES, Settings, SettingsError, nearest
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings with the lab's own defaults, the lab, and why it is that one."""
+
+    settings: Settings
+    topology: Topology
+    why: str
+
+
+def choose(
+    options: Mapping[str, Any],
+    *,
+    settings_file: Path | None = None,
+    stored: Mapping[str, Any] | None = None,
+    engine_answers: Callable[[], bool] = compose.engine_answers,
+) -> Choice:
+    """Settings and lab from options, environment and settings file; `stored` are those of a run that goes on.
+
+    SettingsError or UsageFailure, of one line, where something does not fit.
+    """
+    why = ""
+
+    def defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonlocal why
+        lab, why = _lab(given if stored is None else {**stored, **given}, engine_answers)
+        own = {"lab": lab, **TIMES[lab], "server_versions": ()}
+        return {**own, **(stored or {})}
+
+    settings = settings_module.create(options, file=settings_file, defaults=defaults)
+    topology = Topology(
+        "embedded" if settings.lab == "embedded" else "servers" if settings.lab_file else "containers",
+        lab_files.read(settings.lab_file) if settings.lab_file else None,
+        Security(settings.dialog_security, settings.endpoint_encryption),
+    )
+    versions = settings.server_versions or topology.sweep_versions
+    for version in versions:
+        if version not in topology.versions:
+            raise SettingsError(
+                f"the {settings.lab} lab has no server version {version!r}{nearest(version, topology.versions)}"
+            )
+    return Choice(settings.model_copy(update={"server_versions": versions}), topology, why)
+
+
+def _lab(given: Mapping[str, Any], engine_answers: Callable[[], bool]) -> tuple[str, str]:
+    """The lab's name, and why it is this one."""
+    named, file = given.get("lab"), given.get("lab_file")
+    if named == "embedded" and file:
+        raise SettingsError(f"--lab embedded takes no servers, and {file} names some: leave out one of the two")
+    if named in LABS:
+        return str(named), f"the servers of {file}" if file else "as told"
+    if file:
+        return "sqlserver", f"the servers of {file}"
+    if engine_answers():
+        return "sqlserver", "the default where a Docker engine answers"
+    return "embedded", "the default where no Docker engine answers and no lab.toml is given"
