@@ -1,20 +1,24 @@
 # What a user does. Every target sets the checkout up first; `make help` lists them.
-LAB     ?= embedded
-CELLS   ?=
-MEASURE ?=
-RESULTS ?=
-A       ?=
-B       ?=
+LAB      ?=
+LAB_FILE ?=
+VERSION  ?=
+CELLS    ?=
+MEASURE  ?=
+RESULTS  ?=
+A        ?=
+B        ?=
 
 HARNESS := .venv/bin/harness
-MATRIX_OPTIONS := --lab $(LAB) $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
+LAB_OPTIONS := $(if $(LAB),--lab $(LAB)) $(if $(LAB_FILE),--lab-file '$(LAB_FILE)')
+MATRIX_OPTIONS := $(LAB_OPTIONS) $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
 
-.PHONY: help setup matrix quick ui compare test lint bench clean
+.PHONY: help setup matrix quick ui doctor up down status compare test parity lint bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
-	@echo "variables: LAB=embedded CELLS='i1-t5-*' MEASURE=1s RESULTS=dir; compare takes A=results/x B=results/y"
+	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir; up takes VERSION=2022"
+	@echo "           compare takes A=results/x B=results/y; containers need ACCEPT_EULA=Y"
 
 setup: .venv/.ready  ## virtual environment, ODBC, Java: once
 
@@ -28,13 +32,28 @@ quick: setup  ## the same for 24 cells that span all axes
 	@$(HARNESS) matrix --quick $(MATRIX_OPTIONS)
 
 ui: setup  ## Locust's web UI for one scenario on 127.0.0.1:8089
-	@$(HARNESS) ui --lab $(LAB)
+	@$(HARNESS) ui $(LAB_OPTIONS)
+
+doctor: setup  ## examine a lab: findings and cures
+	@$(HARNESS) doctor $(LAB_OPTIONS)
+
+up: setup  ## SQL Server in containers, left running: ACCEPT_EULA=Y make up VERSION=2022
+	@$(HARNESS) lab up $(if $(VERSION),--server-version $(VERSION))
+
+down: setup  ## stop and remove the containers and their data
+	@$(HARNESS) lab down
+
+status: setup  ## say which containers run
+	@$(HARNESS) lab status
 
 compare: setup  ## side-by-side figures and ratios of two result folders: A=... B=...
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
 test: setup  ## all tests; neither Docker nor network
 	@.venv/bin/python -m pytest
+
+parity: setup  ## the embedded broker against SQL Server in a container: results/parity.md
+	@.venv/bin/python -m tests.parity
 
 lint: setup  ## ruff and mypy
 	@.venv/bin/ruff check harness tests && .venv/bin/mypy
