@@ -1,4 +1,4 @@
-"""The texts of Service Broker's own errors: 8403 to 9799, and 28000 on. `errors.CATALOGUE` holds them beside the rest."""
+"""The texts of Service Broker's own errors, 8403 to 9799 and 28000 on; `errors.CATALOGUE` has them beside the rest."""
 
 from __future__ import annotations
 

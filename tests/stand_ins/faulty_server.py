@@ -1,0 +1,230 @@
+"""An embedded server that misbehaves as it is told: the stand-in for a SQL Server on which something is wrong.
+
+Started as `harness serve` is, with the same options, and `--fault` as often as wanted:
+
+    python tests/stand_ins/faulty_server.py --port 14331 --data /tmp/target --fault 'login=18456'
+
+    login[:USER]=NUMBER[/ARGUMENT...]       logins (of users whose name matches) are refused with this error
+    statement:REGEX=NUMBER[/ARGUMENT...]    statements that begin so fail with it; several numbers, separated by commas,
+                                            are sent as SQL Server sends them: the last one is the one that counts
+    commit=NUMBER[/ARGUMENT...]             transactions that wrote something fail at their end and are rolled back
+    hang:REGEX                              statements that begin so never end
+    drop:REGEX                              the connection is lost in the middle of them
+    die:REGEX                               the process is
+    says:PROPERTY=VALUE                     what SERVERPROPERTY('PROPERTY') says
+    slow-start=SECONDS                      it listens late
+    close-port                              it accepts connections and closes them
+
+What a REGEX is matched with is the statement's own text, white space made single, wherever the statement stands: in a
+batch, a string that is executed, a procedure. With `@3` behind it a fault comes at the third occasion only, with `@3+`
+from then on, with `@3-5` at these. Texts and severities are those of the catalogue; missing arguments are an error.
+
+It ends with its parent: standard input is a pipe whose other end the parent holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from harness import cli
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import CATALOGUE, SqlServerError
+from harness.embedded.runtime.tasks import Delay, Waiting
+from harness.embedded.server import lifetime, serve
+from harness.embedded.server.gate import LoginGate
+from harness.embedded.server.listener import TdsProtocol
+from harness.embedded.tds.login7 import Login7
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.execution.steps import Scope, Step
+from harness.embedded.tsql.queries import session_functions
+from harness.embedded.tsql.session import Session
+from harness.embedded.tsql.syntax.parser import Parser, Statement
+
+KINDS = ("login", "statement", "commit", "hang", "drop", "die", "says", "slow-start", "close-port")
+OF_STATEMENTS = ("statement", "hang", "drop", "die")
+FOR_EVER_NS = 10**18
+
+_SPECIFICATION = re.compile(
+    r"(?P<kind>[a-z-]+)(?::(?P<pattern>.*?))?(?:=(?P<value>[^=@]*))?(?:@(?P<first>\d+)(?P<more>\+|-\d+)?)?", re.DOTALL
+)
+
+
+@dataclass
+class Fault:
+    """One thing that goes wrong; it counts its occasions."""
+
+    kind: str
+    pattern: str
+    value: str
+    first: int = 1
+    last: float = float("inf")
+    occasions: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Fault:
+        match = _SPECIFICATION.fullmatch(text)
+        if match is None or match["kind"] not in KINDS:
+            raise argparse.ArgumentTypeError(f"{text!r} is no fault; kinds: {', '.join(KINDS)}")
+        fault = cls(match["kind"], match["pattern"] or "", match["value"] or "")
+        if match["first"]:
+            fault.first = int(match["first"])
+            more = match["more"] or f"-{fault.first}"
+            fault.last = float("inf") if more == "+" else int(more[1:])
+        if fault.kind in ("hang", "drop", "die") and fault.value:
+            fault.pattern, fault.value = f"{fault.pattern}={fault.value}", ""  # an equals sign of the statement's
+        if fault.kind in ("login", "statement", "commit"):
+            fault.errors()  # those that the catalogue does not know fail here and not in the middle of a test
+        return fault
+
+    def concerns(self, text: str) -> bool:
+        return re.match(self.pattern, text, re.IGNORECASE) is not None
+
+    def is_due(self) -> bool:
+        self.occasions += 1
+        return self.first <= self.occasions <= self.last
+
+    def errors(self) -> list[SqlServerError]:
+        found = []
+        for piece in self.value.split(","):
+            number, *arguments = piece.split("/")
+            assert int(number) in CATALOGUE, f"errors.CATALOGUE lacks {number}"
+            found.append(SqlServerError(int(number), *arguments))
+        return found
+
+
+def plant(faults: list[Fault]) -> None:
+    """Puts the faults in their places in this process."""
+    by_kind: dict[str, list[Fault]] = {kind: [fault for fault in faults if fault.kind == kind] for kind in KINDS}
+    _plant_in_statements([fault for fault in faults if fault.kind in OF_STATEMENTS])
+    if by_kind["login"]:
+        _plant_in_logins(by_kind["login"])
+    if by_kind["commit"]:
+        _plant_in_commits(by_kind["commit"])
+    if by_kind["says"]:
+        _plant_in_properties({fault.pattern.lower(): fault.value for fault in by_kind["says"]})
+    if by_kind["close-port"]:
+        TdsProtocol.connection_made = _close_at_once  # type: ignore[method-assign]
+
+
+def _plant_in_logins(faults: list[Fault]) -> None:
+    class FaultyGate(LoginGate):
+        def admit(self, login: Login7, spid: int) -> tuple[Session, str]:
+            for fault in faults:
+                if re.fullmatch(fault.pattern or ".*", login.user, re.IGNORECASE) and fault.is_due():
+                    raise fault.errors()[-1]
+            return super().admit(login, spid)
+
+    serve.LoginGate = FaultyGate  # type: ignore[misc]
+
+
+def _plant_in_commits(faults: list[Fault]) -> None:
+    reach_the_disk = Transaction._reach_the_disk
+
+    def reach_or_fail(self: Transaction) -> Waiting[None]:
+        for fault in faults:
+            if fault.is_due():
+                self.active = False
+                self._roll_back()
+                raise fault.errors()[-1]
+        yield from reach_the_disk(self)
+
+    Transaction._reach_the_disk = reach_or_fail  # type: ignore[method-assign]
+
+
+def _plant_in_properties(said: dict[str, str]) -> None:
+    truth = session_functions.server_property
+
+    def answer(frame: Frame, name: Any) -> Any:
+        value: Any = said.get(str(name).lower(), truth(frame, name))
+        return int(value) if str(value).isdecimal() and str(name).lower() == "engineedition" else value
+
+    session_functions.server_property = answer
+
+
+def _plant_in_statements(faults: list[Fault]) -> None:
+    """Every statement passes `Parser.statement`, which knows its text, and `Scope.compile`, which makes its step."""
+    if not faults:
+        return
+    parse, compile_ = Parser.statement, Scope.compile
+    affected: dict[int, tuple[Statement, list[Fault]]] = {}  # the node is kept so that its id is not used again
+
+    def statement(self: Parser) -> Statement:
+        tokens = self.tokens
+        first = tokens.peek()
+        node = parse(self)
+        last = tokens.all[tokens.position - 1]
+        text = " ".join(tokens.text[first.start : last.end + 1].split()) if first is not None else ""
+        if found := [fault for fault in faults if fault.concerns(text)]:
+            affected[id(node)] = (node, found)
+        return node
+
+    def compiled(self: Scope, node: Statement) -> Step:
+        step = compile_(self, node)
+        _, found = affected.get(id(node), (node, []))
+        return Step(_failing(step, found), True, step.line) if found else step
+
+    Parser.statement = statement  # type: ignore[method-assign]
+    Scope.compile = compiled  # type: ignore[method-assign]
+
+
+def _failing(step: Step, faults: list[Fault]) -> Callable[[Frame], Waiting[Any]]:
+    def run(frame: Frame) -> Waiting[Any]:
+        for fault in faults:
+            if fault.is_due():
+                yield from _befall(fault, frame)
+        return (yield from step.run(frame)) if step.waits else step.run(frame)
+
+    return run
+
+
+def _befall(fault: Fault, frame: Frame) -> Waiting[None]:
+    session = frame.session
+    if fault.kind == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault.kind == "drop":
+        _connections[session.spid].abort()
+    if fault.kind != "statement":
+        yield Delay(FOR_EVER_NS)
+    *before, last = fault.errors()
+    for error in before:
+        session.report(error, frame.sink)
+    raise last
+
+
+_connections: dict[int, TdsProtocol] = {}
+_connection_made = TdsProtocol.connection_made
+
+
+def _remember(self: TdsProtocol, transport: Any) -> None:
+    _connection_made(self, transport)
+    _connections[self._spid] = self
+
+
+def _close_at_once(self: TdsProtocol, transport: Any) -> None:
+    _connection_made(self, transport)
+    transport.abort()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="harness serve, with faults", allow_abbrev=False)
+    parser.add_argument("--fault", type=Fault.parse, action="append", default=[])
+    options, of_serve = parser.parse_known_args()
+    lifetime.die_with_parent()
+    TdsProtocol.connection_made = _remember  # type: ignore[method-assign]
+    plant(options.fault)
+    for fault in options.fault:
+        if fault.kind == "slow-start":
+            time.sleep(float(fault.value))
+    cli.main(["serve", *of_serve, "--with-parent"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
