@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.embedded.broker.states import EndpointState
 from harness.embedded.runtime.locks import ExclusiveLock
+from harness.embedded.runtime.platform import Page
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 # sys.sysdesend: 54 bytes a row and 2 for its slot, 8096 usable bytes a page.
 ROWS_PER_PAGE = 144
+# Its pages follow one another in the one data file; the first ones are the file's own, as in SQL Server.
+DATA_FILE = 1
+FIRST_PAGE = 16
 
 
 # priority (negative), queuing order of the first message, serial number, group
@@ -136,7 +140,7 @@ class ConversationEndpoint:
 
         self.is_gone = False  # removed; what was on its way to it is dropped
         self.ordinal = 0  # place in handle order
-        self.page = ("sysdesend", 0)
+        self.page = Page(database.database_id, DATA_FILE, FIRST_PAGE)  # of its row of sysdesend
         self.changing: Transaction | None = None  # ends this conversation and is not over yet
         self.ready: deque[QueueRow] = deque()
         self.retained: list[QueueRow] = []

@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.embedded.broker.conversations import (
+    DATA_FILE,
+    FIRST_PAGE,
     ROWS_PER_PAGE,
     ConversationEndpoint,
     ConversationGroup,
@@ -20,6 +22,7 @@ from harness.embedded.broker.objects import QueueOptions
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.store import Value
 
@@ -159,7 +162,7 @@ class Database(ServiceStatements, LinkStatements, SecurityStatements):
         """The endpoint exists from now on."""
         endpoint.is_gone = False
         endpoint.ordinal = self._ordinal
-        endpoint.page = (f"{self.name}.sysdesend", self._ordinal // ROWS_PER_PAGE)
+        endpoint.page = Page(self.database_id, DATA_FILE, FIRST_PAGE + self._ordinal // ROWS_PER_PAGE)
         self._ordinal += 1
         group = endpoint.group
         self.groups[group.conversation_group_id] = group

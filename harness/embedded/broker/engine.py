@@ -68,6 +68,7 @@ class Engine(InstanceStatements):
         store: Store,
         transport: Transport | None = None,
         platform: Platform | None = None,
+        waits: WaitStatistics | None = None,
     ) -> None:
         self.name = name
         self.version = version
@@ -77,7 +78,7 @@ class Engine(InstanceStatements):
         self.store = store
         self.transport = transport
         self.platform: Platform = platform or RealPlatform()
-        self.waits = WaitStatistics()
+        self.waits = waits or WaitStatistics()  # given where the platform counts waits too
         self.counters = Counters()
         self.error_log: deque[str] = deque(maxlen=ERROR_LOG_LINES)  # ERRORLOG, newest last
         self.databases: dict[str, Database] = {}  # by name, lower case

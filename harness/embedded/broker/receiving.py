@@ -104,6 +104,8 @@ class Receiving:
         deadline_ns = None if timeout_ms is None or timeout_ms < 0 else started_ns + timeout_ms * MILLISECOND
         place = queue.selective_waiters if is_selective else queue.waiters
         queue.receivers_waiting += not is_selective
+        task = engine.scheduler.current
+        engine.waits.begin(task, "BROKER_RECEIVE_WAITFOR", started_ns)
         try:
             while True:
                 remaining_ns = None if deadline_ns is None else deadline_ns - clock.now_ns()
@@ -116,7 +118,7 @@ class Receiving:
                     return found
         finally:
             queue.receivers_waiting -= not is_selective
-            engine.waits.add("BROKER_RECEIVE_WAITFOR", clock.now_ns() - started_ns)
+            engine.waits.end(task, clock.now_ns())
             if not is_selective and queue.monitor is not None:
                 queue.monitor.wait_ended()
 

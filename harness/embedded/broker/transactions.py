@@ -112,7 +112,8 @@ class Transaction:
     def _reach_the_disk(self) -> Waiting[None]:
         engine = self.engine
         flush = engine.store.submit(self.writes)
-        started_ns = engine.clock.now_ns()
+        task = engine.scheduler.current
+        engine.waits.begin(task, "WRITELOG", engine.clock.now_ns())
         self.active = False  # what is submitted cannot be taken back
         try:
             yield from flush.wait()
@@ -123,7 +124,7 @@ class Transaction:
             self._roll_back()
             raise SqlServerError(9002, engine.name) from error
         finally:
-            engine.waits.add("WRITELOG", engine.clock.now_ns() - started_ns)
+            engine.waits.end(task, engine.clock.now_ns())
 
     def _finish_alone(self, flush: Flush) -> Waiting[None]:
         """The session went away in the middle of a commit: the transaction is as durable as its flush is."""

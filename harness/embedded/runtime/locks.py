@@ -46,16 +46,14 @@ class ExclusiveLock:
         if self.try_acquire(owner):
             return
         self._refuse_deadlock(owner)
-        wait = _LockWait(self, owner)
+        wait = _LockWait(self, owner, waits)
         owner.waiting_for = self
-        started_ns = -1
         try:
             granted = yield wait
         finally:
             owner.waiting_for = None
-            started_ns = wait.started_ns
-            if started_ns >= 0:
-                waits.add("LCK_M_X", wait.scheduler.clock.now_ns() - started_ns)
+            if wait.task is not None:
+                waits.end(wait.task, wait.scheduler.clock.now_ns())
         if not granted:
             raise SqlServerError(1222)
 
@@ -77,24 +75,26 @@ class ExclusiveLock:
 
 
 class _LockWait:
-    __slots__ = ("lock", "owner", "scheduler", "started_ns", "task", "timer")
+    __slots__ = ("lock", "owner", "scheduler", "task", "timer", "waits")
 
     scheduler: Scheduler
-    task: Task
 
-    def __init__(self, lock: ExclusiveLock, owner: LockOwner) -> None:
+    def __init__(self, lock: ExclusiveLock, owner: LockOwner, waits: WaitStatistics) -> None:
         self.lock = lock
         self.owner = owner
+        self.waits = waits
         self.timer: Timer | None = None
-        self.started_ns = -1
+        self.task: Task | None = None
 
     def arm(self, scheduler: Scheduler, task: Task) -> None:
-        self.scheduler, self.task, self.started_ns = scheduler, task, scheduler.clock.now_ns()
+        now_ns = scheduler.clock.now_ns()
+        self.scheduler, self.task = scheduler, task
+        self.waits.begin(task, "LCK_M_X", now_ns)
         if self.lock.waiters is None:
             self.lock.waiters = deque()
         self.lock.waiters.append(self)
         if self.owner.lock_timeout_ns is not None:
-            self.timer = scheduler.call_at(self.started_ns + self.owner.lock_timeout_ns, self._time_out)
+            self.timer = scheduler.call_at(now_ns + self.owner.lock_timeout_ns, self._time_out)
 
     def disarm(self, task: Task) -> None:
         assert self.lock.waiters is not None
@@ -107,9 +107,13 @@ class _LockWait:
             self.timer.cancel()
         self.lock.owner = self.owner
         self.owner.locks.append(self.lock)
-        self.scheduler.wake(self.task, True)
+        self._wake(granted=True)
 
     def _time_out(self) -> None:
         assert self.lock.waiters is not None
         self.lock.waiters.remove(self)
-        self.scheduler.wake(self.task, False)
+        self._wake(granted=False)
+
+    def _wake(self, *, granted: bool) -> None:
+        assert self.task is not None
+        self.scheduler.wake(self.task, granted)

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.embedded.broker import system
+from harness.embedded.broker.conversations import FIRST_PAGE
 from harness.embedded.broker.objects import QueueOptions
 from harness.embedded.errors import SqlServerError
 from tests.embedded.broker.world import C, M, Q, S, bodies, kinds
@@ -52,8 +53,8 @@ def test_nothing_leaves_before_commit_and_nothing_after_rollback(here):
 def test_handles_come_in_ascending_order_and_fill_pages_of_144(here):
     handles = [here.begin() for _ in range(290)]
     assert handles == sorted(handles)
-    pages = [here.endpoint(handle).page[1] for handle in handles]
-    assert pages == [ordinal // 144 for ordinal in range(290)]
+    pages = [here.endpoint(handle).page.page_id for handle in handles]
+    assert pages == [FIRST_PAGE + ordinal // 144 for ordinal in range(290)]
 
 
 @pytest.mark.parametrize(

@@ -310,8 +310,11 @@ def wait_for_delay(node: nodes.WaitForDelay, scope: Scope) -> Step:
         text = convert_value(given, static_type(node.delay, scope, frame), moment)
         duration_ms = dates.ticks(f"1900-01-01 {text}") % dates.TICKS_A_DAY // 10_000
         engine = frame.instance.engine
-        started_ns = engine.clock.now_ns()
-        yield Delay(duration_ms * MILLISECOND)
-        engine.waits.add("WAITFOR", engine.clock.now_ns() - started_ns)
+        task = engine.scheduler.current
+        engine.waits.begin(task, "WAITFOR", engine.clock.now_ns())
+        try:
+            yield Delay(duration_ms * MILLISECOND)
+        finally:
+            engine.waits.end(task, engine.clock.now_ns())
 
     return waiting(run)
