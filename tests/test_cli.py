@@ -13,7 +13,7 @@ import pytest
 
 from harness import cli
 
-VERBS = ["matrix", "run", "ui", "lab", "serve", "reduce", "figures", "compare", "plan"]
+VERBS = ["matrix", "run", "ui", "plan", "lab", "doctor", "serve", "reduce", "figures", "compare"]
 
 
 def harness(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -38,6 +38,7 @@ def failure(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_LAB", "embedded")  # whether or not a Docker engine answers here
 
 
 BAD_INPUT = [
@@ -48,7 +49,9 @@ BAD_INPUT = [
     (["matrix", "--cells", "i9-*"], 2, "no cell matches 'i9-*'"),
     (["matrix", "--cells", "i1-t6"], 2, "no cell matches 'i1-t6'; nearest: i1-t"),
     (["matrix", "--lab", "embeded"], 2, "--lab: 'embeded' is no lab; nearest: embedded"),
-    (["matrix", "--lab", "sqlserver"], 2, "--lab: 'sqlserver' is no lab; valid: embedded"),
+    (["matrix", "--lab-file", "lab.toml"], 2, "leave out one of the two"),
+    (["matrix", "--lab", "sqlserver", "--lab-file", "lab.toml"], 2, "lab.toml"),
+    (["matrix", "--server-versions", "2022"], 2, "the embedded lab has no server version '2022'; nearest: 20"),
     (["matrix", "--seed", "x"], 2, "--seed"),
     (["matrix", "--settings", "no.toml"], 2, "there is no settings file no.toml"),
     (["matrix", "--resume", "nowhere"], 2, "nowhere is no result folder"),
@@ -58,13 +61,15 @@ BAD_INPUT = [
     (["run", "--payload", "big"], 2, "payload bytes 'big' is not in the matrix; valid: 100, 1024, 4096, 8192"),
     (["run", "--server-version", "2022"], 2, "server version '2022' is not in the matrix; nearest: 2005, 2008"),
     (["run", "i1-t5-r1-p100-v2008", "--threads", "5"], 2, "give a cell id or axes, not both"),
-    (["lab", "--initiators", "4"], 2, "initiators '4' is not in the matrix; nearest: 2, 3"),
+    (["lab", "open", "--initiators", "4"], 2, "initiators '4' is not in the matrix; nearest: 2, 3"),
     (["reduce", "nowhere"], 2, "nowhere is no result folder: it does not exist"),
     (["figures", "."], 2, "is no result folder: it has no manifest.json"),
     (["compare", "a"], 2, "missing argument 'B'"),
     (["compare", "a", "b"], 2, "a is no result folder"),
     (["plan", "--cells", "x"], 2, "no cell matches 'x'"),
     (["ui", "--port", "99999"], 2, "99999 is no port"),
+    (["lab", "opne"], 2, "no such command 'opne'"),
+    (["lab", "clean"], 2, "which servers? Name them: harness lab clean --lab-file lab.toml"),
 ]
 
 
@@ -151,7 +156,8 @@ def test_help_is_quick_because_no_part_is_imported() -> None:
 def test_plan_says_how_much_and_how_long_and_starts_nothing(tmp_path: Path) -> None:
     done = harness("plan", "--cells", "i1-*-r150-p100", "--list")
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("cells: 22")
-    assert lines[2] == "dialogs to build: 15,000, at most 7,500 at once"
-    assert len(lines) == 4 + 22
+    assert lines[0].startswith("lab: embedded (as told)")
+    assert lines[1].startswith("cells: 22")
+    assert lines[3] == "dialogs to build: 15,000, at most 7,500 at once"
+    assert len(lines) == 5 + 22
     assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from harness.lab.choice import Choice
 
 
-@click.group(short_help="Instances to play with; containers up and down; own servers cleaned.")
+@click.group(epilog=EXIT_CODES, short_help="Instances to play with; containers; own servers cleaned.")
 def lab() -> None:
     """Labs without load: instances to play with, containers up and down, own servers cleaned."""
 

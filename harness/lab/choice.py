@@ -12,7 +12,7 @@ from harness import settings as settings_module
 from harness.lab import compose
 from harness.lab.instances import Security
 from harness.lab.opening import Topology
-from harness.settings import LABS, TIMES, Settings, SettingsError, nearest
+from harness.settings import TIMES, Settings, SettingsError, nearest
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def choose(
     def defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
         nonlocal why
         lab, why = _lab(given if stored is None else {**stored, **given}, engine_answers)
-        own = {"lab": lab, **TIMES[lab], "server_versions": ()}
+        own = {"lab": lab, **TIMES.get(lab, {}), "server_versions": ()}
         return {**own, **(stored or {})}
 
     settings = settings_module.create(options, file=settings_file, defaults=defaults)
@@ -63,8 +63,8 @@ def _lab(given: Mapping[str, Any], engine_answers: Callable[[], bool]) -> tuple[
     named, file = given.get("lab"), given.get("lab_file")
     if named == "embedded" and file:
         raise SettingsError(f"--lab embedded takes no servers, and {file} names some: leave out one of the two")
-    if named in LABS:
-        return str(named), f"the servers of {file}" if file else "as told"
+    if named and not file:
+        return str(named), "as told"
     if file:
         return "sqlserver", f"the servers of {file}"
     if engine_answers():

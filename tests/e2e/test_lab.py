@@ -16,7 +16,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 def test_a_lab_says_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "harness", "lab"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-m", "harness", "lab", "open", "--lab", "embedded"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         assert process.stdout is not None
         told = []
@@ -24,7 +27,7 @@ def test_a_lab_says_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> 
             told.append(line.strip())
             if line.startswith("Ctrl-C ends"):
                 break
-        assert told[0].startswith("lab: embedded (the default"), told
+        assert told[0].startswith("lab: embedded (as told)"), told
         password_file = Path(told[1].split()[-1])
         assert password_file.stat().st_mode & 0o077 == 0
         password = password_file.read_text()

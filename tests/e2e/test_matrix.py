@@ -32,7 +32,9 @@ def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_
         pytest.skip(str(missing))
     for seed in ("1", "2"):
         output = harness(
-            "matrix", "--cells", CELLS, "--measure", "500ms", "--seed", seed, "--results", f"runs{seed}", cwd=tmp_path
+            *("matrix", "--lab", "embedded", "--cells", CELLS, "--measure", "500ms", "--seed", seed),
+            *("--results", f"runs{seed}"),
+            cwd=tmp_path,
         )
     [first], [second] = (list((tmp_path / f"runs{seed}").iterdir()) for seed in (1, 2))
     assert "not SQL Server's" in output.splitlines()[0]

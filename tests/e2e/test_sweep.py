@@ -16,8 +16,8 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from harness import settings as settings_module
 from harness.lab import drivers
+from harness.lab.choice import choose
 from harness.matrix import Cell
 from harness.sweep import run as sweep_run
 from harness.sweep.journal import Entry, read
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 freetds = [driver for driver in drivers.find() if driver.kind == "freetds"]
 FIVE = "i1-t[1-5]-r1-p100-v2008"
 CELLS = ("i1-t2-r1-p100-v2008", "i1-t1-r1-p100-v2008")
-QUICK = ["--measure", "300ms", "--settle", "200ms"]
+QUICK = ["--lab", "embedded", "--measure", "300ms", "--settle", "200ms"]
 
 
 class Saboteur(Silent):
@@ -82,12 +82,12 @@ VICTIMS = [
 def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
     victim: str, name: str, tmp_path: Path
 ) -> None:
-    settings = settings_module.create({"measure": "300ms", "settle": "200ms", "results": tmp_path}, environment={})
+    choice = choose({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
     cells = [Cell.parse(cell) for cell in CELLS]
-    results = sweep_run._open_results(settings, None, cells)
+    results = sweep_run._open_results(choice.settings, None, cells)
     others_children = psutil.Process().children()  # servers of other tests' fixtures
     saboteur = Saboteur(victim)
-    tally = sweep_run._run(settings, results, cells, saboteur)
+    tally = sweep_run._run(choice, results, cells, saboteur)
     assert (tally.completed, tally.failed) == (2, 0)
     first, *others = entries(results)
     assert (first.outcome, [entry.outcome for entry in others]) == ("failed", ["completed", "completed"])

@@ -30,7 +30,7 @@ START_TIMEOUT_MS = 90_000
 def address() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    arguments = [sys.executable, "-m", "harness", "ui", "--port", str(port)]
+    arguments = [sys.executable, "-m", "harness", "ui", "--lab", "embedded", "--port", str(port)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = []

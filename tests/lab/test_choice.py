@@ -1,0 +1,50 @@
+"""Which lab a command uses when it is not told, and what that lab's defaults are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.lab import choice
+from harness.settings import SettingsError
+
+
+@pytest.fixture(autouse=True)
+def _nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_LAB", raising=False)
+
+
+def chosen(*, docker: bool, **options: Any) -> choice.Choice:
+    return choice.choose(options, engine_answers=lambda: docker)
+
+
+@pytest.mark.parametrize("docker, place, measure", [(True, "containers", 30.0), (False, "embedded", 1.0)])
+def test_the_default_is_sql_server_where_a_docker_engine_answers(docker: bool, place: str, measure: float) -> None:
+    found = chosen(docker=docker)
+    assert (found.topology.place, found.settings.measure) == (place, measure)
+    assert "default" in found.why
+
+
+def test_who_names_a_lab_gets_it_and_docker_is_not_asked() -> None:
+    found = choice.choose({"lab": "embedded", "measure": "5s"}, engine_answers=lambda: pytest.fail("Docker was asked"))
+    assert (found.topology.place, found.why) == ("embedded", "as told")
+    assert (found.settings.measure, found.settings.settle) == (5.0, 0.6)
+
+
+def test_the_version_axis_is_the_labs() -> None:
+    assert chosen(docker=False).settings.server_versions == ("2005", "2008")
+    assert chosen(docker=True).settings.server_versions == ("2022", "2025")
+    assert chosen(docker=True, server_versions="2017 2019").settings.server_versions == ("2017", "2019")
+
+
+def test_a_version_that_the_lab_does_not_have_names_the_nearest() -> None:
+    with pytest.raises(SettingsError, match="no server version '2021'; nearest: 2025, 2022"):
+        chosen(docker=True, server_versions="2021")
+
+
+def test_a_run_that_goes_on_keeps_its_lab_whatever_answers_now() -> None:
+    before = chosen(docker=True, seed=7).settings.model_dump(mode="json")
+    found = choice.choose({}, stored=before, engine_answers=lambda: False)
+    assert found.settings.model_dump(mode="json") == before
+    assert found.topology.place == "containers"
