@@ -17,6 +17,8 @@ import pandas as pd
 
 from harness import records
 from harness.matrix import Cell
+from tests import instances_fixture
+from tests.instances_fixture import instances
 
 STARTED_AT_NS = 1_790_000_000_000_000_000
 NS = 1_000_000_000
@@ -142,19 +144,27 @@ def write_cell(
     slots, counts = np.unique(processed // 10_000_000, return_counts=True)
     received = {"received_at_ns": (slots + 1) * 10_000_000, "messages": counts, "session_id": 51 + slots % 4}
     records.write(folder, "receives", cell, attempt, received)
-    records.write(folder, "samples", cell, attempt, _samples(cell, per_s, started_at_ns, stopped_at_ns, drained_at_ns))
+    samples = _samples(cell, per_s, (started_at_ns, measured_from_ns, measured_to_ns, stopped_at_ns, drained_at_ns))
+    records.write(folder, "samples", cell, attempt, samples)
     records.write(folder, "waits", cell, attempt, _waits(cell, per_s * measure_s, shape))
-    instances = _instances(cell)
+    told = {
+        "dialog_pages": instances_fixture.dialog_pages(cell),
+        "latch_waits": instances_fixture.latch_waits(cell, shape, measured_from_ns, measure_s),
+        "latches": instances_fixture.latches(cell),
+        "file_io": instances_fixture.file_io(cell, per_s * measure_s),
+    }
+    for kind, columns in told.items():
+        records.write(folder, kind, cell, attempt, columns)
     records.write(
         folder,
         "processors",
         cell,
         attempt,
         {
-            "instance": instances,
-            "window_ns": [int(measure_s * NS)] * len(instances),
+            "instance": instances(cell),
+            "window_ns": [int(measure_s * NS)] * len(instances(cell)),
             "processor_time_ms": [int(measure_s * 1000 * 0.9)] + [int(measure_s * 500)] * cell.initiators,
-            "processors": [2] * len(instances),
+            "processors": [2] * len(instances(cell)),
         },
     )
     total = len(returned)
@@ -205,19 +215,22 @@ def _calls(
     }
 
 
-def _instances(cell: Cell) -> list[str]:
-    return ["target", *(f"initiator-{number}" for number in range(1, cell.initiators + 1))]
-
-
-def _samples(cell: Cell, per_s: float, from_ns: int, stopped_ns: int, drained_ns: int) -> Mapping[str, list[Any]]:
+def _samples(cell: Cell, per_s: float, moments_ns: tuple[int, int, int, int, int]) -> Mapping[str, list[Any]]:
+    from_ns, measured_from_ns, measured_to_ns, stopped_ns, drained_ns = moments_ns
     rows: list[tuple[str, int, str, str, float]] = []
     for at_ns in range(from_ns + NS // 4, drained_ns, NS // 2):
         backlog = per_s * 0.05 * min(1.0, (at_ns - from_ns) / NS) * (1.0 if at_ns < stopped_ns else 0.3)
-        for instance in _instances(cell):
+        for instance in instances(cell):
             metric = "queue_depth" if instance == "target" else "transmission_queue_depth"
             depth = backlog if instance == "target" else backlog / 4 / cell.initiators
             rows.append((instance, at_ns, metric, "MySSBLabTestQueue", float(int(depth))))
             rows.append((instance, at_ns, "activated_tasks", "MySSBLabTestQueue", 2.0))
+    looks = instances_fixture.looks((measured_to_ns - measured_from_ns) / NS)
+    for instance in instances(cell):
+        rows += [
+            (instance, measured_from_ns, "latch_looks", "", 1.0),
+            (instance, measured_to_ns, "latch_looks", "", looks),
+        ]
     names = ("instance", "sampled_at_ns", "metric", "label", "value")
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
@@ -228,7 +241,7 @@ def wait_shares(cell: Cell, role: str, shape: str) -> Mapping[str, float]:
 
 def _waits(cell: Cell, messages: float, shape: str) -> Mapping[str, list[Any]]:
     rows: list[tuple[str, str, int, int, int]] = []
-    for instance in _instances(cell):
+    for instance in instances(cell):
         role = "target" if instance == "target" else "initiator"
         each_ms = messages * 0.8 if role == "target" else messages * cell.threads * 0.3
         for wait_type, share in wait_shares(cell, role, shape).items():
@@ -250,6 +263,8 @@ def write_reduced(
         "waits": pd.DataFrame([row for cell in cells for row in _reduced_waits(cell, shape, factor)]),
     }
     tables["gain"] = _reduced_gain(tables["cells"])
+    told = [instances_fixture.reduced(_axes(cell), cell, shape, rate(cell, shape) * factor) for cell in cells]
+    tables |= {name: pd.concat([each[name] for each in told], ignore_index=True) for name in told[0]}
     (folder / "reduced").mkdir(exist_ok=True)
     for name, table in tables.items():
         table.to_parquet(folder / "reduced" / f"{name}.parquet", index=False)

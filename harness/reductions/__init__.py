@@ -1,6 +1,6 @@
 """From raw records to the tables that figures and comparisons read.
 
-    raw/*.parquet + manifest.json + journal.jsonl  ->  reduced/{cells,seconds,gain,waits}.{parquet,csv}
+    raw/*.parquet + manifest.json + journal.jsonl  ->  reduced/{cells,seconds,gain,waits,...}.{parquet,csv}
 
 Every table is a function `DataFrame -> DataFrame` of its own module; it begins with a `select` (what it needs of the
 raw records) and ends with one (the columns it promises). `inputs` decides which files count, `session` owns Spark,
@@ -24,6 +24,8 @@ How numbers are made:
   is that of a growing backlog, not one that it sustains, and a short window catches any part of it.
   `until_drained_per_s`, all messages over all the time from the first call until the last message was processed, is
   there beside it.
+* What page latches were waited for is a count of what was seen in so many looks at the waiting tasks, no sum of times:
+  a wait shorter than the pause between two looks is mostly missed, in all objects alike.
 * A missing number (an instance that gave no processor time) is null, never zero.
 """
 

@@ -18,16 +18,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from harness.records import SCHEMAS
-from harness.reductions import attempts, cells, inputs, seconds, waits, window
+from harness.reductions import attempts, cells, inputs, pages, seconds, storage, waits, window
 from harness.reductions.inputs import ReductionError
 from harness.reductions.session import session
 
-TABLES = ("cells", "seconds", "gain", "waits")
+TABLES = ("cells", "seconds", "gain", "waits", "page_spread", "latch_share", "latches", "file_io")
+# Not every instance tells what these rest on.
+MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io")
+_CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes")
 ORDER = {
-    "cells": ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes"),
-    "seconds": ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes", "second"),
+    "cells": _CELLS_IN_ORDER,
+    "seconds": (*_CELLS_IN_ORDER, "second"),
     "gain": ("server_version", "initiators", "threads", "payload_bytes"),
-    "waits": ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes", "role", "place"),
+    "waits": (*_CELLS_IN_ORDER, "role", "place"),
+    "page_spread": (*_CELLS_IN_ORDER, "instance"),
+    "latch_share": (*_CELLS_IN_ORDER, "instance", "object_name", "wait_type"),
+    "latches": (*_CELLS_IN_ORDER, "instance", "latch_class"),
+    "file_io": (*_CELLS_IN_ORDER, "instance", "database_name", "file_type", "file_name"),
 }
 NOTES_SHOWN = 10
 
@@ -64,12 +71,15 @@ def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
     try:
         with session() as spark, tempfile.TemporaryDirectory(prefix="harness-reduction-") as scratch:
             tables = _reduced(spark, gather(raw.files, Path(scratch)), raw.manifest)
+            rows = {}
             for name in tables:
                 say(f"reducing: {name}")
-                write(tables[name], target, name, Path(scratch))
+                rows[name] = write(tables[name], target, name, Path(scratch))
             spark.catalog.clearCache()
     except (PySparkException, Py4JError) as error:
         raise ReductionError(f"Spark failed on {results}: {_first_line(error)}") from error
+    if empty := [name for name in MAY_BE_EMPTY if not rows[name]]:
+        say(f"empty, because no instance told what they rest on: {', '.join(empty)}")
     return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
 
 
@@ -113,7 +123,16 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         peaks=seconds.peaks(by_second),
         top_waits=waits.top_waits(waiting),
     ).cache()
-    return {"seconds": by_second, "waits": waiting, "cells": by_cell, "gain": cells.gain(by_cell)}
+    return {
+        "seconds": by_second,
+        "waits": waiting,
+        "cells": by_cell,
+        "gain": cells.gain(by_cell),
+        "page_spread": pages.page_spread(rows["dialog_pages"], counting),
+        "latch_share": pages.latch_share(rows["latch_waits"], rows["samples"], counting),
+        "latches": storage.latches(rows["latches"], counting),
+        "file_io": storage.file_io(rows["file_io"], counting),
+    }
 
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
@@ -125,8 +144,8 @@ def raw_schema(kind: str) -> T.StructType:
     return T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in SCHEMAS[kind]])
 
 
-def write(table: DataFrame, folder: Path, name: str, scratch: Path) -> None:
-    """`<name>.parquet` and `<name>.csv` in `folder`: one file each, ordered, whole or absent."""
+def write(table: DataFrame, folder: Path, name: str, scratch: Path) -> int:
+    """`<name>.parquet` and `<name>.csv` in `folder`: one file each, ordered, whole or absent. Returns the rows."""
     parts = scratch / name
     table.coalesce(1).sortWithinPartitions(*ORDER[name]).write.parquet(str(parts))
     whole = pq.read_table(next(parts.glob("part-*.parquet")))
@@ -137,6 +156,7 @@ def write(table: DataFrame, folder: Path, name: str, scratch: Path) -> None:
             os.replace(temporary, folder / f"{name}.{ending}")
     except OSError as error:
         raise ReductionError(f"{folder} cannot be written: {error.strerror or error}") from None
+    return int(whole.num_rows)
 
 
 def _to_standard_error(text: str) -> None:

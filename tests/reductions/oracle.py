@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -52,4 +53,48 @@ def cell_numbers(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, float]
         "latency_us_max": max(latencies),
         **{f"end_to_end_us_p{name}": percentile(elapsed, name / 100) for name in (50, 95, 99)},
         "drain_s": (record["drained_at_ns"] - record["stopped_at_ns"]) / NS,
+    }
+
+
+def page_spread(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, tuple[int, int, int, int, bool | None]]:
+    """By instance: used dialogs, pages, dialogs on the fullest page, dialogs that share a page, handles sequential."""
+    by_instance: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows(folder, "dialog_pages", cell, attempt):
+        by_instance[row["instance"]].append(row)
+    found = {}
+    for instance, dialogs in by_instance.items():
+        on_page = Counter((row["file_id"], row["page_id"]) for row in dialogs)
+        ranks = [row["handle_rank"] for row in sorted(dialogs, key=lambda row: row["dialog_id"])]
+        found[instance] = (
+            len(dialogs),
+            len(on_page),
+            max(on_page.values()),
+            sum(count for count in on_page.values() if count > 1),
+            ranks == sorted(ranks) if len(ranks) > 1 else None,
+        )
+    return found
+
+
+def latch_share(folder: Path, cell: Cell, attempt: int = 1) -> dict[tuple[str, str, str], tuple[int, float]]:
+    """By instance, object and wait type: how often a task was seen waiting, and its share of the instance in percent."""
+    (record,) = rows(folder, "cells", cell, attempt)
+    seen = Counter(
+        (row["instance"], row["object_name"] or "not resolved", row["wait_type"])
+        for row in rows(folder, "latch_waits", cell, attempt)
+        if record["measured_from_ns"] <= row["sampled_at_ns"] < record["measured_to_ns"]
+    )
+    whole: Counter[str] = Counter()
+    for (instance, _, _), times in seen.items():
+        whole[instance] += times
+    return {key: (times, 100 * times / whole[key[0]]) for key, times in seen.items()}
+
+
+def log_writes(folder: Path, cell: Cell, attempt: int = 1) -> dict[tuple[str, str], tuple[float, float]]:
+    """By instance and file: writes a second, and the mean stall of one in milliseconds."""
+    (record,) = rows(folder, "cells", cell, attempt)
+    window_s = (record["measured_to_ns"] - record["measured_from_ns"]) / NS
+    return {
+        (row["instance"], row["file_name"]): (row["writes"] / window_s, row["write_stall_ms"] / row["writes"])
+        for row in rows(folder, "file_io", cell, attempt)
+        if row["writes"]
     }

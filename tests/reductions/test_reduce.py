@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,12 +9,13 @@ import pytest
 
 from harness.matrix import Cell
 from harness.reductions import ReductionError, reduce
+from harness.reductions.tables import TABLES
 from tests.reductions import oracle
 from tests.results_fixture import write_cell, write_journal, write_raw, write_reduced
 
 pytestmark = pytest.mark.spark
 
-CELLS = [Cell.parse(f"i{initiators}-t3-r{ratio}-p100-v2008") for initiators in (1, 2) for ratio in (1, 150)]
+CELLS = [Cell.parse(f"i{initiators}-t8-r{ratio}-p100-v2008") for initiators in (1, 2) for ratio in (1, 150)]
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,7 +36,9 @@ def run(tmp_path_factory):
     """A run, reduced in a process of its own that must leave nothing but the tables and say nothing but its steps."""
     here, scratch = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("scratch")
     # The name has what Spark and Hadoop take for patterns and schemes.
-    folder = write_raw(tmp_path_factory.mktemp("results") / "run [1] 09:00", CELLS, scale=10, measure_s=1.25)
+    folder = write_raw(
+        tmp_path_factory.mktemp("results") / "run [1] 09:00", CELLS, shape="paper", scale=10, measure_s=1.25
+    )
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder)],
         cwd=here,
@@ -57,13 +61,13 @@ def table(run, name):
 
 
 def test_the_tables_are_written_as_parquet_and_csv_and_nothing_else(run):
-    names = ("cells", "gain", "seconds", "waits")
+    names = ("cells", "gain", "seconds", "waits", "page_spread", "latch_share", "latches", "file_io")
     assert sorted(os.listdir(run / "reduced")) == sorted(
         f"{name}.{end}" for name in names for end in ("parquet", "csv")
     )
     for name in names:
         csv = pd.read_csv(run / "reduced" / f"{name}.csv", dtype={"server_version": str})
-        pd.testing.assert_frame_equal(csv, table(run, name), check_dtype=False)
+        pd.testing.assert_frame_equal(csv, table(run, name).fillna(float("nan")), check_dtype=False)
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.id)
@@ -93,12 +97,49 @@ def test_each_pair_of_cells_has_a_gain(run):
     gain, cells = table(run, "gain"), table(run, "cells").set_index("cell_id").processed_per_s
     assert len(gain) == 2
     one = gain.set_index("initiators").loc[1]
-    assert one.factor == pytest.approx(cells["i1-t3-r150-p100-v2008"] / cells["i1-t3-r1-p100-v2008"], abs=1e-4)
+    assert one.factor == pytest.approx(cells["i1-t8-r150-p100-v2008"] / cells["i1-t8-r1-p100-v2008"], abs=1e-4)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.id)
+def test_pages_latches_and_files_of_a_cell_are_what_plain_python_finds(run, cell):
+    def of_cell(name):
+        found = table(run, name)
+        return found[found.cell_id == cell.id]
+
+    spread = of_cell("page_spread").set_index("instance")
+    expected = oracle.page_spread(run, cell)
+    assert sorted(spread.index) == sorted(expected)
+    for instance, numbers in expected.items():
+        columns = ["used_dialogs", "pages", "dialogs_per_page_max", "dialogs_sharing_a_page", "handles_sequential"]
+        assert tuple(spread.loc[instance, columns]) == numbers
+    seen = of_cell("latch_share").query("times_seen > 0").set_index(["instance", "object_name", "wait_type"])
+    shares = oracle.latch_share(run, cell)
+    assert sorted(seen.index) == sorted(shares)
+    for key, (times, share) in shares.items():
+        assert seen.loc[key, "times_seen"] == times
+        assert seen.loc[key, "share_percent"] == pytest.approx(share, abs=0.006)
+    files = of_cell("file_io").set_index(["instance", "file_name"])
+    for key, (writes_per_s, stall_ms) in oracle.log_writes(run, cell).items():
+        assert files.loc[key, "writes_per_s"] == pytest.approx(writes_per_s, abs=0.001)
+        assert files.loc[key, "write_stall_ms_mean"] == pytest.approx(stall_ms, abs=0.001)
+
+
+def test_records_that_no_instance_gave_leave_empty_tables_and_one_line(tmp_path, spark):
+    run = write_raw(tmp_path / "run", CELLS[:1], scale=40)
+    shutil.rmtree(run / "raw" / "dialog_pages")
+    shutil.rmtree(run / "raw" / "file_io")
+    heard = []
+    reduce(run, progress=heard.append)
+    assert "empty, because no instance told what they rest on: page_spread, file_io" in heard
+    for name in ("page_spread", "file_io"):
+        assert table(run, name).empty and "instance" in table(run, name).columns
+        assert (run / "reduced" / f"{name}.csv").read_text().startswith('"cell_id"')
+    assert len(table(run, "latches")) > 0
 
 
 def test_synthetic_reduced_tables_have_the_columns_of_real_ones(run, tmp_path):
     synthetic = write_reduced(tmp_path / "synthetic", CELLS)
-    for name in ("cells", "seconds", "gain", "waits"):
+    for name in TABLES:
         assert set(table(synthetic, name).columns) == set(table(run, name).columns), name
 
 

@@ -1,0 +1,73 @@
+"""What latches other than those of pages, and the files of the databases, cost the instances in the measured window."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from harness.reductions.attempts import ATTEMPT, AXES, NS_PER_S, with_moments
+
+MIB = 1024 * 1024
+FILE_COUNTS = (
+    "reads",
+    "bytes_read",
+    "read_stall_ms",
+    "writes",
+    "bytes_written",
+    "write_stall_ms",
+    "growth_bytes",
+)
+
+
+def latches(raw: DataFrame, attempts: DataFrame) -> DataFrame:
+    """One row a cell, instance and latch class that somebody waited for."""
+    needed = raw.where((F.col("waiting_requests") > 0) | (F.col("wait_time_ms") > 0)).select(
+        *ATTEMPT, "instance", "latch_class", "waiting_requests", "wait_time_ms"
+    )
+    return _of_attempts(needed, attempts).select(
+        *AXES,
+        "attempt",
+        "instance",
+        "latch_class",
+        "waiting_requests",
+        "wait_time_ms",
+        _per_second("waiting_requests").alias("waiting_requests_per_s"),
+        _per_second("wait_time_ms").alias("wait_ms_per_s"),
+    )
+
+
+def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:
+    """One row a cell, instance and database file: rates, and how long one read or write stalled on average.
+
+    A file that was not read, or not written, has no average stall.
+    """
+    needed = raw.select(*ATTEMPT, "instance", "database_name", "file_name", "file_type", *FILE_COUNTS)
+    return _of_attempts(needed, attempts).select(
+        *AXES,
+        "attempt",
+        "instance",
+        "database_name",
+        "file_name",
+        "file_type",
+        *FILE_COUNTS,
+        _per_second("reads").alias("reads_per_s"),
+        _per_second("bytes_read", MIB).alias("read_mib_per_s"),
+        _each("read_stall_ms", "reads").alias("read_stall_ms_mean"),
+        _per_second("writes").alias("writes_per_s"),
+        _per_second("bytes_written", MIB).alias("written_mib_per_s"),
+        _each("write_stall_ms", "writes").alias("write_stall_ms_mean"),
+    )
+
+
+def _of_attempts(rows: DataFrame, attempts: DataFrame) -> DataFrame:
+    axes = attempts.select(*AXES, "attempt")
+    return with_moments(rows, attempts).join(F.broadcast(axes), on=list(ATTEMPT), how="inner")
+
+
+def _per_second(count: str, unit: int = 1) -> Column:
+    window_s = (F.col("measured_to_ns") - F.col("measured_from_ns")) / NS_PER_S
+    return F.round(F.col(count) / unit / window_s, 3)
+
+
+def _each(total_ms: str, count: str) -> Column:
+    return F.round(F.col(total_ms) / F.nullif(count, F.lit(0)), 3)

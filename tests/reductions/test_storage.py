@@ -1,0 +1,39 @@
+import pytest
+from pyspark.testing import assertDataFrameEqual
+
+from harness.reductions.storage import MIB, file_io, latches
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_latch_class_has_its_rates_and_one_that_nobody_waited_for_no_row(spark, raw, attempts):
+    rows = [
+        {"instance": "target", "latch_class": "LOG_MANAGER", "waiting_requests": 5, "wait_time_ms": 3},
+        {"instance": "target", "latch_class": "FGCB_ADD_REMOVE", "waiting_requests": 0, "wait_time_ms": 0},
+    ]
+    expected = spark.createDataFrame(
+        [("target", "LOG_MANAGER", 5, 3, 2.5, 1.5)],
+        "instance string, latch_class string, waiting_requests long, wait_time_ms long, "
+        "waiting_requests_per_s double, wait_ms_per_s double",
+    )
+    assertDataFrameEqual(latches(raw("latches", rows), attempts).select(*expected.columns), expected)
+
+
+def test_a_file_has_rates_of_the_window_and_the_mean_stall_of_one_write(spark, raw, attempts):
+    # The window is two seconds.
+    log = {
+        "instance": "initiator-1",
+        "database_name": "SSBInitiator1",
+        "file_name": "log",
+        "file_type": "LOG",
+        "writes": 300,
+        "bytes_written": 3 * MIB,
+        "write_stall_ms": 450,
+        "growth_bytes": 64 * MIB,
+    }
+    expected = spark.createDataFrame(
+        [("log", 150.0, 1.5, 1.5, 0.0, 0.0, None, 64 * MIB)],
+        "file_name string, writes_per_s double, written_mib_per_s double, write_stall_ms_mean double, "
+        "reads_per_s double, read_mib_per_s double, read_stall_ms_mean double, growth_bytes long",
+    )
+    assertDataFrameEqual(file_io(raw("file_io", [log]), attempts).select(*expected.columns), expected)
