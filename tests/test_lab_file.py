@@ -1,0 +1,203 @@
+"""lab.toml: what it may say, and where a mistake in it is."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import lab_file
+from harness.lab_file import LabFileError, Lines
+
+GOOD = """\
+# two servers
+version = "2022"
+
+[target]
+host = "sql1.example"
+user = "harness"
+
+[[initiator]]
+host = "sql2.example"
+user = "harness"
+port = 14330
+broker_host = "10.0.0.2"
+
+[[initiator]]
+host = "sql3.example"
+authentication = "integrated"
+database = "ssbh_Third"
+"""
+
+
+def parse(text: str) -> lab_file.LabFile:
+    return lab_file.parse(text, Path("folder/lab.toml"))
+
+
+def test_what_is_not_given_has_a_default():
+    lab = parse(GOOD)
+    assert (lab.version, lab.prefix) == ("2022", "ssbh_")
+    target, first, second = lab.servers
+    assert (target.role, first.role, second.role) == ("target", "initiator-1", "initiator-2")
+    assert (target.port, target.broker_port, target.broker_host) == (1433, 4022, "sql1.example")
+    assert (first.port, first.broker_host, first.database) == (14330, "10.0.0.2", "ssbh_SSBInitiator1")
+    assert (second.user, second.database) == (None, "ssbh_Third")
+    assert (target.encrypt, target.trust_server_certificate, target.admin_port) == ("optional", True, None)
+
+
+def test_names_of_databases_follow_the_prefix():
+    lab = parse('prefix = "mine_"\n' + GOOD.replace("ssbh_Third", "mine_Third"))
+    assert [server.database for server in lab.servers] == ["mine_SSBTarget", "mine_SSBInitiator1", "mine_Third"]
+
+
+def test_places_are_known_afterwards():
+    lab = parse(GOOD)
+    assert lab.where("version") == "lab.toml, line 2"
+    assert lab.where_of(lab.initiators[0], "port") == "lab.toml, line 11"
+    assert lab.where_of(lab.initiators[1], "port") == "lab.toml, line 14"
+
+
+MISTAKES = [
+    ('"2022"', '"2023"', "line 2: version: '2023' is not valid; nearest: 2025, 2022, 2019"),
+    ("version =", "versoin =", "line 2: versoin: no such key; nearest: version"),
+    ("port = 14330", "prot = 1", "line 11: initiator-1.prot: no such key; nearest: port, host"),
+    ("port = 14330", 'port = "1"', "line 11: initiator-1.port: '1': input should be a valid integer"),
+    ("port = 14330", "broker_port = 80", "line 11: initiator-1.broker_port: 80: input should be greater"),
+    ("[target]", "[tarket]", "line 4: tarket: no such key; nearest: target"),
+    ('[target]\nhost = "sql1.example"', "[target]", "line 4: target.host: missing"),
+    ('host = "sql1.example"\nuser', 'host = "sql1.example"\n#', "line 4: target.user: missing: the SQL login"),
+    ('"integrated"', '"integrated"\nuser = "x"', "line 17: initiator-2.user: integrated authentication signs in as"),
+    (
+        '"integrated"',
+        '"windows"',
+        "line 16: initiator-2.authentication: 'windows' is not valid; valid: sql, integrated",
+    ),
+    ("port = 14330", 'password = "geheim"', "line 11: initiator-1.password: passwords do not belong here: set one of"),
+    ("port = 14330", 'PWD = "geheim"', "line 11: initiator-1.PWD: passwords do not belong here: set one of"),
+    ("sql2.example", "sql2\\\\INSTANCE", "line 9: initiator-1.host: name a named instance by its port"),
+    ("10.0.0.2", "localhost", "line 12: initiator-1.broker_host: the other instances cannot reach localhost"),
+    ("10.0.0.2", "sql1.example", "line 8: initiator-1.broker_port: sql1.example port 4022 is the endpoint of target"),
+    ("ssbh_Third", "Third", "line 17: initiator-2.database: 'Third' does not begin with the prefix 'ssbh_'"),
+    ("ssbh_Third", "ssbh_x]; DROP", "line 17: initiator-2.database: 'ssbh_x]; DROP' is no plain identifier"),
+    ('version = "2022"', 'version = "2022"\nprefix = "9"', "line 3: prefix: '9' is no plain identifier"),
+    ('version = "2022"', 'version = "2022"\nprefix = ""', "line 3: prefix: '' is no plain identifier"),
+    ('user = "harness"\nport', 'user = "harness\nport', "line 10: this is no TOML: illegal character"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), MISTAKES)
+def test_a_mistake_is_one_line_with_file_line_and_key(old: str, new: str, expected: str):
+    assert GOOD.count(old) == 1 or old.startswith("[")
+    with pytest.raises(LabFileError) as caught:
+        parse(GOOD.replace(old, new))
+    message = str(caught.value)
+    assert message.startswith(f"lab.toml, {expected}"), message
+    assert "\n" not in message
+    assert "geheim" not in message
+
+
+def test_two_sides_are_two_servers():
+    text = GOOD.replace("sql2.example", "SQL1.example").replace("14330", "1433")
+    with pytest.raises(LabFileError, match=r"line 9: initiator-1.host: SQL1.example port 1433 is target already"):
+        parse(text)
+    assert parse(GOOD.replace("sql2.example", "sql1.example")).initiators[0].port == 14330
+
+
+def test_one_to_three_initiators():
+    without = GOOD[: GOOD.index("[[initiator]]")]
+    with pytest.raises(LabFileError, match=r"line 1: initiator: missing: a table \[\[initiator\]\] names"):
+        parse(without)
+    with pytest.raises(LabFileError, match=r"line 8: initiator: 4 initiators; at most 3"):
+        parse(GOOD + '[[initiator]]\nhost = "x"\n' * 2)
+    with pytest.raises(LabFileError, match=r"line 8: initiator: write \[\[initiator\]\], with two brackets"):
+        parse(without + '[initiator]\nhost = "x"\n')
+
+
+def test_instances_of_one_machine_may_use_the_loopback_address():
+    text = GOOD.replace("sql1.example", "127.0.0.1").replace("sql2.example", "127.0.0.1")
+    text = text.replace("10.0.0.2", "127.0.0.1").replace("sql3.example", "localhost")
+    text = text.replace("port = 14330", "port = 14330\nbroker_port = 4023")
+    assert all(server.is_local for server in parse(text).servers)
+
+
+def test_a_file_that_is_not_there_has_neighbours(tmp_path: Path):
+    (tmp_path / "lab.toml").write_text(GOOD)
+    with pytest.raises(LabFileError, match=r"there is no lab file .*/lap.toml; nearest: lab.toml"):
+        lab_file.read(tmp_path / "lap.toml")
+    assert lab_file.read(tmp_path / "lab.toml").path.name == "lab.toml"
+    (tmp_path / "lab.toml").write_bytes(b"version = '\xe4'")
+    with pytest.raises(LabFileError, match="not UTF-8"):
+        lab_file.read(tmp_path / "lab.toml")
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_fine():
+    assert parse("\ufeff" + GOOD.replace("\n", "\r\n")).where("target", "user") == "lab.toml, line 6"
+
+
+# -- the finder of lines -----------------------------------------------------------------------------------------------
+
+NOISE = st.sampled_from(
+    ["", "   ", "# [fake]", "# key = 1", "\t# x = '''", "#"],
+)
+NAMES = st.sampled_from(["a", "b", "host", "port", '"quoted key"', "'[odd]'", '"x = 1"', "a-b", "1"])
+VALUES = st.sampled_from(
+    [
+        "1",
+        '"text"',
+        "'[table]'",
+        "[1, 2]",
+        "{ inner = 1 }",
+        '"# no comment"',
+        '"""\n[fake]\nhost = 1\n"""',
+        "'''\nport = '1'\n'''",
+        "[\n  1, # one\n  2,\n]",
+        '[\n  { deep = "a" },\n  { deep = "b" },\n]',
+        "1979-05-27",
+        '"\\u0085 \x85 \u2028"',
+    ]
+)
+TABLES = st.sampled_from(["[one]", "[two]", "[one.sub]", "[[many]]", '[ "od[d" ]', "[[many.below]]"])
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> tuple[str, dict[int, str]]:
+    """TOML as people write it, and the lines on which keys and tables begin."""
+    lines: list[str] = []
+    places: dict[int, str] = {}
+    for _ in range(draw(st.integers(0, 12))):
+        kind = draw(st.sampled_from(["noise", "key", "key", "table"]))
+        if kind == "noise":
+            lines.append(draw(NOISE))
+            continue
+        piece = draw(TABLES) if kind == "table" else f"{draw(NAMES)} = {draw(VALUES)}"
+        try:
+            tomllib.loads("\n".join([*lines, piece]))
+        except tomllib.TOMLDecodeError:
+            continue  # a key given twice
+        places[len(lines) + 1] = piece
+        lines += piece.split("\n")
+    return "\n".join(lines), places
+
+
+@given(documents())
+def test_every_key_is_found_on_the_line_where_it_begins(document: tuple[str, dict[int, str]]):
+    text, places = document
+    lines = Lines(text)
+    found = {key: lines.of(key) for key in lab_file._keys(tomllib.loads(text))}
+    assert set(found.values()) <= set(places)
+    for key, line in found.items():
+        piece = places[line]
+        named = next(part for part in reversed(key) if isinstance(part, str))
+        assert named in piece
+    for line, piece in places.items():
+        if not piece.startswith("["):
+            assert line in found.values()
+
+
+@given(documents(), st.lists(st.sampled_from(["one", "absent", 0]), max_size=3))
+def test_a_key_that_is_not_there_is_where_its_table_is(document: tuple[str, dict[int, str]], key: list[str | int]):
+    text, places = document
+    assert Lines(text).of([*key, "absent"]) in {1, *places}
