@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from harness.failures import MachineFailure
 from harness.lab import drivers
+from harness.lab.cures import out_of_reach
 from harness.lab.drivers import Driver, Secret
 from harness.lab.processes import Child, stop_all
+from harness.lab.scripts import ScriptError, error_text
 
 if TYPE_CHECKING:
     import pyodbc
@@ -105,12 +107,13 @@ class Instance:
         import pyodbc  # noqa: PLC0415
 
         pyodbc.pooling = False
+        if reason := out_of_reach(self.host, port):
+            self.check()
+            raise LabError(f"{self.name} ({self.host}:{port}): {reason}")
         try:
             connection = pyodbc.connect(connection_string, autocommit=True, timeout=drivers.login_timeout_s())
         except pyodbc.Error as error:
             self.check()
-            from harness.lab.scripts import error_text  # noqa: PLC0415
-
             raise LabError(f"{self.name} ({self.host}:{port}): {error_text(error)}") from None
         connection.timeout = query_timeout_s
         return connection
@@ -156,11 +159,20 @@ def in_parallel(
 ) -> list[Result]:
     """`map` with one native thread each, for calls that block in the driver; raises the first error after all ended.
 
+    A script that fails is told with the instance's name, if an Instance is among the action's arguments.
     Nothing can interrupt a call inside the driver. On Ctrl-C `on_interrupt` may end what the calls wait for.
     """
     rows = list(zip(*arguments, strict=True))
+
+    def named(*row: Any) -> Result:
+        try:
+            return action(*row)
+        except ScriptError as error:
+            names = [value.name for value in row if isinstance(value, Instance)]
+            raise ScriptError(": ".join([*names, str(error)])) from None
+
     with ThreadPoolExecutor(max(1, len(rows))) as pool:
-        futures = [pool.submit(action, *row) for row in rows]
+        futures = [pool.submit(named, *row) for row in rows]
         try:
             return [future.result() for future in futures]
         except KeyboardInterrupt:

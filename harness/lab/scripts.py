@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.failures import MachineFailure
+from harness.lab.cures import explained
 
 if TYPE_CHECKING:
     import pyodbc
@@ -23,7 +24,7 @@ SQL_ROOT = Path(__file__).resolve().parents[2] / "sql"
 _GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
 _ODBC_PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
-_ODBC_SUFFIX = re.compile(r"\s*\((\d+)\) \((SQL\w+)\)$")
+_ODBC_SUFFIX = re.compile(r"\s*\((-?\d+)\) \((SQL\w+)\)$")
 
 
 class ScriptError(MachineFailure):
@@ -147,6 +148,11 @@ def columns(connection: pyodbc.Connection, path: Path | str, variables: Mapping[
     return {name: list(column) for name, column in zip(names, by_column, strict=True)}
 
 
+def values(connection: pyodbc.Connection, statement: str) -> list[Any]:
+    """The first column of every row."""
+    return [row[0] for row in _query(connection, statement, statement)[1]]
+
+
 def scalar(connection: pyodbc.Connection, statement: str) -> Any:
     """The first column of the first row."""
     return _query(connection, statement, statement)[1][0][0]
@@ -183,13 +189,14 @@ def _execute(connection: pyodbc.Connection, statement: str, parameters: Sequence
 
 
 def error_text(error: BaseException) -> str:
-    """SQL Server's own text and number out of a pyodbc error, in one line."""
+    """SQL Server's own text and number out of a pyodbc error, and the cure where there is one, in one line."""
     text = str(error.args[1] if len(error.args) > 1 else error)
     text = re.sub(r"^\('?\w*'?,\s*", "", text)
     text = re.sub(r"^\[\w{5}\]\s*", "", text)
     text = _ODBC_PREFIX.sub("", text)
     first = text.split(";  [")[0]
-    return " ".join(_ODBC_SUFFIX.sub(r" (error \1)", first).split())
+    numbered = _ODBC_SUFFIX.sub(lambda match: f" (error {match[1]})" if int(match[1]) > 0 else "", first)
+    return explained(" ".join(numbered.split()))
 
 
 def _text(path: Path | str) -> str:

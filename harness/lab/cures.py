@@ -1,0 +1,99 @@
+"""What a refusal means to who reads it: cures by error number, drivers' codes in words, why a server is out of reach.
+
+SQL Server's own text comes first, always; a cure is added where one can be named. A driver's text says least where most
+is wanted: Microsoft's answers a closed port, an unknown host and a firewall alike with "Login timeout expired", after
+the whole timeout. So a server is knocked at with a plain TCP connection first.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+
+KNOCK_TIMEOUT_S = 5.0
+
+_LACKS_A_RIGHT = "the login lacks the right to it: grant it, or let the harness sign in with a login that has it"
+_IN_USE = "end the other sessions in the database, then try again"
+_LOG_FULL = "log_reuse_wait_desc in sys.databases says why; make the log file larger or free its disk"
+
+CURES = {
+    229: _LACKS_A_RIGHT,
+    230: _LACKS_A_RIGHT,
+    262: _LACKS_A_RIGHT,
+    297: _LACKS_A_RIGHT,
+    300: _LACKS_A_RIGHT,
+    916: "give the login a user in that database",
+    1101: "make room on the disk of the database's files, or let them grow",
+    1105: "make room on the disk of the database's files, or let them grow",
+    1205: "a deadlock victim: trying again helps",
+    3906: "ALTER DATABASE ... SET READ_WRITE",
+    4060: "create it, or give the login a user in it",
+    4064: "ALTER LOGIN ... WITH DEFAULT_DATABASE = [master]",
+    5011: _LACKS_A_RIGHT,
+    5061: _IN_USE,
+    5069: _IN_USE,
+    5070: _IN_USE,
+    7862: "an instance has one Service Broker endpoint: drop the other, or use another instance",
+    9002: _LOG_FULL,
+    9692: "give the endpoint another port, or free this one",
+    9775: "ALTER DATABASE ... SET READ_WRITE",
+    9772: "a copy of the database is on this instance: ALTER DATABASE ... SET NEW_BROKER on one of them",
+    15151: "it is missing, or the login may not see it: grant the right to it",
+    15247: _LACKS_A_RIGHT,
+    15297: "the certificate did not arrive whole: open the lab anew",
+    15466: "the key was made on another server: ALTER SERVICE MASTER KEY or RESTORE it, or drop the master key",
+    15581: "the master key is there but cannot be opened: ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY",
+    17810: "one dedicated administrator connection an instance: close the other",
+    18401: "the server upgrades its databases: try again in a few minutes",
+    18452: "integrated authentication needs a login for this account: use a SQL login, or get a Kerberos ticket",
+    18456: "check the user's name and password, and that the server lets SQL logins in (mixed mode)",
+    18470: "ALTER LOGIN ... ENABLE",
+    18486: "ALTER LOGIN ... WITH PASSWORD = ... UNLOCK",
+    18487: "ALTER LOGIN ... WITH PASSWORD = ...",
+    18488: "ALTER LOGIN ... WITH PASSWORD = ...",
+}
+_CURES_BY_WORDS = (
+    ("certificate verify failed", "trust it (trust_server_certificate = true), or give the server a valid certificate"),
+    ("Login timeout expired", "something listens there and does not answer: is it SQL Server, and is it well?"),
+    ("during handshakes before login", "something listens there and hangs up: is it SQL Server, and is it well?"),
+)
+# How the drivers for Linux tell what became of a connection: Windows' numbers, or the system's own.
+_CONNECTION_ENDS = {
+    10054: "the server closed the connection",
+    10060: "the connection timed out",
+    10061: "nothing listens there",
+    errno.ECONNRESET: "the server closed the connection",
+    errno.EPIPE: "the server closed the connection",
+    errno.ETIMEDOUT: "the connection timed out",
+    errno.ECONNREFUSED: "nothing listens there",
+}
+_TCP_CODE = re.compile(r"TCP Provider: Error code 0x[0-9A-F]+(?: \(error (\d+)\))?", re.IGNORECASE)
+_ERROR_NUMBER = re.compile(r"\(error (\d+)\)$")
+
+
+def explained(text: str) -> str:
+    """An error's text in words, and its cure where there is one."""
+    text = _TCP_CODE.sub(lambda match: _CONNECTION_ENDS.get(int(match[1] or 0), match[0]), text)
+    for words, cure in _CURES_BY_WORDS:
+        if words in text:
+            return f"{text}: {cure}"
+    number = _ERROR_NUMBER.search(text)
+    known = CURES.get(int(number[1])) if number else None
+    return f"{text}: {known}" if known else text
+
+
+def out_of_reach(host: str, port: int, timeout_s: float = KNOCK_TIMEOUT_S) -> str:
+    """Why no connection can be made there at all, with the cure; "" if something accepts one."""
+    try:
+        socket.create_connection((host, port), timeout=timeout_s).close()
+    except socket.gaierror:
+        return f"the host {host} is unknown: check its name"
+    except TimeoutError:
+        return f"no answer within {timeout_s:g} s: check host and port, and firewalls on the way"
+    except ConnectionRefusedError:
+        return "nothing listens there: start the server, or check host and port"
+    except OSError as error:
+        return f"{os.strerror(error.errno) if error.errno else error}: check host and port"
+    return ""

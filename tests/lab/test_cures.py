@@ -1,0 +1,53 @@
+"""Refusals in words."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from harness.lab import cures
+from harness.lab.scripts import error_text
+
+MICROSOFT = "[Microsoft][ODBC Driver 18 for SQL Server]"
+TOLD = [
+    (
+        f"[28000] {MICROSOFT}[SQL Server]Login failed for user 'sa'. (18456) (SQLDriverConnect)",
+        "Login failed for user 'sa'. (error 18456): check the user's name and password, and that the server lets SQL "
+        "logins in (mixed mode)",
+    ),
+    (
+        f"[08S01] {MICROSOFT}TCP Provider: Error code 0x2746 (10054) (SQLExecDirectW)",
+        "the server closed the connection",
+    ),
+    (f"[08S01] {MICROSOFT}TCP Provider: Error code 0x68 (104) (SQLExecDirectW)", "the server closed the connection"),
+    (
+        f"[HYT00] {MICROSOFT}Login timeout expired (0) (SQLDriverConnect)",
+        "Login timeout expired: something listens there and does not answer: is it SQL Server, and is it well?",
+    ),
+    (
+        "[42S02] [FreeTDS][SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)",
+        "Invalid object name 'x'. (error 208)",
+    ),
+]
+
+
+@pytest.mark.parametrize("raw, told", TOLD)
+def test_an_error_is_told_in_words_with_its_cure(raw: str, told: str) -> None:
+    assert error_text(Exception(raw[1:6], raw)) == told
+
+
+def test_a_closed_port_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert cures.out_of_reach("127.0.0.1", port) == ""
+    began = time.monotonic()
+    assert cures.out_of_reach("127.0.0.1", port) == "nothing listens there: start the server, or check host and port"
+    assert time.monotonic() - began < 1
+
+
+def test_an_unknown_host_is_told() -> None:
+    assert (
+        cures.out_of_reach("no-such-host.invalid", 1433) == "the host no-such-host.invalid is unknown: check its name"
+    )
