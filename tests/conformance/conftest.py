@@ -1,19 +1,23 @@
-"""One embedded instance for the whole folder, every test once per ODBC driver and each in a database of its own."""
+"""One instance a kind of server for the whole folder, every test once per server and ODBC driver and each in a database
+of its own."""
 
 import itertools
-import json
 import secrets
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyodbc
 import pytest
 
-from harness.lab.drivers import Driver, NoDriver, Secret, choose
-from harness.lab.processes import Child
+from harness.lab.drivers import Driver, NoDriver, choose
+from tests.conformance import servers
+from tests.conformance.servers import NoServer, Server
+from tests.parity.journal import RECORDER, Journal
+from tests.parity.recording import recording
 
+_HERE = Path(__file__).parent
 _NUMBERS = itertools.count(1)
+_SESSION = secrets.token_hex(4)
 _SERVICES = """
 CREATE MESSAGE TYPE [//Test/Message] VALIDATION = NONE;
 CREATE CONTRACT [//Test/Contract] ([//Test/Message] SENT BY ANY);
@@ -24,22 +28,38 @@ CREATE SERVICE [//Test/Target] ON QUEUE dbo.TargetQueue ([//Test/Contract]);
 """
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Driver, str], Secret]]:
-    """A running instance, as the function that makes connection strings for it."""
-    folder = tmp_path_factory.mktemp("conformance")
-    password = Secret(secrets.token_urlsafe(16))
-    command = [sys.executable, "-m", "harness", "serve", "--name", "conformance", "--port", "0", "--data", str(folder)]
-    environment = {"HARNESS_SA_PASSWORD": password}
-    with Child("conformance", command, log=Path(folder, "log"), environment=environment, pipe_stdout=True) as child:
-        ready = json.loads(child.read_line(timeout_s=30))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", metavar="FILE", help="write every statement and its answer to FILE (tests/parity)")
 
-        def connection_string(driver: Driver, database: str) -> Secret:
-            return driver.connection_string(
-                host=ready["host"], port=ready["port"], user="sa", password=password, database=database, program="tests"
-            )
 
-        yield connection_string
+def pytest_configure(config: pytest.Config) -> None:
+    if path := config.getoption("record", None):
+        config.pluginmanager.register(Journal(Path(path)), Journal.NAME)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of SQL Server where there is none are skipped by a mark, which pytest reports in one line a file."""
+    on_sqlserver = [item for item in items if item.path.parent == _HERE and item.get_closest_marker("sqlserver")]
+    if on_sqlserver and (reason := servers.missing()):
+        for item in on_sqlserver:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(
+    scope="session",
+    params=["embedded", pytest.param("sqlserver", marks=[pytest.mark.sqlserver, pytest.mark.timeout(900)])],
+)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    if request.param == "embedded":
+        with servers.embedded(tmp_path_factory.mktemp("conformance")) as server:
+            yield server
+        return
+    try:
+        with servers.sqlserver() as server:
+            yield server
+    except NoServer as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture(scope="session", params=["microsoft", "freetds"])
@@ -51,24 +71,34 @@ def driver(request: pytest.FixtureRequest) -> Driver:
 
 
 @pytest.fixture
-def connect(server, driver) -> Iterator[Callable[..., pyodbc.Connection]]:
+def connect(request, server, driver) -> Iterator[Callable[..., pyodbc.Connection]]:
     """Opens connections to a new database, which is dropped at the end."""
     pyodbc.pooling = False
-    database = f"conformance{next(_NUMBERS)}"
-    administrator = pyodbc.connect(server(driver, "master"), autocommit=True)
+    database = f"harness_conformance_{_SESSION}_{next(_NUMBERS)}"
+    administrator = pyodbc.connect(server.connection_string(driver, "master"), autocommit=True)
     administrator.execute(f"CREATE DATABASE [{database}];")
     opened: list[pyodbc.Connection] = []
+    journal = request.config.pluginmanager.get_plugin(Journal.NAME)
 
     def open_connection(*, autocommit: bool = True) -> pyodbc.Connection:
-        opened.append(pyodbc.connect(server(driver, database), autocommit=autocommit))
-        return opened[-1]
+        opened.append(pyodbc.connect(server.connection_string(driver, database), autocommit=autocommit))
+        return opened[-1] if recorder is None else recorder.connection(opened[-1])
 
-    yield open_connection
-    for connection in opened:
-        connection.close()
-    administrator.execute(f"ALTER DATABASE [{database}] SET SINGLE_USER WITH ROLLBACK IMMEDIATE;")
-    administrator.execute(f"DROP DATABASE [{database}];")
-    administrator.close()
+    try:
+        if journal is None:
+            recorder = None
+            yield open_connection
+        else:
+            with recording() as recorder:
+                journal.introduce(server, driver, administrator)
+                request.node.stash[RECORDER] = recorder, journal.names(database)
+                yield open_connection
+    finally:
+        for connection in opened:
+            connection.close()
+        administrator.execute(f"ALTER DATABASE [{database}] SET SINGLE_USER WITH ROLLBACK IMMEDIATE;")
+        administrator.execute(f"DROP DATABASE [{database}];")
+        administrator.close()
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import time
 import pyodbc
 import pytest
 
+from tests.conformance.waiting import wait_until
+
 BEGIN = """
 DECLARE @h uniqueidentifier;
 BEGIN DIALOG @h FROM SERVICE [//Test/Initiator] TO SERVICE '//Test/Target' ON CONTRACT [//Test/Contract] WITH ENCRYPTION = OFF;
@@ -30,18 +32,6 @@ def send(connection, handle, body):
 
 def receive(connection, queue="dbo.TargetQueue"):
     return connection.execute(RECEIVE.replace("dbo.TargetQueue", queue)).fetchall()
-
-
-def wait_until(condition, timeout_s=10.0):
-    deadline = time.monotonic() + timeout_s
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "condition not reached in time"
-        time.sleep(0.02)
-    return value
-
-
-def number_of(error: pyodbc.Error) -> str:
-    return str(error)
 
 
 def test_messages_of_a_dialog_are_received_once_in_order_with_their_sequence_numbers(services):

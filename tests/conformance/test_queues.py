@@ -5,7 +5,8 @@ import time
 import pyodbc
 import pytest
 
-from tests.conformance.test_dialogs import begin, receive, send, wait_until
+from tests.conformance.test_dialogs import begin, receive, send
+from tests.conformance.waiting import wait_until
 
 MONITOR = """
 SELECT m.state FROM sys.dm_broker_queue_monitors AS m

@@ -1,0 +1,134 @@
+"""The servers that the conformance tests run on: an embedded instance, and one of SQL Server.
+
+SQL Server is a container that testcontainers starts, where a Docker engine answers and its licence was accepted
+(`ACCEPT_EULA=Y`), or a server that is there already:
+
+    CONFORMANCE_IMAGE      image of the container; mcr.microsoft.com/mssql/server:2022-latest
+    CONFORMANCE_SERVER     host,port of a server that is there; the tests create databases on it and drop them
+    CONFORMANCE_USER       login on that server: sa
+    CONFORMANCE_PASSWORD   its password
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyodbc
+
+from harness.lab.compose import engine_answers
+from harness.lab.drivers import Driver, Secret, choose
+from harness.lab.processes import Child
+
+IMAGE = "mcr.microsoft.com/mssql/server:2022-latest"
+PORT = 1433
+NAME = "conformance"
+
+ConnectionString = Callable[[Driver, str], Secret]
+
+
+class NoServer(Exception):
+    """SQL Server cannot be had here, or did not start: one line that says why."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running instance. `origin` says where it came from, without any secret."""
+
+    kind: str
+    origin: str
+    connection_string: ConnectionString
+
+
+@contextlib.contextmanager
+def embedded(folder: Path) -> Iterator[Server]:
+    password = Secret(secrets.token_urlsafe(16))
+    command = [sys.executable, "-m", "harness", "serve", "--name", NAME, "--port", "0", "--data", str(folder)]
+    environment = {"HARNESS_SA_PASSWORD": password}
+    with Child(NAME, command, log=Path(folder, "log"), environment=environment, pipe_stdout=True) as child:
+        ready = json.loads(child.read_line(timeout_s=30))
+        origin = "harness serve"
+        yield Server("embedded", origin, connection_string(ready["host"], ready["port"], "sa", password))
+
+
+@contextlib.contextmanager
+def sqlserver() -> Iterator[Server]:
+    """NoServer where there is none."""
+    if reason := missing():
+        raise NoServer(reason)
+    if place := os.environ.get("CONFORMANCE_SERVER"):
+        with _existing(place) as server:
+            yield server
+    else:
+        from tests.conformance import container  # noqa: PLC0415  docker-py: only where it is used
+
+        with container.run(os.environ.get("CONFORMANCE_IMAGE", IMAGE)) as server:
+            yield server
+
+
+@functools.cache
+def missing() -> str | None:
+    """What SQL Server lacks here, in one line; None if nothing. Asks the Docker engine once a process."""
+    if os.environ.get("CONFORMANCE_SERVER"):
+        return (
+            None
+            if os.environ.get("CONFORMANCE_PASSWORD")
+            else "CONFORMANCE_SERVER needs CONFORMANCE_PASSWORD beside it"
+        )
+    if not engine_answers():
+        return "no Docker engine answers here: start Docker, or name a server with CONFORMANCE_SERVER=host,port"
+    if os.environ.get("ACCEPT_EULA") != "Y":
+        return "SQL Server's licence was not accepted: read https://go.microsoft.com/fwlink/?linkid=857698, then set ACCEPT_EULA=Y"
+    return None
+
+
+def connection_string(host: str, port: int, user: str, password: Secret) -> ConnectionString:
+    def of(driver: Driver, database: str) -> Secret:
+        return driver.connection_string(
+            host=host, port=port, user=user, password=password, database=database, program="tests"
+        )
+
+    return of
+
+
+@contextlib.contextmanager
+def _existing(place: str) -> Iterator[Server]:
+    host, _, port = place.partition(",")
+    user = os.environ.get("CONFORMANCE_USER", "sa")
+    password = Secret(os.environ["CONFORMANCE_PASSWORD"])
+    server = Server(
+        "sqlserver", "a server given by CONFORMANCE_SERVER", connection_string(host, int(port or PORT), user, password)
+    )
+    wait_until_ready(server, timeout_s=0)  # no second try: some servers lock a login after a few wrong passwords
+    yield server
+
+
+def wait_until_ready(server: Server, timeout_s: float, death: Callable[[], str | None] = lambda: None) -> None:
+    """Until a query is answered; NoServer once it is dead or the time is up."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            connection = pyodbc.connect(server.connection_string(choose(), "master"), timeout=5)
+            connection.execute("SELECT 1;").fetchval()
+            connection.close()
+        except pyodbc.Error as error:
+            if reason := death():
+                raise NoServer(reason) from None
+            if time.monotonic() > deadline:
+                after = f" after {timeout_s:g} s" if timeout_s else ""
+                raise NoServer(f"{server.origin} does not answer{after}: {one_line(error)}") from None
+            time.sleep(0.5)
+        else:
+            return
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

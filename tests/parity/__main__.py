@@ -1,0 +1,66 @@
+"""`make parity`: the conformance suite on the embedded broker and on SQL Server, and `results/parity.md` about both.
+
+Exit code 0 whatever differs, 3 where there is no SQL Server to compare with. Arguments are handed to pytest, to compare a
+part: `python -m tests.parity -k test_dialogs`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conformance import servers
+from tests.parity import report
+from tests.parity.journal import Recording
+
+RESULTS = Path("results")
+NO_SERVER = 3
+# One driver: two would say everything twice.
+_KINDS = {"embedded": "not sqlserver", "sqlserver": "sqlserver"}
+
+
+def main(arguments: list[str], results: Path = RESULTS) -> int:
+    if reason := servers.missing():
+        print(f"parity: {reason}", file=sys.stderr)
+        return NO_SERVER
+    recordings = {}
+    for kind, marked in _KINDS.items():
+        path = results / f"parity-{kind}.jsonl"
+        print(f"{kind}: running the conformance tests, recording to {path}", flush=True)
+        recordings[kind] = record(path, marked, arguments)
+        ran = [test for test in recordings[kind].tests.values() if test["outcome"] in ("passed", "failed")]
+        if not ran:
+            why = next((test["why"] for test in recordings[kind].tests.values()), "no test was selected")
+            print(f"parity: nothing ran on {kind}: {why}", file=sys.stderr)
+            return NO_SERVER
+    comparison = report.compare(recordings["embedded"], recordings["sqlserver"])
+    page = results / "parity.md"
+    page.write_text(report.page(comparison), encoding="utf-8")
+    print(f"{comparison.compared} tests compared, {len(comparison.differences)} different: {page}")
+    return 0
+
+
+def record(path: Path, marked: str, arguments: list[str]) -> Recording:
+    """Runs the suite in a process of its own; failures are in the recording."""
+    path.unlink(missing_ok=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/conformance",
+        "-q",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        "--no-header",
+    ]
+    select = ["-m", marked, "-k", "microsoft", "--record", str(path)]
+    done = subprocess.run([*command, *select, *arguments], check=False, stdin=subprocess.DEVNULL)
+    if done.returncode not in (0, 1, 5):  # passed, failed, none selected
+        raise SystemExit(f"parity: pytest ended with exit code {done.returncode}")
+    return Recording.read(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
