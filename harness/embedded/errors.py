@@ -238,10 +238,12 @@ CATALOGUE: dict[int, ErrorText] = {
     15023: ErrorText(16, "User, group, or role '%s' already exists in the current database."),
     15025: ErrorText(16, "The server principal '%s' already exists."),
     15151: ErrorText(16, "Cannot %s the %s '%s', because it does not exist or you do not have permission."),
+    15217: ErrorText(16, "Property cannot be updated or deleted. Property '%s' does not exist for '%s'."),
     15232: ErrorText(
         16,
         "A certificate with name '%s' already exists or this certificate already has been added to the database.",
     ),
+    15233: ErrorText(16, "Property cannot be added. Property '%s' already exists for '%s'."),
     15247: ErrorText(16, "User does not have permission to perform this action."),
     15297: ErrorText(16, "The certificate, asymmetric key, or private key data is invalid."),
     15466: ErrorText(16, "An error occurred during decryption."),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.properties import CATALOG as PROPERTY_CATALOG
+from harness.embedded.tsql.properties import Properties
 from harness.embedded.tsql.sqlite import Sqlite
 from harness.embedded.tsql.tables import CATALOG as TABLE_CATALOG
 from harness.embedded.tsql.tables import Table, void
@@ -52,6 +54,7 @@ class Instance:
         self.sqlite = Sqlite()
         self.tables: dict[tuple[int, str], Table] = {}  # by database and schema.name, lower case
         self.procedures: dict[tuple[int, str], Procedure] = {}
+        self.properties = Properties()
         self.sessions: dict[int, Session] = {}  # by spid
         self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text
         self.version = 0  # of the catalog: plans of an older one are made anew
@@ -72,6 +75,8 @@ class Instance:
             elif name == PROCEDURE_CATALOG and isinstance(key, tuple):
                 procedure = Procedure.from_stored((int(key[0]), int(key[1])), value)
                 self.procedures[procedure.key] = procedure
+            elif name == PROPERTY_CATALOG and isinstance(key, tuple):
+                self.properties.recover(int(key[0]), str(key[1]), *value)
             elif name.startswith("tsql.rows."):
                 rows.setdefault(name, []).append((key, *value))
         for table in self.tables.values():
@@ -151,7 +156,8 @@ class Instance:
             self.procedures[key] = old
 
     def drop_objects(self, tx: Transaction, database: Database) -> None:
-        """DROP DATABASE takes tables and procedures with it."""
+        """DROP DATABASE takes tables, procedures and properties with it."""
+        self.properties.drop_all(tx, database.database_id)
         for table in [table for table in self.tables.values() if table.database_id == database.database_id]:
             self.drop_table(tx, table)
         for procedure in [p for p in self.procedures.values() if p.database_id == database.database_id]:

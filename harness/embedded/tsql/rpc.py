@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, SqlType
-from harness.embedded.tsql import procedures, statements
+from harness.embedded.tsql import procedures, properties, statements
 from harness.embedded.tsql.conversion import converter, fits
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Step
@@ -249,6 +249,8 @@ def sp_unprepare(session: Session, parameters: Sequence[Parameter], sink: Result
 
 
 SYSTEM_PROCEDURES: dict[str, System] = {
+    "sp_addextendedproperty": properties.sp_addextendedproperty,
+    "sp_dropextendedproperty": properties.sp_dropextendedproperty,
     "sp_execute": sp_execute,
     "sp_executesql": sp_executesql,
     "sp_prepare": sp_prepare,
