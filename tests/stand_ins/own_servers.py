@@ -1,0 +1,211 @@
+"""Servers of a user's own, as far as this machine can have them: embedded ones, healthy or faulty, and their lab.toml."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pyodbc
+
+from harness.lab import drivers
+from harness.lab.drivers import Secret
+from harness.lab.embedded import free_ports
+from harness.settings import child_environment
+
+FAULTY_SERVER = Path(__file__).with_name("faulty_server.py")
+PASSWORD = "Stand-in, never 2 be seen!"  # of the login sa, and so of the harness
+GENERATED = "aA1!"  # how the passwords end that the harness makes up
+PLACES = {
+    "databases": "SELECT name FROM sys.databases",
+    "endpoints": "SELECT name FROM sys.service_broker_endpoints",
+    "logins": "SELECT name FROM sys.server_principals",
+    "users of master": "SELECT name FROM master.sys.database_principals",
+    "certificates of master": "SELECT name FROM master.sys.certificates",
+    "keys of master": "SELECT name FROM master.sys.symmetric_keys",
+}
+
+
+@dataclass
+class Server:
+    """A process that listens on a fixed port, so that lab.toml can be written before it runs."""
+
+    role: str
+    folder: Path
+    version: str = "2022"
+    port: int = 0
+    broker_port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.port, self.broker_port = free_ports(2)
+
+    def start(self, *faults: str, options: Sequence[str] = (), wait: bool = True) -> None:
+        words = ["--name", self.role, "--port", str(self.port), "--data", str(self.folder), "--version", self.version]
+        words += [word for fault in faults for word in ("--fault", fault)]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder.parent / f"{self.role}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(FAULTY_SERVER), *words, *options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=child_environment({"HARNESS_SA_PASSWORD": PASSWORD}),
+            )
+        if wait:
+            self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        assert self.process is not None and self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, (self.folder.parent / f"{self.role}.log").read_text()
+        assert json.loads(line)["port"] == self.port
+
+    def stop(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.close()
+            process.terminate()
+            process.wait(timeout=20)
+            process.stdout.close()
+
+    @contextmanager
+    def connection(self, database: str = "master") -> Iterator[pyodbc.Connection]:
+        text = drivers.choose().connection_string(
+            host="127.0.0.1", port=self.port, user="sa", password=Secret(PASSWORD), database=database, program="test"
+        )
+        connection = pyodbc.connect(text, autocommit=True, timeout=10)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def run(self, *statements: str, database: str = "master") -> None:
+        with self.connection(database) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def contents(self) -> dict[str, list[str]]:
+        """Everything on it that outlives a session and lies outside the databases of users."""
+        with self.connection() as connection:
+            return {
+                place: sorted(str(row[0]) for row in connection.execute(query).fetchall())
+                for place, query in PLACES.items()
+            }
+
+
+@dataclass
+class Told:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def line(self) -> str:
+        """The one line on stderr."""
+        assert "Traceback" not in self.out + self.err, self.out + self.err
+        lines = self.err.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("harness: "), (self.code, self.out, self.err)
+        return lines[0].removeprefix("harness: ")
+
+
+@dataclass
+class OwnServers:
+    """A target and initiators, their lab.toml, and commands on them."""
+
+    folder: Path
+    servers: list[Server] = field(default_factory=list)
+    user: str = "sa"
+    password: str = PASSWORD
+
+    def lab_file(self, *, version: str = "2022", prefix: str = "ssbh_", **keys: object) -> Path:
+        """Keys as `target_port=1` or `initiator_1_host="nowhere"` replace those of a side, None leaves them out."""
+        lines = [f'version = "{version}"', f'prefix = "{prefix}"']
+        for server in self.servers:
+            lines.append("[target]" if server.role == "target" else "[[initiator]]")
+            side = {"host": "127.0.0.1", "port": server.port, "user": self.user, "broker_port": server.broker_port}
+            begin = server.role.replace("-", "_") + "_"
+            side |= {key.removeprefix(begin): value for key, value in keys.items() if key.startswith(begin)}
+            lines += [f"{key} = {json.dumps(value)}" for key, value in side.items() if value is not None]
+        path = self.folder / "lab.toml"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "harness", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={**child_environment({"HARNESS_PASSWORD": self.password}), "COLUMNS": "200"},
+        )
+
+    def harness(self, *arguments: str, timeout_s: float = 60) -> Told:
+        """Runs a command to its end. Nothing that it started is left, and no password in what it said or wrote."""
+        began = time.monotonic()
+        with self.begin(*arguments) as process:
+            children: dict[int, psutil.Process] = {}
+            while process.poll() is None:
+                assert time.monotonic() - began < timeout_s, f"{arguments} did not end within {timeout_s} s"
+                note_children(process.pid, children)
+                try:
+                    process.wait(0.05)
+                except subprocess.TimeoutExpired:
+                    continue
+            out, err = process.communicate()
+        told = Told(process.returncode, out, err, time.monotonic() - began)
+        assert not [child for child in children.values() if is_alive(child)]
+        self.assert_no_secret(told)
+        return told
+
+    def assert_no_secret(self, told: Told) -> None:
+        for secret in (PASSWORD, GENERATED):
+            assert secret not in told.out + told.err
+            for file in self.folder.rglob("*"):
+                if file.is_file():
+                    assert secret.encode() not in file.read_bytes(), file
+
+    def contents(self) -> list[dict[str, list[str]]]:
+        return [server.contents() for server in self.servers]
+
+
+def note_children(pid: int, known: dict[int, psutil.Process]) -> None:
+    try:
+        known |= {child.pid: child for child in psutil.Process(pid).children(recursive=True)}
+    except psutil.Error:
+        return
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def stop_all(servers: Iterable[Server]) -> None:
+    for server in servers:
+        server.stop()
+
+
+def output_until(process: subprocess.Popen[str], word: str) -> list[str]:
+    """The lines up to the one with a word in it."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if word in line:
+            return lines
+    raise AssertionError(f"it ended without {word!r}: {lines} {process.stderr.read() if process.stderr else ''}")
