@@ -32,6 +32,7 @@ def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int) ->
     taking_part = lab.initiators[:initiators]
     expected = initiators * used_dialogs * dialog_ratio
     with connections(taking_part) as clients, connections([lab.target]) as (target,):
+        reset.messages(lab, target)  # what is there counts as processed
 
         def make(connection: pyodbc.Connection) -> None:
             scripts.execute(connection, _CREATE, used_dialogs, dialog_ratio, guid)
@@ -41,6 +42,12 @@ def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int) ->
         wait_until_drained(lab, taking_part, clients, target, expected=expected, timeout_s=WARM_UP_TIMEOUT_S)
         reset.messages(lab, target)
     return expected
+
+
+def used(initiators: Sequence[pyodbc.Connection]) -> list[list[str]]:
+    """The handles of the dialogs in use, by initiator: thread n sends on the nth."""
+    statement = "SELECT handle FROM dbo.dialogs ORDER BY id;"
+    return [[str(handle) for handle in scripts.values(connection, statement)] for connection in initiators]
 
 
 def wait_until_drained(

@@ -1,8 +1,12 @@
 """Installs the workload on every instance and links them, with the scripts of `sql/` and nothing else.
 
-First every side by itself: database, workload, keys, certificates, endpoint. Then every side learns of each other side:
-its certificates (CERTENCODED there, FROM BINARY here: no file changes hands), its login and user, its route. The
-target knows every initiator, an initiator knows the target.
+First every side by itself: database, workload, keys, certificates, endpoint, and on an initiator the test clients'
+login. Then every side learns of each other side: its certificates (CERTENCODED there, FROM BINARY here: no file changes
+hands), its login and user, its route. The target knows every initiator, an initiator knows the target.
+
+Instances that were linked before end up as `lab.security` says now: the endpoint is altered, and dialog security is
+taken back or put in place. Without it dialogs are begun with ENCRYPTION = OFF, no remote service binding stands against
+that, and everybody who gets through the endpoint may send.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.lab import scripts
-from harness.lab.instances import Instance, Lab, in_parallel
+from harness.lab.drivers import Secret
+from harness.lab.instances import Instance, Lab, Login, in_parallel
 from harness.whitepaper import MAX_QUEUE_READERS
 
 if TYPE_CHECKING:
@@ -38,17 +43,22 @@ _INITIATOR = (
     "initiator/create_dialogs.sql",
     "initiator/warm_up_dialogs.sql",
     "initiator/send_message.sql",
+    "initiator/client_login.sql",
+    "initiator/client_grants.sql",
 )
-_OWN = ("link/endpoint_certificate.sql", "link/dialog_certificate.sql", "link/endpoint.sql")
+_OWN = ("link/endpoint_certificate.sql", "link/endpoint.sql")
 _REMOTE = (
     "link/endpoint_login.sql",
     "link/import_endpoint_certificate.sql",
     "link/grant_connect.sql",
-    "link/dialog_user.sql",
-    "link/import_dialog_certificate.sql",
-    "link/grant_send.sql",
     "link/route.sql",
 )
+# Dialog security, on a side by itself and for each other side; and what takes it back.
+_SECURED_OWN = ("link/dialog_certificate.sql", "link/revoke_send_public.sql")
+_SECURED_REMOTE = ("link/dialog_user.sql", "link/import_dialog_certificate.sql", "link/grant_send.sql")
+_BINDING = "link/remote_service_binding.sql"  # on initiators
+_UNSECURED_OWN = ("link/grant_send_public.sql",)
+_NO_BINDING = "link/drop_remote_service_binding.sql"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +69,17 @@ class Identity:
     broker_address: str
     broker_instance: str
     endpoint_certificate: bytes
-    dialog_certificate: bytes
+    dialog_certificate: bytes  # empty without dialog security
     description: dict[str, Any]  # a row of observe/instance.sql
 
 
 def link(lab: Lab) -> None:
-    """Makes linked instances of empty ones. Running it again changes nothing but routes and imported certificates."""
+    """Makes linked instances of empty ones, or of linked ones; gives each initiator's clients a new password."""
     lab.variables = {
-        "Encryption": "ON",
+        "Prefix": lab.prefix,
+        "Encryption": "ON" if lab.security.dialog else "OFF",
+        "EndpointEncryption": "REQUIRED ALGORITHM AES" if lab.security.endpoint_encryption else "DISABLED",
         "MaxQueueReaders": str(MAX_QUEUE_READERS),
-        "ListenerIp": f"({lab.target.host})",
     }
     with _opened(lab.instances) as connections:
         identities = in_parallel(
@@ -108,7 +119,13 @@ def describe(instance: Instance, connection: pyodbc.Connection) -> dict[str, Any
 
 def local_name(instance: Instance) -> str:
     """The side's name in the lab's scripts: Target, Initiator1, ..."""
-    return instance.database.removeprefix("SSB")
+    return "".join(part.capitalize() for part in instance.name.split("-"))
+
+
+def turn_queue_on(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> None:
+    """The side's queue takes messages again, should five rollbacks have disabled it."""
+    path = "target/queue.sql" if instance is lab.target else "initiator/queue.sql"
+    scripts.run(connection, path, lab.variables | {"Database": instance.database})
 
 
 def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Identity:
@@ -116,25 +133,42 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         "Database": instance.database,
         "LocalName": local_name(instance),
         "BrokerPort": str(instance.broker_port),
-        "MasterKeyPassword": secrets.token_urlsafe(24) + "aA1!",
+        "ListenerIp": instance.listener_ip,
+        "MasterKeyPassword": _password(),
     }
+    if instance is not lab.target:
+        client = Login(f"{lab.prefix}Client", _password())
+        variables["ClientPassword"] = client.password
+        instance.client = client
     for path in (*_BOTH, *(_TARGET if instance is lab.target else _INITIATOR)):
         scripts.run(connection, path, variables)
+    # Conversations of an earlier link are none of this lab's dialogs, and may be secured otherwise.
+    scripts.run(connection, "reset/broker.sql", variables)
     scripts.run(connection, "link/master_key.sql", variables | {"Database": "master"})
-    scripts.run(connection, "link/master_key.sql", variables)
     for path in _OWN:
         scripts.run(connection, path, variables)
-    endpoint = scripts.rows(connection, "link/export_endpoint_certificate.sql", variables)[0]["certificate_binary"]
-    dialog = scripts.rows(connection, "link/export_dialog_certificate.sql", variables)[0]["certificate_binary"]
+    if lab.security.dialog:
+        scripts.run(connection, "link/master_key.sql", variables)
+    for path in _SECURED_OWN if lab.security.dialog else _UNSECURED_OWN:
+        scripts.run(connection, path, variables)
     description = describe(instance, connection)
     return Identity(
         local_name(instance),
         instance.broker_address,
         str(description["service_broker_guid"]).upper(),
-        bytes(endpoint),
-        bytes(dialog),
+        _exported(connection, "endpoint", variables),
+        _exported(connection, "dialog", variables) if lab.security.dialog else b"",
         description,
     )
+
+
+def _exported(connection: pyodbc.Connection, kind: str, variables: dict[str, str]) -> bytes:
+    row = scripts.rows(connection, f"link/export_{kind}_certificate.sql", variables)[0]
+    return bytes(row["certificate_binary"])
+
+
+def _password() -> Secret:
+    return Secret(secrets.token_urlsafe(24) + "aA1!")  # whatever a server's policy asks for
 
 
 def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, others: Sequence[Identity]) -> None:
@@ -142,14 +176,14 @@ def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, othe
         variables = lab.variables | {
             "Database": instance.database,
             "RemoteName": other.local_name,
-            "LoginPassword": secrets.token_urlsafe(24) + "aA1!",
+            "LoginPassword": _password(),
             **_route(other.local_name, other.broker_instance, other.broker_address),
         }
-        for path in _REMOTE:
+        for path in (*_REMOTE, *(_SECURED_REMOTE if lab.security.dialog else ())):
             binary = other.dialog_certificate if "dialog" in path else other.endpoint_certificate
             scripts.run(connection, path, variables | {"CertificateBinary": f"0x{binary.hex().upper()}"})
         if instance is not lab.target:
-            scripts.run(connection, "link/remote_service_binding.sql", variables)
+            scripts.run(connection, _BINDING if lab.security.dialog else _NO_BINDING, variables)
 
 
 def _route(remote_name: str, broker_instance: str, address: str) -> dict[str, str]:

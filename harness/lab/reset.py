@@ -18,11 +18,17 @@ def messages(lab: Lab, target: pyodbc.Connection) -> None:
 
 def conversations(lab: Lab) -> None:
     """Ends every conversation on every side and links the new broker instances. Disconnects all sessions in the
-    databases: connections held elsewhere have to be opened again."""
+    databases: connections held elsewhere have to be opened again.
+
+    NEW_BROKER takes conversations, their messages and their session keys; queues, services, certificates, users and
+    remote service bindings stay, and msdb's route AutoCreatedLocal finds any broker instance. Only what names the old
+    one is made anew: the routes here, the dialogs by `dialogs.build`. A queue stays OFF if it was: it is turned on.
+    """
     with connections(lab.instances, "master") as opened:
 
         def new_broker(instance: Instance, connection: pyodbc.Connection) -> None:
             scripts.run(connection, "reset/broker.sql", {"Database": instance.database})
+            link.turn_queue_on(lab, instance, connection)
 
         in_parallel(new_broker, lab.instances, opened)
     link.relink(lab)

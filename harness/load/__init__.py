@@ -18,12 +18,13 @@ but in 2 of 40 starts they hung while connecting; unpatched, 60 starts of 50 thr
 
 **Between cells** users stay: Locust starts or stops the difference (its `start` with a new count; never `stop`, which
 waits in steps of a second). The thread of a stopped user is parked with its connection open and is taken up again by
-the next user. A cell is four messages of Locust's own kind: `cell_prepare` (each thread has its connection, fetches
+the next user. A cell is four messages of Locust's own kind: `cell_prepare` (each thread has its connection and
 its dialog's handle and waits), `cell_start`, `cell_stop`, and the workers' `cell_answer`; a question is asked again
 until it is answered, and a worker that hears it twice does its work once.
 
 **Secrets.** Connection strings go from the sweep's process to each worker through the worker's stdin. They pass neither
-a command line nor Locust's network messages.
+a command line nor Locust's network messages. They are those of a login that may execute `dbo.SendMessage` and nothing
+else; so nobody here looks up dialogs: their handles come with the plan.
 
 **Endings.** Every process dies with its parent (`harness.lab.processes`). A worker or the master that dies is a
 `LoadError` with its name and signal; the next `prepare` builds all of them anew. A thread that stays in a call after

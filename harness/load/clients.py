@@ -80,6 +80,7 @@ class Clients:
             payload_bytes=plan.cell.payload_bytes,
             results=str(plan.results.absolute()),
             connections=connections,
+            handles=[list(handles[: plan.cell.threads]) for handles in plan.handles],
             timeout_s=PREPARE_TIMEOUT_S,
         )
 

@@ -112,13 +112,11 @@ class Master:
         self.runner.start(self.users, spawn_rate=self.users)
 
     def prepare_cell(self, plan: dict[str, Any]) -> dict[str, Any]:
-        data = {key: value for key, value in plan.items() if key not in ("id", "do", "connections")}
+        data = {key: value for key, value in plan.items() if key not in ("id", "do", "connections", "handles")}
+        own = zip(self._taking_part, plan["connections"], plan["handles"], strict=True)
         answers = self._ask_all(
             "cell_prepare",
-            {
-                number: {**data, "connection": connection}
-                for number, connection in zip(self._taking_part, plan["connections"], strict=True)
-            },
+            {number: {**data, "connection": connection, "handles": handles} for number, connection, handles in own},
             plan["timeout_s"],
         )
         return {"answers": answers}

@@ -17,16 +17,21 @@ class LoadError(MachineFailure):
 
 @dataclass(frozen=True, slots=True)
 class CellPlan:
-    """One attempt of one cell. `connection_strings` holds one per initiator, with the initiator's database."""
+    """One attempt of one cell. `connection_strings` holds one per initiator, with the initiator's database; `handles`
+    the dialogs in use of each, one for each thread or more: a test client may send and look at nothing."""
 
     cell: Cell
     attempt: int
     run: int  # goes into every message's header
     connection_strings: Sequence[str] = field(repr=False)
+    handles: Sequence[Sequence[str]] = field(repr=False)
     results: Path
 
     def __post_init__(self) -> None:
-        assert len(self.connection_strings) == self.cell.initiators
+        assert len(self.connection_strings) == len(self.handles) == self.cell.initiators
+        for number, handles in enumerate(self.handles, start=1):
+            if len(handles) < self.cell.threads:
+                raise LoadError(f"initiator {number} has {len(handles)} dialogs for {self.cell.threads} threads")
 
 
 @dataclass(frozen=True, slots=True)

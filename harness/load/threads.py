@@ -29,7 +29,7 @@ pyodbc.pooling = False
 # pyodbc binds the parameters anew for each call, and Microsoft's driver therefore prepares anew: one round trip either
 # way, but as an RPC (sp_prepexecrpc) without the T-SQL that EXEC (sp_prepexec) would carry. FreeTDS calls by name.
 SEND = "{CALL dbo.SendMessage (?, ?)}"
-HANDLE = "SELECT handle FROM dbo.dialogs WHERE id = ?"
+PING = "SELECT 1"
 
 LOGIN_TIMEOUT_S = 15
 # A call that has not returned by then fails with HYT00. Nothing else can interrupt a thread inside the driver.
@@ -118,12 +118,12 @@ class ClientThread:
     def native_id(self) -> int:
         return self._thread.native_id or 0
 
-    def prepare(self, run: CellRun, number: int) -> None:
-        """Connects, fetches the handle of dialog `number` and waits at the barrier: READY, or UNPREPARED."""
+    def prepare(self, run: CellRun, number: int, handle: str) -> None:
+        """Connects, takes its dialog and waits at the barrier: READY, or UNPREPARED."""
         self.state = ThreadState.PREPARING
         self.number = number
         self._run = run
-        self._orders.put(partial(self._prepare_now, run))
+        self._orders.put(partial(self._prepare_now, run, UUID(handle)))
 
     def start(self) -> None:
         """Passes the barrier: RUNNING, until the run is stopping; then FINISHED, or GAVE_UP before."""
@@ -148,17 +148,14 @@ class ClientThread:
             order()
         self._disconnect()
 
-    def _prepare_now(self, run: CellRun) -> None:
+    def _prepare_now(self, run: CellRun, handle: UUID) -> None:
         try:
             if self._connected_to != run.connection_string:
                 self._connect(run.connection_string)
-            try:
-                handle = self._fetch_handle()
-            except pyodbc.Error:
-                # The parked connection was to a server that has been rebuilt meanwhile.
+            elif not self._is_alive():
+                # The parked connection was to a server that has been rebuilt meanwhile, or was disconnected by it.
                 self._connect(run.connection_string)
-                handle = self._fetch_handle()
-        except (pyodbc.Error, ValueError) as error:
+        except pyodbc.Error as error:
             self.reason = error_text(error)
             self.state = ThreadState.UNPREPARED
             return
@@ -183,13 +180,15 @@ class ClientThread:
             with contextlib.suppress(pyodbc.Error):
                 connection.close()
 
-    def _fetch_handle(self) -> UUID:
+    def _is_alive(self) -> bool:
+        """Whether the server still answers on this connection; any login may ask this."""
         assert self._connection is not None
-        with self._connection.cursor() as cursor:
-            row = cursor.execute(HANDLE, self.number).fetchone()
-        if row is None:
-            raise ValueError(f"dbo.dialogs has no dialog {self.number}")
-        return UUID(str(row[0]))
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(PING)
+        except pyodbc.Error:
+            return False
+        return True
 
     def _send_until_stopping(self, run: CellRun) -> None:
         """The closed loop. Everything it touches is its own, but for the run's word to stop."""

@@ -11,7 +11,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from harness import lab as lab_package
 from harness.lab import Lab, LabError, dialogs, interruption, reset
@@ -26,11 +26,18 @@ WATCH_S = 0.5
 Tell = Callable[[str], None]
 
 
+class Ready(NamedTuple):
+    """What the clients of a scenario need, by initiator."""
+
+    connection_strings: Sequence[str]
+    handles: Sequence[Sequence[str]]  # of dialogs in use, one for each thread
+
+
 class Stage(Protocol):
     """Where scenarios play: makes dialogs ready and says where to connect."""
 
-    def make_ready(self, scenario: Scenario, tell: Tell) -> Sequence[str]:
-        """One connection string per initiator; LabError or ScriptError where it cannot be."""
+    def make_ready(self, scenario: Scenario, tell: Tell) -> Ready:
+        """LabError or ScriptError where it cannot be."""
         ...
 
     def check(self) -> None:
@@ -46,7 +53,7 @@ class LabStage:
         self._pool: tuple[int, int, int] | None = None  # initiators, ratio, used dialogs
         self._used = False
 
-    def make_ready(self, scenario: Scenario, tell: Tell) -> Sequence[str]:
+    def make_ready(self, scenario: Scenario, tell: Tell) -> Ready:
         wanted = (scenario.initiators, scenario.dialog_ratio)
         if self._pool is None or self._pool[:2] != wanted or self._pool[2] < scenario.threads:
             count = scenario.initiators * scenario.threads * scenario.dialog_ratio
@@ -65,7 +72,10 @@ class LabStage:
         else:
             tell("waiting until the last scenario's messages have been processed ...")
             self._drain(scenario.initiators)
-        return [instance.connection_string() for instance in self._lab.initiators[: scenario.initiators]]
+        taking_part = self._lab.initiators[: scenario.initiators]
+        with connections(taking_part) as opened:
+            handles = [own[: scenario.threads] for own in dialogs.used(opened)]
+        return Ready([instance.client_connection_string() for instance in taking_part], handles)
 
     def check(self) -> None:
         self._lab.check()
@@ -95,9 +105,10 @@ def serve(stage: Stage, clients: Clients) -> None:
         run += 1
         scenario = Scenario(**event["fields"])
         try:
-            strings = stage.make_ready(scenario, lambda text: clients.reply(status=text))
+            ready = stage.make_ready(scenario, lambda text: clients.reply(status=text))
             clients.launch(scenario.initiators)
-            clients.reply(run=run, connections=clients.connect(strings))
+            known = clients.connect(ready.connection_strings)
+            clients.reply(run=run, connections=known, handles=ready.handles)
         except (LabError, ScriptError) as error:
             clients.reply(failure=str(error))
 

@@ -120,6 +120,7 @@ class WebInterface:
             "payload_bytes": scenario.payload_bytes,
             "results": "",
             "connections": answer["connections"],
+            "handles": answer["handles"],
             "timeout_s": PREPARE_TIMEOUT_S,
         }
         self._failure = ""

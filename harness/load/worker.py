@@ -109,8 +109,8 @@ class CellDriver:
             payload_bytes=plan["payload_bytes"],
         )
         self._threads = clients.threads
-        for number, thread in enumerate(self._threads, start=1):
-            thread.prepare(run, number)
+        for number, (thread, handle) in enumerate(zip(self._threads, plan["handles"], strict=True), start=1):
+            thread.prepare(run, number, handle)
         done = (ThreadState.READY, ThreadState.UNPREPARED)
         wait_until(lambda: all(thread.state in done for thread in self._threads), timeout_s=plan["timeout_s"])
         for thread in self._threads:

@@ -121,7 +121,8 @@ class Attempt:
                     self.cell,
                     self.number,
                     self.run_number,
-                    [instance.connection_string() for instance in self._taking_part()],
+                    [instance.client_connection_string() for instance in self._taking_part()],
+                    dialogs.used(parts.initiators[: self.cell.initiators]),
                     self.results,
                 )
             )

@@ -1,33 +1,25 @@
 /*
-Purpose:   the login of the test clients and its user in the initiator's database. Optional: clients that sign in
-           as the database's owner need neither.
-Called by: the administrator of a lab with logins of its own, once per initiator.
-Assumes:   the login may create logins. An existing login keeps its password.
-Variables: Database (name of the initiator's database), ClientLogin (name of login and user),
-           ClientPassword (its password; no apostrophe in it)
+Purpose:   the login of the test clients and its user in the initiator's database.
+Called by: the lab, on every initiator, before client_grants.sql.
+Assumes:   the login may create and alter logins. An existing login gets the new password; an existing user is given
+           to the login, which may have been dropped and made anew since.
+Variables: Database (name of the initiator's database), ClientPassword (the login's password; no apostrophe in it),
+           Prefix (begins the name of every object outside the lab's databases; may be empty)
 */
 USE [master];
 GO
 
-IF SUSER_ID(N'$(ClientLogin)') IS NOT NULL
-    SET NOEXEC ON;
-GO
-
-CREATE LOGIN [$(ClientLogin)] WITH PASSWORD = N'$(ClientPassword)';
-GO
-
-SET NOEXEC OFF;
+IF SUSER_ID(N'$(Prefix)Client') IS NULL
+    CREATE LOGIN [$(Prefix)Client] WITH PASSWORD = N'$(ClientPassword)';
+ELSE
+    ALTER LOGIN [$(Prefix)Client] WITH PASSWORD = N'$(ClientPassword)';
 GO
 
 USE [$(Database)];
 GO
 
-IF USER_ID(N'$(ClientLogin)') IS NOT NULL
-    SET NOEXEC ON;
-GO
-
-CREATE USER [$(ClientLogin)] FOR LOGIN [$(ClientLogin)];
-GO
-
-SET NOEXEC OFF;
+IF USER_ID(N'$(Prefix)Client') IS NULL
+    CREATE USER [$(Prefix)Client] FOR LOGIN [$(Prefix)Client];
+ELSE
+    ALTER USER [$(Prefix)Client] WITH LOGIN = [$(Prefix)Client];
 GO

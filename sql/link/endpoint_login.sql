@@ -3,26 +3,27 @@ Purpose:   the login that stands for the other instance on this one, and its use
            instance's certificate.
 Called by: the lab, on every instance, once per other side: the target has one for each initiator.
 Assumes:   nobody ever signs in with this login; it needs a password to exist. An existing login is left alone.
-Variables: RemoteName (name of the other side in the lab), LoginPassword (no apostrophe in it)
+Variables: RemoteName (name of the other side in the lab), LoginPassword (no apostrophe in it),
+           Prefix (begins the name of every object outside the lab's databases; may be empty)
 */
 USE [master];
 GO
 
-IF SUSER_ID(N'User_$(RemoteName)') IS NOT NULL
+IF SUSER_ID(N'$(Prefix)User_$(RemoteName)') IS NOT NULL
     SET NOEXEC ON;
 GO
 
-CREATE LOGIN [User_$(RemoteName)] WITH PASSWORD = N'$(LoginPassword)';
+CREATE LOGIN [$(Prefix)User_$(RemoteName)] WITH PASSWORD = N'$(LoginPassword)';
 GO
 
 SET NOEXEC OFF;
 GO
 
-IF USER_ID(N'User_$(RemoteName)') IS NOT NULL
+IF USER_ID(N'$(Prefix)User_$(RemoteName)') IS NOT NULL
     SET NOEXEC ON;
 GO
 
-CREATE USER [User_$(RemoteName)] FOR LOGIN [User_$(RemoteName)];
+CREATE USER [$(Prefix)User_$(RemoteName)] FOR LOGIN [$(Prefix)User_$(RemoteName)];
 GO
 
 SET NOEXEC OFF;

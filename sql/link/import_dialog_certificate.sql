@@ -1,6 +1,6 @@
 /*
 Purpose:   lets this database verify the other side's dialogs and encrypt session keys for it.
-Called by: the lab, on every instance, once per other side, after dialog_user.sql.
+Called by: the lab with dialog security, on every instance, once per other side, after dialog_user.sql.
 Assumes:   a certificate of that name is an older one of the same side and is replaced.
 Variables: Database (name of this side's database), RemoteName (name of the other side in the lab),
            CertificateBinary (0x..., from the other side's export_dialog_certificate.sql)

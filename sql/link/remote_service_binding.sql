@@ -1,6 +1,6 @@
 /*
 Purpose:   says whose certificate secures the dialogs to the target's service: full dialog security.
-Called by: the lab, on every initiator. The target begins no dialogs and needs none.
+Called by: the lab with dialog security, on every initiator. The target begins no dialogs and needs none.
 Assumes:   dialog_user.sql has made the user. One binding a service: an older one of this name is replaced. With a
            binding the dialogs are encrypted even if they were begun with Encryption = OFF.
 Variables: Database (name of the initiator's database), RemoteName (name of the target in the lab)

@@ -27,7 +27,7 @@ from harness.load.payload import new_body
 from harness.load.plan import CellPlan
 from harness.load.threads import SEND, input_sizes
 from harness.matrix import Cell
-from tests.load.echo_server import EchoServer, running
+from tests.load.echo_server import EchoServer, handles, running
 
 THREADS = (1, 10, 50)
 TURNS = 11
@@ -84,7 +84,7 @@ def through_locust(clients: Clients, connection_string: str, threads: int, resul
     """Calls per second of one cell, and the seconds that the cell took beyond its calls."""
     cell = Cell("2008", 1, 150, threads, PAYLOAD_BYTES)
     started = time.perf_counter()
-    clients.prepare(CellPlan(cell, 1, 1, [connection_string], results))
+    clients.prepare(CellPlan(cell, 1, 1, [connection_string], [handles(threads)], results))
     clients.start()
     time.sleep(SECONDS)
     report = clients.stop()

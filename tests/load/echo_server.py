@@ -1,8 +1,8 @@
 """A TDS server that answers at once: what the clients are measured and tested against.
 
-It logs anybody in, gives dialog k the handle k, and says "done" to every `dbo.SendMessage`, counting the message by the
-header of its body. The database name asks for trouble: `Refuse` the login, `NoDialogs`, `Fail3` (every third call of
-a connection), `FailAll`, `Stuck5` (never an answer from the fifth call on), `Delay5` (milliseconds a call).
+It logs anybody in and says "done" to every `dbo.SendMessage`, counting the message by the header of its body. The
+database name asks for trouble: `Refuse` the login, `Fail3` (every third call of a connection), `FailAll`, `Stuck5`
+(never an answer from the fifth call on), `Delay5` (milliseconds a call).
 
 Run as a process of its own (`python -m tests.load.echo_server`): prints its port, answers each line on stdin with one
 line of JSON, the messages by "run/initiator/thread", and ends with its stdin.
@@ -20,14 +20,14 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from uuid import UUID
 
 PRELOGIN_RESPONSE = bytes.fromhex("00000b0006 01001100 01 ff 10000000 0000 02".replace(" ", ""))  # no encryption
 SEND = "dbo.SendMessage".encode("utf-16-le")
 DATATYPE_INFO = "sp_datatype_info".encode("utf-16-le")
-DIALOGS = "dbo.dialogs".encode("utf-16-le")
 SP_EXECUTE = struct.pack("<HHHBBBBB", 0xFFFF, 12, 0, 0, 0, 0x26, 4, 4)  # and the handle
 SP_PREPEXECRPC = struct.pack("<HH", 0xFFFF, 14)
-DIALOGS_HANDLE, SEND_HANDLE = 1, 2  # of prepared statements
+SEND_HANDLE = 1  # of prepared statements
 
 
 def _b_varchar(text: str) -> bytes:
@@ -80,7 +80,6 @@ def _prepared(handle: int) -> bytes:
 
 SENT = RETURN_STATUS + _done(0xFE)
 PREPARED_AND_SENT = RETURN_STATUS + _prepared(SEND_HANDLE) + _done(0xFE)
-HANDLE_COLUMN = b"\x81" + struct.pack("<HIHBB", 1, 0, 0, 0x24, 16) + _b_varchar("handle")
 
 
 class Session:
@@ -104,16 +103,9 @@ class Session:
         executed = struct.unpack_from("<i", request, 33)[0] if request.startswith(SP_EXECUTE, 22) else None
         if SEND in request[:400] or executed == SEND_HANDLE:
             return await self._send(request)
-        if DIALOGS in request or executed == DIALOGS_HANDLE:
-            return self._dialog(struct.unpack("<i", request[-4:])[0])
         if DATATYPE_INFO in request[:100]:
             return TYPE_INFO + RETURN_STATUS + _done(0xFE)
         return RETURN_STATUS + _done(0xFE)  # sp_unprepare
-
-    def _dialog(self, number: int) -> bytes:
-        row = b"\xd1\x10" + number.to_bytes(16, "little")
-        rows = b"" if self.trouble == "NoDialogs" else row
-        return HANDLE_COLUMN + rows + _done(0xFF, 0x10, 1) + RETURN_STATUS + _prepared(DIALOGS_HANDLE) + _done(0xFE)
 
     async def _send(self, request: bytes) -> bytes:
         self._calls += 1
@@ -175,6 +167,11 @@ async def serve() -> None:
         }
         print(json.dumps(counts), flush=True)
     os._exit(0)  # whatever connections there are
+
+
+def handles(count: int) -> list[str]:
+    """Of dialogs; the server takes any."""
+    return [str(UUID(int=number)) for number in range(1, count + 1)]
 
 
 class EchoServer:

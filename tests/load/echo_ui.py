@@ -4,7 +4,6 @@ The number of threads asks for trouble: 41 has no lab, 42 no login, 43 a server 
 """
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from harness.lab import LabError
@@ -18,12 +17,13 @@ class EchoStage:
     def __init__(self, server: echo_server.EchoServer) -> None:
         self._server = server
 
-    def make_ready(self, scenario: Scenario, tell: ui.Tell) -> Sequence[str]:
+    def make_ready(self, scenario: Scenario, tell: ui.Tell) -> ui.Ready:
         tell("looking for the echo ...")
         if scenario.threads == 41:
             raise LabError("no echo in this valley")
         database = {42: "Refuse", 43: "FailAll"}.get(scenario.threads, "Echo")
-        return [self._server.connection_string(database)] * scenario.initiators
+        strings = [self._server.connection_string(database)] * scenario.initiators
+        return ui.Ready(strings, [echo_server.handles(scenario.threads)] * scenario.initiators)
 
     def check(self) -> None:
         assert self._server.process.poll() is None

@@ -32,8 +32,11 @@ def listed_in_readme() -> dict[str, str]:
     return {name: cell.strip() for name, cell in rows}
 
 
-def test_there_are_scripts_in_every_folder():
-    assert {script.split("/")[0] for script in SCRIPTS} == {"common", "initiator", "target", "link", "observe", "reset"}
+FOLDERS = {"common", "doctor", "initiator", "link", "observe", "reset", "server", "target"}
+
+
+def test_scripts_lie_in_the_known_folders():
+    assert {script.split("/")[0] for script in SCRIPTS} <= FOLDERS
 
 
 @each_script

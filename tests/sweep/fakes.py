@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from harness import records
 from harness.lab import scripts
@@ -55,6 +56,8 @@ class FakeServer:
         return FakeCursor(self._answer)
 
     def _answer(self, text: str) -> tuple[list[str], Rows]:
+        if "FROM dbo.dialogs" in text:
+            return ["handle"], [(str(UUID(int=number)),) for number in range(1, 51)]
         if text.startswith("SELECT COUNT_BIG(*) FROM dbo.messageDrop"):
             return ["n"], [(len(self.stored),)]
         variables = {"Run": str(self.run)}
@@ -91,7 +94,7 @@ class FakeInstance:
         self.name = name
         self.database = name
 
-    def connection_string(self) -> str:
+    def client_connection_string(self) -> str:
         return f"to {self.name}"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.embedded.broker.objects import BrokerEndpoint
 from harness.embedded.broker.security import Login
@@ -74,8 +75,27 @@ class InstanceStatements:
         login = Login(name, max(FIRST_LOGIN_ID, max(taken, default=0) + 1), password, from_certificate)
         self.logins[name.lower()] = login
         tx.on_rollback(partial(self.logins.pop, name.lower(), None))
-        tx.write("catalog.login", login.principal_id, (name, password, from_certificate))
+        self._store_login(tx, login)
         return login
+
+    def alter_login(self, tx: Transaction, name: str, *, password: str | None, enable: bool | None) -> None:
+        """ALTER LOGIN: None leaves a property as it is."""
+        login = self.logins.get(name.lower())
+        if login is None:
+            raise SqlServerError(15151, "alter", "login", name)
+        tx.on_rollback(partial(self._set_login, login, login.password, login.is_disabled))
+        disabled = login.is_disabled if enable is None else not enable
+        self._set_login(login, login.password if password is None else password, disabled)
+        self._store_login(tx, login)
+
+    @staticmethod
+    def _set_login(login: Login, password: str | None, is_disabled: bool) -> None:
+        login.password, login.is_disabled = password, is_disabled
+
+    @staticmethod
+    def _store_login(tx: Transaction, login: Login) -> None:
+        row = (login.name, login.password, login.from_certificate, login.is_disabled)
+        tx.write("catalog.login", login.principal_id, row)
 
     def drop_login(self, tx: Transaction, name: str) -> None:
         login = self.logins.get(name.lower())
@@ -103,20 +123,18 @@ class InstanceStatements:
         """FOR SERVICE_BROKER: one an instance. `ip` None stands for ALL."""
         if self.broker_endpoint is not None:
             raise SqlServerError(7862)
-        if certificate is not None and self.databases["master"].certificate(certificate) is None:
-            raise SqlServerError(15151, "find", "certificate", certificate)
+        self._require_certificate(certificate)
         endpoint = BrokerEndpoint(
             name, BROKER_ENDPOINT_ID, state, port, ip, authentication, certificate, encryption, algorithm
         )
         self._set_endpoint(tx, endpoint)
         return endpoint
 
-    def alter_endpoint(self, tx: Transaction, name: str, *, state: str | None = None, port: int | None = None) -> None:
-        endpoint = self._endpoint("alter", name)
-        before = (endpoint.state, endpoint.port)
-        tx.on_rollback(partial(self._set_state, endpoint, *before))
-        self._set_state(endpoint, state or endpoint.state, port or endpoint.port)
-        self._set_endpoint(tx, endpoint)
+    def alter_endpoint(self, tx: Transaction, name: str, **options: Any) -> None:
+        """`options` as of `create_endpoint`: "All properties stay the same unless specified"; grants stay too."""
+        before = self._endpoint("alter", name)
+        self._require_certificate(options.get("certificate"))
+        self._set_endpoint(tx, replace(before, **options))
 
     def drop_endpoint(self, tx: Transaction, name: str) -> None:
         self._endpoint("drop", name)
@@ -138,9 +156,9 @@ class InstanceStatements:
             raise SqlServerError(15151, verb, "endpoint", name)
         return self.broker_endpoint
 
-    @staticmethod
-    def _set_state(endpoint: BrokerEndpoint, state: str, port: int) -> None:
-        endpoint.state, endpoint.port = state, port
+    def _require_certificate(self, name: str | None) -> None:
+        if name is not None and self.databases["master"].certificate(name) is None:
+            raise SqlServerError(15151, "find", "certificate", name)
 
     def _set_endpoint(self, tx: Transaction, endpoint: BrokerEndpoint | None) -> None:
         before = self.broker_endpoint

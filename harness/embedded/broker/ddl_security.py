@@ -46,6 +46,14 @@ class SecurityStatements(Catalog):
         self._write(tx, "user", identifier, (name, login))
         return user
 
+    def alter_user(self, tx: Transaction, name: str, *, login: str) -> None:
+        """ALTER USER ... WITH LOGIN: the user becomes another login's."""
+        user = self._find(self.principals.users, "alter", "user", name, name.lower())
+        if login.lower() not in self.engine.logins:
+            raise SqlServerError(15007, login)
+        self._set(tx, user, "login", login)
+        self._write(tx, "user", user.principal_id, (user.name, login))
+
     def drop_user(self, tx: Transaction, name: str) -> None:
         user = self._find(self.principals.users, "drop", "user", name, name.lower())
         self._remove(tx, self.principals.users, name.lower())

@@ -172,8 +172,8 @@ _CATALOG: dict[str, Callable[[Database, int, Any], None]] = {
 
 
 def _instance(engine: Engine, tables: dict[str, _Rows]) -> None:
-    for identifier, (name, password, certificate) in tables.get("catalog.login", []):
-        engine.logins[name.lower()] = Login(name, identifier, password, certificate)
+    for identifier, row in tables.get("catalog.login", []):
+        engine.logins[row[0].lower()] = Login(row[0], identifier, *row[1:])
     for identifier, row in tables.get("catalog.endpoint", []):
         name, *rest, granted = row
         engine.broker_endpoint = BrokerEndpoint(name, identifier, *rest)

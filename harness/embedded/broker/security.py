@@ -18,6 +18,7 @@ class Login:
     principal_id: int
     password: str | None = None
     from_certificate: str | None = None
+    is_disabled: bool = False
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ class LoginGate:
         if user.lower() == "sa":
             return self._sa_password
         login = self._engine.logins.get(user.lower())
-        return login.password if login is not None else None
+        return login.password if login is not None and not login.is_disabled else None
 
 
 def _same(one: str, other: str) -> bool:

@@ -206,6 +206,7 @@ STATEMENTS: tuple[Kind, ...] = (
     Kind("CREATE LOGIN", _C.parse_create_login, _C.CreateLogin, security.create_login),
     Kind("ALTER LOGIN", _C.parse_alter_login, _C.AlterLogin, security.alter_login),
     Kind("CREATE USER", _C.parse_create_user, _C.CreateUser, security.create_user),
+    Kind("ALTER USER", _C.parse_alter_user, _C.AlterUser, security.alter_user),
     _endpoint("CREATE"),
     _endpoint("ALTER"),
     _drop_principal("LOGIN"),

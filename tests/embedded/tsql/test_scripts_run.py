@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.lab import scripts
-from harness.lab.link import _BOTH, _INITIATOR, _OWN, _REMOTE, _TARGET
+from harness.lab.link import _BINDING, _BOTH, _INITIATOR, _OWN, _REMOTE, _SECURED_OWN, _SECURED_REMOTE, _TARGET
 from tests.embedded.tsql.sides import LISTINGS, Side, World
 
 SERVICE = "//MySSB.com/Lab/S_Test"
@@ -37,7 +37,10 @@ class Linked:
             "Encryption": "ON",
             "MaxQueueReaders": "16",
             "ListenerIp": "(127.0.0.1)",
+            "EndpointEncryption": "DISABLED",
             "MasterKeyPassword": "Str0ng!",
+            "ClientPassword": "Str0ng!",
+            "Prefix": "lab_",
             "Run": str(RUN),
         }
 
@@ -48,7 +51,7 @@ class Linked:
             side.script(path, **variables)
         side.script("link/master_key.sql", **variables | {"Database": "master"})
         side.script("link/master_key.sql", **variables)
-        for path in _OWN:
+        for path in (*_OWN, *_SECURED_OWN):
             side.script(path, **variables)
 
     def exported(self, side: Side, kind: str) -> str:
@@ -65,11 +68,11 @@ class Linked:
             "BrokerInstance": guid,
             "BrokerAddress": other.address,
         }
-        for path in _REMOTE:
+        for path in (*_REMOTE, *_SECURED_REMOTE):
             binary = self.exported(other, "dialog" if "dialog" in path else "endpoint")
             side.script(path, **variables | {"CertificateBinary": binary})
         if side is not self.target:
-            side.script("link/remote_service_binding.sql", **variables)
+            side.script(_BINDING, **variables)
 
     def guid(self) -> str:
         return self.observe(self.target, "instance")[0]["service_broker_guid"]
@@ -154,18 +157,10 @@ def test_every_observation_has_the_columns_its_head_announces(linked, name):
 
 def test_the_scripts_run_twice(linked):
     side = linked.initiators[0]
-    for path in (*_BOTH, *_INITIATOR, *_OWN):
+    for path in (*_BOTH, *_INITIATOR, *_OWN, *_SECURED_OWN):
         side.script(path, **linked.variables(side) | {"BrokerPort": "5115"})
     for path in (*_BOTH, *_TARGET):
         linked.target.script(path, **linked.variables(linked.target))
-
-
-def test_a_client_login_gets_its_rights(linked):
-    side = linked.initiators[0]
-    variables = linked.variables(side) | {"ClientLogin": "client", "ClientPassword": "Str0ng!"}
-    side.script("initiator/client_login.sql", **variables)
-    side.script("initiator/client_grants.sql", **variables)
-    assert side.value("SELECT SUSER_ID(N'client');") is not None
 
 
 def test_a_reset_ends_every_conversation_and_changes_the_guid():

@@ -59,12 +59,9 @@ def create_login(node: nodes.CreateLogin, scope: Scope) -> Step:
 
 
 def alter_login(node: nodes.AlterLogin, scope: Scope) -> Step:
-    def work(frame: Frame, tx: Transaction) -> None:
-        if node.name.lower() not in frame.instance.engine.logins:
-            raise SqlServerError(15151, "alter", "login", node.name)
-        raise UnsupportedSyntax("ALTER LOGIN", node.line)
-
-    return writing(work)
+    return writing(
+        lambda frame, tx: frame.instance.engine.alter_login(tx, node.name, password=node.password, enable=node.enable)
+    )
 
 
 def create_user(node: nodes.CreateUser, scope: Scope) -> Step:
@@ -74,6 +71,10 @@ def create_user(node: nodes.CreateUser, scope: Scope) -> Step:
         frame.database.create_user(tx, node.name, login=node.login)
 
     return writing(work)
+
+
+def alter_user(node: nodes.AlterUser, scope: Scope) -> Step:
+    return writing(lambda frame, tx: frame.database.alter_user(tx, node.name, login=node.login))
 
 
 def ignore(_: object) -> None:
@@ -118,20 +119,21 @@ def endpoint(node: nodes.Endpoint, scope: Scope) -> Step:
         if frame.session.tx is not None:
             raise SqlServerError(226, f"{node.verb} ENDPOINT")
         engine = frame.instance.engine
-        ip = None if node.ip in (None, "ALL") else node.ip
-        if node.verb == "ALTER":
-            engine.alter_endpoint(tx, node.name, state=node.state, port=node.port)
-            return
         given = {
             "state": node.state,
+            "port": node.port,
             "authentication": node.authentication,
             "certificate": node.certificate,
             "encryption": node.encryption,
             "algorithm": node.algorithm,
         }
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        assert node.port is not None
-        engine.create_endpoint(tx, node.name, port=node.port, ip=ip, **options)
+        if node.ip is not None:
+            options["ip"] = None if node.ip == "ALL" else node.ip
+        if node.verb == "ALTER":
+            engine.alter_endpoint(tx, node.name, **options)
+        else:
+            engine.create_endpoint(tx, node.name, **options)
 
     return writing(work)
 

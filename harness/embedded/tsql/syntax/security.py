@@ -54,6 +54,12 @@ class CreateUser(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class AlterUser(Statement):
+    name: str
+    login: str
+
+
+@dataclass(frozen=True, slots=True)
 class DropPrincipal(Statement):
     kind: str  # LOGIN, USER, CERTIFICATE, ENDPOINT
     name: str
@@ -200,7 +206,9 @@ def parse_alter_login(parser: Parser) -> Statement:
     tokens, line = parser.tokens, parser.line
     name = tokens.name()
     if tokens.accept("WITH"):
-        return AlterLogin(line, name, _secret(parser), None)
+        password = _secret(parser)
+        _login_options(parser)
+        return AlterLogin(line, name, password, None)
     return AlterLogin(line, name, None, tokens.choose("ENABLE", "DISABLE") == "ENABLE")
 
 
@@ -218,6 +226,16 @@ def parse_create_user(parser: Parser) -> Statement:
     if tokens.accept("WITH", "DEFAULT_SCHEMA", "="):
         tokens.name()
     return CreateUser(line, name, login)
+
+
+def parse_alter_user(parser: Parser) -> Statement:
+    """`ALTER USER name WITH LOGIN = login`"""
+    tokens, line = parser.tokens, parser.line
+    name = tokens.name()
+    tokens.expect("WITH")
+    if not tokens.accept("LOGIN", "="):
+        tokens.unsupported(f"ALTER USER WITH {tokens.word()}")
+    return AlterUser(line, name, tokens.name())
 
 
 def parse_drop_principal(kind: str) -> ParseFunction:

@@ -1,0 +1,11 @@
+/*
+Purpose:   takes back what dialogs without security needed: only the known other sides may send.
+Called by: the lab with dialog security, on every instance.
+Assumes:   the service exists. Without an earlier grant_send_public.sql nothing happens.
+Variables: Database (name of this side's database)
+*/
+USE [$(Database)];
+GO
+
+REVOKE SEND ON SERVICE::[//MySSB.com/Lab/S_Test] FROM [public];
+GO

@@ -1,0 +1,102 @@
+"""Linking real instances of the embedded server: names, choices of security, a second link, the clients' login."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyodbc
+import pytest
+
+from harness.lab import Lab, dialogs, link, reset, scripts
+from harness.lab import open as open_lab
+from harness.lab.instances import Instance, Security, connections
+from harness.lab.opening import Topology
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+CALL = "{CALL dbo.SendMessage (?, ?)}"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    directory: Path = tmp_path_factory.mktemp("lab")
+    with open_lab(Topology("embedded"), version="2008", initiators=2, directory=directory) as lab:
+        yield lab
+
+
+def value(instance: Instance, statement: str, database: str = "master") -> object:
+    with connections([instance], database) as (connection,):
+        return scripts.scalar(connection, statement)
+
+
+def linked_with(lab: Lab, security: Security, prefix: str = "") -> Lab:
+    lab.security, lab.prefix = security, prefix
+    link.link(lab)
+    return lab
+
+
+def send_one(lab: Lab, number: int = 0) -> None:
+    """A pool of two dialogs on each initiator; one message as the clients send it, and it arrives."""
+    dialogs.build(lab, initiators=len(lab.initiators), used_dialogs=2, dialog_ratio=2)
+    instance = lab.initiators[number]
+    with connections(lab.initiators) as opened, connections([lab.target]) as (target,):
+        handle = dialogs.used(opened)[number][0]
+        client = pyodbc.connect(instance.client_connection_string(), autocommit=True)
+        client.execute(CALL, handle, b"x" * 100)
+        client.close()
+        dialogs.wait_until_drained(lab, lab.initiators, opened, target, expected=1, timeout_s=20)
+        assert dialogs.processed(target) == 1
+
+
+@pytest.mark.parametrize("security", [Security(), Security(False, True), Security(True, True), Security(False, False)])
+def test_every_link_carries_messages_whatever_the_one_before_it_was(lab: Lab, security: Security) -> None:
+    linked_with(lab, security)
+    encryption = "SELECT encryption_algorithm_desc FROM sys.service_broker_endpoints;"
+    bindings = "SELECT COUNT(*) FROM sys.remote_service_bindings;"
+    for instance in lab.instances:
+        assert value(instance, encryption) == ("AES" if security.endpoint_encryption else "NONE")
+    for instance in lab.initiators:
+        assert value(instance, bindings, instance.database) == int(security.dialog)
+    send_one(lab)
+
+
+def test_names_outside_the_labs_databases_bear_the_prefix(lab: Lab) -> None:
+    for instance in lab.instances:
+        with connections([instance], "master") as (connection,):
+            connection.execute("DROP ENDPOINT [Endpoint_SRPerf_1];")
+    linked_with(lab, Security(), prefix="qa_")
+    target, initiator = lab.target, lab.initiators[1]
+    assert value(target, "SELECT name FROM sys.service_broker_endpoints;") == "qa_Endpoint_SRPerf_1"
+    for instance, others in ((target, ("Initiator1", "Initiator2")), (initiator, ("Target",))):
+        own = link.local_name(instance)
+        for name in (f"qa_{own}_Endpoint", *(f"qa_{other}_Endpoint" for other in others)):
+            assert value(instance, f"SELECT CERT_ID(N'{name}');") is not None
+        for other in others:
+            assert value(instance, f"SELECT SUSER_ID(N'qa_User_{other}');") is not None
+            assert value(instance, f"SELECT USER_ID(N'qa_User_{other}');") is not None
+    assert initiator.client is not None and initiator.client.user == "qa_Client"
+    send_one(lab, 1)
+
+
+def test_a_reset_ends_conversations_and_turns_a_disabled_queue_on(lab: Lab) -> None:
+    dialogs.build(lab, initiators=1, used_dialogs=1, dialog_ratio=1)
+    before = str(lab.identities[0]["service_broker_guid"])
+    with connections([lab.target]) as (target,):
+        target.execute("ALTER QUEUE dbo.MySSBLabTestQueue WITH STATUS = OFF;")
+    reset.conversations(lab)
+    assert str(lab.identities[0]["service_broker_guid"]) != before
+    for instance in lab.instances:
+        assert value(instance, "SELECT COUNT(*) FROM sys.conversation_endpoints;", instance.database) == 0
+    send_one(lab)
+
+
+def test_clients_get_a_new_password_with_every_link_and_it_shows_nowhere(lab: Lab) -> None:
+    instance = lab.initiators[0]
+    before = instance.client_connection_string()
+    linked_with(lab, Security(), lab.prefix)
+    assert instance.client is not None
+    assert instance.client.password not in repr(instance)
+    with pytest.raises(pyodbc.Error, match="Login failed for user"):
+        pyodbc.connect(before)
+    pyodbc.connect(instance.client_connection_string()).close()
