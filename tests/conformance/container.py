@@ -27,7 +27,7 @@ def run(image: str) -> Iterator[Server]:
         container.with_envs(ACCEPT_EULA="Y", MSSQL_SA_PASSWORD=str(password)).with_kwargs(hostname=NAME)
         container.with_exposed_ports(PORT)
         client = container.get_docker_client()
-        if client.get_connection_mode() is ConnectionMode.docker_host and client.host() == "localhost":
+        if client.get_connection_mode() is ConnectionMode.docker_host and client.host() in ("localhost", "127.0.0.1"):
             # A free port of this address, as docker-py writes it; testcontainers hands it through.
             container.ports[str(PORT)] = ("127.0.0.1", None)  # type: ignore[assignment]
         container.start()

@@ -1,7 +1,7 @@
 """The servers that the conformance tests run on: an embedded instance, and one of SQL Server.
 
 SQL Server is a container that testcontainers starts, where a Docker engine answers and its licence was accepted
-(`ACCEPT_EULA=Y`), or a server that is there already:
+(`ACCEPT_EULA=Y`, in the environment or in `.env`), or a server that is there already:
 
     CONFORMANCE_IMAGE      image of the container; mcr.microsoft.com/mssql/server:2022-latest
     CONFORMANCE_SERVER     host,port of a server that is there; the tests create databases on it and drop them
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pyodbc
 
-from harness.lab.compose import engine_answers
+from harness.lab import compose
 from harness.lab.drivers import Driver, Secret, choose
 from harness.lab.processes import Child
 
@@ -83,10 +83,10 @@ def missing() -> str | None:
             if os.environ.get("CONFORMANCE_PASSWORD")
             else "CONFORMANCE_SERVER needs CONFORMANCE_PASSWORD beside it"
         )
-    if not engine_answers():
+    if not compose.engine_answers():
         return "no Docker engine answers here: start Docker, or name a server with CONFORMANCE_SERVER=host,port"
-    if os.environ.get("ACCEPT_EULA") != "Y":
-        return "SQL Server's licence was not accepted: read https://go.microsoft.com/fwlink/?linkid=857698, then set ACCEPT_EULA=Y"
+    if compose.value("ACCEPT_EULA").upper() != "Y":
+        return f"SQL Server's licence terms ({compose.LICENCE}) are not accepted: ACCEPT_EULA=Y accepts them"
     return None
 
 

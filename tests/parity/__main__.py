@@ -1,7 +1,7 @@
 """`make parity`: the conformance suite on the embedded broker and on SQL Server, and `results/parity.md` about both.
 
-Exit code 0 whatever differs, 3 where there is no SQL Server to compare with. Arguments are handed to pytest, to compare a
-part: `python -m tests.parity -k test_dialogs`.
+Exit code 0 whatever differs, 3 where there is no SQL Server to compare with. Arguments are tests, to compare a part:
+`python -m tests.parity tests/conformance/test_dialogs.py`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from tests.parity import report
 from tests.parity.journal import Recording
 
 RESULTS = Path("results")
+SUITE = "tests/conformance"
 NO_SERVER = 3
-# One driver: two would say everything twice.
-_KINDS = {"embedded": "not sqlserver", "sqlserver": "sqlserver"}
+# The mark that selects the tests of a kind of server. SQL Server first: it is the one that may not come.
+_KINDS = {"sqlserver": "sqlserver", "embedded": "not sqlserver"}
 
 
-def main(arguments: list[str], results: Path = RESULTS) -> int:
+def main(tests: list[str], results: Path = RESULTS) -> int:
     if reason := servers.missing():
         print(f"parity: {reason}", file=sys.stderr)
         return NO_SERVER
     recordings = {}
     for kind, marked in _KINDS.items():
         path = results / f"parity-{kind}.jsonl"
-        print(f"{kind}: running the conformance tests, recording to {path}", flush=True)
-        recordings[kind] = record(path, marked, arguments)
+        print(f"conformance tests on {kind}, recorded in {path}", flush=True)
+        recordings[kind] = record(path, marked, tests)
         ran = [test for test in recordings[kind].tests.values() if test["outcome"] in ("passed", "failed")]
         if not ran:
             why = next((test["why"] for test in recordings[kind].tests.values()), "no test was selected")
@@ -41,22 +42,13 @@ def main(arguments: list[str], results: Path = RESULTS) -> int:
     return 0
 
 
-def record(path: Path, marked: str, arguments: list[str]) -> Recording:
+def record(path: Path, marked: str, tests: list[str]) -> Recording:
     """Runs the suite in a process of its own; failures are in the recording."""
     path.unlink(missing_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "tests/conformance",
-        "-q",
-        "--tb=no",
-        "-p",
-        "no:cacheprovider",
-        "--no-header",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
+    # One driver: two would say everything twice.
     select = ["-m", marked, "-k", "microsoft", "--record", str(path)]
-    done = subprocess.run([*command, *select, *arguments], check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run([*command, *select, *(tests or [SUITE])], check=False, stdin=subprocess.DEVNULL)
     if done.returncode not in (0, 1, 5):  # passed, failed, none selected
         raise SystemExit(f"parity: pytest ended with exit code {done.returncode}")
     return Recording.read(path)

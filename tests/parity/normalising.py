@@ -21,6 +21,7 @@ _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?"
 _VARIABLE = re.compile(rf"(?P<guid>{_GUID})|(?P<time>{_TIME})|(?P<spid>(?<=<SPID>)\d+|(?<=Process ID )\d+)")
 _NO_TIME = datetime.datetime(1900, 1, 1)
 _FIRST_OBJECT_ID = 70_000
+_UNORDERED_IDS = ("spid", "session_id", "database_id")
 _SHORT = 200
 
 
@@ -53,25 +54,26 @@ class Names:
 
     def value(self, column: str, value: Any, given: frozenset[str] = frozenset()) -> str:
         name = column.lower()
-        match value:
-            case None:
-                return "NULL"
-            case bool():
-                return str(int(value))
-            case int() if name in ("spid", "session_id", "database_id"):
-                return f"<{name}>"
-            case int() if name.endswith("_id") and abs(value) >= _FIRST_OBJECT_ID:
-                return self._number("id", value)
-            case int() | float():
-                return str(value)
-            case datetime.datetime():
-                text = value.isoformat(sep=" ")
-                return text if value == _NO_TIME or text in given else "<time>"
-            case bytes():
-                return self._binary(name, value, given)
-            case str():
-                return repr(_shortened(self.text(value, given)))
-        return str(value)
+        if value is None:
+            return "NULL"
+        if isinstance(value, bytes):
+            return self._binary(name, value, given)
+        if isinstance(value, str):
+            return repr(_shortened(self.text(value, given)))
+        if isinstance(value, datetime.datetime):
+            text = value.isoformat(sep=" ")
+            return text if value == _NO_TIME or text in given else "<time>"
+        if isinstance(value, int) and (number := self._identifier(name, value)):
+            return number
+        return str(int(value) if isinstance(value, bool) else value)
+
+    def _identifier(self, name: str, value: int) -> str | None:
+        """The word for a number that names something, None for any other."""
+        if name in _UNORDERED_IDS:
+            return f"<{name}>"
+        if name.endswith("_id") and abs(value) >= _FIRST_OBJECT_ID:
+            return self._number("id", value)
+        return None
 
     def _binary(self, name: str, value: bytes, given: frozenset[str]) -> str:
         if name.endswith("_tran_id") and any(value):
@@ -101,7 +103,7 @@ def _statement(sent: Sent, names: Names) -> dict[str, Any]:
         "statement": names.text(_unindented(sent.text), given),
         "parameters": [names.value("", value, given) for value in sent.parameters],
         "results": [_result(result, names, given) for result in sent.results],
-        "error": None if sent.error is None else names.text(" ".join(str(part) for part in sent.error.args), given),
+        "error": None if sent.error is None else names.text(str(sent.error.args[-1]), given),
     }
 
 

@@ -1,0 +1,16 @@
+"""An embedded instance that answers two things otherwise than the embedded broker: what a comparison has to find.
+
+`python -m tests.parity.stand_in FOLDER`; the password comes as for `harness serve`.
+"""
+
+import sys
+from pathlib import Path
+
+from harness.embedded import errors
+from harness.embedded.server import serve
+from harness.embedded.tsql.views import broker_catalog
+
+if __name__ == "__main__":
+    errors.CATALOGUE[8423] = errors.ErrorText(16, "No service '%s' is | known here.")
+    broker_catalog.VALIDATIONS["N"] = "NONE"
+    sys.exit(serve.main(name="stand-in", port=0, data=Path(sys.argv[1]), with_parent=True))
