@@ -50,6 +50,9 @@ SYSDESEND_ROW_BYTES = 47 + 7  # row data and row header
 SYSDESEND_ROWS_PER_PAGE = 144
 PAGE_BYTES = 8_192
 
+# "If more than 15 threads access the sys.sysdesend table in parallel at high-volume, there is page latch contention."
+LATCHED_TABLE = "sys.sysdesend"
+
 TRICK_MEMORY_50_DIALOGS = Statement(400, "KB", "50 usable dialogs will require 400 KB of memory", "The 150 Trick")
 TRICK_MEMORY_200_DIALOGS = Statement(1.6, "MB", "200 usable dialogs ... amounts to 1.6 MB", "Conclusion")
 

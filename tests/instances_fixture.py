@@ -160,8 +160,8 @@ def file_io(cell: Cell, messages: float) -> Columns:
     return columns(rows, tuple(rows[0]))
 
 
-def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) -> dict[str, pd.DataFrame]:
-    """The four tables of one cell as the reduction of a window of one second leaves them."""
+def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) -> dict[str, list[Any]]:
+    """The rows of the four tables of one cell as the reduction of a window of one second leaves them."""
     spread = []
     for instance, dialogs in pd.DataFrame(dialog_pages(cell)).groupby("instance"):
         on_page = dialogs.groupby(["file_id", "page_id"]).dialog_id.transform("size")
@@ -205,4 +205,4 @@ def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) ->
         "latches": latch,
         "file_io": files,
     }
-    return {name: table.assign(**axes)[[*axes, *table.columns]] for name, table in tables.items()}
+    return {name: [dict(axes) | row for row in table.to_dict("records")] for name, table in tables.items()}

@@ -11,18 +11,20 @@ from typing import Any
 from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
-from harness.figures import course, gain, heatmap, latency, throughput, waits
+from harness.figures import course, files, gain, heatmap, latches, latency, pages, throughput, waits
 from harness.figures.parts import Sheet, muted_colour, name_lines
-from harness.figures.results import FigureError, Missing, Run, footer, read
+from harness.figures.results import FigureError, Missing, Run, footer, origin, read
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
 FORMATS = ("png", "svg")
 LINE_IN = 0.165  # height of a line of small text, in inches
 MARGIN_IN = 0.14
 TITLE_POINTS, SUBTITLE_POINTS, FOOTER_POINTS = 13.5, 8.8, 7.6
+BOLD = 1.15  # how much wider bold letters are
 
 Progress = Callable[[str], None]
 Drawing = Callable[[], Sheet]
+Head = Callable[[Sequence[str]], str]
 
 
 def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
@@ -31,7 +33,8 @@ def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     `progress` hears which figures are left out and why; by default that goes to standard error. Raises FigureError.
     """
     run = read(Path(results))
-    return write(drawings(run), Path(results) / "figures", footer(run), progress)
+    head = functools.partial(origin, run.lab)
+    return write(drawings(run), Path(results) / "figures", head, footer(run), progress)
 
 
 def drawings(run: Run) -> dict[str, Drawing]:
@@ -47,15 +50,21 @@ def drawings(run: Run) -> dict[str, Drawing]:
         "figure-5-gain": functools.partial(gain.draw, run.gain),
         "gain-map": functools.partial(heatmap.draw, run.gain),
         "waits": functools.partial(waits.draw, run.waits, run.cells),
+        "page-latches": functools.partial(latches.draw, run.latch_share),
+        "page-spread": functools.partial(pages.draw, run.page_spread),
+        "log-writes": functools.partial(files.draw, run.file_io),
         "latency": functools.partial(latency.draw, run.cells),
         "queues": functools.partial(course.draw, run.seconds, run.cells),
     }
 
 
 def write(
-    drawings: Mapping[str, Drawing], folder: Path, foot: Sequence[str], progress: Progress | None = None
+    drawings: Mapping[str, Drawing], folder: Path, head: Head, foot: Sequence[str], progress: Progress | None = None
 ) -> list[Path]:
-    """Draws, frames and saves each figure; what has no data is left out, and an older file of it removed."""
+    """Draws, frames and saves each figure; what has no data is left out, and an older file of it removed.
+
+    `head` makes of the versions that a figure shows the line above its title.
+    """
     say = progress or _to_standard_error
     written: list[Path] = []
     try:
@@ -70,7 +79,7 @@ def write(
                     for path in paths:
                         path.unlink(missing_ok=True)
                     continue
-                frame(figure, foot)
+                frame(figure, head(figure.versions), foot)
                 for path in paths:
                     # No date in the file: the same data give the same file.
                     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
@@ -80,13 +89,17 @@ def write(
     return written
 
 
-def frame(figure: Sheet, foot: Sequence[str]) -> None:
-    """Puts title and subtitle above the panels and the footer below, and grows the figure by their height."""
+def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
+    """Puts head, title and subtitle above the panels and the footer below, and grows the figure by their height."""
     width, height = figure.get_size_inches()
     room = width - 2 * MARGIN_IN
     below_title = wrap(figure.subtitle, " ", SUBTITLE_POINTS, room)
+    above = wrap(head, " ", SUBTITLE_POINTS, room)
     below = [line for text in foot for line in wrap(text, " · " if " · " in text else " ", FOOTER_POINTS, room)]
-    top = MARGIN_IN + 0.3 + LINE_IN * len(below_title) + 0.12
+    title = wrap(figure.title, " ", TITLE_POINTS * BOLD, room)
+    at_title = MARGIN_IN + LINE_IN * len(above) + 0.04
+    under_title = at_title + 0.06 + 0.24 * len(title)
+    top = under_title + LINE_IN * len(below_title) + 0.12
     bottom = MARGIN_IN + LINE_IN * 0.93 * len(below) + 0.08
     whole = height + top + bottom
     figure.set_size_inches(width, whole)
@@ -94,10 +107,10 @@ def frame(figure: Sheet, foot: Sequence[str]) -> None:
     assert engine is not None
     engine.set(rect=(0.005, bottom / whole, 0.985, height / whole))  # type: ignore[call-arg]
     left = MARGIN_IN / width
-    figure.text(left, 1 - MARGIN_IN / whole, figure.title, va="top", fontsize=TITLE_POINTS, fontweight="bold")
     small: dict[str, Any] = {"color": muted_colour(), "linespacing": 1.3}
-    under_title = 1 - (MARGIN_IN + 0.3) / whole
-    figure.text(left, under_title, "\n".join(below_title), va="top", fontsize=SUBTITLE_POINTS, **small)
+    figure.text(left, 1 - MARGIN_IN / whole, "\n".join(above), va="top", fontsize=SUBTITLE_POINTS, **small)
+    figure.text(left, 1 - at_title / whole, "\n".join(title), va="top", fontsize=TITLE_POINTS, fontweight="bold")
+    figure.text(left, 1 - under_title / whole, "\n".join(below_title), va="top", fontsize=SUBTITLE_POINTS, **small)
     figure.text(left, MARGIN_IN / whole, "\n".join(below), va="bottom", fontsize=FOOTER_POINTS, **small)
     figure.draw_without_rendering()
     name_lines(figure)

@@ -48,7 +48,8 @@ def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
     thousands(panels[0][0].yaxis)
     fig.entitle(
         f"Messages per second with {count(initiators)}: {names[0]} and {names[1]}",
-        f"Cells that both runs completed, one scale. {versions_note(cells[0])} {behind_note(pd.concat(cells))}",
+        f"Cells that both runs completed, one scale. {_versions_note(cells)} {behind_note(pd.concat(cells))}",
+        cells[0],
     )
     return fig
 
@@ -75,7 +76,8 @@ def gain(pairs: Pair, names: tuple[str, str]) -> Sheet:
     medians = [percent(float(table.gain_percent.median())) for table in pairs]
     fig.entitle(
         f"Gain of using every 150th dialog instead of every one, {count(initiators)}: {names[0]} and {names[1]}",
-        f"Median over all pairs of cells: {names[0]} {medians[0]}, {names[1]} {medians[1]}. {versions_note(pairs[0])}",
+        f"Median over all pairs of cells: {names[0]} {medians[0]}, {names[1]} {medians[1]}. {_versions_note(pairs)}",
+        pairs[0],
     )
     return fig
 
@@ -107,9 +109,22 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
     bar.set_label("b against a, messages processed per second, %")
     bar.outline.set_visible(False)
+    same = known[known.server_version_a == known.server_version_b].rename(
+        columns={"server_version_a": "server_version"}
+    )
+    note = versions_note(same).split(";")[0].rstrip(".") if len(same) else ""
     fig.entitle(
         "Messages per second of b against a, in percent, over the matrix",
         f"From {percent(low)} to {percent(high)}, median {percent(points['mean'].median())}, of {len(known)} cells. "
-        f"{versions_note(known).split(';')[0].rstrip('.')}. In brackets: a target fell behind.",
+        f"{f'{note}.' if note else ''} In brackets: a target fell behind.",
+        known.rename(columns={"server_version_a": "server_version"}),
     )
     return fig
+
+
+def _versions_note(pair: Pair) -> str:
+    """How the points of both runs treat versions, said once where they do the same."""
+    notes = [versions_note(run) for run in pair]
+    if notes[0] == notes[1]:
+        return notes[0]
+    return " ".join(f"{name}: {note}" for name, note in zip("ab", notes, strict=True) if note)

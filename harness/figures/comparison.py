@@ -15,15 +15,16 @@ from rich.table import Table
 
 from harness.figures import compared
 from harness.figures.build import Drawing, Progress, write
-from harness.figures.results import FigureError, Run, footer, read
+from harness.figures.pairing import AXES, POINT, by_version, common, pair, version_note
+from harness.figures.results import FigureError, Run, footer, origin, read
 
-AXES = ["server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
 RATIOS = ("processed_per_s", "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95")
 ROWS_PRINTED = 24
 RESAMPLES = 4000
 CELLS_FOR_INTERVAL = 5
 # Of the manifest's `versions`: what can move a number.
 DECISIVE_VERSIONS = ("python", "odbc_driver", "pyodbc", "locust", "sqlglot")
+DECISIVE_SETTINGS = ("dialog_security", "endpoint_encryption")
 
 
 def compare(
@@ -36,33 +37,33 @@ def compare(
     """
     console = console or Console()
     runs = read(Path(a)), read(Path(b))
-    table = ratios(runs[0].cells, runs[1].cells)
+    table = ratios(*pair(runs[0].cells, runs[1].cells))
     if table.empty:
-        raise FigureError(
-            f"{a} and {b} have no completed cell in common (versions {', '.join(runs[0].versions)} and "
-            f"{', '.join(runs[1].versions)}): nothing to compare"
-        )
+        raise FigureError(f"{a} and {b} have no completed cell in common, whatever its version: nothing to compare")
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         table.to_csv(folder / "ratios.csv", index=False)
     except OSError as error:
         raise FigureError(f"{folder} cannot be written: {error.strerror}") from None
-    notes = differences(*runs) + left_out(*runs, table)
+    notes = [*version_note(*runs), *differences(*runs), *left_out(*runs, table)]
     _print(console, runs, table, notes)
-    drawn = write(_drawings(runs, table), folder, _foot(runs, notes), progress)
+    drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress)
     return [folder / "ratios.csv", *drawn]
 
 
 def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """One row a cell that both have: each quantity of `a`, of `b`, and b divided by a."""
     needed = ["cell_id", *AXES, "total_threads", "target_kept_up", *RATIOS]
-    both = a[needed].merge(b[["cell_id", "target_kept_up", *RATIOS]], on="cell_id", suffixes=("_a", "_b"), how="inner")
+    other = ["cell_id", "server_version", "target_kept_up", *RATIOS]
+    both = a[needed].merge(b[other], on="cell_id", suffixes=("_a", "_b"), how="inner")
     both["target_kept_up"] = both.target_kept_up_a & both.target_kept_up_b
     for name in RATIOS:
         both[f"{name}_ratio"] = (both[f"{name}_b"] / both[f"{name}_a"].where(both[f"{name}_a"] > 0)).round(4)
     order = [column for name in RATIOS for column in (f"{name}_a", f"{name}_b", f"{name}_ratio")]
-    return both.sort_values(AXES)[["cell_id", *AXES, "total_threads", *order, "target_kept_up"]].reset_index(drop=True)
+    versions = ["server_version_a", "server_version_b"]
+    columns = ["cell_id", *versions, *POINT, "total_threads", *order, "target_kept_up"]
+    return both.sort_values([*versions, *POINT])[columns].reset_index(drop=True)
 
 
 def geometric_mean(values: pd.Series) -> float:
@@ -101,6 +102,12 @@ def differences(a: Run, b: Run) -> list[str]:
         for name in DECISIVE_VERSIONS
         if versions[0].get(name) != versions[1].get(name)
     ]
+    settings = [run.manifest.get("settings") or {} for run in (a, b)]
+    notes += [
+        f"{name} differs: {settings[0].get(name, 'absent')} / {settings[1].get(name, 'absent')}"
+        for name in DECISIVE_SETTINGS
+        if settings[0].get(name) != settings[1].get(name)
+    ]
     windows = [run.cells.measured_s.median() for run in (a, b)]
     if abs(windows[0] - windows[1]) > 0.1 * max(windows):
         notes.append(f"The measured windows differ: {windows[0]:.3g} s / {windows[1]:.3g} s")
@@ -110,8 +117,8 @@ def differences(a: Run, b: Run) -> list[str]:
 def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
     """A line for each run that has cells which the other has not."""
     notes = []
-    for name, run in (("a", a), ("b", b)):
-        missing = sorted(set(run.cells.cell_id) - set(table.cell_id))
+    for name, cells in zip("ab", pair(a.cells, b.cells), strict=True):
+        missing = sorted(set(cells.cell_id) - set(table.cell_id))
         if missing:
             shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
             notes.append(f"{len(missing)} cells that only {name} completed are left out ({shown})")
@@ -123,8 +130,9 @@ def _flat(machine: object) -> dict[str, str]:
 
 
 def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
-    common = set(table.cell_id)
-    cells = tuple(run.cells[run.cells.cell_id.isin(common)] for run in runs)
+    same_version = by_version(runs[0].cells, runs[1].cells)
+    cells = common(runs[0].cells, runs[1].cells, same_version=same_version)
+    gains = common(runs[0].gain, runs[1].gain, same_version=same_version)
     names = ("a", "b")
     drawings: dict[str, Drawing] = {
         f"throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
@@ -132,16 +140,13 @@ def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
         )
         for initiators in sorted(set(table.initiators.tolist()))
     }
-    pairs = tuple(_common_pairs(runs))
-    drawings["gain"] = functools.partial(compared.gain, pairs, names)
+    drawings["gain"] = functools.partial(compared.gain, gains, names)
     drawings["ratio-map"] = functools.partial(compared.ratio_map, table)
     return drawings
 
 
-def _common_pairs(runs: Sequence[Run]) -> list[pd.DataFrame]:
-    keys = ["server_version", "initiators", "threads", "payload_bytes"]
-    both = runs[0].gain[keys].merge(runs[1].gain[keys], on=keys, how="inner")
-    return [run.gain.merge(both, on=keys, how="inner") for run in runs]
+def _head(runs: tuple[Run, Run]) -> str:
+    return "   ·   ".join(f"{name}: {origin(run.lab, run.versions)}" for name, run in zip("ab", runs, strict=True))
 
 
 def _foot(runs: tuple[Run, Run], notes: Sequence[str]) -> list[str]:

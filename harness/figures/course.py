@@ -46,6 +46,7 @@ def draw(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_name(int(cell.payload_bytes))} a message, "
         f"{RATIO_WORDS.get(cell.dialog_ratio, '').split(' (')[0]}. At most {depth:,.0f} messages waited; drained "
         f"{cell.drain_s:.1f} s after the last call. Depths: the deepest sample of each second.",
+        rows,
     )
     return fig
 

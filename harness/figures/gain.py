@@ -26,6 +26,7 @@ from harness.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_U
 
 # Differences below this are what repeating a short cell shows; the axis never makes less of the panel than this.
 SMALLEST_SPAN_PERCENT = 40.0
+PAPER_INITIATORS = 3
 
 
 def draw(gain: pd.DataFrame) -> Sheet:
@@ -52,7 +53,9 @@ def draw(gain: pd.DataFrame) -> Sheet:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
     paper_level(ax, GAIN_MAX_PERCENT.value, "the paper, SQL Server: up to +315 %", highest)
     _paper_ranges(ax)
-    fig.entitle(f"Gain of using every 150th dialog instead of every one, {count(initiators)}", _finding(points, gain))
+    fig.entitle(
+        f"Gain of using every 150th dialog instead of every one, {count(initiators)}", _finding(points, gain), gain
+    )
     return fig
 
 
@@ -83,9 +86,10 @@ def _finding(points: pd.DataFrame, gain: pd.DataFrame) -> str:
     sustained = points.merge(kept_up(gain, axes)).query("target_kept_up")
     best = (sustained if len(sustained) else points).sort_values("mean").iloc[-1]
     initiators = int(gain.initiators.iloc[0])
+    figure = "the paper's figure 5" + ("" if initiators == PAPER_INITIATORS else ", which has 3 initiators")
     what = "Largest sustained gain" if len(sustained) else "Largest gain"
     return (
-        f"As the paper's figure 5. {what}: {percent(best['mean'])} at {initiators} × "
+        f"As {figure}. {what}: {percent(best['mean'])} at {initiators} × "
         f"{best['total_threads'] // initiators:.0f} threads with {payload_name(int(best['payload_bytes']))} a message; "
         f"median of all {len(points)} points {percent(points['mean'].median())}. {versions_note(gain)} "
         f"{behind_note(gain)}"

@@ -20,7 +20,7 @@ def draw(cells: pd.DataFrame) -> Sheet:
     if cells.empty:
         raise Missing("no call returned in a measured window")
     initiators = sorted(cells.initiators.unique())
-    fig = Sheet(2.2 + 2.9 * len(initiators), 6.4)
+    fig = Sheet(max(2.2 + 2.9 * len(initiators), 7.6), 6.4)
     panels = fig.subplots(len(ROWS), len(initiators), sharex="col", sharey=True, squeeze=False)
     for row, (column, words) in zip(panels, ROWS, strict=True):
         for ax, number in zip(row, initiators, strict=True):
@@ -40,5 +40,6 @@ def draw(cells: pd.DataFrame) -> Sheet:
         f"Latency of a send against client threads, {RATIO_WORDS[ratio].split(' (')[0]}",
         f"Calls that returned in the measured window. Closed loop: a thread calls again when its call has returned, "
         f"so a stall shows in few calls. {versions_note(cells)}",
+        cells,
     )
     return fig

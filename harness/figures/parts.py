@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from harness.figures.results import listed
 from harness.matrix import PAYLOADS_BYTES
 
 # A paper's number up to this many times the data's largest is drawn to scale; beyond, as an arrow at the edge.
@@ -44,10 +45,13 @@ class Sheet(Figure):
         super().__init__(figsize=(width, height), layout="constrained")
         self.title = ""
         self.subtitle = ""
+        self.versions: list[str] = []
         self.line_ends: list[LineEnd] = []
 
-    def entitle(self, title: str, subtitle: str) -> None:
-        self.title, self.subtitle = title, subtitle
+    def entitle(self, title: str, subtitle: str, shown: pd.DataFrame) -> None:
+        """Title and subtitle; `shown`, the rows that are drawn, tell the versions to be named above them."""
+        self.title, self.subtitle = title, " ".join(subtitle.split())
+        self.versions = sorted(shown.server_version.unique())
 
 
 def payload_name(payload_bytes: int) -> str:
@@ -113,7 +117,8 @@ def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: st
     Points of throughput are hollow where the target of a version fell behind.
     """
     points = over_versions(cells, [x, "payload_bytes"], value)
-    points["hollow"] = ~points.merge(kept_up(cells, [x, "payload_bytes"]), how="left").target_kept_up
+    if value in RATES:
+        points["hollow"] = ~points.merge(kept_up(cells, [x, "payload_bytes"]), how="left").target_kept_up
     for payload, unordered in points.groupby("payload_bytes"):
         line = unordered.sort_values(x)
         style = payload_style(int(payload))
@@ -239,5 +244,5 @@ def versions_note(rows: pd.DataFrame) -> str:
         return ""
     point = [axis for axis in ("initiators", "threads", "dialog_ratio", "payload_bytes") if axis in rows]
     if (rows.groupby(point).server_version.nunique() > 1).any():
-        return f"Points: mean of versions {' and '.join(versions)}; bars span them."
+        return f"Points: mean of versions {listed(versions)}; bars span them."
     return f"Each point is of one version, {' or '.join(versions)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,8 @@ import pandas as pd
 from harness.failures import UsageFailure
 
 TABLES = ("cells", "seconds", "gain", "waits")
+# Of what not every instance tells; a folder that an older harness reduced has none of them.
+OPTIONAL_TABLES = ("page_spread", "latch_share", "latches", "file_io")
 # The columns that came last to the reductions: tables without them were made by an older harness.
 LATEST_COLUMNS = {
     "cells": {"target_kept_up", "until_drained_per_s"},
@@ -26,9 +28,15 @@ LAB_WORDS = {
         "Not SQL Server: it says nothing of SQL Server's speed"
     ),
     "simulated": "simulated lab: a model of the paper's hardware in virtual time. Not SQL Server, not a measurement",
-    "sqlserver": "sqlserver lab: SQL Server, measured",
+    "sqlserver": "sqlserver lab: SQL Server itself, measured by this harness",
 }
 VERSION_WORDS = {"embedded": "imitated versions", "simulated": "modelled versions"}
+# What stands above the title of every figure.
+ORIGIN_WORDS = {
+    "embedded": "Embedded lab, not SQL Server (it imitates {versions})",
+    "simulated": "Simulated lab, not SQL Server (it models {versions})",
+    "sqlserver": "SQL Server {versions}",
+}
 
 
 class FigureError(UsageFailure):
@@ -49,6 +57,10 @@ class Run:
     seconds: pd.DataFrame
     gain: pd.DataFrame
     waits: pd.DataFrame
+    page_spread: pd.DataFrame
+    latch_share: pd.DataFrame
+    latches: pd.DataFrame
+    file_io: pd.DataFrame
 
     @property
     def run_id(self) -> str:
@@ -76,7 +88,7 @@ def read(folder: Path) -> Run:
         raise FigureError(f"{path} cannot be read: {error}") from None
     if not isinstance(manifest, dict):
         raise FigureError(f"{path} is not a JSON object")
-    tables = {name: _table(folder, name) for name in TABLES}
+    tables = {name: _table(folder, name) for name in (*TABLES, *OPTIONAL_TABLES)}
     if tables["cells"].empty:
         raise FigureError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
     return Run(folder=folder, manifest=manifest, **tables)
@@ -87,6 +99,8 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
     try:
         table = pd.read_parquet(path)
     except FileNotFoundError:
+        if name in OPTIONAL_TABLES:
+            return pd.DataFrame()
         raise FigureError(f"{folder} has no reduced/{name}.parquet: run `harness reduce {folder}` first") from None
     except (OSError, ValueError) as error:
         raise FigureError(f"{path} cannot be read ({error}): run `harness reduce {folder}` again") from None
@@ -95,12 +109,25 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
     return table
 
 
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([*([", ".join(words[:-1])] if len(words) > 1 else []), *words[-1:]])
+
+
+def origin(lab: str, versions: Sequence[str]) -> str:
+    """Whose numbers these are: `SQL Server 2022 and 2025`."""
+    return ORIGIN_WORDS.get(lab, f"{lab[:1].upper()}{lab[1:]} lab, versions {{versions}}").format(
+        versions=listed(versions)
+    )
+
+
 def footer(run: Run) -> list[str]:
     """Where a figure comes from, in three lines: the lab, the run, the machine."""
     manifest, machine = run.manifest, run.manifest.get("machine") or {}
     commit = str(manifest.get("git_commit") or "")
     tree = "" if not commit else f" ({commit[:7]}{', changed' if commit.endswith('-dirty') else ''})"
-    versions = f"{VERSION_WORDS.get(run.lab, 'versions')} {' and '.join(run.versions)}"
+    words = VERSION_WORDS.get(run.lab, "versions")
+    versions = f"{words if len(run.versions) > 1 else words.removesuffix('s')} {listed(run.versions)}"
     identity = (
         f"run {run.run_id}",
         f"{len(run.cells)} cells",
@@ -114,8 +141,10 @@ def footer(run: Run) -> list[str]:
         computer.insert(1, f"{machine['processors']} processors")
     if machine.get("memory_mib"):
         computer.insert(2, f"{machine['memory_mib'] / 1024:.0f} GiB")
-    words = LAB_WORDS.get(run.lab, f"{run.lab} lab")
-    return [words[:1].upper() + words[1:], " · ".join(identity), " · ".join(["closed loop", *computer])]
+    if run.lab == "sqlserver" and computer:
+        computer[0] = f"clients on {computer[0]}"
+    lab = LAB_WORDS.get(run.lab, f"{run.lab} lab")
+    return [lab[:1].upper() + lab[1:], " · ".join(identity), " · ".join(["closed loop", *computer])]
 
 
 def _measured(cells: pd.DataFrame) -> str:

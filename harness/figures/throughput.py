@@ -43,7 +43,9 @@ def draw(cells: pd.DataFrame, initiators: int) -> Sheet:
     thousands(panels[0].yaxis)
     if TRICK_DIALOG_RATIO in ratios and initiators in PEAK_THROUGHPUT:
         paper_level(panels[0], PEAK_THROUGHPUT[initiators].value, paper_words(initiators), highest)
-    fig.entitle(f"Messages per second with {count(initiators)} and one target", _finding(points, cells, initiators))
+    fig.entitle(
+        f"Messages per second with {count(initiators)} and one target", _finding(points, cells, initiators), cells
+    )
     return fig
 
 

@@ -47,6 +47,7 @@ def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         f"{_finding(per_thousand, roles)} In the paper: initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]} → "
         f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}. "
         f"Totals of the measured windows of {cells_words}; waits of idle tasks are left out.",
+        cells,
     )
     return fig
 

@@ -10,6 +10,9 @@ FIGURES = [
     "figure-5-gain",
     "gain-map",
     "waits",
+    "page-latches",
+    "page-spread",
+    "log-writes",
     "latency",
     "queues",
 ]
@@ -30,4 +33,12 @@ def paper_run(tmp_path_factory):
 @pytest.fixture(scope="session")
 def quick_run(tmp_path_factory):
     """The 24 cells of `make quick`: one point a line, one version a point."""
-    return write_reduced(tmp_path_factory.mktemp("quick") / "20261121-0900-quick", quick_slice())
+    return write_reduced(tmp_path_factory.mktemp("quick") / "20261121-0900-quick", quick_slice(), shape="paper")
+
+
+@pytest.fixture(scope="session")
+def server_run(tmp_path_factory):
+    """One version of SQL Server and one initiator, as of somebody's own servers."""
+    cells = [cell for cell in all_cells(("2022",)) if cell.initiators == 1]
+    folder = tmp_path_factory.mktemp("server") / "20261121-0900-sqlserver"
+    return write_reduced(folder, cells, shape="paper", lab="sqlserver")

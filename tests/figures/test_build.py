@@ -1,6 +1,7 @@
 import functools
 import json
 import shutil
+from contextlib import suppress
 
 import pandas as pd
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image
 
 from harness.figures import FigureError, build, draw
 from harness.figures.build import FORMATS, STYLE, drawings, frame, wrap, write
-from harness.figures.results import footer, read
+from harness.figures.results import Missing, footer, origin, read
 from harness.matrix import Cell, all_cells
 from tests.figures.conftest import FIGURES
 from tests.results_fixture import write_reduced
@@ -20,11 +21,13 @@ from tests.results_fixture import write_reduced
 def framed(folder):
     """Every figure of a run as it is saved, by name."""
     run = read(folder)
+    sheets = {}
     with style.context(STYLE):
-        sheets = {name: drawing() for name, drawing in drawings(run).items()}
-        for sheet in sheets.values():
-            frame(sheet, footer(run))
-            sheet.draw_without_rendering()
+        for name, drawing in drawings(run).items():
+            with suppress(Missing):
+                sheets[name] = drawing()
+                frame(sheets[name], origin(run.lab, sheets[name].versions), footer(run))
+                sheets[name].draw_without_rendering()
     return sheets
 
 
@@ -32,10 +35,18 @@ def words(sheet):
     return [text.get_text() for text in sheet.findobj(Text) if text.get_visible() and text.get_text().strip()]
 
 
-@pytest.mark.parametrize("run", ["flat_run", "paper_run", "quick_run"])
-def test_a_run_has_every_figure_whole_and_none_with_an_empty_panel(run, request):
+@pytest.mark.parametrize(
+    "run, absent",
+    [
+        ("flat_run", {"page-latches"}),  # nobody waits for a page there
+        ("paper_run", set()),
+        ("quick_run", set()),
+        ("server_run", {"figure-3-throughput-2-initiators", "figure-4-throughput-3-initiators"}),
+    ],
+)
+def test_a_run_has_every_figure_whole_and_none_with_an_empty_panel(run, absent, request):
     sheets = framed(request.getfixturevalue(run))
-    assert list(sheets) == FIGURES
+    assert list(sheets) == [name for name in FIGURES if name not in absent]
     for name, sheet in sheets.items():
         drawn, (width, height) = sheet.get_tightbbox(), sheet.get_size_inches()
         assert drawn.x0 >= 0 and drawn.y0 >= 0 and drawn.x1 <= width and drawn.y1 <= height, name
@@ -85,6 +96,28 @@ def test_every_figure_says_where_it_comes_from(flat_run):
             assert part in whole, (name, part)
 
 
+def test_what_stands_above_a_title_names_the_lab_and_the_versions_that_are_shown(flat_run, server_run, quick_run):
+    def head(run, name):
+        return min(framed(run)[name].texts, key=lambda text: -text.get_position()[1]).get_text()
+
+    assert head(flat_run, "gain-map") == "Embedded lab, not SQL Server (it imitates 2005 and 2008)"
+    for sheet in FIGURES:
+        if sheet in framed(server_run):
+            assert head(server_run, sheet) == "SQL Server 2022"
+    # The busiest cell is of one version.
+    assert head(quick_run, "queues") in [f"Embedded lab, not SQL Server (it imitates {year})" for year in (2005, 2008)]
+
+
+def test_one_version_of_sql_server_has_no_bars_and_its_footer_says_whose_processor_it_names(server_run):
+    for name, sheet in framed(server_run).items():
+        assert "bars span" not in sheet.subtitle, name
+        assert not any(getattr(drawn, "has_yerr", False) for ax in sheet.axes for drawn in ax.containers), name
+    foot = footer(read(server_run))
+    assert "Not SQL Server" not in foot[0]
+    assert "version 2022" in foot[1]
+    assert "clients on A processor" in foot[2]
+
+
 def test_a_run_that_was_not_finished_says_so(tmp_path):
     run = write_reduced(tmp_path / "run", all_cells()[:8], finished_at=None)
     assert "not finished" in footer(read(run))[1]
@@ -103,7 +136,7 @@ def test_files_are_png_and_svg(quick_run, tmp_path):
 def test_the_same_data_give_the_same_files(quick_run, tmp_path):
     run = read(quick_run)
     some = {name: drawing for name, drawing in drawings(run).items() if name in ("figure-5-gain", "gain-map")}
-    first, second = (write(some, tmp_path / name, footer(run)) for name in ("first", "second"))
+    first, second = (write(some, tmp_path / name, str, footer(run)) for name in ("first", "second"))
     assert len(first) == 4
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
@@ -116,12 +149,20 @@ def test_figures_without_data_are_left_out_said_and_removed(tmp_path):
     stale.write_bytes(b"of another time")
     heard = []
     paths = draw(run, progress=heard.append)
-    assert {path.stem for path in paths} == {"figure-2-throughput-1-initiator", "waits", "latency", "queues"}
+    assert {path.stem for path in paths} == {
+        "figure-2-throughput-1-initiator",
+        "waits",
+        "page-spread",
+        "log-writes",
+        "latency",
+        "queues",
+    }
     assert heard == [
         "figure figure-3-throughput-2-initiators is left out: no completed cell with 2 initiators",
         "figure figure-4-throughput-3-initiators is left out: no completed cell with 3 initiators",
         "figure figure-5-gain is left out: no cell was completed with both dialog ratios",
         "figure gain-map is left out: no cell was completed with both dialog ratios",
+        "figure page-latches is left out: in 800 looks nobody was seen waiting for a page latch",
     ]
     assert not stale.exists()
 
@@ -129,7 +170,21 @@ def test_figures_without_data_are_left_out_said_and_removed(tmp_path):
 def test_a_single_cell_can_be_drawn(tmp_path):
     run = write_reduced(tmp_path / "run", [Cell.parse("i2-t7-r1-p500-v2022")], lab="sqlserver")
     sheets = {path.stem for path in draw(run, progress=lambda _: None)}
-    assert sheets == {"figure-3-throughput-2-initiators", "waits", "latency", "queues"}
+    assert sheets == {"figure-3-throughput-2-initiators", "waits", "page-spread", "log-writes", "latency", "queues"}
+
+
+def test_a_folder_that_an_older_harness_reduced_is_drawn_without_what_it_lacks(quick_run, tmp_path):
+    run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    for name in ("page_spread", "latch_share", "latches", "file_io"):
+        (run / "reduced" / f"{name}.parquet").unlink()
+    heard = []
+    paths = draw(run, progress=heard.append)
+    assert {path.stem for path in paths} == {*FIGURES} - {"page-latches", "page-spread", "log-writes"}
+    assert heard == [
+        "figure page-latches is left out: nobody looked at the tasks that wait for page latches",
+        "figure page-spread is left out: where the dialogs lie was not read (that takes the dedicated administrator connection)",
+        "figure log-writes is left out: no instance told of its files",
+    ]
 
 
 def test_one_version_has_no_bars_and_no_note_on_versions(tmp_path):

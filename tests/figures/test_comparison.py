@@ -6,6 +6,7 @@ from rich.console import Console
 
 from harness.figures import FigureError, compare
 from harness.figures.comparison import differences, geometric_mean, interval, ratios
+from harness.figures.pairing import pair
 from harness.figures.results import read
 from harness.matrix import all_cells, quick_slice
 from tests.results_fixture import manifest, write_reduced
@@ -20,6 +21,30 @@ def console():
 
 def printed(console):
     return console.file.getvalue()
+
+
+def of_version(version, names, values, **columns):
+    return table(
+        server_version=version,
+        cell_id=[f"{name}-v{version}" for name in names],
+        threads=range(len(names)),
+        processed_per_s=values,
+        **columns,
+    )
+
+
+def test_cells_without_a_common_version_are_compared_as_means_over_the_versions():
+    a = pd.concat([of_version("2005", "xy", [100.0, 40.0]), of_version("2008", "xy", [300.0, 40.0])])
+    b = of_version("2022", "xyz", [50.0, 80.0, 1.0])
+    both = ratios(*pair(a, b))
+    assert list(both.processed_per_s_ratio) == [0.25, 2.0]
+    assert list(both.cell_id) == ["i1-t0-r1-p100", "i1-t1-r1-p100"]
+    assert set(both.server_version_a) == {"2005 and 2008"} and set(both.server_version_b) == {"2022"}
+
+
+def test_a_mean_over_versions_kept_up_only_where_all_did():
+    a = pd.concat([of_version("2005", "x", [1.0]), of_version("2008", "x", [1.0], target_kept_up=False)])
+    assert not ratios(*pair(a, of_version("2022", "x", [1.0]))).target_kept_up.any()
 
 
 def table(**columns):
@@ -42,7 +67,7 @@ def table(**columns):
 def test_a_ratio_is_b_divided_by_a_of_cells_that_both_have():
     a = table(cell_id=["one", "two", "zero"], processed_per_s=[100.0, 50.0, 0.0])
     b = table(cell_id=["two", "zero", "three"], processed_per_s=[75.0, 9.0, 1.0])
-    both = ratios(a, b).set_index("cell_id")
+    both = ratios(*pair(a, b)).set_index("cell_id")
     assert list(both.index) == ["two", "zero"]
     assert both.processed_per_s_ratio["two"] == 1.5
     assert pd.isna(both.processed_per_s_ratio["zero"])
@@ -101,10 +126,29 @@ def test_differing_labs_machines_drivers_and_windows_are_told(tmp_path):
 
 def test_runs_without_a_common_cell_are_refused(tmp_path, console):
     a = write_reduced(tmp_path / "a", all_cells(("2005",))[:4])
-    b = write_reduced(tmp_path / "b", all_cells(("2022",))[:4])
-    with pytest.raises(FigureError, match=r"have no completed cell in common \(versions 2005 and 2022\)"):
+    b = write_reduced(tmp_path / "b", all_cells(("2022",))[4:8])
+    with pytest.raises(FigureError, match="have no completed cell in common, whatever its version"):
         compare(a, b, console=console)
     assert not (tmp_path / "compare-a-b").exists()
+
+
+def test_runs_of_other_versions_are_compared_and_the_output_says_what_is_averaged(tmp_path, console):
+    a = write_reduced(tmp_path / "a", quick_slice(("2022", "2025")), lab="sqlserver", shape="paper")
+    b = write_reduced(tmp_path / "b", quick_slice(("2008",)), shape="paper")
+    paths = compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
+    assert len(pd.read_csv(tmp_path / "out" / "ratios.csv")) == len(CELLS)
+    assert {"gain.png", "ratio-map.png"} <= {path.name for path in paths}
+    said = " ".join(printed(console).split())
+    assert "No cell of the same version is in both runs: of each cell, a has the mean of 2022 and 2025, b 2008" in said
+    assert "left out" not in said
+
+
+def test_security_that_differs_is_told(tmp_path):
+    runs = [
+        read(write_reduced(tmp_path / name, CELLS[:4], settings={"dialog_security": secure}))
+        for name, secure in (("a", True), ("b", False))
+    ]
+    assert differences(*runs) == ["dialog_security differs: True / False"]
 
 
 def test_of_many_cells_the_extremes_are_printed(tmp_path, console):

@@ -1,0 +1,91 @@
+"""How often the logs were written, and how long a write stalled, against client threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from harness.figures.parts import Sheet, payload_lines, thousands, thread_axis, versions_note
+from harness.figures.results import Missing
+from harness.figures.throughput import RATIO_WORDS, count, threads_label
+from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
+
+SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")
+ROLES = {"initiator": "An initiator's log", "target": "The target's log"}
+CELL = ["cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
+
+
+def draw(file_io: pd.DataFrame) -> Sheet:
+    """Writes a second and the mean stall of one; a row a role, with the 150 trick where it was run."""
+    logs = log_writes(file_io)
+    ratio = TRICK_DIALOG_RATIO if (logs.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
+    logs = logs[logs.dialog_ratio == ratio]
+    initiators = int(logs.initiators.max())
+    logs = logs[logs.initiators == initiators]
+    roles = [role for role in ROLES if (logs.role == role).any()]
+    fig = Sheet(10.4, 0.9 + 2.9 * len(roles))
+    panels = fig.subplots(len(roles), 2, sharex=True, squeeze=False)
+    for row, role in zip(panels, roles, strict=True):
+        rows = logs[logs.role == role]
+        for ax, value, words in (
+            (row[0], "writes_per_s", "log writes per second"),
+            (row[1], "write_stall_ms", "stall of a log write, ms (mean)"),
+        ):
+            payload_lines(fig, ax, rows, "threads", value)
+            thread_axis(ax, list(logs.threads), threads_label(initiators) if role == roles[-1] else "")
+            ax.set_ylim(0, max(float(rows[value].max()) * 1.1, 0.1))
+            ax.set_ylabel(words)
+            ax.set_title(ROLES[role])
+        thousands(row[0].yaxis)
+    fig.entitle(
+        f"Log writes and their stalls, {count(initiators)}, {RATIO_WORDS[ratio].split(' (')[0]}",
+        f"{' '.join(sentences(file_io))} {versions_note(logs)}",
+        logs,
+    )
+    return fig
+
+
+def log_writes(file_io: pd.DataFrame) -> pd.DataFrame:
+    """One row a cell and role: log writes a second of one instance, and the mean stall of a write in ms.
+
+    Of the lab's databases; the system databases' logs are left out. Raises Missing where no log was written.
+    """
+    if file_io.empty:
+        raise Missing("no instance told of its files")
+    logs = file_io[(file_io.file_type == "LOG") & ~file_io.database_name.isin(SYSTEM_DATABASES) & (file_io.writes > 0)]
+    if logs.empty:
+        raise Missing("no instance told of a write to a log")
+    logs = logs.assign(role=np.where(logs.instance == "target", "target", "initiator"))
+    table = logs.groupby([*CELL, "role"], as_index=False).agg(
+        instances=("instance", "nunique"),
+        writes=("writes", "sum"),
+        stalled=("write_stall_ms", "sum"),
+        writes_per_s=("writes_per_s", "sum"),
+        written_mib_per_s=("written_mib_per_s", "sum"),
+    )
+    table["writes_per_s"] /= table.instances
+    table["written_mib_per_s"] /= table.instances
+    table["write_stall_ms"] = table.stalled / table.writes
+    return table
+
+
+def sentences(file_io: pd.DataFrame) -> list[str]:
+    """What came out: the most a log was written, how long a write stalled, whether a file grew; of all cells."""
+    logs = log_writes(file_io)
+    told = []
+    for role, words in ROLES.items():
+        rows = logs[logs.role == role]
+        if not rows.empty:
+            told.append(
+                f"{words}: up to {rows.writes_per_s.max():,.0f} writes/s and {rows.written_mib_per_s.max():.2g} MiB/s; "
+                f"a write stalls {rows.stalled.sum() / rows.writes.sum():.2g} ms on average."
+            )
+    grown = file_io[file_io.growth_bytes > 0]
+    if grown.empty:
+        told.append("No file grew in a measured window.")
+    else:
+        told.append(
+            f"Files grew in the measured windows of {grown.cell_id.nunique()} cells, by up to "
+            f"{grown.growth_bytes.max() / 2**20:,.0f} MiB: those cells waited for it."
+        )
+    return told
