@@ -59,11 +59,8 @@ class Driver:
 
         The servers of a lab own self-signed certificates, hence no validation of them unless asked for.
         """
-        parts = {"DRIVER": self.name, "DATABASE": database, "APP": program}
-        if user is not None and password is not None:
-            parts |= {"UID": user, "PWD": password}
-        else:
-            parts |= {"Trusted_Connection": "yes"}
+        signed_in = {"Trusted_Connection": "yes"} if user is None or password is None else {"UID": user, "PWD": password}
+        parts = {"DRIVER": self.name, **signed_in, "DATABASE": database, "APP": program}
         if self.kind == "microsoft":
             trust = "yes" if trust_server_certificate else "no"
             parts |= {"SERVER": f"{host},{port}", "TrustServerCertificate": trust, "Encrypt": encrypt}

@@ -26,6 +26,15 @@ def test_each_driver_gets_the_words_it_understands() -> None:
     )
 
 
+def test_without_a_user_the_operating_system_vouches_and_encryption_can_be_demanded() -> None:
+    server = {"host": "sql1", "port": 1433, "user": None, "password": None, "database": "d", "program": "p"}
+    assert MICROSOFT.connection_string(**server, encrypt="strict", trust_server_certificate=False) == (
+        "DRIVER=/opt/libmsodbcsql-18.so;Trusted_Connection=yes;DATABASE=d;APP=p;"
+        "SERVER=sql1,1433;TrustServerCertificate=no;Encrypt=strict"
+    )
+    assert FREETDS.connection_string(**server, encrypt="mandatory").endswith(";Encryption=require")
+
+
 def test_a_password_with_special_characters_is_quoted() -> None:
     assert "PWD={a;b}}c};" in string(MICROSOFT, "a;b}c")
 
