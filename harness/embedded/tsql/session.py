@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from harness.embedded.broker.engine import Engine
     from harness.embedded.broker.transactions import Transaction
 
-# Conversions that fail end the batch and doom the transaction even with XACT_ABORT OFF.
-CONVERSION_ERRORS = frozenset({241, 242, 245, 8114, 8169})
+# Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.
+DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169})
 # Names that are not found, text that does not parse: the batch ends, the transaction does not.
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 1087, 4104, 4145})
 
@@ -145,10 +145,11 @@ class Session:
         self.error_number = error.number
         self.row_count = 0
         if self.try_depth:
-            if self.tx is not None and (self.options.xact_abort or error.number in CONVERSION_ERRORS):
+            if self.tx is not None and (self.options.xact_abort or error.number in DOOMING_ERRORS):
                 self.doomed = True
             raise error
         if self._ends_batch(error):
+            self._after_abort(error)  # now: XACT_ABORT is that of the procedure it failed in
             raise error
         self.report(error, frame.sink)
 
@@ -159,13 +160,13 @@ class Session:
         return (
             self.options.xact_abort
             or error.severity in (15, *range(17, 26))
-            or number in CONVERSION_ERRORS
+            or number in DOOMING_ERRORS
             or number in SCOPE_ERRORS
         )
 
     def _after_abort(self, error: SqlServerError) -> None:
         """Some of the errors that end a batch roll the transaction back too."""
-        if self.options.xact_abort or error.number in CONVERSION_ERRORS or error.severity >= 20:
+        if self.options.xact_abort or error.number in DOOMING_ERRORS or error.severity >= 20:
             self.rollback()
 
     def _end_request(self, sink: ResultSink) -> None:

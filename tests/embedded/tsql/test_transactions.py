@@ -169,3 +169,9 @@ def test_messages_and_rows_commit_and_roll_back_together(side):
     assert numbers(side) == []
     rows = side.rows("RECEIVE CAST(message_body AS nvarchar(10)) AS body, message_type_name FROM dbo.q")
     assert rows == [("x", "DEFAULT")]
+
+
+def test_an_error_under_a_procedures_own_xact_abort_leaves_no_transaction_open(side):
+    side.run("CREATE PROCEDURE dbo.fails AS SET XACT_ABORT ON; BEGIN TRANSACTION; INSERT dbo.t (n) VALUES (NULL);")
+    assert [error.number for error in side.results("EXEC dbo.fails").errors] == [515]
+    assert side.value("SELECT @@TRANCOUNT") == 0
