@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from harness.embedded.tsql.views import broker_catalog, conversations, dynamic, objects, properties, security
+from harness.embedded.tsql.views import broker_catalog, conversations, dynamic, keys, objects, properties, security
 from harness.embedded.tsql.views.queues import queue_view
 from harness.embedded.tsql.views.view import View
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.queues import Queue
 
-FAMILIES = (objects, broker_catalog, conversations, security, dynamic, properties)
+FAMILIES = (objects, broker_catalog, conversations, security, dynamic, properties, keys)
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
 _queue_views: WeakKeyDictionary[Queue, View] = WeakKeyDictionary()
 
