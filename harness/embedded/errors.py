@@ -101,6 +101,7 @@ CATALOGUE: dict[int, ErrorText] = {
     281: ErrorText(16, "%s is not a valid style number when converting from %s to a character string."),
     297: ErrorText(16, "The user does not have permission to perform this action."),
     300: ErrorText(14, "%s permission was denied on object '%s', database '%s'."),
+    313: ErrorText(16, "An insufficient number of arguments were supplied for the procedure or function %s."),
     402: ErrorText(16, "The data types %s and %s are incompatible in the %s operator."),
     515: ErrorText(
         16,
@@ -118,6 +119,7 @@ CATALOGUE: dict[int, ErrorText] = {
         16,
         "Cannot insert explicit value for identity column in table '%s' when IDENTITY_INSERT is set to OFF.",
     ),
+    574: ErrorText(16, "%s statement cannot be used inside a user transaction."),
     628: ErrorText(16, "Cannot issue SAVE TRANSACTION when there is no active transaction."),
     911: ErrorText(16, "Database '%s' does not exist. Make sure that the name is entered correctly."),
     916: ErrorText(
@@ -143,6 +145,9 @@ CATALOGUE: dict[int, ErrorText] = {
     ),
     1222: ErrorText(16, "Lock request time out period exceeded."),
     1801: ErrorText(16, "Database '%s' already exists. Choose a different database name."),
+    1828: ErrorText(16, 'The logical file name "%s" is already in use. Choose a different name.'),
+    2571: ErrorText(14, "User '%s' does not have permission to run DBCC %s."),
+    2583: ErrorText(16, "An incorrect number of parameters was given to the DBCC statement."),
     2627: ErrorText(14, "Violation of %s constraint '%s'. Cannot insert duplicate key in object '%s'."),
     2705: ErrorText(
         16,
@@ -196,6 +201,9 @@ CATALOGUE: dict[int, ErrorText] = {
         "User does not have permission to alter database '%s', the database does not exist, or the database"
         " is not in a state that allows access checks.",
     ),
+    5038: ErrorText(16, 'MODIFY FILE failed for file "%s". At least one property per file must be specified.'),
+    5039: ErrorText(16, "MODIFY FILE failed. Specified size is less than or equal to current size."),
+    5041: ErrorText(16, "MODIFY FILE failed. File '%s' does not exist."),
     5061: ErrorText(16, "ALTER DATABASE failed because a lock could not be placed on database '%s'. Try again later."),
     5069: ErrorText(16, "ALTER DATABASE statement failed."),
     6401: ErrorText(16, "Cannot roll back %s. No transaction or savepoint of that name was found."),
@@ -237,6 +245,8 @@ CATALOGUE: dict[int, ErrorText] = {
     15007: ErrorText(16, "'%s' is not a valid login or you do not have permission."),
     15023: ErrorText(16, "User, group, or role '%s' already exists in the current database."),
     15025: ErrorText(16, "The server principal '%s' already exists."),
+    15123: ErrorText(16, "The configuration option '%s' does not exist, or it may be an advanced option."),
+    15129: ErrorText(16, "'%s' is not a valid value for configuration option '%s'."),
     15151: ErrorText(16, "Cannot %s the %s '%s', because it does not exist or you do not have permission."),
     15217: ErrorText(16, "Property cannot be updated or deleted. Property '%s' does not exist for '%s'."),
     15232: ErrorText(

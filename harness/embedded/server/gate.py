@@ -7,6 +7,7 @@ import hmac
 from harness.embedded.broker.engine import Engine
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tds.login7 import Login7
+from harness.embedded.tsql.instance import Instance
 from harness.embedded.tsql.session import Session
 
 DATABASE_DEFAULT = "master"
@@ -19,7 +20,7 @@ class LoginGate:
         self._engine = engine
         self._sa_password = sa_password
 
-    def admit(self, login: Login7, spid: int) -> tuple[Session, str]:
+    def admit(self, login: Login7, spid: int, *, is_administrative: bool = False) -> tuple[Session, str]:
         # One error for an unknown name, a wrong password and Windows authentication: as SQL Server has it.
         password = self._password_of(login.user)
         if login.integrated_security or password is None or not _same(password, login.password):
@@ -34,6 +35,7 @@ class LoginGate:
             database=database.name,
             program=login.program,
             host=login.host,
+            is_administrative=is_administrative,
         )
         return session, database.name
 
@@ -42,6 +44,27 @@ class LoginGate:
             return self._sa_password
         login = self._engine.logins.get(user.lower())
         return login.password if login is not None and not login.is_disabled else None
+
+
+class AdministratorGate:
+    """The gate of the dedicated administrator connection: members of sysadmin, one at a time."""
+
+    def __init__(self, gate: LoginGate, engine: Engine) -> None:
+        self._gate = gate
+        self._instance = Instance.of(engine)
+
+    def admit(self, login: Login7, spid: int) -> tuple[Session, str]:
+        others = [session for session in self._instance.sessions.values() if session.is_administrative]
+        session, database = self._gate.admit(login, spid, is_administrative=True)
+        refusal = None
+        if session.login.lower() != "sa":
+            refusal = SqlServerError(18456, login.user)
+        elif others:
+            refusal = SqlServerError(17810, len(others))
+        if refusal is not None:
+            session.close()
+            raise refusal
+        return session, database
 
 
 def _same(one: str, other: str) -> bool:

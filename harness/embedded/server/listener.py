@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 from harness.embedded.errors import SqlServerError
@@ -81,6 +81,7 @@ class TdsListener:
         scheduler: Scheduler,
         driver: RealTimeDriver,
         tls: ssl.SSLContext | None = None,
+        spids: Iterator[int] | None = None,
     ) -> None:
         self.identity = identity
         self.gate = gate
@@ -88,7 +89,7 @@ class TdsListener:
         self.driver = driver
         self.tls = tls
         self.connections: dict[int, TdsProtocol] = {}
-        self._spids = itertools.count(FIRST_SPID)
+        self._spids = spids or itertools.count(FIRST_SPID)  # given where several ports share them
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> int:

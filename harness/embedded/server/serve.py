@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import gc
+import itertools
 import json
 import logging
 import os
+import platform
 import resource
 import signal
 import sys
@@ -21,22 +24,35 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler, Task
 from harness.embedded.server.certificate import self_signed_context
-from harness.embedded.server.gate import LoginGate
+from harness.embedded.server.gate import AdministratorGate, LoginGate
 from harness.embedded.server.lifetime import CannotServe, die_with_parent, lock_folder, stop_at_end_of_stdin
-from harness.embedded.server.listener import TdsListener
+from harness.embedded.server.listener import FIRST_SPID, Gate, TdsListener
 from harness.embedded.server.transport import BrokerTransport
 from harness.embedded.store.file import FileStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql import activation
 from harness.embedded.tsql.instance import Instance, Usage
+from harness.embedded.tsql.views.files import database_of
 from harness.failures import UsageFailure
 
 log = logging.getLogger(__name__)
 
 PASSWORD_VARIABLE = "HARNESS_SA_PASSWORD"
-# What an instance says it is: the last service packs of the two versions that the paper measured.
-VERSIONS = {"2005": (9, 0, 5000), "2008": (10, 0, 6000)}
+# What an instance says it is: the two versions that the paper measured and those since, each with its last service
+# pack; since 2017 there are none, and a version is as it came out.
+VERSIONS = {
+    "2005": (9, 0, 5000),
+    "2008": (10, 0, 6000),
+    "2012": (11, 0, 7001),
+    "2014": (12, 0, 6024),
+    "2016": (13, 0, 6300),
+    "2017": (14, 0, 1000),
+    "2019": (15, 0, 2000),
+    "2022": (16, 0, 1000),
+    "2025": (17, 0, 1000),
+}
 OK, INTERNAL_ERROR = 0, 70
+LOOPBACK = "127.0.0.1"
 # Messages and rows live long and hold no cycles. With Python's own thresholds (700, 10, 10) a process with 100,000 rows
 # stands still for 200 ms at a time while the collector looks through them; with these, for less than 30.
 GC_THRESHOLD = (50_000, 50, 100)
@@ -49,9 +65,11 @@ def main(
     data: Path,
     server_version: str = "2008",
     host: str = "127.0.0.1",
+    admin_port: int | None = None,
     with_parent: bool = False,
 ) -> int:
-    """Serves until told to stop; the exit code. UsageFailure or CannotServe if it cannot start."""
+    """Serves until told to stop; the exit code. `admin_port` is that of the dedicated administrator connection, which
+    there is only if it is given, and only on this machine. UsageFailure or CannotServe if it cannot start."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if with_parent:
         die_with_parent()
@@ -63,7 +81,7 @@ def main(
         raise UsageFailure(f"{PASSWORD_VARIABLE} is not set: give the login sa a password with it")
     with lock_folder(data):
         server = InstanceServer(name, server_version, data, password)
-        return asyncio.run(server.serve(host, port, with_parent=with_parent))
+        return asyncio.run(server.serve(host, port, admin_port=admin_port, with_parent=with_parent))
 
 
 class InstanceServer:
@@ -74,9 +92,10 @@ class InstanceServer:
         self._version = version
         self._data = data
         self._password = password
+        self._listeners: list[TdsListener] = []
         self._exit_code = OK
 
-    async def serve(self, host: str, port: int, *, with_parent: bool) -> int:
+    async def serve(self, host: str, port: int, *, admin_port: int | None, with_parent: bool) -> int:
         loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         loop.set_exception_handler(self._on_loop_error)
@@ -84,18 +103,18 @@ class InstanceServer:
             loop.add_signal_handler(number, self._stopping.set)
         if with_parent:
             stop_at_end_of_stdin(loop, self._stopping.set)
-        await self._start(loop, host, port)
+        await self._start(loop, host, port, admin_port)
         try:
             await self._stopping.wait()
         finally:
             await self._stop()
         return self._exit_code
 
-    async def _start(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> None:
+    async def _start(self, loop: asyncio.AbstractEventLoop, host: str, port: int, admin_port: int | None) -> None:
         scheduler = Scheduler(SystemClock(), self._on_task_error)
         driver = self._driver = RealTimeDriver(scheduler, loop)
         store = self._store = FileStore(
-            self._data / "broker.db", scheduler=scheduler, call_soon=loop.call_soon_threadsafe
+            self._data / "broker.db", scheduler=scheduler, call_soon=loop.call_soon_threadsafe, owner_of=database_of
         )
         transport = self._transport = BrokerTransport(loop, host=host, run=driver.run)
         engine = Engine(
@@ -110,27 +129,39 @@ class InstanceServer:
         activation.install(engine)
         engine.recover()
         Instance.of(engine).usage = _usage
-        self._listener = TdsListener(
-            ServerIdentity(self._name, VERSIONS[self._version]),
-            LoginGate(engine, sa_password=self._password),
-            scheduler=scheduler,
-            driver=driver,
-            tls=self_signed_context(self._name),
-        )
+        gate = LoginGate(engine, sa_password=self._password)
+        tls = self_signed_context(self._name)
+        spids = itertools.count(FIRST_SPID)
+
+        def listener(gate: Gate) -> TdsListener:
+            identity = ServerIdentity(self._name, VERSIONS[self._version])
+            return TdsListener(identity, gate, scheduler=scheduler, driver=driver, tls=tls, spids=spids)
+
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
+        ready: dict[str, str | int] = {"name": self._name, "host": host}
+        ready["port"] = await self._listen(listener(gate), host, port, "--port")
+        if admin_port is not None:
+            administrators = listener(AdministratorGate(gate, engine))
+            ready["admin_port"] = await self._listen(administrators, LOOPBACK, admin_port, "--admin-port")
+        log.info("%s plays SQL Server %s, data in %s", self._name, self._version, self._data)
+        print(json.dumps(ready), flush=True)
+
+    async def _listen(self, listener: TdsListener, host: str, port: int, option: str) -> int:
         try:
-            bound = await self._listener.listen(host, port)
+            bound = await listener.listen(host, port)
         except OSError as error:
-            store.close()
-            raise CannotServe(_no_port(host, port, error)) from None
-        log.info("%s plays SQL Server %s on %s port %d, data in %s", self._name, self._version, host, bound, self._data)
-        print(json.dumps({"name": self._name, "host": host, "port": bound}), flush=True)
+            self._store.close()
+            raise CannotServe(_no_port(host, port, error, option)) from None
+        self._listeners.append(listener)
+        log.info("it listens on %s port %d (%s)", host, bound, option)
+        return bound
 
     async def _stop(self) -> None:
         log.info("stopping")
-        await self._listener.close()
+        for listener in self._listeners:
+            await listener.close()
         self._transport.close()
         self._driver.run()
         self._store.close()
@@ -150,17 +181,39 @@ class InstanceServer:
         self._stopping.set()
 
 
-def _no_port(host: str, port: int, error: OSError) -> str:
+def _no_port(host: str, port: int, error: OSError, option: str) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use: stop what listens there, or choose another (--port, 0 for any)"
-    return f"cannot listen on {host} port {port} ({error.strerror}): choose another (--host, --port)"
+        return f"port {port} on {host} is in use: stop what listens there, or choose another ({option}, 0 for any)"
+    return f"cannot listen on {host} port {port} ({error.strerror}): choose another (--host, {option})"
 
 
 def _usage() -> Usage:
     spent = resource.getrusage(resource.RUSAGE_SELF)
+    page_kb = os.sysconf("SC_PAGE_SIZE") // 1024
     return Usage(
         cpu_count=os.cpu_count() or 1,
-        physical_memory_kb=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024,
+        physical_memory_kb=os.sysconf("SC_PHYS_PAGES") * page_kb,
+        available_physical_memory_kb=os.sysconf("SC_AVPHYS_PAGES") * page_kb,
+        process_memory_kb=_resident_pages() * page_kb,
+        host_platform=platform.system(),
+        host_distribution=_distribution(),
+        host_release=platform.release(),
         process_user_time_ms=int(spent.ru_utime * 1000),
         process_kernel_time_ms=int(spent.ru_stime * 1000),
     )
+
+
+def _resident_pages() -> int:
+    """Memory in use now; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
+
+
+@functools.cache
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release().get("NAME", "")
+    except OSError:
+        return ""

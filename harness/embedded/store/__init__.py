@@ -12,6 +12,6 @@ simulated lab use it. Both group commits the same way (`grouping`).
 
 from harness.embedded.store.file import FileStore
 from harness.embedded.store.memory import MemoryStore
-from harness.embedded.store.protocol import Flush, Key, Store, StoreFull, Value, Write
+from harness.embedded.store.protocol import Account, Flush, Key, Store, StoreFull, Value, Write
 
-__all__ = ["FileStore", "Flush", "Key", "MemoryStore", "Store", "StoreFull", "Value", "Write"]
+__all__ = ["Account", "FileStore", "Flush", "Key", "MemoryStore", "Store", "StoreFull", "Value", "Write"]

@@ -39,8 +39,15 @@ _Request = tuple[Batch, Callable[[StoreFull | None], None]]
 class FileStore(GroupingStore):
     """`call_soon` hands a callable from the flush thread to the loop (asyncio: call_soon_threadsafe)."""
 
-    def __init__(self, path: Path, *, scheduler: Scheduler, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        super().__init__(scheduler)
+    def __init__(
+        self,
+        path: Path,
+        *,
+        scheduler: Scheduler,
+        call_soon: Callable[[Callable[[], None]], object],
+        owner_of: Callable[[str], int] = lambda table: 0,
+    ) -> None:
+        super().__init__(scheduler, owner_of)
         self._path = path
         self._call_soon = call_soon
         self._pack = msgpack.Packer(autoreset=True).pack
@@ -97,10 +104,14 @@ class FileStore(GroupingStore):
         stored: list[tuple[str, bytes, bytes]] = []
         deleted: list[tuple[str, bytes]] = []
         for (table, key), row in batch.rows.items():
+            packed = pack(key)
             if row is None:
-                deleted.append((table, pack(key)))
+                deleted.append((table, packed))
+                self._count(batch, table, len(packed))
             else:
-                stored.append((table, pack(key), pack(row)))
+                value = pack(row)
+                stored.append((table, packed, value))
+                self._count(batch, table, len(packed) + len(value))
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -6,16 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
 from harness.embedded.runtime.tasks import Scheduler, Signal, Waiting
-from harness.embedded.store.protocol import Key, StoreFull, Value, Write
+from harness.embedded.store.protocol import Account, Key, StoreFull, Value, Write
 
 
 class Batch:
     """The writes of one flush, the last one of each row."""
 
-    __slots__ = ("commits", "error", "is_done", "rows", "signal")
+    __slots__ = ("bytes_by_owner", "commits", "error", "is_done", "rows", "signal")
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, Key], Value | None] = {}
+        self.bytes_by_owner: dict[int, int] = {}  # once it is written
         self.commits = 0  # how many submitted writes here and want to hear of it
         self.is_done = False
         self.error: StoreFull | None = None
@@ -38,11 +39,15 @@ class GroupingStore(ABC):
     """What FileStore and MemoryStore have in common: everything but the disk.
 
     One flush at a time. It begins when the tasks that are ready have had their turn, so commits of one turn share it;
-    commits that come later share the next. `flushes` and `commits` count them.
+    commits that come later share the next. `flushes` and `commits` count them; `accounts` keeps what was written by
+    the owner of objects, which `owner_of` gives.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, owner_of: Callable[[str], int] = lambda table: 0) -> None:
         self._scheduler = scheduler
+        self._owner_of = owner_of
+        self._owners: dict[str, int] = {}
+        self.accounts: dict[int, Account] = {}
         self._next = Batch()
         self._lazy: dict[tuple[str, Key], Value | None] = {}  # of the next batch, to be kept if it fails
         self._is_flushing = False
@@ -94,7 +99,27 @@ class GroupingStore(ABC):
         batch, lazy = self._next, self._lazy
         self._next, self._lazy = Batch(), {}
         self.flushes += 1
-        self._flush(batch, lambda error: self._finished(batch, lazy, error))
+        started_ns = self._scheduler.clock.now_ns()
+
+        def finished(error: StoreFull | None) -> None:
+            self._enter(batch, self._scheduler.clock.now_ns() - started_ns)
+            self._finished(batch, lazy, error)
+
+        self._flush(batch, finished)
+
+    def _count(self, batch: Batch, table: str, size: int) -> None:
+        """So many bytes are on their way to the disk for a row of `table`."""
+        owner = self._owners.get(table)
+        if owner is None:
+            owner = self._owners[table] = self._owner_of(table)
+        batch.bytes_by_owner[owner] = batch.bytes_by_owner.get(owner, 0) + size
+
+    def _enter(self, batch: Batch, duration_ns: int) -> None:
+        for owner, size in batch.bytes_by_owner.items():
+            account = self.accounts.setdefault(owner, Account())
+            account.writes += 1
+            account.bytes_written += size
+            account.stall_ns += duration_ns
 
     def _finished(self, batch: Batch, lazy: dict[tuple[str, Key], Value | None], error: StoreFull | None) -> None:
         if error is not None and lazy:

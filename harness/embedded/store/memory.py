@@ -24,8 +24,9 @@ class MemoryStore(GroupingStore):
         *,
         rows: Mapping[tuple[str, Key], Value] | None = None,
         flush: Callable[[int], Waiting[None]] | None = None,
+        owner_of: Callable[[str], int] = lambda table: 0,
     ) -> None:
-        super().__init__(scheduler)
+        super().__init__(scheduler, owner_of)
         self.rows: dict[tuple[str, Key], Value] = dict(rows or {})
         self.is_full = False
         self._log = flush
@@ -45,8 +46,11 @@ class MemoryStore(GroupingStore):
         self._scheduler.spawn(self._write(batch, then), "log writer")
 
     def _write(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> Waiting[None]:
+        sizes = [(table, _size(row)) for (table, _), row in batch.rows.items()]
+        for table, size in sizes:
+            self._count(batch, table, size)
         if self._log is not None:
-            yield from self._log(sum(_size(row) for row in batch.rows.values()))
+            yield from self._log(sum(size for _, size in sizes))
         if self.is_full:
             then(StoreFull("the store is full"))
             return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.embedded.runtime.tasks import Waiting
@@ -17,6 +18,15 @@ class StoreFull(Exception):
     """The writes could not be stored; the store is as it was before."""
 
 
+@dataclass(slots=True)
+class Account:
+    """What has been written since the start."""
+
+    writes: int = 0  # flushes
+    bytes_written: int = 0
+    stall_ns: int = 0  # from handing them over to their being on disk
+
+
 class Flush(Protocol):
     """Some writes on their way to the disk."""
 
@@ -26,6 +36,11 @@ class Flush(Protocol):
 
 
 class Store(Protocol):
+    @property
+    def accounts(self) -> Mapping[int, Account]:
+        """By whom objects belong to, as far as the store was told."""
+        ...
+
     def load(self) -> Iterator[tuple[str, Key, Value]]:
         """Everything on disk, in order of object; at recovery."""
         ...

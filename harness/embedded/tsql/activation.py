@@ -52,7 +52,7 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
         procedure = instance.procedure(Tokens(name).object_name(), database)
         if procedure is None:
             raise SqlServerError(2812, name)
-        session.is_running = True
+        session.is_running, session.task = True, engine.scheduler.current
         yield from procedures.execute(session, procedure, (), (), sink, 1)
         if session.tx is not None:
             raise SqlServerError(8415, shown)

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql import configuring, files
+from harness.embedded.tsql.configuration import Configured
+from harness.embedded.tsql.files import File
 from harness.embedded.tsql.properties import CATALOG as PROPERTY_CATALOG
 from harness.embedded.tsql.properties import Properties
 from harness.embedded.tsql.sqlite import Sqlite
@@ -28,10 +31,15 @@ BATCHES_CACHED = 1000  # compiled batches; the oldest goes first
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What sys.dm_os_sys_info says of the process."""
+    """What the process and its machine are and use: sys.dm_os_sys_info and its kin."""
 
     cpu_count: int = 1
     physical_memory_kb: int = 0
+    available_physical_memory_kb: int = 0
+    process_memory_kb: int = 0
+    host_platform: str = ""
+    host_distribution: str = ""
+    host_release: str = ""
     process_user_time_ms: int = 0
     process_kernel_time_ms: int = 0
 
@@ -57,9 +65,12 @@ class Instance:
         self.properties = Properties()
         self.sessions: dict[int, Session] = {}  # by spid
         self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text
+        self.files: dict[int, tuple[File, ...]] = {}  # of databases whose files were laid out, by id
         self.version = 0  # of the catalog: plans of an older one are made anew
         self.started_ns = engine.clock.utc_ns()
         self.usage: Callable[[], Usage] = Usage  # replaced by who knows the process
+        self.configuration: dict[str, Configured] = {}  # options that were changed
+        self.trace_flags: set[int] = set()  # global ones
 
     # -- recovery ----------------------------------------------------------------------------------------------------
 
@@ -77,6 +88,10 @@ class Instance:
                 self.procedures[procedure.key] = procedure
             elif name == PROPERTY_CATALOG and isinstance(key, tuple):
                 self.properties.recover(int(key[0]), str(key[1]), *value)
+            elif name == files.CATALOG:
+                self.files[int(str(key))] = files.from_stored(value)
+            elif name == configuring.CATALOG:
+                configuring.recover(self, str(key), value)
             elif name.startswith("tsql.rows."):
                 rows.setdefault(name, []).append((key, *value))
         for table in self.tables.values():

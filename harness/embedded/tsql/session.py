@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.runtime.tasks import Task, Waiting
 from harness.embedded.tsql import rpc, statements
 from harness.embedded.tsql.execution.frame import Cursor, Frame
 from harness.embedded.tsql.execution.steps import Step
@@ -39,6 +39,7 @@ class Session:
         program: str = "",
         host: str = "",
         is_user_process: bool = True,
+        is_administrative: bool = False,
     ) -> None:
         self.engine = engine
         self.instance = Instance.of(engine)
@@ -47,6 +48,7 @@ class Session:
         self.program = program
         self.host = host
         self.is_user_process = is_user_process
+        self.is_administrative = is_administrative  # over the dedicated administrator connection
         self.login_time_ns = engine.clock.utc_ns()
         self._first_database = database
         self.database: Database = self.instance.database(database)
@@ -66,7 +68,8 @@ class Session:
         self.prepared: dict[int, Any] = {}
         self.next_handle = 1
         self.is_running = False
-        self.wait_type: str | None = None
+        self.task: Task | None = None  # that runs the request
+        self.trace_flags: set[int] = set()
         self.command = ""
         self.instance.sessions[spid] = self
 
@@ -74,7 +77,7 @@ class Session:
 
     def batch(self, text: str, sink: ResultSink) -> Waiting[None]:
         """Runs a batch of statements."""
-        self.is_running = True
+        self.is_running, self.task = True, self.engine.scheduler.current
         try:
             step = self.compiled(text)
             yield from self.run(step, sink)
@@ -87,7 +90,7 @@ class Session:
 
     def rpc(self, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
         """Calls a procedure: one of the database's, or a system procedure of `rpc`."""
-        self.is_running = True
+        self.is_running, self.task = True, self.engine.scheduler.current
         try:
             yield from rpc.call(self, name, parameters, sink)
         except SqlServerError as error:
@@ -225,6 +228,12 @@ class Session:
         self.savepoints.clear()
         if tx is not None and tx.active:
             tx.rollback()
+
+    @property
+    def wait_type(self) -> str | None:
+        """What the request waits for, if it does."""
+        wait = self.engine.waits.current.get(self.task) if self.is_running else None
+        return wait.wait_type if wait is not None else None
 
     @property
     def xact_state(self) -> int:

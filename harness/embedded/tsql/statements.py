@@ -14,6 +14,8 @@ from harness.embedded.tsql.execution import (
     changes,
     cursors,
     data,
+    dbcc,
+    files,
     flow,
     schema,
     security,
@@ -24,6 +26,8 @@ from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Compiler, Scope, Step, sequence
 from harness.embedded.tsql.syntax import broker_objects as broker_syntax
 from harness.embedded.tsql.syntax import data as data_syntax
+from harness.embedded.tsql.syntax import dbcc as dbcc_syntax
+from harness.embedded.tsql.syntax import files as file_syntax
 from harness.embedded.tsql.syntax import flow as flow_syntax
 from harness.embedded.tsql.syntax import procedures as procedure_syntax
 from harness.embedded.tsql.syntax import schema as schema_syntax
@@ -136,6 +140,9 @@ STATEMENTS: tuple[Kind, ...] = (
     ),
     Kind("CREATE DATABASE", _S.parse_create_database, _S.CreateDatabase, schema.create_database),
     Kind("ALTER DATABASE", _S.parse_alter_database, _S.AlterDatabase, schema.alter_database),
+    Kind("ALTER DATABASE", _S.parse_alter_database, file_syntax.AlterDatabaseFiles, files.alter_database_files),
+    Kind("RECONFIGURE", file_syntax.parse_reconfigure, file_syntax.Reconfigure, files.reconfigure),
+    Kind("DBCC", dbcc_syntax.parse_dbcc, dbcc_syntax.Dbcc, dbcc.dbcc),
     Kind("DROP DATABASE", _S.parse_drop_database, _S.DropDatabase, schema.drop_database),
     # Service Broker: conversations
     Kind("BEGIN DIALOG", _V.parse_begin_dialog, _V.BeginDialog, verbs.begin_dialog),

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.embedded.broker.engine import Engine
+from harness.embedded.runtime.latches import PageLatches
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
+from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, SqlType
 from harness.embedded.store import MemoryStore
 from harness.embedded.tsql import activation
 from harness.embedded.tsql.instance import Instance
 from harness.embedded.tsql.results import DiscardedResults, Parameter
 from harness.embedded.tsql.session import Session
+from harness.embedded.tsql.views.files import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_time
 
@@ -97,10 +100,11 @@ class World:
         self.driver = VirtualDriver(self.clock)
         self.network = Network()
         self.seed = 0
+        self.latch_ns = 0  # how long a change of a row holds its page's latch; 0: there are no latches
 
-    def side(self, name: str) -> Side:
+    def side(self, name: str, version: str = "2008") -> Side:
         self.seed += 1
-        return Side(self, name, self.seed)
+        return Side(self, name, self.seed, version)
 
     def run_for(self, seconds: float) -> None:
         self.driver.run_for(seconds)
@@ -109,20 +113,24 @@ class World:
 class Side:
     """An instance and one session in it, whose errors are raised unless they are asked for."""
 
-    def __init__(self, world: World, name: str, seed: int) -> None:
-        self.world, self.name, self.seed = world, name, seed
+    def __init__(self, world: World, name: str, seed: int, version: str) -> None:
+        self.world, self.name, self.seed, self.version = world, name, seed, version
         self.start({})
 
     def start(self, rows: dict[Any, Any]) -> None:
         self.scheduler = self.world.driver.scheduler()
-        self.store = MemoryStore(self.scheduler, rows=rows, flush=flush_time)
+        self.store = MemoryStore(self.scheduler, rows=rows, flush=flush_time, owner_of=database_of)
+        waits = WaitStatistics()
+        latches = PageLatches(self.scheduler, waits, hold_ns=self.world.latch_ns) if self.world.latch_ns else None
         self.engine = Engine(
             name=self.name,
-            version="2008",
+            version=self.version,
             scheduler=self.scheduler,
             entropy=SeededEntropy(self.seed),
             store=self.store,
             transport=_Transport(self),
+            platform=latches,
+            waits=waits,
         )
         activation.install(self.engine)
         self.engine.recover()
@@ -135,9 +143,17 @@ class Side:
         self.world.driver.schedulers.remove(self.scheduler)
         self.start(self.store.rows)
 
-    def connect(self, database: str) -> Session:
+    def connect(self, database: str, *, is_administrative: bool = False) -> Session:
         self.spids += 1
-        return Session(self.engine, spid=self.spids, login="sa", database=database, program="tests", host="here")
+        return Session(
+            self.engine,
+            spid=self.spids,
+            login="sa",
+            database=database,
+            program="tests",
+            host="here",
+            is_administrative=is_administrative,
+        )
 
     def arrive_at(self, when_ns: int, frame: Any) -> None:
         self.scheduler.call_at(when_ns, lambda: self.engine.on_frames("peer", [frame]))

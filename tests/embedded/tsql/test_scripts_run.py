@@ -257,7 +257,7 @@ def test_the_papers_listings_run_verbatim():
     )
     for name in ("transmission_queue.sql", "transmission_queue_dac.sql"):
         [text] = listing(name)
-        results = side.run(text)
+        results = side.run(text, side.connect("Paper", is_administrative=True))
         assert [column.name for column in results.sets[0][0]] == ["XmitQ Depth"]
         assert results.sets[0][1] == [(0,)]
     [dialog] = listing("dialog_security.sql")

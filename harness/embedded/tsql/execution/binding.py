@@ -16,7 +16,7 @@ from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.conversion import converter, fits
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope
-from harness.embedded.tsql.queries.fragments import NOT_CONSTANT, Fragment, Names, Source, quoted
+from harness.embedded.tsql.queries.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source, quoted
 from harness.embedded.tsql.queries.renderer import Renderer
 from harness.embedded.tsql.syntax.queries import Expression
 from harness.embedded.tsql.views import catalog as views
@@ -47,9 +47,25 @@ class Binding:
         view = views.find(database, schema, name, explicit=len(parts) > 1)
         if view is None:
             raise SqlServerError(208, ".".join(parts))
-        source = Source(alias, f"temp.{quoted(view.temporary_name(database))}", view.columns, set())
+        return self._view(view, database, alias)
+
+    def _view(self, view: View, database: Database, alias: str) -> Source:
+        name = f"temp.{quoted(view.temporary_name(database))}"
+        source = Source(alias, name, view.columns, set(), view.hidden)
         self.views.append((view, database, source))
         return source
+
+    def table_function(self, parts: tuple[str, ...], alias: str, arguments: Arguments) -> Source:
+        database, schema, name = self.frame.instance.located(parts, self.frame.database)
+        function = views.find_function(database, schema, name)
+        if function is None:
+            raise SqlServerError(208, ".".join(parts))
+
+        def evaluate(frame: Frame) -> Sequence[Any]:
+            values = [getter(frame) for getter in arguments.getters]
+            return frame.sqlite.rows(arguments.sql, values)[0] if arguments.size else ()
+
+        return self._view(function.call(len(self.views), arguments.size, evaluate), database, alias)
 
     def table_variable(self, name: str, alias: str) -> Source:
         columns = self.scope.tables.get(name)

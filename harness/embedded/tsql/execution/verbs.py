@@ -163,10 +163,8 @@ def get_conversation_group(node: nodes.GetConversationGroup, scope: Scope) -> St
 
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
         database, queue = _queue(frame, node.queue)
-        group = yield from _watched(
-            frame,
-            database.get_conversation_group(tx, queue, wait=node.wait, timeout_ms=_milliseconds(timeout(frame))),
-            node.wait,
+        group = yield from database.get_conversation_group(
+            tx, queue, wait=node.wait, timeout_ms=_milliseconds(timeout(frame))
         )
         frame.variables[node.variable] = convert(group)
         frame.session.row_count = int(group is not None)
@@ -176,15 +174,6 @@ def get_conversation_group(node: nodes.GetConversationGroup, scope: Scope) -> St
 
 def _milliseconds(timeout: int | None) -> int | None:
     return None if timeout is None or timeout < 0 else timeout
-
-
-def _watched(frame: Frame, waiting: Waiting[Any], wait: bool) -> Waiting[Any]:
-    """Lets sys.dm_exec_requests show that the session sits in WAITFOR."""
-    frame.session.wait_type = "BROKER_RECEIVE_WAITFOR" if wait else None
-    try:
-        return (yield from waiting)
-    finally:
-        frame.session.wait_type = None
 
 
 def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
@@ -212,18 +201,14 @@ def receive(node: nodes.Receive, scope: Scope) -> Step:
         value = wanted(frame)
         if value is None and node.where_column:
             raise SqlServerError(8418 if by_handle else 8420)
-        rows = yield from _watched(
-            frame,
-            database.receive(
-                tx,
-                queue,
-                top=top(frame),
-                conversation_handle=value if by_handle else None,
-                conversation_group_id=None if by_handle else value,
-                wait=node.wait,
-                timeout_ms=_milliseconds(timeout(frame)),
-            ),
-            node.wait,
+        rows = yield from database.receive(
+            tx,
+            queue,
+            top=top(frame),
+            conversation_handle=value if by_handle else None,
+            conversation_group_id=None if by_handle else value,
+            wait=node.wait,
+            timeout_ms=_milliseconds(timeout(frame)),
         )
         deliver(frame, rows)
         frame.session.row_count = len(rows)

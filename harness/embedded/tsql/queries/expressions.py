@@ -359,8 +359,20 @@ def sql_type(node: exp.DataType, line: int) -> SqlType:
     return SqlType(name, length=numbers[0] if numbers else length)
 
 
+def function_name(node: exp.Anonymous) -> str:
+    """In capitals, and with the schema if it is written before it: `SYS.FN_PHYSLOCFORMATTER`."""
+    schema = f"{node.parent.this.name}." if isinstance(node.parent, exp.Dot) else ""
+    return f"{schema}{node.this}".upper()
+
+
 def _anonymous(renderer: Renderer, node: exp.Anonymous, names: Names) -> Fragment:
-    return functions.call(renderer, str(node.this), node.expressions, names)
+    return functions.call(renderer, function_name(node), node.expressions, names)
+
+
+def _dot(renderer: Renderer, node: exp.Dot, names: Names) -> Fragment:
+    if not isinstance(node.expression, exp.Anonymous):
+        raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", renderer.line)
+    return _anonymous(renderer, node.expression, names)
 
 
 def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:
@@ -434,6 +446,7 @@ RENDERERS: dict[type, Render] = {
     exp.TryCast: _try_cast,
     exp.Convert: _convert,
     exp.Anonymous: _anonymous,
+    exp.Dot: _dot,
     exp.Window: _window,
     exp.Subquery: _subquery,
     exp.Collate: _collate,

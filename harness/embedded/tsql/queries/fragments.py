@@ -48,6 +48,7 @@ class Source:
     sql: str
     columns: Sequence[Column]
     needed: set[str] | None = None  # column names in use, lower case; views fetch only these
+    hidden: Sequence[Column] = ()  # that * leaves out: %%physloc%%
 
 
 @dataclass(slots=True)
@@ -64,7 +65,8 @@ class Names:
         for source in self.sources:
             if table and source.alias.lower() != table.lower():
                 continue
-            found += [(source, column) for column in source.columns if column.name.lower() == wanted]
+            columns = (*source.columns, *source.hidden)
+            found += [(source, column) for column in columns if column.name.lower() == wanted]
         if len(found) > 1:
             raise SqlServerError(209, name)
         if found:
@@ -93,6 +95,14 @@ class Names:
         return columns
 
 
+class Arguments(NamedTuple):
+    """Of a function in a FROM clause: a query of one row, with its parameters."""
+
+    sql: str
+    getters: Sequence[Getter]
+    size: int
+
+
 class Environment(Protocol):
     """What the renderer asks of the world around a query."""
 
@@ -101,6 +111,10 @@ class Environment(Protocol):
         ...
 
     def table_variable(self, name: str, alias: str) -> Source: ...
+
+    def table_function(self, parts: tuple[str, ...], alias: str, arguments: Arguments) -> Source:
+        """A function that returns a table; 208 if there is none."""
+        ...
 
     def variable_type(self, name: str) -> SqlType: ...
 

@@ -94,6 +94,12 @@ def like(value: Any, pattern: Any, escape: str) -> int | None:
     return int(_pattern(str(pattern), escape).fullmatch(str(value)) is not None)
 
 
+def formatted_location(place: bytes) -> str:
+    """`(file:page:slot)` of a %%physloc%%."""
+    page, file, slot = (int.from_bytes(part, "little") for part in (place[:4], place[4:6], place[6:8]))
+    return f"({file}:{page}:{slot})"
+
+
 # -- rendering helpers -------------------------------------------------------------------------------------------------
 
 
@@ -464,6 +470,9 @@ FUNCTIONS: dict[str, Function] = {
     "UPPER": _of_text("upper"),
     "YEAR": Function(1, 1, _part_of_date("year")),
 }
+FUNCTIONS["SYS.FN_PHYSLOCFORMATTER"] = _python(
+    "physlocformatter", formatted_location, SqlType("varchar", length=128), least=1
+)
 FUNCTIONS["TRIM"] = _of_text("trim")
 FUNCTIONS["UNICODE"] = _python("unicode", lambda text: ord(text[0]) if text else None, INT, least=1)
 FUNCTIONS["NCHAR"] = _python("nchar", chr, SqlType("nchar", length=1), least=1)

@@ -11,7 +11,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.conversion import family
 from harness.embedded.tsql.queries.expressions import guid_order
-from harness.embedded.tsql.queries.fragments import Fragment, Names, Source, common_type, quoted
+from harness.embedded.tsql.queries.fragments import Arguments, Fragment, Names, Source, common_type, quoted
 
 if TYPE_CHECKING:
     from harness.embedded.tsql.queries.renderer import Renderer
@@ -230,6 +230,8 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
             found = Source(alias or common.alias, common.sql, common.columns)
         else:
             found = renderer.environment.table(_with_gaps(node), alias or parts[-1])
+    elif isinstance(node.this, exp.Anonymous):
+        found = _table_function(renderer, node, alias or str(node.this.this))
     else:
         raise UnsupportedSyntax(f"{node.sql('tsql')[:60]} in a FROM clause", renderer.line)
     if any(other.alias.lower() == found.alias.lower() for other in names.sources):
@@ -237,6 +239,14 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
     names.sources.append(found)
     renderer.sources.append(found)
     return f"{found.sql} AS {quoted(found.alias)}"
+
+
+def _table_function(renderer: Renderer, node: exp.Table, alias: str) -> Source:
+    """`[database.]sys.function ( argument [, ...] )`; an argument is no column of another table (that takes APPLY)."""
+    inner = type(renderer)(renderer.environment, renderer.line)
+    values = [inner.value(argument, Names()).sql for argument in node.this.expressions]
+    arguments = Arguments(f"SELECT {', '.join(values)}" if values else "", inner.parameters, len(values))
+    return renderer.environment.table_function(_with_gaps(node), alias, arguments)
 
 
 def _with_gaps(node: exp.Table) -> tuple[str, ...]:

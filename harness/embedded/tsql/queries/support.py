@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.tsql.queries.expressions import RENDERERS
+from harness.embedded.tsql.queries.expressions import RENDERERS, function_name
 from harness.embedded.tsql.queries.functions import FUNCTIONS, GLOBALS
 from harness.embedded.tsql.queries.selects import CLAUSES
 
@@ -62,7 +62,8 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
                 if value and clause not in CLAUSES:
                     raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", line)
         elif isinstance(node, exp.Anonymous):
-            if str(node.this).upper() not in FUNCTIONS:
+            # A function in a FROM clause is looked up like a table, when the query first runs.
+            if not isinstance(node.parent, exp.Table) and function_name(node) not in FUNCTIONS:
                 raise SqlServerError(195, node.this, line=line)
         elif isinstance(node, exp.Parameter):
             _check_variable(node, line, declared)

@@ -63,6 +63,18 @@ TYPE_NAMES = frozenset(
 SCALED = frozenset({"time", "datetime2"})
 
 
+def _with_pseudo_columns(tokens: list[Token]) -> list[Token]:
+    """`%%physloc%%` is one word to SQL Server and five tokens to sqlglot."""
+    folded: list[Token] = []
+    for token in tokens:
+        folded.append(token)
+        if [one.text for one in folded[-5:-3]] == ["%", "%"] and [one.text for one in folded[-2:]] == ["%", "%"]:
+            first, word = folded[-5], folded[-3]
+            text = f"%%{word.text.lower()}%%"
+            folded[-5:] = [Token(TokenType.VAR, text, first.line, first.col, first.start, token.end)]
+    return folded
+
+
 class Tokens:
     """The tokens of one batch and a position in them."""
 
@@ -72,6 +84,8 @@ class Tokens:
             self.all: list[Token] = _Tokenizer(dialect=TSQL()).tokenize(text)
         except (SqlglotError, ValueError, IndexError) as error:
             raise SqlServerError(105, text[-40:].strip(), line=text.count("\n") + 1) from error
+        if "%%" in text:
+            self.all = _with_pseudo_columns(self.all)
         self.position = 0
 
     # -- looking ---------------------------------------------------------------------------------------------------

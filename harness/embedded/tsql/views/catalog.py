@@ -1,27 +1,40 @@
-"""Which view a name means."""
+"""Which view, or function that returns a table, a name means."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from harness.embedded.tsql.views import broker_catalog, conversations, dynamic, keys, objects, properties, security
+from harness.embedded.tsql.views import (
+    broker_catalog,
+    conversations,
+    dynamic,
+    files,
+    keys,
+    machine,
+    objects,
+    pages,
+    properties,
+    security,
+)
 from harness.embedded.tsql.views.queues import queue_view
-from harness.embedded.tsql.views.view import View
+from harness.embedded.tsql.views.view import TableFunction, View
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.queues import Queue
 
-FAMILIES = (objects, broker_catalog, conversations, security, dynamic, properties, keys)
+FAMILIES = (objects, broker_catalog, conversations, security, dynamic, files, machine, pages, properties, keys)
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
+TABLE_FUNCTIONS: dict[str, TableFunction] = {one.name: one for one in (*pages.FUNCTIONS, *files.FUNCTIONS)}
 _queue_views: WeakKeyDictionary[Queue, View] = WeakKeyDictionary()
 
 
 def find(database: Database, schema: str, name: str, *, explicit: bool) -> View | None:
     """A view of schema sys, or a queue; a view needs its schema, a queue may do without."""
     if schema.lower() == "sys" and explicit:
-        return VIEWS.get(name.lower())
+        view = VIEWS.get(name.lower())
+        return view if view is not None and view.since <= int(database.engine.version) else None
     queue = database.queues.get(f"{schema}.{name}".lower())
     if queue is None:
         return None
@@ -29,3 +42,9 @@ def find(database: Database, schema: str, name: str, *, explicit: bool) -> View 
     if view is None:
         view = _queue_views[queue] = queue_view(queue)
     return view
+
+
+def find_function(database: Database, schema: str, name: str) -> TableFunction | None:
+    """A function of schema sys, by its name with the schema."""
+    function = TABLE_FUNCTIONS.get(name.lower()) if schema.lower() == "sys" else None
+    return function if function is not None and function.since <= int(database.engine.version) else None

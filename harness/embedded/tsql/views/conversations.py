@@ -1,8 +1,5 @@
-"""Conversations and messages under way: sys.conversation_endpoints, sys.transmission_queue and the tables below them.
-
-The base tables sysdesend, sysdercv and sysxmitqueue are readable here by everybody, in SQL Server only over the
-dedicated administrator connection: this server has no other.
-"""
+"""Conversations and messages under way: sys.conversation_endpoints, sys.transmission_queue and the base tables below
+them, sysdesend, sysdercv and sysxmitqueue."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
+from harness.embedded.tsql.views.pages import location
 from harness.embedded.tsql.views.view import (
     View,
     attribute,
@@ -119,6 +117,8 @@ VIEWS = [
             column("sendxact", SqlType("binary", length=6), bytes(6), nullable=False),
         ],
         lambda context: list(context.database.endpoints.values()),
+        is_base_table=True,
+        location=location,
     ),
     View(
         "sysdercv",
@@ -136,6 +136,7 @@ VIEWS = [
             attribute("priority", tinyint, nullable=False),
         ],
         lambda context: list(context.database.endpoints.values()),
+        is_base_table=True,
     ),
     View(
         "sysxmitqueue",
@@ -153,5 +154,6 @@ VIEWS = [
             attribute("msgbody", SqlType("varbinary", length=MAX), "message_body"),
         ],
         lambda context: list(context.database.transmission_rows()),
+        is_base_table=True,
     ),
 ]

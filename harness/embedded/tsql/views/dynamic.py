@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
+from harness.embedded.tsql.views.security import ADMIN_ENDPOINT, TCP_ENDPOINT
 from harness.embedded.tsql.views.view import (
     Context,
     View,
@@ -40,6 +41,10 @@ def _sessions(context: Context) -> list[Session]:
 
 def _requests(context: Context) -> Iterator[Session]:
     return (session for session in _sessions(context) if session.is_running)
+
+
+def _endpoint_id(session: Session) -> int:
+    return ADMIN_ENDPOINT if session.is_administrative else TCP_ENDPOINT
 
 
 def _status(session: Session) -> str:
@@ -128,6 +133,17 @@ VIEWS = [
         [
             column("cpu_count", int_, lambda row: row[0].cpu_count, nullable=False),
             column("hyperthread_ratio", int_, 1, nullable=False),
+            column("scheduler_count", int_, 1, nullable=False),
+            column("socket_count", int_, None),
+            column("cores_per_socket", int_, None),
+            column("numa_node_count", int_, None),
+            column("max_workers_count", int_, None),
+            column("affinity_type_desc", nvarchar(60), None),
+            column("virtual_machine_type_desc", nvarchar(60), None),
+            column("sql_memory_model_desc", nvarchar(120), None),
+            column("container_type_desc", nvarchar(60), None),
+            column("committed_kb", bigint, lambda row: row[0].process_memory_kb),
+            column("committed_target_kb", bigint, None),
             column("physical_memory_kb", bigint, lambda row: row[0].physical_memory_kb, nullable=False),
             column("process_user_time_ms", bigint, lambda row: row[0].process_user_time_ms, nullable=False),
             column("process_kernel_time_ms", bigint, lambda row: row[0].process_kernel_time_ms, nullable=False),
@@ -153,6 +169,7 @@ VIEWS = [
             attribute("lock_timeout", int_, "options.lock_timeout_ms", nullable=False),
             attribute("row_count", bigint, nullable=False),
             attribute("prev_error", int_, "error_number", nullable=False),
+            column("endpoint_id", int_, _endpoint_id, nullable=False),
         ],
         _sessions,
     ),

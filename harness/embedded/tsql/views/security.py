@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
@@ -36,6 +36,21 @@ ALGORITHMS = {"RC4": (1, "RC4"), "AES": (2, "AES"), "RC4 AES": (5, "RC4, AES"), 
 STATES = {"STARTED": 0, "STOPPED": 1, "DISABLED": 2}
 
 
+class TsqlEndpoint(NamedTuple):
+    """Where T-SQL comes in; the ids are SQL Server's."""
+
+    name: str
+    endpoint_id: int
+    state: str = "STARTED"
+
+
+ADMIN_ENDPOINT, TCP_ENDPOINT = 1, 4
+TSQL_ENDPOINTS = [
+    (TsqlEndpoint("Dedicated Admin Connection", ADMIN_ENDPOINT), 0),
+    (TsqlEndpoint("TSQL Default TCP", TCP_ENDPOINT), 0),
+]
+
+
 def _algorithm(endpoint: Any) -> tuple[int, str]:
     if endpoint.encryption == "DISABLED":
         return 0, "NONE"
@@ -60,11 +75,11 @@ def _endpoint_columns() -> list[ViewColumn]:
         column("principal_id", int_, SA),
         column("protocol", tinyint, 2, nullable=False),
         column("protocol_desc", nvarchar(60), "TCP"),
-        column("type", tinyint, 3, nullable=False),
-        column("type_desc", nvarchar(60), "SERVICE_BROKER"),
+        column("type", tinyint, lambda row: 2 if row in TSQL_ENDPOINTS else 3, nullable=False),
+        column("type_desc", nvarchar(60), lambda row: "TSQL" if row in TSQL_ENDPOINTS else "SERVICE_BROKER"),
         column("state", tinyint, lambda row: STATES[row[0].state]),
         column("state_desc", nvarchar(60), lambda row: row[0].state),
-        column("is_admin_endpoint", bit, 0, nullable=False),
+        column("is_admin_endpoint", bit, lambda row: int(row[0].endpoint_id == ADMIN_ENDPOINT), nullable=False),
     ]
 
 
@@ -93,8 +108,13 @@ def _symmetric_keys(context: Context) -> list[tuple[str, int]]:
     return [("##MS_DatabaseMasterKey##", 101)] if context.database.principals.has_master_key else []
 
 
+def _all_endpoints(context: Context) -> list[Any]:
+    """Those for T-SQL too, of which sys.dm_exec_sessions speaks."""
+    return [*TSQL_ENDPOINTS, *_endpoints(context)]
+
+
 VIEWS = [
-    View("endpoints", _endpoint_columns(), _endpoints),
+    View("endpoints", _endpoint_columns(), _all_endpoints),
     View(
         "tcp_endpoints",
         [

@@ -1,0 +1,90 @@
+"""DBCC, compiled: one entry in `COMMANDS` for each command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime.platform import Page
+from harness.embedded.sqltypes import INT, SMALLINT, Column, SqlType
+from harness.embedded.tsql.execution import results
+from harness.embedded.tsql.execution.binding import scalar
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.execution.steps import Scope, Step, plain
+from harness.embedded.tsql.syntax import dbcc as nodes
+from harness.embedded.tsql.views.pages import CLUSTERED, DATA_PAGE, header
+
+EVERY_SESSION = -1  # among the arguments of DBCC TRACEON and its kin: not this session alone
+DONE = "DBCC execution completed. If DBCC printed error messages, contact your system administrator."
+
+
+def dbcc(node: nodes.Dbcc, scope: Scope) -> Step:
+    command = COMMANDS.get(node.command)
+    if command is None:
+        raise UnsupportedSyntax(f"DBCC {node.command}", node.line)
+    if node.command == "PAGE" and "TABLERESULTS" not in node.options:
+        raise UnsupportedSyntax("DBCC PAGE without TABLERESULTS", node.line)
+    if node.command == "PAGE" and len(node.arguments) < 3:
+        raise SqlServerError(2583, line=node.line)
+    arguments = [scalar(argument, scope, INT) for argument in node.arguments]
+    is_silent = "NO_INFOMSGS" in node.options
+
+    def run(frame: Frame) -> None:
+        command(frame, [argument(frame) for argument in arguments])
+        if not is_silent:
+            frame.sink.message(2528, 0, 1, DONE, frame.procedure, node.line)
+
+    return plain(run)
+
+
+def _trace_on(frame: Frame, arguments: Sequence[int]) -> None:
+    """`DBCC TRACEON ( trace# [ ,...n ] [ , -1 ] )`"""
+    flags = frame.instance.trace_flags if EVERY_SESSION in arguments else frame.session.trace_flags
+    flags.update(flag for flag in arguments if flag != EVERY_SESSION)
+
+
+def _trace_off(frame: Frame, arguments: Sequence[int]) -> None:
+    """`DBCC TRACEOFF ( trace# [ ,...n ] [ , -1 ] )`"""
+    flags = frame.instance.trace_flags if EVERY_SESSION in arguments else frame.session.trace_flags
+    flags.difference_update(arguments)
+
+
+def _trace_status(frame: Frame, arguments: Sequence[int]) -> None:
+    """`DBCC TRACESTATUS ( [ [ trace# [ ,...n ] ] [ , ] [ -1 ] ] )`"""
+    everywhere, here = frame.instance.trace_flags, frame.session.trace_flags
+    asked = [flag for flag in arguments if flag != EVERY_SESSION] or sorted({*everywhere, *here})
+    rows = [
+        (flag, int(flag in everywhere or flag in here), int(flag in everywhere), int(flag in here)) for flag in asked
+    ]
+    results.send(frame, [Column(name, SMALLINT) for name in ("TraceFlag", "Status", "Global", "Session")], rows)
+
+
+def _page(frame: Frame, arguments: Sequence[int]) -> None:
+    """`DBCC PAGE ( database, file, page [, option] ) WITH TABLERESULTS`: the header, whatever the option."""
+    found = header(frame.instance.engine, Page(*arguments[:3]))
+    rows: list[tuple[Any, ...]] = []
+    if found is not None:
+        of_file = f"{found.page.file_id}"
+        fields = {
+            "m_pageId": f"({of_file}:{found.page.page_id})",
+            "m_type": DATA_PAGE,
+            "m_level": 0,
+            "Metadata: PartitionId": found.partition_id,
+            "Metadata: IndexId": CLUSTERED,
+            "Metadata: ObjectId": found.object_id,
+            "m_prevPage": f"({of_file}:{found.previous})" if found.previous else "(0:0)",
+            "m_nextPage": f"({of_file}:{found.next})" if found.next else "(0:0)",
+            "m_slotCnt": found.slot_count,
+        }
+        rows = [("PAGE HEADER:", "Page", field, str(value)) for field, value in fields.items()]
+    text = SqlType("nvarchar", length=256)
+    results.send(frame, [Column(name, text) for name in ("ParentObject", "Object", "Field", "VALUE")], rows)
+
+
+COMMANDS: dict[str, Callable[[Frame, Sequence[int]], None]] = {
+    "PAGE": _page,
+    "TRACEOFF": _trace_off,
+    "TRACEON": _trace_on,
+    "TRACESTATUS": _trace_status,
+}

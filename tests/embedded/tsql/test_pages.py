@@ -1,0 +1,188 @@
+"""Where rows lie, who waits for a page, what lies on it: the base tables and views behind the proof on the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.embedded.runtime.tasks import MILLISECOND
+from tests.embedded.tsql.sides import Side, World
+
+SERVICES = """
+CREATE QUEUE dbo.here; CREATE SERVICE Here ON QUEUE dbo.here ([DEFAULT]);
+CREATE QUEUE dbo.there; CREATE SERVICE There ON QUEUE dbo.there ([DEFAULT]);
+"""
+BEGIN = "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE Here TO SERVICE 'There' WITH ENCRYPTION = OFF;"
+LOCATED = "SELECT sys.fn_PhysLocFormatter(%%physloc%%) AS place, handle FROM sys.sysdesend ORDER BY handle;"
+DIALOGS = 290
+
+
+def with_dialogs(side: Side, count: int) -> Side:
+    side.run("CREATE DATABASE db;")
+    side.run("USE db;")
+    side.run(SERVICES)
+    for _ in range(count):
+        side.run(BEGIN)
+    return side
+
+
+def administrator(side: Side):
+    return side.connect("db", is_administrative=True)
+
+
+@pytest.fixture(scope="module", params=["2008", "2022"])
+def old_or_new(request):
+    return with_dialogs(World().side("Here", request.param), DIALOGS)
+
+
+@pytest.fixture(scope="module")
+def new():
+    return with_dialogs(World().side("Here", "2022"), DIALOGS)
+
+
+def test_rows_of_sysdesend_lie_in_handle_order_144_a_page(old_or_new):
+    rows = old_or_new.rows(LOCATED, administrator(old_or_new))
+    assert [place for place, _ in rows] == [f"(1:{16 + n // 144}:{n % 144})" for n in range(DIALOGS)]
+    handles = old_or_new.rows("SELECT conversation_handle FROM sys.conversation_endpoints;")
+    assert [handle for _, handle in rows] == [handle for (handle,) in handles]
+
+
+def test_base_tables_are_there_for_the_administrator_connection_alone(new):
+    session = administrator(new)
+    for name in ("sysdesend", "sysdercv", "sysxmitqueue"):
+        text = f"SELECT COUNT(*) FROM sys.{name};"
+        assert new.value(text, session) == (0 if name == "sysxmitqueue" else DIALOGS)
+        error = new.error(text)  # a text that was compiled for the administrator
+        assert (error.number, error.text) == (208, f"Invalid object name 'sys.{name}'.")
+
+
+def test_a_star_leaves_the_place_out_and_an_alias_finds_it(new):
+    session = administrator(new)
+    [(columns, _)] = new.run("SELECT * FROM sys.sysdesend;", session).sets
+    assert [column.name for column in columns] == ["handle", "diagid", "initiator", "sendseq", "sendxact"]
+    first = "SELECT TOP (1) d.%%physloc%% FROM sys.sysdesend AS d ORDER BY d.handle;"
+    assert new.value(first, session) == bytes([16, 0, 0, 0, 1, 0, 0, 0])
+    assert new.error("SELECT %%physloc%% FROM sys.conversation_endpoints;").number == 207
+    assert new.value("SELECT 7 % 4 % 2;") == 1
+
+
+def test_a_page_tells_whose_it_is(new):
+    text = (
+        "SELECT object_id, index_id, slot_count, page_level FROM sys.dm_db_page_info(DB_ID(), 1, {}, N'LIMITED') AS p;"
+    )
+    assert new.rows(text.format(16)) == [(72, 1, 144, 0)]
+    assert new.rows(text.format(18)) == [(72, 1, 2, 0)]
+    assert new.rows(text.format(19)) == []
+    assert new.rows("DECLARE @p int = 17; " + text.format("@p")) == [(72, 1, 144, 0)]
+    both = "SELECT a.slot_count + b.slot_count FROM sys.dm_db_page_info(DB_ID(), 1, 16, N'LIMITED') AS a CROSS JOIN sys.dm_db_page_info(DB_ID(), 1, 18, N'LIMITED') AS b;"
+    assert new.value(both) == 146
+    assert new.value("SELECT OBJECT_NAME(72);") == "sysdesend"
+
+
+def test_page_info_came_with_2019():
+    side = World().side("Here", "2017")
+    text = "SELECT object_id FROM sys.dm_db_page_info(1, 1, 16, N'LIMITED');"
+    error = side.error(text)
+    assert (error.number, error.text) == (208, "Invalid object name 'sys.dm_db_page_info'.")
+    assert World().side("Here", "2019").rows(text) == []
+
+
+@pytest.mark.parametrize(
+    "number, text",
+    [
+        (313, "SELECT * FROM sys.dm_db_page_info(1, 1, 16);"),
+        (8144, "SELECT * FROM sys.dm_io_virtual_file_stats(1, 2, 3);"),
+        (208, "SELECT * FROM sys.dm_db_index_usage(1);"),
+        (207, "SELECT * FROM sys.dm_io_virtual_file_stats(database_id, NULL);"),
+        (195, "SELECT fn_PhysLocFormatter(0x);"),
+    ],
+)
+def test_calls_that_cannot_be(new, number, text):
+    assert new.error(text).number == number
+
+
+def test_dbcc_page_tells_it_in_every_version(old_or_new):
+    [(columns, rows)] = old_or_new.run(
+        "DECLARE @db int = DB_ID(); DBCC TRACEON (3604) WITH NO_INFOMSGS; DBCC PAGE (@db, 1, 17, 0) WITH TABLERESULTS, NO_INFOMSGS;"
+    ).sets
+    assert [column.name for column in columns] == ["ParentObject", "Object", "Field", "VALUE"]
+    fields = {field: value for _, _, field, value in rows}
+    assert fields["m_pageId"] == "(1:17)"
+    assert (fields["Metadata: ObjectId"], fields["Metadata: IndexId"], fields["m_slotCnt"]) == ("72", "1", "144")
+    assert (fields["m_prevPage"], fields["m_nextPage"]) == ("(1:16)", "(1:18)")
+
+
+def test_trace_flags_are_the_sessions_or_everybodys(side):
+    status = "DBCC TRACESTATUS (-1) WITH NO_INFOMSGS;"
+    side.run("DBCC TRACEON (3604); DBCC TRACEON (1118, -1);")
+    other = side.connect("db")
+    assert side.rows(status) == [(1118, 1, 1, 0), (3604, 1, 0, 1)]
+    assert side.rows(status, other) == [(1118, 1, 1, 0)]
+    side.run("DBCC TRACEOFF (3604); DBCC TRACEOFF (1118, -1);")
+    assert side.rows(status) == []
+    assert side.rows("DBCC TRACESTATUS (3604);") == [(3604, 0, 0, 0)]
+    assert side.run("DBCC TRACEON (3604);").messages[0].number == 2528
+    assert side.error("DBCC CHECKDB;").text == "The embedded Service Broker does not support DBCC CHECKDB (line 1)."
+
+
+def test_who_waits_for_a_page_is_seen_with_its_page_and_counted():
+    world = World()
+    world.latch_ns = 50 * MILLISECOND
+    side = with_dialogs(world.side("Here", "2022"), 3)
+    handles = [handle for (handle,) in side.rows("SELECT conversation_handle FROM sys.conversation_endpoints;")]
+    senders = [side.connect("db") for _ in handles]
+    tasks = [
+        side.scheduler.spawn(sender.batch(f"SEND ON CONVERSATION '{handle}' (0x01);", Discarded()), f"sender {handle}")
+        for sender, handle in zip(senders, handles, strict=True)
+    ]
+    world.run_for(0.02)
+    waiting = "SELECT session_id, wait_type, wait_duration_ms, resource_description FROM sys.dm_os_waiting_tasks WHERE wait_type LIKE N'PAGELATCH%' ORDER BY session_id;"
+    page = f"{side.value('SELECT DB_ID();')}:1:16"
+    assert side.rows(waiting) == [(sender.spid, "PAGELATCH_EX", 20, page) for sender in senders[1:]]
+    suspended = "SELECT session_id, status, wait_type FROM sys.dm_exec_requests WHERE wait_type = N'PAGELATCH_EX';"
+    assert side.rows(suspended) == [(sender.spid, "suspended", "PAGELATCH_EX") for sender in senders[1:]]
+    world.run_for(1)
+    assert all(task.error is None for task in tasks)
+    assert side.rows(waiting) == []
+    assert side.rows(
+        "SELECT latch_class, waiting_requests_count, wait_time_ms, max_wait_time_ms FROM sys.dm_os_latch_stats;"
+    ) == [("BUFFER", 2, 150, 100)]
+
+
+def test_waits_of_other_kinds_are_seen_too(side):
+    side.run("CREATE QUEUE dbo.q;")
+    reader = side.connect("db")
+    side.scheduler.spawn(reader.batch("WAITFOR (RECEIVE * FROM dbo.q), TIMEOUT 5000;", Discarded()), "reader")
+    side.world.run_for(1)
+    assert side.rows(
+        "SELECT session_id, wait_type, wait_duration_ms, resource_description FROM sys.dm_os_waiting_tasks;"
+    ) == [(reader.spid, "BROKER_RECEIVE_WAITFOR", 1000, None)]
+
+
+def test_writes_are_counted_for_the_log_of_their_database(side):
+    text = "SELECT f.name, s.num_of_writes, s.num_of_bytes_written, s.io_stall_write_ms, s.num_of_reads FROM sys.dm_io_virtual_file_stats(DB_ID(), NULL) AS s JOIN sys.master_files AS f ON f.database_id = s.database_id AND f.file_id = s.file_id;"
+    [(name, writes, size, stall_ms, reads)] = side.rows(text)
+    assert name == "db_log"
+    side.run("INSERT dbo.t (n) VALUES (1), (2);")
+    [(_, writes_after, size_after, stall_after_ms, reads_after)] = side.rows(text)
+    assert writes_after == writes + 1 and size_after > size and stall_after_ms > stall_ms
+    assert reads == reads_after == 0
+    everywhere = side.rows("SELECT COUNT(*) FROM sys.dm_io_virtual_file_stats(NULL, NULL);")
+    assert everywhere == side.rows("SELECT COUNT(*) FROM sys.databases;")
+
+
+def test_a_session_says_which_endpoint_it_came_by(side):
+    text = "SELECT e.name, e.is_admin_endpoint FROM sys.dm_exec_sessions AS s JOIN sys.endpoints AS e ON e.endpoint_id = s.endpoint_id WHERE s.session_id = @@SPID;"
+    assert side.rows(text) == [("TSQL Default TCP", 0)]
+    assert side.rows(text, administrator(side)) == [("Dedicated Admin Connection", 1)]
+
+
+class Discarded:
+    """Results of a session that somebody else watches; an error in them is a failure."""
+
+    def columns(self, *_): ...
+    def rows(self, *_): ...
+    def done(self, *_, **__): ...
+    def database_changed(self, *_): ...
+
+    def message(self, number, severity, state, text, procedure, line):  # noqa: PLR0917
+        assert severity <= 10, text
