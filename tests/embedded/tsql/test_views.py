@@ -110,3 +110,13 @@ def test_views_of_other_databases_are_named_by_theirs(full):
     full.run("CREATE DATABASE other")
     assert full.value("SELECT COUNT(*) FROM other.sys.tables") == 0
     assert full.rows("SELECT (SELECT COUNT(*) FROM sys.tables), (SELECT COUNT(*) FROM other.sys.tables)") == [(1, 0)]
+
+
+def test_queues_that_every_database_has_are_microsofts(full):
+    shipped = full.rows("SELECT name FROM sys.service_queues WHERE is_ms_shipped = 1 ORDER BY name;")
+    assert [name for (name,) in shipped] == [
+        "EventNotificationErrorsQueue",
+        "QueryNotificationErrorsQueue",
+        "ServiceBrokerQueue",
+    ]
+    assert full.rows("SELECT name FROM sys.objects WHERE type = 'SQ' AND is_ms_shipped = 0;") == [("q",)]

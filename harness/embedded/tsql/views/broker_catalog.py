@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
-from harness.embedded.tsql.views.objects import object_columns, schema_id
+from harness.embedded.tsql.views.objects import is_ms_shipped, object_columns, schema_id
 from harness.embedded.tsql.views.view import (
     Context,
     View,
@@ -45,7 +45,7 @@ def _queue_columns() -> list[ViewColumn]:
         "parent_object_id": lambda queue: 0,
         "type": lambda queue: "SQ",
         "type_desc": lambda queue: "SERVICE_QUEUE",
-        "is_ms_shipped": lambda queue: 0,
+        "is_ms_shipped": lambda queue: is_ms_shipped(queue.object_id),
     }
     return [item._replace(value=own.get(item.name, item.value)) for item in object_columns()]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from harness.embedded.broker.system import QUEUES
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
 from harness.embedded.tsql.queries.session_functions import SYSTEM_OBJECTS
@@ -48,6 +49,11 @@ def internal_table_id(queue_id: int) -> int:
     """The object id of sys.queue_messages_<queue id>. SQL Server's is another number; all that matters is that it is
     the same in every view."""
     return queue_id + 1
+
+
+def is_ms_shipped(queue_id: int) -> int:
+    """Whether a queue is one of those that every database has from the start."""
+    return int(any(queue_id == identifier for identifier, _ in QUEUES))
 
 
 def schema_id(name: str) -> int:
@@ -94,6 +100,7 @@ def queues(context: Context) -> Iterator[ObjectRow]:
             "SERVICE_QUEUE",
             queue.create_time_ns,
             rows=queue.depth,
+            is_ms_shipped=is_ms_shipped(queue.object_id),
         )
 
 
