@@ -175,6 +175,12 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=1433, show_default=True, help="Port; 0 takes a free one.")
 @click.option(
+    "--admin-port",
+    type=int,
+    metavar="PORT",
+    help="Port of the dedicated administrator connection, on 127.0.0.1; 0 takes a free one. Default: there is none.",
+)
+@click.option(
     "--data",
     type=click.Path(path_type=Path),
     default=Path("data"),

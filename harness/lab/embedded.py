@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import Instance, Lab, LabError, Login
@@ -48,12 +49,23 @@ def _start(version: str, initiators: int, directory: Path, driver: Driver) -> La
     try:
         for name in names:
             children.append(_serve(name, version, directory, password))
-        instances = [
-            Instance(
-                name, database, *_address(child), port, driver, Login("sa", password), child, listener_ip=f"({HOST})"
+        instances = []
+        for name, database, child, port in zip(names, databases, children, ports, strict=True):
+            ready = _ready(child)
+            instances.append(
+                Instance(
+                    name,
+                    database,
+                    ready["host"],
+                    ready["port"],
+                    port,
+                    driver,
+                    Login("sa", password),
+                    child,
+                    listener_ip=f"({HOST})",
+                    admin_port=ready["admin_port"],
+                )
             )
-            for name, database, child, port in zip(names, databases, children, ports, strict=True)
-        ]
     except (ChildError, OSError) as error:
         stop_all(children)
         raise LabError(f"the embedded lab did not start: {error}") from None
@@ -67,8 +79,9 @@ def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:
     data = directory / "data" / name
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir(parents=True)
-    options = {"--name": name, "--host": HOST, "--port": "0", "--data": str(data), "--version": version}
+    options = {"--name": name, "--host": HOST, "--data": str(data), "--version": version}
     words = [word for option in options.items() for word in option]
+    words += ["--port", "0", "--admin-port", "0"]
     return Child(
         name,
         [sys.executable, "-m", "harness", "serve", *words, "--with-parent"],
@@ -78,14 +91,14 @@ def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:
     )
 
 
-def _address(child: Child) -> tuple[str, int]:
-    """Where a child listens, from its ready line; what comes before it is read over."""
+def _ready(child: Child) -> dict[str, Any]:
+    """A child's ready line, which says where it listens; what comes before it is read over."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while True:
         line = child.read_line(deadline - time.monotonic())
         if line.startswith("{"):
-            ready = json.loads(line)
-            return str(ready["host"]), int(ready["port"])
+            ready: dict[str, Any] = json.loads(line)
+            return ready
 
 
 def free_ports(count: int) -> list[int]:
