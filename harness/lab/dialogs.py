@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.lab import reset, scripts
+from harness.lab.cures import explained
 from harness.lab.instances import Instance, Lab, LabError, connections, in_parallel
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ _POLL_MAX_S = 0.1
 # A queue that stands still for so long will not empty by itself; its transmission status says why.
 _STANDSTILL_S = 30.0
 
+_IS_ENABLED = """\
+SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.MySSBLabTestQueue');
+"""
 _CREATE = "{CALL dbo.CreateDialogs (?, ?, ?)}"
 _WARM_UP = "{CALL dbo.WarmUpDialogs}"
 
@@ -78,7 +82,7 @@ def wait_until_drained(
             before, last_change = (stored, *depths), now
         if now > deadline or now - last_change > _STANDSTILL_S:
             lab.check()
-            raise LabError(_what_is_left(expected, processed(target), depths, initiators, clients))
+            raise LabError(_what_is_left(expected, target, depths, initiators, clients))
         lab.check()
         time.sleep(pause_s)
         pause_s = min(_POLL_MAX_S, pause_s * 1.5)
@@ -86,12 +90,14 @@ def wait_until_drained(
 
 def _what_is_left(
     expected: int,
-    stored: int,
+    target: pyodbc.Connection,
     depths: Sequence[int],
     initiators: Sequence[Instance],
     clients: Sequence[pyodbc.Connection],
 ) -> str:
-    parts = [f"{stored} of {expected} messages processed, {depths[0]} in the target's queue"]
+    parts = [f"{processed(target)} of {expected} messages processed, {depths[0]} in the target's queue"]
+    if why := _why_it_stands_still(target, depths[0]):
+        parts.append(why)
     for instance, connection, depth in zip(initiators, clients, depths[1:], strict=True):
         if not depth:
             continue
@@ -99,6 +105,27 @@ def _what_is_left(
         told = [str(row["transmission_status"]) for row in statuses if row["transmission_status"]]
         parts.append(f"{depth} in the transmission queue of {instance.name}" + (f": {told[0]}" if told else ""))
     return "; ".join(parts)
+
+
+def _why_it_stands_still(target: pyodbc.Connection, depth: int) -> str:
+    """The target's own account; "" if it has none and nothing lies there."""
+    why = noted_errors(target)
+    if not scripts.scalar(target, _IS_ENABLED):
+        why = f"its queue is disabled, after five rollbacks in a row{f'; {why}' if why else ''}"
+    if not why and depth:
+        return "no procedure takes them: the target's error log says why"
+    return why
+
+
+def noted_errors(target: pyodbc.Connection) -> str:
+    """What the activation procedure has written to the error table, in one line; "" if nothing."""
+    rows = scripts.rows(target, "observe/errors.sql", {})
+    if not rows:
+        return ""
+    first = rows[0]
+    number = f" (error {first['error_number']})" if first["error_number"] is not None else ""
+    text = explained(f"{first['error_message']}{number}")
+    return f"the activation procedure noted {sum(row['errors'] for row in rows)} errors: {text}"
 
 
 def processed(target: pyodbc.Connection) -> int:

@@ -238,13 +238,8 @@ class Attempt:
             raise CellFailed(f"{report.failed_calls} calls failed: {report.errors[0][0]}")
         if not self.books.balance:
             raise CellFailed(self.books.reason())
-        errors = scripts.rows(self.surroundings.target, "observe/errors.sql", {})
-        if errors:
-            first = errors[0]
-            raise CellFailed(
-                f"the activation procedure noted {sum(row['errors'] for row in errors)} errors: "
-                f"{first['error_message']} (error {first['error_number']})"
-            )
+        if noted := dialogs.noted_errors(self.surroundings.target):
+            raise CellFailed(noted)
 
     def _complaints(self) -> list[str]:
         assert self.report is not None

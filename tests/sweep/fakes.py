@@ -51,6 +51,7 @@ class FakeServer:
         self.queued = 0
         self.untransmitted = 0
         self.errors: Rows = []
+        self.queue_enabled = True
 
     def cursor(self) -> FakeCursor:
         return FakeCursor(self._answer)
@@ -60,6 +61,8 @@ class FakeServer:
             return ["handle"], [(str(UUID(int=number)),) for number in range(1, 51)]
         if text.startswith("SELECT COUNT_BIG(*) FROM dbo.messageDrop"):
             return ["n"], [(len(self.stored),)]
+        if text.startswith("SELECT CAST(is_receive_enabled"):
+            return ["enabled"], [(int(self.queue_enabled),)]
         variables = {"Run": str(self.run)}
         for file, answer in {
             "queue_depth": lambda: (["queue_name", "messages"], [("q", self.queued)]),

@@ -7,6 +7,7 @@ import pytest
 
 from harness import settings as settings_module
 from harness.lab import dialogs
+from harness.lab.cures import CURES
 from harness.load.plan import LoadError
 from harness.matrix import Cell
 from harness.sweep.cell import Attempt, CellFailed, Surroundings
@@ -77,6 +78,20 @@ def test_messages_that_stick_are_told_with_the_brokers_own_account(bench: Bench)
     assert failed(bench, drain=0.2) == (
         "not drained: 30 of 30 messages processed, 0 in the target's queue; "
         "4 in the transmission queue of initiator-2: The route has no address"
+    )
+
+
+def test_messages_that_the_target_does_not_take_are_told_with_its_own_account(bench: Bench) -> None:
+    bench.target.queued, bench.target.queue_enabled = 7, False
+    bench.target.errors = [(5, 9002, "The transaction log for database 'SSBTarget' is full.")]
+    assert failed(bench, drain=0.2) == (
+        "not drained: 30 of 30 messages processed, 7 in the target's queue; its queue is disabled, after five "
+        "rollbacks in a row; the activation procedure noted 5 errors: The transaction log for database 'SSBTarget' is "
+        f"full. (error 9002): {CURES[9002]}"
+    )
+    bench.target.queue_enabled, bench.target.errors = True, []
+    assert failed(bench, drain=0.2).endswith(
+        "7 in the target's queue; no procedure takes them: the target's error log says why"
     )
 
 
