@@ -298,6 +298,8 @@ class _Checks:
             same = places.setdefault((server.host.lower(), server.port), server)
             if same is not server:
                 raise self.error((*table, "host"), f"{server.host} port {server.port} is {same.role} already")
+            if server.port == server.broker_port:
+                raise self.error((*table, "broker_port"), f"{server.port} is where the server itself listens")
             same = listeners.setdefault((server.broker_host.lower(), server.broker_port), server)
             if same is not server:
                 message = f"{server.broker_host} port {server.broker_port} is the endpoint of {same.role} already"

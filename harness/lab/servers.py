@@ -1,13 +1,42 @@
-"""The sqlserver lab on servers that a user names."""
+"""The sqlserver lab on servers that a user names in lab.toml, Windows and Linux alike.
+
+`start` looks first and creates afterwards: it signs in everywhere, compares versions, checks rights, sees what is there
+and refuses in one line what it would collide with; then it says what it will create, and creates the databases with
+their ledgers (see `ledger`), in which all that `link` is going to create is listed beforehand. What an earlier opening
+left is removed first, so that a lab always begins empty. A closed lab stays on the servers, to be looked at; `clean`
+removes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import getpass
+import ipaddress
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from harness.lab.drivers import Driver
-from harness.lab.instances import Lab
-from harness.lab_file import LabFile
+from harness import settings
+from harness.failures import MachineFailure, UsageFailure
+from harness.lab import ledger, rights, scripts
+from harness.lab.drivers import Driver, Secret
+from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
+from harness.lab.ledger import Holdings, Keys, Thing, place
+from harness.lab_file import MAJORS, LabFile, Server
+
+if TYPE_CHECKING:
+    import pyodbc
+
+Tell = Callable[[str], None]
+
+_PASSWORD = "HARNESS_PASSWORD"
+_AZURE_EDITIONS = frozenset({5, 6, 8, 9, 11})  # of SERVERPROPERTY('EngineEdition')
+_MARKETING = {major: version for version, major in MAJORS.items()}
+_asked: dict[Server, Secret] = {}
+
+
+class PasswordMissing(UsageFailure):
+    """A password that is neither in the environment nor can be asked for: one line."""
 
 
 def start(
@@ -17,10 +46,249 @@ def start(
     directory: Path,
     driver: Driver,
     watch: Callable[[], None],
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> Lab:
-    raise NotImplementedError
+    """The servers of a lab file, ready for `link.link`. LabError, of one line, where something stands against it; then
+    nothing was created, or what was is removed again."""
+    if initiators > len(lab_file.initiators):
+        raise LabError(
+            f"{lab_file.where('initiator')} names {len(lab_file.initiators)} of the {initiators} initiators needed"
+        )
+    servers = (lab_file.target, *lab_file.initiators[:initiators])
+    instances = [_instance(server, driver) for server in servers]
+    lab = Lab(
+        "sqlserver",
+        "servers",
+        lab_file.version,
+        instances[0],
+        instances[1:],
+        directory,
+        prefix=lab_file.prefix,
+        watch=watch,
+    )
+    with connections(instances, "master") as opened:
+        watch()
+        _refuse_other_servers(lab_file, instances, opened)
+        plans = [ledger.planned(instance, _others(lab, instance), lab.prefix) for instance in instances]
+        holdings = in_parallel(
+            lambda instance, connection: ledger.look(instance, connection, lab.prefix), instances, opened
+        )
+        _refuse_collisions(lab_file, servers, instances, holdings, plans)
+        watch()
+        _check_rights(instances, opened, tell)
+        for instance, connection in zip(instances, opened, strict=True):
+            ledger.refuse_if_in_use(instance, connection)
+        holdings = _remove_leftovers(lab, opened, holdings, tell)
+        for row in zip(instances, holdings, plans, strict=True):
+            tell(ledger.description(*row))
+        tell("harness lab clean removes all of it")
+        watch()
+        begun: list[Instance] = []
+        try:
+            for instance, connection, held, plan in zip(instances, opened, holdings, plans, strict=True):
+                begun.append(instance)
+                ledger.begin(instance, connection, held, plan)
+                watch()
+        except BaseException:
+            absent = [instance for instance, held in zip(instances, holdings, strict=True) if not held.exists]
+            _abandon(lab, tell, unmarked=[instance for instance in begun if instance in absent])
+            raise
+    return lab
 
 
-def abandon(lab: Lab, tell: Callable[[str], None]) -> None:
-    raise NotImplementedError
+def abandon(lab: Lab, tell: Tell) -> None:
+    """Removes what an opening that failed has created. Raises nothing: the failure is what the user has to hear."""
+    _abandon(lab, tell)
+
+
+def clean(
+    lab_file: LabFile,
+    *,
+    driver: Driver,
+    tell: Tell,
+    confirm: Callable[[str], bool],
+) -> None:
+    """Shows what the ledgers list and removes it, and nothing else. Instances out of reach are left for the next time:
+    LabError names the first after all others are done."""
+    failures: list[str] = []
+    ours: list[tuple[Instance, Holdings]] = []
+    for server in lab_file.servers:
+        instance = _instance(server, driver)
+        try:
+            with connections([instance], "master") as (connection,):
+                holdings = ledger.look(instance, connection, lab_file.prefix)
+                ledger.refuse_if_in_use(instance, connection)
+        except MachineFailure as error:
+            failures.append(str(error))
+            tell(f"cannot look: {error}")
+            continue
+        for line in _shown(instance, holdings):
+            tell(line)
+        if holdings.is_ours and (holdings.mark == "made" or holdings.listed):
+            ours.append((instance, holdings))
+    if ours and confirm("Remove this?"):
+        for instance, holdings in ours:
+            try:
+                with connections([instance], "master") as (connection,):
+                    ledger.remove(instance, connection, holdings, lab_file.prefix, tell)
+            except MachineFailure as error:
+                text = str(error)
+                failures.append(text if text.startswith(place(instance)) else f"{place(instance)}: {text}")
+    elif ours:
+        tell("nothing was removed")
+    if failures:
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        raise LabError(f"not all could be removed, run it again after the cure: {failures[0]}{more}")
+
+
+def password_for(server: Server) -> Secret:
+    """From the environment, or from the person at the terminal, once; PasswordMissing where there is neither."""
+    own = f"{_PASSWORD}_{server.role.upper().replace('-', '_')}"
+    value = settings.secret(own) or settings.secret(_PASSWORD) or _asked.get(server)
+    if not value and sys.stdin is not None and sys.stdin.isatty():
+        value = getpass.getpass(f"Password of {server.user} on {server.role} ({server.host}:{server.port}): ")
+    if not value:
+        raise PasswordMissing(
+            f"{server.role} ({server.host}:{server.port}): no password for {server.user}: set {own}, or {_PASSWORD} "
+            "for all servers"
+        )
+    _asked[server] = Secret(value)
+    return _asked[server]
+
+
+# -- parts of start ----------------------------------------------------------------------------------------------------
+
+
+def _instance(server: Server, driver: Driver) -> Instance:
+    login = Login(server.user, password_for(server)) if server.user is not None else None
+    return Instance(
+        name=server.role,
+        database=server.database,
+        host=server.host,
+        port=server.port,
+        broker_port=server.broker_port,
+        driver=driver,
+        login=login,
+        broker_host=server.broker_host,
+        listener_ip=_listener_ip(server),
+        admin_port=server.admin_port,
+        encrypt=server.encrypt,
+        trust_server_certificate=server.trust_server_certificate,
+    )
+
+
+def _listener_ip(server: Server) -> str:
+    """Every address, unless all instances are on one machine: then the loopback address, which nobody else reaches."""
+    if not server.is_local:
+        return "ALL"
+    try:
+        address = ipaddress.ip_address(server.broker_host)
+    except ValueError:
+        return "(127.0.0.1)"
+    return f"({address})" if address.version == 4 else f"('{address}')"
+
+
+def _others(lab: Lab, instance: Instance) -> Sequence[Instance]:
+    return lab.initiators if instance is lab.target else [lab.target]
+
+
+def _refuse_other_servers(
+    lab_file: LabFile, instances: Sequence[Instance], opened: Sequence[pyodbc.Connection]
+) -> None:
+    """LabError if a server is not what the lab file says, or if two sides are one instance."""
+    found: list[dict[str, Any]] = in_parallel(
+        lambda connection: scripts.rows(connection, "server/identity.sql", {})[0], opened
+    )
+    seen: dict[tuple[str, int], Instance] = {}
+    for instance, row in zip(instances, found, strict=True):
+        number = str(row["product_version"])
+        major = int(number.partition(".")[0])
+        if row["engine_edition"] in _AZURE_EDITIONS:
+            raise LabError(f"{place(instance)} is one of Azure's services, which link to no other instance's broker")
+        if major != MAJORS[lab_file.version]:
+            name = f"SQL Server {_MARKETING[major]}" if major in _MARKETING else "SQL Server of another version"
+            raise LabError(
+                f"{place(instance)} is {name} ({number}), {lab_file.where('version')} says {lab_file.version}"
+            )
+        if row["process_id"] is not None:
+            same = seen.setdefault((str(row["server_name"]), int(row["process_id"])), instance)
+            if same is not instance:
+                raise LabError(
+                    f"{place(instance)} and {place(same)} are one instance ({row['server_name']}): each side needs its "
+                    "own, since an instance has one Service Broker endpoint"
+                )
+
+
+def _refuse_collisions(
+    lab_file: LabFile,
+    servers: Sequence[Server],
+    instances: Sequence[Instance],
+    holdings: Sequence[Holdings],
+    plans: Sequence[Sequence[Thing]],
+) -> None:
+    lines: list[str] = []
+    for server, instance, held, plan in zip(servers, instances, holdings, plans, strict=True):
+        keys = Keys(
+            lab_file.where_of(server, "database"), lab_file.where("prefix"), lab_file.where_of(server, "broker_port")
+        )
+        lines += ledger.refusals(instance, held, plan, keys)
+    if lines:
+        raise LabError(lines[0] + (f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""))
+
+
+def _check_rights(instances: Sequence[Instance], opened: Sequence[pyodbc.Connection], tell: Tell) -> None:
+    lacking = in_parallel(rights.missing, instances, opened)
+    for instance, missing in zip(instances, lacking, strict=True):
+        if line := rights.refusal(instance, missing):
+            raise LabError(line)
+    for instance, missing in zip(instances, lacking, strict=True):
+        for line in rights.remarks(instance, missing):
+            tell(line)
+
+
+def _remove_leftovers(
+    lab: Lab, opened: Sequence[pyodbc.Connection], holdings: Sequence[Holdings], tell: Tell
+) -> list[Holdings]:
+    """What is there after everything of an earlier opening is gone."""
+    left: list[Holdings] = []
+    for instance, connection, held in zip(lab.instances, opened, holdings, strict=True):
+        if held.is_ours and (held.mark == "made" or held.listed):
+            tell(f"{instance.name}: removing what an earlier opening left")
+            ledger.remove(instance, connection, held, lab.prefix, lambda text: None)
+            held = ledger.look(instance, connection, lab.prefix)  # noqa: PLW2901
+            lab.watch()
+        left.append(held)
+    return left
+
+
+def _abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
+    """`unmarked`: instances whose database this process has begun to create, with or without success."""
+    for instance in lab.instances:
+        try:
+            with connections([instance], "master") as (connection,):
+                held = ledger.look(instance, connection, lab.prefix)
+                ledger.remove(instance, connection, held, lab.prefix, lambda text: None)
+                if held.exists and not held.is_ours and instance in unmarked:
+                    scripts.run(connection, "server/drop_database.sql", {"Database": instance.database})
+        except (MachineFailure, OSError) as error:
+            tell(f"what was created on {place(instance)} is still there ({error}): harness lab clean removes it")
+
+
+# -- parts of clean ----------------------------------------------------------------------------------------------------
+
+
+def _shown(instance: Instance, holdings: Holdings) -> list[str]:
+    """What clean has found on an instance."""
+    if holdings.exists and not holdings.is_ours:
+        return [f"{place(instance)}: the database {instance.database} carries no mark of the harness: not touched"]
+    if not holdings.exists:
+        line = f"{place(instance)}: no database {instance.database}, so no ledger and nothing to remove"
+        others = sorted(thing for thing in holdings.found if thing.kind != "master key")
+        if others:
+            line += f"; not touched, because no ledger lists it: {' '.join(thing.drop for thing in others)}"
+        return [line]
+    lines = [f"{place(instance)}: {thing.kind} {thing.name}" for thing in holdings.listed if thing.kind != "database"]
+    what = "all in the database" if holdings.mark == "prepared" else "database"
+    if holdings.mark == "prepared" and not holdings.listed:
+        return [f"{place(instance)}: the database {instance.database} is prepared and empty"]
+    return [*lines, f"{place(instance)}: {what} {instance.database}"]

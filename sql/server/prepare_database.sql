@@ -1,0 +1,27 @@
+/*
+Purpose:   the database of one side, made and marked by an administrator for a login that may not create databases.
+           The harness fills it, and empties it again instead of dropping it.
+Called by: an administrator, once per instance, before minimal_rights.sql. Nobody if the login may create databases.
+Assumes:   everything in a database with this mark may be removed: never mark one that holds anything else.
+Variables: Database (name of the side's database), Login (the login of the harness)
+*/
+USE [master];
+GO
+
+IF DB_ID(N'$(Database)') IS NULL
+    CREATE DATABASE [$(Database)];
+GO
+
+USE [$(Database)];
+GO
+
+IF NOT EXISTS (SELECT 1 FROM sys.extended_properties WHERE class = 0 AND name = N'service_broker_harness')
+    EXECUTE sys.sp_addextendedproperty @name = N'service_broker_harness', @value = N'prepared';
+GO
+
+IF USER_ID(N'$(Login)') IS NULL
+    CREATE USER [$(Login)] FOR LOGIN [$(Login)];
+GO
+
+ALTER ROLE [db_owner] ADD MEMBER [$(Login)];
+GO

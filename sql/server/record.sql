@@ -1,0 +1,14 @@
+/*
+Purpose:   writes one object into the ledger.
+Called by: the harness on a user's own servers, before the object is created: what is not listed is never removed.
+Assumes:   ledger.sql has run.
+Variables: Database (name of the side's database),
+           Class (database, endpoint, login, user, certificate or master key; the last three are master's),
+           Name (name of the object; no apostrophe in it)
+*/
+USE [$(Database)];
+GO
+
+IF NOT EXISTS (SELECT 1 FROM dbo.harness_ledger WHERE class = N'$(Class)' AND name = N'$(Name)')
+    INSERT INTO dbo.harness_ledger (class, name) VALUES (N'$(Class)', N'$(Name)');
+GO
