@@ -23,7 +23,7 @@ CURES = {
     230: _LACKS_A_RIGHT,
     262: _LACKS_A_RIGHT,
     297: _LACKS_A_RIGHT,
-    300: _LACKS_A_RIGHT,
+    300: "GRANT VIEW SERVER STATE TO the login",
     916: "give the login a user in that database",
     1101: "make room on the disk of the database's files, or let them grow",
     1105: "make room on the disk of the database's files, or let them grow",

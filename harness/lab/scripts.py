@@ -24,6 +24,7 @@ SQL_ROOT = Path(__file__).resolve().parents[2] / "sql"
 _GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
 _ODBC_PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
+_ODBC_BEGIN = re.compile(r"\[\w{5}\]\s*\[")
 _ODBC_SUFFIX = re.compile(r"\s*\((-?\d+)\) \((SQL\w+)\)$")
 
 
@@ -191,12 +192,18 @@ def _execute(connection: pyodbc.Connection, statement: str, parameters: Sequence
 def error_text(error: BaseException) -> str:
     """SQL Server's own text and number out of a pyodbc error, and the cure where there is one, in one line."""
     text = str(error.args[1] if len(error.args) > 1 else error)
-    text = re.sub(r"^\('?\w*'?,\s*", "", text)
-    text = re.sub(r"^\[\w{5}\]\s*", "", text)
-    text = _ODBC_PREFIX.sub("", text)
+    return in_words(re.sub(r"^\('?\w*'?,\s*", "", text))
+
+
+def in_words(text: str) -> str:
+    """The same of an error that has become text already; what stands before the driver's words stays."""
+    begin = _ODBC_BEGIN.search(text)
+    before = ""
+    if begin is not None:
+        before, text = text[: begin.start()], _ODBC_PREFIX.sub("", text[begin.end() - 1 :])
     first = text.split(";  [")[0]
     numbered = _ODBC_SUFFIX.sub(lambda match: f" (error {match[1]})" if int(match[1]) > 0 else "", first)
-    return explained(" ".join(numbered.split()))
+    return before + explained(" ".join(numbered.split()))
 
 
 def _text(path: Path | str) -> str:

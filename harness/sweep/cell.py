@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from harness import records
 from harness.lab import dialogs, reset, scripts
 from harness.lab.instances import Instance, Lab, LabError
-from harness.lab.scripts import ScriptError, error_text
+from harness.lab.scripts import ScriptError, error_text, in_words
 from harness.load.clients import Clients
 from harness.load.plan import CellPlan, LoadError, LoadReport
 from harness.matrix import Cell
@@ -233,9 +233,9 @@ class Attempt:
     def _require_faultless(self, report: LoadReport | None) -> None:
         assert report is not None and self.books is not None
         if report.problems:
-            raise CellFailed(report.problems[0])
+            raise CellFailed(in_words(report.problems[0]))
         if report.failed_calls:
-            raise CellFailed(f"{report.failed_calls} calls failed: {report.errors[0][0]}")
+            raise CellFailed(f"{report.failed_calls} calls failed: {in_words(report.errors[0][0])}")
         if not self.books.balance:
             raise CellFailed(self.books.reason())
         if noted := dialogs.noted_errors(self.surroundings.target):
@@ -311,7 +311,7 @@ def _named_failures(lab: Lab) -> Iterator[None]:
     try:
         yield
     except (LoadError, LabError, ScriptError) as error:
-        raise CellFailed(_cause(lab, str(error))) from None
+        raise CellFailed(_cause(lab, in_words(str(error)))) from None
     except Exception as error:
         # pyodbc is imported only where it is used; its errors are told apart by their module.
         if type(error).__module__ != "pyodbc":

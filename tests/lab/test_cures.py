@@ -8,7 +8,7 @@ import time
 import pytest
 
 from harness.lab import cures
-from harness.lab.scripts import error_text
+from harness.lab.scripts import error_text, in_words
 
 MICROSOFT = "[Microsoft][ODBC Driver 18 for SQL Server]"
 TOLD = [
@@ -36,6 +36,12 @@ TOLD = [
 @pytest.mark.parametrize("raw, told", TOLD)
 def test_an_error_is_told_in_words_with_its_cure(raw: str, told: str) -> None:
     assert error_text(Exception(raw[1:6], raw)) == told
+
+
+def test_what_stands_before_a_drivers_words_stays() -> None:
+    raw = f"thread 3: [42000] {MICROSOFT}[SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)"
+    assert in_words(raw) == "thread 3: Invalid object name 'x'. (error 208)"
+    assert in_words("thread 3: still in a call") == "thread 3: still in a call"
 
 
 def test_a_closed_port_is_told_at_once() -> None:
