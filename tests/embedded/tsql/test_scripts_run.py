@@ -19,10 +19,10 @@ RUN = 7
 class Linked:
     """A target and initiators, installed and linked by the scripts of `sql/` as the lab does it."""
 
-    def __init__(self, initiators: int = 1) -> None:
+    def __init__(self, initiators: int = 1, version: str = "2008") -> None:
         self.world = World()
-        self.target = self.world.side("Target")
-        self.initiators = [self.world.side(f"Initiator{number}") for number in range(1, initiators + 1)]
+        self.target = self.world.side("Target", version)
+        self.initiators = [self.world.side(f"Initiator{number}", version) for number in range(1, initiators + 1)]
         self.sides = [self.target, *self.initiators]
         for number, side in enumerate(self.sides):
             self.set_up(side, 5114 + number)
@@ -98,7 +98,7 @@ def body(initiator: int, thread: int, sequence: int, size: int = 100) -> bytes:
 
 @pytest.fixture(scope="module")
 def linked() -> Linked:
-    linked = Linked(initiators=2)
+    linked = Linked(initiators=2, version="2022")
     linked.pool(3, 5)
     return linked
 
@@ -144,10 +144,12 @@ OBSERVATIONS = sorted(path.stem for path in (scripts.SQL_ROOT / "observe").glob(
 def test_every_observation_has_the_columns_its_head_announces(linked, name):
     text = (scripts.SQL_ROOT / "observe" / f"{name}.sql").read_text()
     tables_of_target = {"books", "deliveries", "errors", "receives"}
-    side = linked.initiators[0] if name == "dialog_pages" else linked.target
+    side = linked.initiators[0] if name.startswith("dialog_page") else linked.target
     assert side is linked.target or name not in tables_of_target
-    side.run(f"USE [SSB{side.name}];")
-    results = side.run(scripts.single(f"observe/{name}.sql", linked.variables(side)))
+    page = {"DatabaseId": "5", "FileId": "1", "PageId": "16", "ObjectId": "72"}
+    session = side.connect(f"SSB{side.name}", is_administrative=name == "dialog_page_locations")
+    results = side.run(scripts.single(f"observe/{name}.sql", linked.variables(side) | page), session)
+    session.close()
     [(columns, _)] = results.sets
     announced = re.search(r"Columns:(.*?)\*/", text, re.DOTALL)[1]
     position = 0

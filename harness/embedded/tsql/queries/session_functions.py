@@ -163,6 +163,19 @@ def object_name(frame: Frame, identifier: Any, database_id: Any = None) -> str |
     return next((name for name, number in SYSTEM_OBJECTS.items() if number == identifier), None)
 
 
+def object_schema_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
+    """OBJECT_SCHEMA_NAME ( object_id [, database_id ] )"""
+    if identifier in SYSTEM_OBJECTS.values():
+        return "sys"
+    wanted = frame.session.database.database_id if database_id is None else database_id
+    objects: list[Any] = [*frame.instance.tables.values(), *frame.instance.procedures.values()]
+    for database in frame.instance.engine.databases.values():
+        if database.database_id == wanted:
+            objects += database.queues.values()
+    found = (item for item in objects if item.object_id == identifier)
+    return next((str(item.schema) for item in found if getattr(item, "database_id", wanted) == wanted), None)
+
+
 def schema_name(frame: Frame, identifier: Any = 1) -> str | None:
     return {1: "dbo", 4: "sys"}.get(identifier)
 
@@ -188,6 +201,24 @@ def suser_name(frame: Frame, identifier: Any = None) -> str | None:
         if login.principal_id == identifier:
             return login.name
     return "sa" if identifier == SA else None
+
+
+def sid_of(principal_id: int) -> bytes:
+    """A login's sid. SQL Server's is random but sa's; all that matters is that it is the same in every view."""
+    return b"\x01" if principal_id == SA else principal_id.to_bytes(16, "big")
+
+
+def suser_sname(frame: Frame, sid: Any) -> str | None:
+    """SUSER_SNAME(sid); NULL for nobody's."""
+    for login in frame.instance.engine.logins.values():
+        if sid_of(login.principal_id) == sid:
+            return login.name
+    return "sa" if sid == sid_of(SA) else None
+
+
+def file_property(frame: Frame, name: Any, what: Any) -> int | None:
+    """FILEPROPERTY: nobody counts the pages in use here."""
+    return None
 
 
 FIXED_USERS = {"public": 0, "dbo": 1, "guest": 2, "sys": 4}
@@ -285,6 +316,7 @@ FUNCTIONS.update(
         "ERROR_PROCEDURE": of_frame("ERROR_PROCEDURE", SYSNAME, _of_error("procedure")),
         "ERROR_SEVERITY": of_frame("ERROR_SEVERITY", INT, _of_error("severity")),
         "ERROR_STATE": of_frame("ERROR_STATE", INT, _of_error("state")),
+        "FILEPROPERTY": in_session("FILEPROPERTY", file_property, INT, least=2),
         "GETDATE": of_frame("@now", DATETIME, _utc_milliseconds),
         "GETUTCDATE": of_frame("@now", DATETIME, _utc_milliseconds),
         "GET_TRANSMISSION_STATUS": in_session("GET_TRANSMISSION_STATUS", get_transmission_status, NVARCHAR, least=1),
@@ -296,6 +328,7 @@ FUNCTIONS.update(
         "NEWSEQUENTIALID": Function(0, 0, _newid),
         "OBJECT_ID": in_session("OBJECT_ID", object_id, INT, least=1, most=2),
         "OBJECT_NAME": in_session("OBJECT_NAME", object_name, SYSNAME, least=1, most=2),
+        "OBJECT_SCHEMA_NAME": in_session("OBJECT_SCHEMA_NAME", object_schema_name, SYSNAME, least=1, most=2),
         "ORIGINAL_LOGIN": of_frame("@login", SYSNAME, lambda frame: frame.session.login),
         "SCHEMA_ID": in_session("SCHEMA_ID", schema_id, INT, least=0, most=1),
         "SCHEMA_NAME": in_session("SCHEMA_NAME", schema_name, SYSNAME, least=0, most=1),
@@ -304,7 +337,15 @@ FUNCTIONS.update(
         "SESSION_USER": of_frame("@user", SYSNAME, lambda frame: "dbo"),
         "SUSER_ID": in_session("SUSER_ID", suser_id, INT, least=0, most=1),
         "SUSER_NAME": in_session("SUSER_NAME", suser_name, SYSNAME, least=0, most=1),
-        "SUSER_SNAME": of_frame("@login", SYSNAME, lambda frame: frame.session.login),
+        "SUSER_SNAME": Function(
+            0,
+            1,
+            lambda renderer, arguments: (
+                in_session("SUSER_SNAME", suser_sname, SYSNAME, least=1).render(renderer, arguments)
+                if arguments
+                else of_frame("@login", SYSNAME, lambda frame: frame.session.login).render(renderer, [])
+            ),
+        ),
         "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc),
         "SYSTEM_USER": of_frame("@login", SYSNAME, lambda frame: frame.session.login),
         "SYSUTCDATETIME": of_frame("@utcnow", DATETIME2, _utc),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.embedded.broker.system import QUEUES
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
-from harness.embedded.tsql.queries.session_functions import SYSTEM_OBJECTS
+from harness.embedded.tsql.queries.session_functions import SA, SYSTEM_OBJECTS, sid_of
 from harness.embedded.tsql.views.view import (
     Context,
     View,
@@ -22,6 +22,7 @@ from harness.embedded.tsql.views.view import (
     guid,
     int_,
     nvarchar,
+    sid,
     smallint,
     sysname,
     tinyint,
@@ -215,24 +216,39 @@ VIEWS = [
             attribute("name", sysname, nullable=False),
             attribute("database_id", int_, nullable=False),
             column("source_database_id", int_, None),
+            column("owner_sid", sid, lambda database: sid_of(SA)),
             column("create_date", datetime, lambda database: datetime_from_utc_ns(database.create_time_ns)),
             column("compatibility_level", tinyint, 100),
             column("collation_name", sysname, "SQL_Latin1_General_CP1_CI_AS"),
             column("user_access", tinyint, 0),
             column("user_access_desc", nvarchar(60), "MULTI_USER"),
             column("is_read_only", bit, 0),
+            column("is_auto_close_on", bit, 0, nullable=False),
+            column("is_auto_shrink_on", bit, 0),
             column("state", tinyint, 0),
             column("state_desc", nvarchar(60), "ONLINE"),
             column("snapshot_isolation_state", tinyint, 0),
+            column("snapshot_isolation_state_desc", nvarchar(60), "OFF"),
+            column("is_auto_update_stats_on", bit, None),
+            column("is_encrypted", bit, 0),
+            column("target_recovery_time_in_seconds", int_, None),
             column("is_read_committed_snapshot_on", bit, 0),
             column("recovery_model", tinyint, 3),
             column("recovery_model_desc", nvarchar(60), "SIMPLE"),
+            # SQL Server checks pages of its own; what this server stores has none.
+            column("page_verify_option", tinyint, None),
+            column("page_verify_option_desc", nvarchar(60), None),
             column("is_trustworthy_on", bit, 0),
             column("is_master_key_encrypted_by_server", bit, lambda d: int(d.principals.has_master_key)),
             attribute("service_broker_guid", guid, nullable=False),
             column("is_broker_enabled", bit, lambda database: int(database.is_broker_enabled), nullable=False),
             column("is_honor_broker_priority_on", bit, lambda d: int(d.is_honor_broker_priority_on)),
             column("log_reuse_wait_desc", nvarchar(60), "NOTHING"),
+            # A commit waits for the disk, always.
+            column("delayed_durability", int_, 0),
+            column("delayed_durability_desc", nvarchar(60), "DISABLED"),
+            column("is_query_store_on", bit, 0),
+            column("is_accelerated_database_recovery_on", bit, 0),
         ],
         lambda context: list(context.engine.databases.values()),
     ),

@@ -1,0 +1,25 @@
+/*
+Purpose:   on which page each used dialog's row of sys.sysdesend lies: the proof of the 150 trick.
+Called by: the sweep, on an initiator, once a pool, over the dedicated administrator connection.
+Assumes:   the dedicated administrator connection, which alone sees sys.sysdesend: elsewhere Msg 208. SEND changes
+           that row under an exclusive latch on its page. A string, because Microsoft's public parser does not know
+           the pseudo-column with the place of a row.
+Variables: none
+Columns:   dialog_id (int), handle (uniqueidentifier), handle_rank (bigint: place of the handle among all rows in key
+           order, from 0), location (varchar: (file:page:slot))
+*/
+EXECUTE
+(N'
+WITH located AS
+(
+    SELECT
+        handle,
+        ROW_NUMBER() OVER (ORDER BY handle) - 1 AS handle_rank,
+        sys.fn_PhysLocFormatter(%%physloc%%) AS location
+    FROM sys.sysdesend
+)
+SELECT d.id AS dialog_id, l.handle, l.handle_rank, l.location
+FROM dbo.dialogs AS d
+JOIN located AS l ON l.handle = d.handle
+ORDER BY d.id
+');

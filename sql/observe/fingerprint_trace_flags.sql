@@ -1,0 +1,8 @@
+/*
+Purpose:   the trace flags that are on.
+Called by: the sweep, when a lab opens, for the manifest.
+Assumes:   nothing. No row where none is on.
+Variables: none
+Columns:   TraceFlag, Status, Global, Session
+*/
+DBCC TRACESTATUS (-1) WITH NO_INFOMSGS;
