@@ -8,6 +8,7 @@ rows. Names are compared byte by byte, except those of queues, users and certifi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -49,7 +50,8 @@ class Catalog:
         self.database_id = database_id
         self.create_time_ns = engine.clock.utc_ns()
         self.object_ordinal = 0  # object ids given out
-        self.next_id = system.FIRST_USER_ID  # of message types, contracts, services, routes, bindings, priorities
+        # Each kind counts by itself: message types, contracts, services, routes, bindings, priorities.
+        self._last_ids: defaultdict[str, int] = defaultdict(lambda: system.FIRST_USER_ID - 1)
         self.message_types: dict[str, MessageType] = {}
         self.contracts: dict[str, Contract] = {}
         self.queues: dict[str, Queue] = {}  # by 'schema.name', lower case
@@ -96,11 +98,14 @@ class Catalog:
                 self.store(tx)
                 return identifier
 
-    def _new_id(self) -> int:
+    def _new_id(self, kind: str) -> int:
         """Ids are not given back: a rolled back statement leaves a gap."""
-        identifier = self.next_id
-        self.next_id = identifier + 1
-        return identifier
+        self._last_ids[kind] += 1
+        return self._last_ids[kind]
+
+    def seen_id(self, kind: str, identifier: int) -> None:
+        """An id from before the restart: what comes next is above it."""
+        self._last_ids[kind] = max(self._last_ids[kind], identifier)
 
     def _add(self, tx: Transaction, objects: dict[Name, Thing], name: Name, thing: Thing) -> None:
         objects[name] = thing

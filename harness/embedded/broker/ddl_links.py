@@ -32,7 +32,7 @@ class LinkStatements(Catalog):
         self._refuse_existing(self.routes, name)
         instance = broker_instance.upper() if broker_instance is not None else None
         expires = self._expiry(name, lifetime_s)
-        created = Route(name, self._new_id(), service_name, instance, expires, address, mirror_address, owner)
+        created = Route(name, self._new_id("route"), service_name, instance, expires, address, mirror_address, owner)
         self._check_route(created)
         self._add(tx, self.routes, name, created)
         self._store_route(tx, created)
@@ -122,7 +122,7 @@ class LinkStatements(Catalog):
         if self.binding_for(to_service) is not None:
             raise SqlServerError(9619, name, to_service)
         self._require_user(user)
-        created = RemoteServiceBinding(name, self._new_id(), to_service, user, anonymous, owner)
+        created = RemoteServiceBinding(name, self._new_id("remote_service_binding"), to_service, user, anonymous, owner)
         self._add(tx, self.remote_service_bindings, name, created)
         self._store_binding(tx, created)
 
@@ -172,7 +172,7 @@ class LinkStatements(Catalog):
     ) -> None:
         """None stands for ANY."""
         self._refuse_existing(self.priorities, name)
-        created = Priority(name, self._new_id(), contract, local_service, remote_service, level)
+        created = Priority(name, self._new_id("priority"), contract, local_service, remote_service, level)
         self._check_priority(created)
         self._add(tx, self.priorities, name, created)
         self._store_priority(tx, created)

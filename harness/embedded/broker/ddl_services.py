@@ -36,7 +36,7 @@ class ServiceStatements(Catalog):
     def create_message_type(self, tx: Transaction, name: str, *, validation: str = "NONE", owner: str = "dbo") -> None:
         """`validation`: NONE, EMPTY, WELL_FORMED_XML or VALID_XML (checked for being well-formed only)."""
         self._refuse_existing(self.message_types, name)
-        created = MessageType(name, self._new_id(), _VALIDATIONS[validation], owner=owner)
+        created = MessageType(name, self._new_id("message_type"), _VALIDATIONS[validation], owner=owner)
         self._add(tx, self.message_types, name, created)
         self._store_message_type(tx, created)
 
@@ -78,7 +78,7 @@ class ServiceStatements(Catalog):
             agreed[message_type] = MessageUsage(found, sent_by != "TARGET", sent_by != "INITIATOR")
         if not any(usage.is_sent_by_initiator for usage in agreed.values()):
             raise SqlServerError(8492, name)
-        created = Contract(name, self._new_id(), agreed, owner)
+        created = Contract(name, self._new_id("contract"), agreed, owner)
         self._add(tx, self.contracts, name, created)
         stored = tuple(
             (usage.message_type.name, _SENT_BY[usage.is_sent_by_initiator, usage.is_sent_by_target])
@@ -215,7 +215,7 @@ class ServiceStatements(Catalog):
             if contract in agreed:
                 raise SqlServerError(8404, contract)
             agreed[contract] = self._find(self.contracts, "find", "service contract", contract)
-        created = Service(name, self._new_id(), on_queue, agreed, owner)
+        created = Service(name, self._new_id("service"), on_queue, agreed, owner)
         self._add(tx, self.services, name, created)
         self.store_service(tx, created)
         self._refresh(tx)

@@ -47,7 +47,7 @@ def recover(engine: Engine) -> None:
             database = by_id[database_id]
             load(database, identifier, row)
             if kind not in {"queue", "user", "certificate", "event_notification"}:
-                database.next_id = max(database.next_id, identifier + 1)
+                database.seen_id(kind, identifier)
     _instance(engine, tables)
     for database in engine.databases.values():
         _conversations(database, tables)
