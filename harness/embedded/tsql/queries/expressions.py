@@ -290,9 +290,12 @@ def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") ->
     value = renderer.cast(value, NVARCHAR_MAX) if family(value.type) != "text" else value
     if isinstance(pattern.constant, str) and "[" not in pattern.constant:
         suffix = f" ESCAPE {literal(escape)}" if escape else ""
-        return Fragment(f"({value.sql} LIKE {pattern.sql}{suffix})", functions.CONDITION)
-    renderer.function("like_pattern", 3, functions.like)
-    return Fragment(f"like_pattern({value.sql}, {pattern.sql}, {literal(escape)})", functions.CONDITION)
+        sql = f"({value.sql} LIKE {pattern.sql}{suffix})"
+    else:
+        renderer.function("like_pattern", 3, functions.like)
+        sql = f"like_pattern({value.sql}, {pattern.sql}, {literal(escape)})"
+    # sqlglot has NOT LIKE as a LIKE that is negated; NOT IN and NOT BETWEEN it has as a NOT around.
+    return Fragment(f"(NOT {sql})" if node.args.get("negate") else sql, functions.CONDITION)
 
 
 def _escape(renderer: Renderer, node: exp.Escape, names: Names) -> Fragment:
