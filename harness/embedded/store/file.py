@@ -60,6 +60,11 @@ class FileStore(GroupingStore):
         self._thread = threading.Thread(target=self._serve, name=f"flush {path.name}", daemon=True)
         self._thread.start()
 
+    @property
+    def folder(self) -> Path:
+        """Where the file lies."""
+        return self._path.parent
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")

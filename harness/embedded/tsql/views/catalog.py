@@ -14,8 +14,10 @@ from harness.embedded.tsql.views import (
     machine,
     objects,
     pages,
+    permissions,
     properties,
     security,
+    space,
 )
 from harness.embedded.tsql.views.queues import queue_view
 from harness.embedded.tsql.views.view import TableFunction, View
@@ -24,9 +26,14 @@ if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.queues import Queue
 
-FAMILIES = (objects, broker_catalog, conversations, security, dynamic, files, machine, pages, properties, keys)
+FAMILIES = (
+    *(objects, broker_catalog, conversations, security, permissions, keys),
+    *(dynamic, files, machine, pages, properties, space),
+)
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
-TABLE_FUNCTIONS: dict[str, TableFunction] = {one.name: one for one in (*pages.FUNCTIONS, *files.FUNCTIONS)}
+TABLE_FUNCTIONS: dict[str, TableFunction] = {
+    one.name: one for family in (pages, files, space) for one in family.FUNCTIONS
+}
 _queue_views: WeakKeyDictionary[Queue, View] = WeakKeyDictionary()
 
 

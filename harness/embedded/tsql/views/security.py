@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
-from harness.embedded.tsql.queries.session_functions import FIXED_USERS, SA
+from harness.embedded.tsql.queries.session_functions import FIXED_USERS, SA, sid_of
 from harness.embedded.tsql.views.view import (
     Context,
     View,
@@ -19,6 +19,7 @@ from harness.embedded.tsql.views.view import (
     guid,
     int_,
     nvarchar,
+    sid,
     sysname,
     tinyint,
 )
@@ -83,12 +84,15 @@ def _endpoint_columns() -> list[ViewColumn]:
     ]
 
 
-def _principals(context: Context) -> Iterator[tuple[str, int, str, str]]:
+def _principals(context: Context) -> Iterator[tuple[str, int, str, str, bytes | None]]:
+    """The last is the sid: that of the login, which a user without one has none of."""
     for name, number in FIXED_USERS.items():
-        yield name, number, ("R" if name == "public" else "S"), ("DATABASE_ROLE" if name == "public" else "SQL_USER")
+        kind = ("R", "DATABASE_ROLE") if name == "public" else ("S", "SQL_USER")
+        yield name, number, *kind, sid_of(SA) if name == "dbo" else None
     for user in context.database.principals.users.values():
         if user.name.lower() not in FIXED_USERS:
-            yield user.name, user.principal_id, "S", "SQL_USER"
+            login = context.engine.logins.get((user.login or "").lower())
+            yield user.name, user.principal_id, "S", "SQL_USER", login and sid_of(login.principal_id)
 
 
 def _logins(context: Context) -> Iterator[tuple[str, int]]:
@@ -186,6 +190,7 @@ VIEWS = [
             column("type", char(1), lambda row: row[2], nullable=False),
             column("type_desc", nvarchar(60), lambda row: row[3]),
             column("default_schema_name", sysname, "dbo"),
+            column("sid", sid, lambda row: row[4]),
         ],
         _principals,
     ),
@@ -198,6 +203,7 @@ VIEWS = [
             column("type_desc", nvarchar(60), "SQL_LOGIN"),
             column("is_disabled", bit, 0),
             column("default_database_name", sysname, "master"),
+            column("sid", sid, lambda row: sid_of(row[1])),
         ],
         _logins,
     ),

@@ -54,6 +54,8 @@ Rows = Callable[[Context], Iterable[Any]]
 bit, tinyint, smallint, int_, bigint = BIT, TINYINT, SMALLINT, INT, BIGINT
 guid, datetime, sysname = UNIQUEIDENTIFIER, DATETIME, SYSNAME
 
+sid = SqlType("varbinary", length=85)
+
 LOCATION, PHYSLOC = "%%physloc%%", SqlType("binary", length=8)
 
 
