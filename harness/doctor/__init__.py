@@ -1,0 +1,111 @@
+"""The doctor: what is wrong with a linked lab, and what to do about it, before a sweep is spent on it.
+
+It asks every instance the questions of `sql/doctor` (`facts`), compares the answers of both sides of every link, sends
+a probe message over each link and back (`probe`), and says what it found as `Finding`s: one line with the instance,
+what was looked at, what is wrong, and the cure. The checks are functions of the answers alone and change nothing:
+
+- `services`: brokers, the database's owner, service, queue, activation, contract, message type;
+- `routing`: routes there and back, and msdb's for what arrives;
+- `transport`: endpoints, their certificates, who may connect;
+- `security`: master keys, certificates of dialogs and their copies, binding, right to send;
+- `servers`: version, edition, options that bend a measurement;
+- `space`: disk and log for the largest planned cell; `clocks`: how far the machines' clocks are apart.
+
+Together they look at what `ssbdiagnose CONFIGURATION` looks at, and go by what objects do rather than by their names:
+an endpoint's certificate is found in the other side's master by its thumbprint, whatever it is called there.
+
+Rules: what cannot be known, for lack of a right or because the server does not say, is a warning that says so, never a
+guess. Nothing is mended here. What the probe puts into the lab's databases it takes out again. Between two sides one
+of which has an error no probe is sent: it would wait for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.doctor import clocks, probe, routing, security, servers, services, space, transport
+from harness.doctor.facts import Facts, read, unanswered
+from harness.doctor.findings import Finding, UnfitLab, information, raise_errors, worst_first
+from harness.lab.instances import Lab, connections, in_parallel
+from harness.lab.link import local_name
+from harness.matrix import Cell
+from harness.settings import Settings
+
+__all__ = ["Finding", "UnfitLab", "examine", "raise_errors"]
+
+
+def examine(
+    lab: Lab, *, cells: Sequence[Cell], settings: Settings, tell: Callable[[str], None] = lambda text: None
+) -> list[Finding]:
+    """Everything that is to be said of a linked lab without dialogs, the worst first. Takes seconds."""
+    tell(f"preflight: {len(lab.instances)} instances are examined")
+    with connections(lab.instances) as opened:
+        sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
+        measured = in_parallel(clocks.measure, [instance.name for instance in lab.instances], opened)
+    found = list(configuration(lab, sides))
+    for difference in measured:
+        found += clocks.check_clock(difference)
+    for number, side in enumerate(sides):
+        found += servers.check_admin_connection(side)
+        need = space.largest(cells, settings, is_target=number == 0, number=number)
+        if need is not None:
+            found += space.check_space(side, need, is_embedded=lab.place == "embedded")
+    found += _probed(lab, sides, found, tell)
+    return worst_first(found)
+
+
+def configuration(lab: Lab, sides: Sequence[Facts]) -> list[Finding]:
+    """What the answers of the target, the first of `sides`, and of the initiators show."""
+    target, *initiators = sides
+    found: list[Finding] = [*servers.check_lab(lab, sides)]
+    for side in sides:
+        found += unanswered(side)
+        found += _alone(lab, side, is_target=side is target)
+    for side in initiators:
+        found += services.check_agreement(target, side)
+        found += transport.check_encryption(side, target)
+        for one, other in ((side, target), (target, side)):
+            found += routing.check_route(one, other)
+            found += transport.check_admission(one, other)
+            if lab.security.dialog:
+                found += security.check_copy(one, other)
+                found += security.check_right_to_send(one, other, is_target=one is target)
+        if lab.security.dialog:
+            found += security.check_binding(side, target)
+    return found
+
+
+def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
+    found = [
+        *servers.check_edition(side, lab.version),
+        *servers.check_settings(side),
+        *servers.check_instance(side),
+        *services.check_broker(side),
+        *services.check_owner(side),
+        *services.check_service(side, is_target=is_target, max_queue_readers=lab.variables["MaxQueueReaders"]),
+        *services.check_contract(side, is_target=is_target),
+        *routing.check_configuration_service(side),
+        *routing.check_arriving(side),
+        *transport.check_endpoint(side, lab.security),
+        *transport.check_certificate(side),
+        *security.check_master_keys(side, lab.security),
+    ]
+    if lab.security.dialog:
+        return [*found, *security.check_certificate(side)]
+    return [*found, *security.check_unsecured(side, is_target=is_target)]
+
+
+def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Callable[[str], None]) -> list[Finding]:
+    """Probes between sides without an error."""
+    ill = {finding.instance for finding in found if finding.severity == "error"}
+    target, *initiators = sides
+    well = [] if ill & {target.name, "lab"} else [side for side in initiators if side.name not in ill]
+    spared = [
+        information(side.name, "probe", "no probe message was sent: cure the errors first")
+        for side in initiators
+        if side not in well
+    ]
+    if not well:
+        return spared
+    tell("preflight: a message goes to the target and back")
+    return [*probe.there_and_back(lab, [target, *well]), *spared]

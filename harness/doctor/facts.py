@@ -1,0 +1,128 @@
+"""What the instances say of themselves: the answers to `sql/doctor`, one file a question, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.doctor.findings import Finding, error, warning
+from harness.failures import MachineFailure
+from harness.lab import scripts
+from harness.lab.instances import Instance
+
+if TYPE_CHECKING:
+    import pyodbc
+
+Row = Mapping[str, Any]
+
+QUESTIONS = (
+    "rights",
+    "edition",
+    "configuration",
+    "tempdb_files",
+    "database",
+    "brokers",
+    "master_keys",
+    "service",
+    "contract",
+    "routes",
+    "arriving_routes",
+    "endpoint",
+    "endpoint_grants",
+    "endpoint_certificates",
+    "dialog_certificates",
+    "service_grants",
+    "bindings",
+    "files",
+    "log_space",
+)
+RIGHTS = {
+    "sees_server_definitions": "VIEW ANY DEFINITION",
+    "sees_database_definitions": "VIEW DEFINITION",
+    "sees_server_state": "VIEW SERVER STATE",
+}
+_ACCELERATED_RECOVERY_SINCE = 15
+
+
+@dataclass
+class Facts:
+    """One instance's answers. A question that could not be asked has no answer, and stands in `failures`."""
+
+    instance: Instance
+    local_name: str
+    answers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.instance.name
+
+    def rows(self, question: str) -> Sequence[Row]:
+        """No rows where the question could not be asked: look at `knows` where that matters."""
+        return self.answers.get(question, [])
+
+    def row(self, question: str) -> Row | None:
+        """The only row."""
+        found = self.rows(question)
+        return found[0] if found else None
+
+    def knows(self, *questions: str) -> bool:
+        return all(question in self.answers for question in questions)
+
+    def sees(self, what: str) -> bool:
+        """Whether what a view does not show is not there; `what` is a column of rights.sql."""
+        rights = self.row("rights")
+        return rights is None or bool(rights[what])
+
+    @property
+    def broker_instance(self) -> str:
+        """The service_broker_guid of the lab's database, in upper case."""
+        row = self.row("database")
+        return str(row["service_broker_guid"]).upper() if row else ""
+
+    @property
+    def major_version(self) -> int:
+        """10 is SQL Server 2008; 0 where it is not known."""
+        row = self.row("edition")
+        return int(str(row["product_version"]).partition(".")[0]) if row else 0
+
+
+def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> Facts:
+    """Asks everything. A question that fails is noted and the others are asked nevertheless."""
+    facts = Facts(instance, local_name)
+    for question in QUESTIONS:
+        _ask(facts, connection, question)
+    if facts.major_version >= _ACCELERATED_RECOVERY_SINCE:
+        _ask(facts, connection, "accelerated_recovery")
+    volumes: list[dict[str, Any]] = []
+    for file in facts.rows("files"):
+        _ask(facts, connection, "volume", FileId=str(file["file_id"]))
+        volumes += [{"file_id": file["file_id"], **row} for row in facts.answers.pop("volume", [])]
+    facts.answers["volumes"] = volumes
+    return facts
+
+
+def _ask(facts: Facts, connection: pyodbc.Connection, question: str, **variables: str) -> None:
+    try:
+        facts.answers[question] = scripts.rows(connection, f"doctor/{question}.sql", variables)
+    except MachineFailure as error:
+        facts.failures[question] = str(error)
+    if facts.failures:
+        facts.instance.check()
+
+
+def unanswered(facts: Facts) -> list[Finding]:
+    """What could not be asked is said, so that silence means health."""
+    return [
+        warning(facts.name, question, f"not examined: {reason}", "give the login the right to ask this")
+        for question, reason in facts.failures.items()
+    ]
+
+
+def absent(facts: Facts, right: str, check: str, text: str, cure: str) -> Finding:
+    """The finding that something is missing; only a doubt where the login could not see it anyway."""
+    if facts.sees(right):
+        return error(facts.name, check, text, cure)
+    needed = RIGHTS[right]
+    return warning(facts.name, check, f"{text}, or it is not seen without {needed}", f"GRANT {needed} to the login")

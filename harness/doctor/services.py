@@ -1,0 +1,141 @@
+"""The database's broker, the service with its owner, queue and activation, the contract and its message type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from harness.doctor.facts import Facts, Row
+from harness.doctor.findings import Finding, error, warning
+from harness.lab.link import SERVICE
+
+CONTRACT = "//MySSB.com/Lab/C_Test"
+MESSAGE_TYPE = "//MySSB.com/Lab/M_Test"
+_OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
+
+
+def check_broker(side: Facts) -> Iterator[Finding]:
+    """Brokers of the database, of msdb, and twice the same one."""
+    brokers = side.rows("brokers")
+    by_name = {str(row["database_name"]).lower(): row for row in brokers}
+    own = by_name.get(side.instance.database.lower())
+    if own is not None and not own["is_broker_enabled"]:
+        text = f"the broker of {own['database_name']} is disabled: nothing is sent or received"
+        cure = f"ALTER DATABASE [{own['database_name']}] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+        yield error(side.name, "broker", text, cure)
+    msdb = by_name.get("msdb")
+    if msdb is not None and not msdb["is_broker_enabled"]:
+        text = "the broker of msdb is disabled: what arrives from the network is not delivered"
+        yield error(side.name, "broker", text, "ALTER DATABASE [msdb] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;")
+    for one, other in combinations(brokers, 2):
+        if own in (one, other) and one["service_broker_guid"] == other["service_broker_guid"]:
+            text = f"{one['database_name']} and {other['database_name']} have the same service_broker_guid"
+            copy = one if other is own else other
+            cure = f"ALTER DATABASE [{copy['database_name']}] SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
+            yield error(side.name, "broker", f"{text}: each gets messages of the other", cure)
+
+
+def check_owner(side: Facts) -> Iterator[Finding]:
+    """Activation, EXECUTE AS OWNER and deliveries between databases run as the database's owner."""
+    row = side.row("database")
+    if row is None:
+        return
+    cure = f"ALTER AUTHORIZATION ON DATABASE::[{row['database_name']}] TO [sa];"
+    if row["owner_name"] is None:
+        yield error(side.name, "owner", f"the server cannot resolve the owner of {row['database_name']}", cure)
+    elif not row["is_owner_dbo"]:
+        text = f"the user dbo of {row['database_name']} is not its owner {row['owner_name']} (a restored database?)"
+        yield error(side.name, "owner", text, cure)
+
+
+def check_service(side: Facts, *, is_target: bool, max_queue_readers: str) -> Iterator[Finding]:
+    if not side.knows("service"):
+        return
+    row = side.row("service")
+    folder = "target" if is_target else "initiator"
+    if row is None:
+        yield error(side.name, "service", f"there is no service {SERVICE}", f"run sql/{folder}/service.sql")
+        return
+    queue = f"dbo.{row['queue_name']}"
+    disabled = [what for what in ("receive", "enqueue") if not row[f"is_{what}_enabled"]]
+    if disabled:
+        text = f"the queue {queue} is disabled for {' and '.join(disabled)}: five rollbacks in a row do that"
+        yield error(side.name, "queue", text, f"ALTER QUEUE {queue} WITH STATUS = ON; dbo.messageErrors may say why")
+    if is_target:
+        yield from _check_activation(side, row, queue, max_queue_readers)
+
+
+def _check_activation(side: Facts, row: Row, queue: str, max_queue_readers: str) -> Iterator[Finding]:
+    if not row["activation_procedure"]:
+        yield error(side.name, "activation", f"{queue} has no activation procedure", "run sql/target/queue.sql")
+        return
+    if row["procedure_id"] is None:
+        text = f"the activation procedure {row['activation_procedure']} of {queue} does not exist"
+        yield error(side.name, "activation", text, "run sql/target/receive_procedure.sql")
+    if not row["is_activation_enabled"]:
+        cure = f"ALTER QUEUE {queue} WITH ACTIVATION (STATUS = ON);"
+        yield error(side.name, "activation", f"activation of {queue} is disabled: no reader starts", cure)
+    readers = str(row["max_readers"])
+    if readers != max_queue_readers:
+        text = f"{queue} has MAX_QUEUE_READERS = {readers}, the lab wants {max_queue_readers}"
+        cure = f"ALTER QUEUE {queue} WITH ACTIVATION (MAX_QUEUE_READERS = {max_queue_readers});"
+        yield (error if readers == "0" else warning)(side.name, "activation", text, cure)
+    principal = row["execute_as_principal_id"]
+    if principal is None or (principal != _OWNER and row["execute_as_name"] is None):
+        text = f"{queue} activates as {'nobody' if principal is None else f'user {principal}, who does not exist'}"
+        cure = f"ALTER QUEUE {queue} WITH ACTIVATION (EXECUTE AS OWNER);"
+        yield error(side.name, "activation", text, cure)
+
+
+def check_contract(side: Facts, *, is_target: bool) -> Iterator[Finding]:
+    if not side.knows("contract"):
+        return
+    rows = [row for row in side.rows("contract") if row["message_type_name"] == MESSAGE_TYPE]
+    if not side.rows("contract"):
+        yield error(side.name, "contract", f"there is no contract {CONTRACT}", "run sql/common/contract.sql")
+        return
+    if not rows:
+        text = f"the contract {CONTRACT} has no message type {MESSAGE_TYPE}"
+        yield error(
+            side.name, "contract", text, "drop service and contract, run sql/common/contract.sql and service.sql"
+        )
+        return
+    if not rows[0]["is_sent_by_initiator"]:
+        text = f"the contract {CONTRACT} does not let the initiator send {MESSAGE_TYPE}"
+        yield error(
+            side.name, "contract", text, "drop service and contract, run sql/common/contract.sql and service.sql"
+        )
+    if is_target and side.row("service") is not None and not any(row["is_offered"] for row in rows):
+        text = f"the service {SERVICE} does not offer the contract {CONTRACT}: it refuses every dialog"
+        yield error(side.name, "contract", text, f"ALTER SERVICE [{SERVICE}] (ADD CONTRACT [{CONTRACT}]);")
+
+
+def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
+    """Both sides must mean the same by contract and message type. Messages are validated where they arrive."""
+    here, there = _usage(initiator), _usage(target)
+    if not here or not there:
+        return
+    for name in sorted(here.keys() ^ there.keys()):
+        text = f"{name} is in the contract {CONTRACT} on one side only (target or {initiator.name})"
+        yield error(initiator.name, "message type", text, "drop service and contract there and link anew")
+    for name in sorted(here.keys() & there.keys()):
+        (validation, *use), (validation_there, *use_there) = here[name], there[name]
+        if validation != validation_there:
+            text = f"{name} is validated as {validation}, on the target as {validation_there}"
+            wanted = "NONE" if validation_there == "BINARY" else validation_there
+            cure = f"ALTER MESSAGE TYPE [{name}] VALIDATION = {wanted};"
+            yield error(initiator.name, "message type", text, cure)
+        if use != use_there:
+            text = f"{name} may not be sent by the same sides as on the target"
+            yield error(initiator.name, "message type", text, "drop service and contract there and link anew")
+
+
+def _usage(side: Facts) -> dict[str, tuple[str, bool, bool]]:
+    return {
+        str(row["message_type_name"]): (
+            "BINARY" if row["validation"] == "NONE" else str(row["validation"]),
+            bool(row["is_sent_by_initiator"]),
+            bool(row["is_sent_by_target"]),
+        )
+        for row in side.rows("contract")
+    }

@@ -1,0 +1,131 @@
+"""Endpoints: there, started, reachable as routed, of one mind with the other side's, and open to its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.doctor.facts import Facts, Row, absent
+from harness.doctor.findings import Finding, error, warning
+from harness.lab.instances import Security
+
+DEFINITIONS = "sees_server_definitions"
+
+
+def algorithms(endpoint: Row) -> set[str]:
+    """What an endpoint can do, NONE for not encrypting: `AES`, `NONE`, `NONE, AES`."""
+    return {word.strip().upper() for word in str(endpoint["encryption"]).split(",")}
+
+
+def check_endpoint(side: Facts, security: Security) -> Iterator[Finding]:
+    if not side.knows("endpoint"):
+        return
+    row = side.row("endpoint")
+    if row is None:
+        yield absent(side, DEFINITIONS, "endpoint", "there is no Service Broker endpoint", "run sql/link/endpoint.sql")
+        return
+    name, instance = row["endpoint_name"], side.instance
+    if row["state"] != "STARTED":
+        cure = f"ALTER ENDPOINT [{name}] STATE = STARTED;"
+        yield error(side.name, "endpoint", f"the endpoint {name} is {row['state']}", cure)
+    if row["port"] != instance.broker_port:
+        text = f"the endpoint {name} listens on port {row['port']}, the routes to it say {instance.broker_port}"
+        cure = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {instance.broker_port});"
+        yield error(side.name, "endpoint", text, cure)
+    address = "ALL" if row["ip_address"] is None else f"({row['ip_address']})"
+    if address != instance.listener_ip:
+        text = f"the endpoint {name} listens on {address}, the lab wants {instance.listener_ip}"
+        cure = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {row['port']}, LISTENER_IP = {instance.listener_ip});"
+        yield warning(side.name, "endpoint", text, cure)
+    if "CERTIFICATE" not in str(row["authentication"]).upper():
+        text = f"the endpoint {name} authenticates by {row['authentication']}, the lab by certificate"
+        yield error(
+            side.name, "endpoint", text, f"DROP ENDPOINT [{name}]; run sql/link/endpoint.sql and grant_connect.sql"
+        )
+    if ("NONE" not in algorithms(row)) != security.endpoint_encryption:
+        wanted = "encryption" if security.endpoint_encryption else "none"
+        text = f"the endpoint {name} has encryption {row['encryption']}, the lab wants {wanted}"
+        yield warning(side.name, "endpoint", text, "link anew, or say --endpoint-encryption as the endpoint has it")
+
+
+def check_encryption(side: Facts, other: Facts) -> Iterator[Finding]:
+    """Two endpoints talk if they have a way in common."""
+    here, there = side.row("endpoint"), other.row("endpoint")
+    if here is None or there is None or algorithms(here) & algorithms(there):
+        return
+    text = f"the endpoint wants encryption {here['encryption']}, that of {other.name} {there['encryption']}"
+    cure = "give both the same ENCRYPTION: ALTER ENDPOINT ... FOR SERVICE_BROKER (ENCRYPTION = ...)"
+    yield error(side.name, "endpoint", f"{text}: they refuse each other", cure)
+
+
+def own_certificate(side: Facts) -> Row | None:
+    """The certificate that the endpoint shows."""
+    endpoint = side.row("endpoint")
+    if endpoint is None:
+        return None
+    wanted = endpoint["certificate_id"]
+    found = [row for row in side.rows("endpoint_certificates") if row["certificate_id"] == wanted]
+    return found[0] if found else None
+
+
+def check_certificate(side: Facts) -> Iterator[Finding]:
+    """The endpoint's own certificate."""
+    endpoint = side.row("endpoint")
+    if endpoint is None or "CERTIFICATE" not in str(endpoint["authentication"]).upper():
+        return
+    if not side.knows("endpoint_certificates"):
+        return
+    row = own_certificate(side)
+    if row is None:
+        text = f"the certificate of the endpoint {endpoint['endpoint_name']} is not in master"
+        cure = "run sql/link/endpoint_certificate.sql, DROP ENDPOINT, run sql/link/endpoint.sql and grant_connect.sql"
+        yield absent(side, DEFINITIONS, "endpoint certificate", text, cure)
+        return
+    yield from validity(side, row, "endpoint certificate", "the endpoint's certificate")
+    if row["private_key"] != "ENCRYPTED_BY_MASTER_KEY":
+        text = f"the private key of the endpoint's certificate {row['certificate_name']} is {row['private_key']}"
+        cure = "make it anew with sql/link/endpoint_certificate.sql, under the master key of master"
+        yield error(side.name, "endpoint certificate", f"{text}: the server cannot open it", cure)
+
+
+def validity(side: Facts, row: Row, check: str, what: str) -> Iterator[Finding]:
+    name = row["certificate_name"]
+    if not row["is_started"]:
+        text = f"{what} {name} is not valid before {row['start_date']} UTC"
+        yield error(side.name, check, text, "make it anew with START_DATE in the past, and look at the clock")
+    elif row["is_expired"]:
+        yield error(
+            side.name, check, f"{what} {name} has expired on {row['expiry_date']} UTC", "make it anew, link anew"
+        )
+
+
+def check_admission(side: Facts, other: Facts) -> Iterator[Finding]:
+    """Whether the other side's endpoint may connect: its certificate's copy, the copy's owner, the owner's right."""
+    endpoint, shown = side.row("endpoint"), own_certificate(other)
+    if endpoint is None or shown is None or not side.knows("endpoint_certificates"):
+        return
+    copies = [row for row in side.rows("endpoint_certificates") if row["thumbprint"] == shown["thumbprint"]]
+    if not copies:
+        text = f"master has no copy of the certificate {shown['certificate_name']} that {other.name}'s endpoint shows"
+        older = [
+            row for row in side.rows("endpoint_certificates") if row["certificate_name"] == shown["certificate_name"]
+        ]
+        text += " (the one of that name is another)" if older else ""
+        cure = f"run sql/link/import_endpoint_certificate.sql with the certificate of {other.name}"
+        yield absent(side, DEFINITIONS, "endpoint certificate", text, cure)
+        return
+    login = copies[0]["login_name"]
+    if login is None:
+        text = f"the owner {copies[0]['owner_name']} of {other.name}'s certificate has no login"
+        yield error(
+            side.name, "endpoint rights", text, "run sql/link/endpoint_login.sql, then import the certificate again"
+        )
+        return
+    grants = {row["grantee_name"]: row["state"] for row in side.rows("endpoint_grants")}
+    held = {grants.get(login), grants.get("public")}
+    cure = f"GRANT CONNECT ON ENDPOINT::[{endpoint['endpoint_name']}] TO [{login}];"
+    if "DENY" in held:
+        text = f"{login}, who owns {other.name}'s certificate, is denied CONNECT on the endpoint"
+        yield error(side.name, "endpoint rights", text, f"REVOKE that, and {cure}")
+    elif not held & {"GRANT", "GRANT_WITH_GRANT_OPTION"} and side.knows("endpoint_grants"):
+        text = f"{login}, who owns {other.name}'s certificate, may not CONNECT to the endpoint"
+        yield absent(side, DEFINITIONS, "endpoint rights", text, cure)

@@ -1,0 +1,12 @@
+/*
+Purpose:   the brokers of the instance. Two databases with one identifier would share each other's messages; without
+           msdb's broker nothing that comes from the network is delivered.
+Called by: the doctor, on every instance.
+Assumes:   databases that the login may not see are missing.
+Variables: none
+Columns:   database_name, service_broker_guid (uniqueidentifier), is_broker_enabled (bit)
+*/
+SELECT name AS database_name, service_broker_guid, is_broker_enabled
+FROM sys.databases
+ORDER BY database_id;
+GO

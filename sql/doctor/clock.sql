@@ -1,0 +1,9 @@
+/*
+Purpose:   what time it is on the instance's machine.
+Called by: the doctor, on every instance.
+Assumes:   the difference to another clock is known up to half the time that asking takes.
+Variables: none
+Columns:   utc_ns (bigint, ns since 1970-01-01 UTC; datetime2 counts in 100 ns)
+*/
+SELECT DATEDIFF_BIG(NANOSECOND, CAST(N'1970-01-01T00:00:00' AS datetime2(7)), SYSUTCDATETIME()) AS utc_ns;
+GO

@@ -1,0 +1,27 @@
+/*
+Purpose:   the certificates of the lab's database: the one that secures its dialogs, and the copies of the other
+           sides'.
+Called by: the doctor, on every instance.
+Assumes:   VIEW ANY DEFINITION, or certificates of others are not seen. Names that begin with ## are the server's own.
+Variables: none
+Columns:   certificate_name, certificate_id (int), owner_name, private_key
+           (ENCRYPTED_BY_MASTER_KEY as it should be, ENCRYPTED_BY_PASSWORD, NO_PRIVATE_KEY), thumbprint (varbinary),
+           is_active_for_begin_dialog (bit), is_started (int: its first day has come), is_expired (int),
+           start_date (datetime, UTC), expiry_date (datetime, UTC)
+*/
+SELECT
+    c.name AS certificate_name,
+    c.certificate_id,
+    p.name AS owner_name,
+    c.pvt_key_encryption_type_desc AS private_key,
+    c.thumbprint,
+    c.is_active_for_begin_dialog,
+    CASE WHEN c.start_date <= GETUTCDATE() THEN 1 ELSE 0 END AS is_started,
+    CASE WHEN c.expiry_date <= GETUTCDATE() THEN 1 ELSE 0 END AS is_expired,
+    c.start_date,
+    c.expiry_date
+FROM sys.certificates AS c
+LEFT JOIN sys.database_principals AS p ON p.principal_id = c.principal_id
+WHERE c.name NOT LIKE N'##%'
+ORDER BY c.certificate_id;
+GO

@@ -1,0 +1,33 @@
+/*
+Purpose:   receives one probe message and sends it back.
+Called by: the doctor, on the target, until every initiator's message has come or the time is over.
+Assumes:   probe_service.sql has run.
+Variables: Database (name of the target's database), TimeoutMs (how long to wait, in ms)
+Columns:   message_type_name (DEFAULT for a probe), message_text (the initiator's LocalName, or an error's XML);
+           no row if nothing came
+*/
+USE [$(Database)];
+GO
+
+SET NOCOUNT ON;
+DECLARE @handle uniqueidentifier;
+DECLARE @type nvarchar(256);
+DECLARE @body varbinary(max);
+
+WAITFOR
+(
+    RECEIVE TOP (1)
+        @handle = conversation_handle,
+        @type = message_type_name,
+        @body = message_body
+    FROM dbo.MySSBLabProbeQueue
+), TIMEOUT $(TimeoutMs);
+
+IF @type = N'DEFAULT'
+BEGIN
+    SEND ON CONVERSATION @handle MESSAGE TYPE [DEFAULT] (@body);
+END;
+
+SELECT @type AS message_type_name, CAST(@body AS nvarchar(4000)) AS message_text
+WHERE @type IS NOT NULL;
+GO

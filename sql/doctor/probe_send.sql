@@ -1,0 +1,22 @@
+/*
+Purpose:   sends a probe message to the target.
+Called by: the doctor, on an initiator, once a preflight.
+Assumes:   probe_service.sql has run on both sides, route and binding are there. The dialog ends by itself after a
+           minute, should nobody come to end it.
+Variables: Database (name of the initiator's database), LocalName (name of the initiator in the lab),
+           BrokerInstance (service_broker_guid of the target's database), Encryption (ON or OFF)
+*/
+USE [$(Database)];
+GO
+
+SET NOCOUNT ON;
+DECLARE @handle uniqueidentifier;
+
+BEGIN DIALOG @handle
+    FROM SERVICE [//MySSB.com/Lab/S_Probe]
+    TO SERVICE N'//MySSB.com/Lab/S_Probe', N'$(BrokerInstance)'
+    ON CONTRACT [DEFAULT]
+    WITH LIFETIME = 60, ENCRYPTION = $(Encryption);
+
+SEND ON CONVERSATION @handle MESSAGE TYPE [DEFAULT] (CAST(N'$(LocalName)' AS varbinary(256)));
+GO
