@@ -59,7 +59,11 @@ def test_expressions_have_sql_servers_values(connection, expression, expected):
     ],
 )
 def test_values_come_back_as_they_went(connection, declared, given):
+    if given is None and declared.startswith("varbinary"):
+        given = pyodbc.BinaryNull  # pyodbc sends None as a varchar, which does not become a varbinary by itself
     returned = value(connection, f"DECLARE @v {declared} = ?; SELECT @v;", given)
+    if given is pyodbc.BinaryNull:
+        given = None
     assert (uuid.UUID(returned) if isinstance(given, uuid.UUID) else returned) == given
 
 
@@ -159,10 +163,10 @@ def test_throw_and_raiserror_reach_the_client_with_their_text(connection):
         connection.execute("RAISERROR (N'went wrong %d', 16, 1, 5);")
 
 
-def test_unknown_tsql_is_an_error_that_names_statement_and_line(connection):
-    with pytest.raises(pyodbc.Error) as caught:
-        connection.execute("SELECT 1;\nGRANT ALL TO nobody;\nMERGE INTO a USING b ON 1 = 1 WHEN MATCHED THEN DELETE;")
-    assert "line" in str(caught.value).lower()
+def test_a_mistake_of_syntax_stops_the_whole_batch(connection):
+    with pytest.raises(pyodbc.Error, match=r"Incorrect syntax near.*\(102\)"):
+        connection.execute("CREATE TABLE dbo.never (id int NOT NULL);\nSELECT FROM;")
+    assert value(connection, "SELECT OBJECT_ID(N'dbo.never');") is None
 
 
 def test_several_result_sets_come_one_after_another(connection):
@@ -197,3 +201,16 @@ def test_names_of_databases_services_and_types_come_from_the_catalog(services):
     assert (
         value(services, "SELECT name FROM sys.service_contracts WHERE name = N'//Test/Contract';") == "//Test/Contract"
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "identifier"),
+    [
+        ("SELECT message_type_id FROM sys.service_message_types WHERE name = N'//Test/Message';", 65536),
+        ("SELECT service_contract_id FROM sys.service_contracts WHERE name = N'//Test/Contract';", 65536),
+        ("SELECT service_id FROM sys.services WHERE name = N'//Test/Initiator';", 65536),
+        ("SELECT route_id FROM sys.routes WHERE name = N'AutoCreatedLocal';", 65536),
+    ],
+)
+def test_ids_of_each_kind_count_from_65536(services, query, identifier):
+    assert value(services, query) == identifier

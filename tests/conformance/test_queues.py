@@ -5,7 +5,7 @@ import time
 import pyodbc
 import pytest
 
-from tests.conformance.test_dialogs import begin, receive, send
+from tests.conformance.test_dialogs import arrived, begin, receive, send
 from tests.conformance.waiting import wait_until
 
 MONITOR = """
@@ -60,7 +60,7 @@ def test_receive_from_a_queue_that_is_off_is_error_9617(services):
 def test_messages_for_a_queue_that_is_off_wait_and_go_through_after_on(services):
     services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = OFF;")
     send(services, begin(services), b"later")
-    assert services.execute("SELECT COUNT(*) FROM sys.transmission_queue;").fetchval() == 1
+    wait_until(lambda: services.execute("SELECT COUNT(*) FROM sys.transmission_queue;").fetchval() == 1)
     services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = ON;")
     assert [row.body for row in wait_until(lambda: receive(services))] == [b"later"]
     wait_until(lambda: services.execute("SELECT COUNT(*) FROM sys.transmission_queue;").fetchval() == 0)
@@ -68,6 +68,7 @@ def test_messages_for_a_queue_that_is_off_wait_and_go_through_after_on(services)
 
 def test_five_rollbacks_of_a_receive_disable_the_queue(services, connect):
     send(services, begin(services), b"poison")
+    arrived(services, 1)
     for _ in range(5):
         assert services.execute(ENABLED).fetchval()
         with connect(autocommit=False) as connection:
@@ -79,6 +80,7 @@ def test_five_rollbacks_of_a_receive_disable_the_queue(services, connect):
 def test_without_poison_message_handling_rollbacks_do_not_disable_the_queue(services, connect):
     services.execute("ALTER QUEUE dbo.TargetQueue WITH POISON_MESSAGE_HANDLING (STATUS = OFF);")
     send(services, begin(services), b"poison")
+    arrived(services, 1)
     for _ in range(6):
         with connect(autocommit=False) as connection:
             receive(connection)
@@ -112,6 +114,7 @@ def test_a_monitor_stays_notified_until_some_receive_comes(services):
     send(services, handle, b"1")
     wait_until(lambda: stored(services) == [b"\xff"])
     send(services, handle, b"2")
+    arrived(services, 2)
     assert services.execute(MONITOR).fetchval() == "NOTIFIED"
     services.execute(READ_ALL)
     assert services.execute(MONITOR).fetchval() == "NOTIFIED"
@@ -132,6 +135,7 @@ def test_a_second_reader_starts_five_seconds_after_the_first_while_no_receive_co
     started = time.monotonic()
     wait_until(lambda: services.execute(TASKS).fetchval() == 2)
     assert 4 < time.monotonic() - started < 7
+    services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = OFF;")  # else the database waits for its readers
 
 
 def test_an_event_notification_is_sent_when_activation_would_occur(services):

@@ -92,6 +92,13 @@ def attempt() -> Iterator[Callable[[], None]]:
             yield forget
 
 
+def note(question: str, answer: object) -> None:
+    """Puts into a recording what a test worked out from answers that are replaced in it, such as the order of handles."""
+    if _current is not None:
+        column = ("answer", type(answer), None, 0, 0, 0, False)
+        _current.sent.append(Sent(0, f"-- {question}", (), [Result([column], [(str(answer),)], -1, [])]))
+
+
 class RecordedConnection:
     """The part of `pyodbc.Connection` that tests use."""
 

@@ -1,0 +1,443 @@
+"""Behaviour that no source settles: what the embedded broker does, put so that SQL Server's answer can be set beside it.
+
+Each test asserts the embedded broker's answer. Where SQL Server's is another, `make parity` shows both, and this file and
+the broker follow SQL Server.
+"""
+
+import itertools
+import threading
+import uuid
+
+import pyodbc
+import pytest
+
+from tests.conformance.test_dialogs import BEGIN, arrived, begin, receive, send
+from tests.conformance.test_queues import ENABLED, MONITOR, STUB, activate, stored
+from tests.conformance.waiting import wait_until
+from tests.parity.recording import note
+
+SEQUENCES = """
+SELECT is_initiator, state, send_sequence, last_send_tran_id, end_dialog_sequence, receive_sequence, receive_sequence_frag,
+    system_sequence, first_out_of_order_sequence, last_out_of_order_sequence, last_out_of_order_frag, dialog_timer,
+    security_timestamp, outbound_session_key_identifier, principal_id, far_principal_id, priority, is_system
+FROM sys.conversation_endpoints ORDER BY is_initiator;
+"""
+STATUS = "SELECT transmission_status FROM sys.transmission_queue;"
+STATES = "SELECT is_initiator, state FROM sys.conversation_endpoints ORDER BY is_initiator;"
+ERROR_TEXTS = "RECEIVE message_type_name, CAST(message_body AS nvarchar(max)) AS body FROM dbo.InitiatorQueue;"
+
+
+def rows(connection, text, *parameters):
+    return [tuple(row) for row in connection.execute(text, *parameters).fetchall()]
+
+
+def caught(connection, statement, *, handle=None):
+    """Number, severity, state and text of the error that a statement raises; `@h` in it is the handle."""
+    text = f"""
+    SET NOCOUNT ON;
+    DECLARE @h uniqueidentifier = {f"'{handle}'" if handle else "NULL"};
+    BEGIN TRY
+        SET @h = @h;
+        {statement}
+    END TRY
+    BEGIN CATCH
+        SELECT ERROR_NUMBER() AS number, ERROR_SEVERITY() AS severity, ERROR_STATE() AS state, ERROR_MESSAGE() AS message;
+    END CATCH;
+    """
+    cursor = connection.execute(text)
+    while cursor.description is None:
+        if not cursor.nextset():
+            return None
+    row = cursor.fetchone()
+    return None if row is None else tuple(row)
+
+
+def two_ends(connection):
+    """A dialog with one message received: both handles."""
+    handle = begin(connection)
+    send(connection, handle, b"x")
+    [row] = wait_until(lambda: receive(connection))
+    return handle, row.conversation_handle
+
+
+def end(connection, handle, how=""):
+    connection.execute(f"DECLARE @h uniqueidentifier = ?; END CONVERSATION @h {how};", handle)
+
+
+# -- queues ------------------------------------------------------------------------------------------------------------
+
+
+def test_get_conversation_group_on_an_empty_queue_sets_the_variable_to_null(services):
+    """The manual's arguments say NULL, its examples test for a variable left as it was."""
+    preset = "DECLARE @g uniqueidentifier = '11111111-1111-1111-1111-111111111111';"
+    get = "GET CONVERSATION GROUP @g FROM dbo.TargetQueue"
+    assert rows(services, f"SET NOCOUNT ON; {preset} {get}; SELECT @g;") == [(None,)]
+    assert rows(services, f"SET NOCOUNT ON; {preset} WAITFOR ({get}), TIMEOUT 100; SELECT @g;") == [(None,)]
+
+
+def test_receive_of_nothing_leaves_the_variables_of_its_list(services):
+    text = "SET NOCOUNT ON; DECLARE @n int = 7; RECEIVE TOP (1) @n = message_sequence_number FROM dbo.TargetQueue; SELECT @n, @@ROWCOUNT;"
+    assert rows(services, text) == [(7, 0)]
+
+
+def test_the_columns_of_a_queue_in_select_and_in_receive(services):
+    """The manual of RECEIVE knows neither message_id nor message_enqueue_time; where they stand in SELECT * is nowhere said."""
+    send(services, begin(services), b"x")
+    selected = services.execute("SELECT * FROM dbo.TargetQueue WITH (NOLOCK);").description
+    received = services.execute("RECEIVE * FROM dbo.TargetQueue;").description
+    assert [column[0] for column in selected][-3:] == ["message_body", "message_id", "message_enqueue_time"]
+    assert [column[0] for column in received] == [column[0] for column in selected][:-2]
+
+
+def test_receive_where_names_a_locked_group_and_returns_nothing(services, connect):
+    """Whether it waits for the lock is not written down; the lock timeout ends a wait."""
+    handle, _ = two_ends(services)
+    send(services, handle, b"1")
+    send(services, handle, b"2")
+    [first] = wait_until(
+        lambda: services.execute("SELECT TOP (1) conversation_handle FROM dbo.TargetQueue WITH (NOLOCK);").fetchall()
+    )
+    with connect(autocommit=False) as other:
+        other.execute("RECEIVE TOP (1) message_body FROM dbo.TargetQueue;").fetchall()
+        named = f"RECEIVE TOP (1) message_body FROM dbo.TargetQueue WHERE conversation_handle = '{first[0]}'"
+        services.execute("SET LOCK_TIMEOUT 1000;")
+        assert rows(services, f"{named};") == []
+        assert rows(services, f"WAITFOR ({named}), TIMEOUT 300;") == []
+        other.rollback()
+
+
+def test_a_commit_of_another_message_does_not_reset_the_count_of_rollbacks(services, connect):
+    """Five consecutive rollbacks disable a queue: consecutive for the queue, or for the message?"""
+    poison, good = begin(services), begin(services)
+    send(services, poison, b"poison")
+    send(services, good, b"good")
+    query = "SELECT conversation_handle FROM dbo.TargetQueue WITH (NOLOCK) WHERE message_body = ?;"
+    poison, good = (
+        wait_until(lambda body=body: services.execute(query, body).fetchval()) for body in (b"poison", b"good")
+    )
+    take = "RECEIVE message_body FROM dbo.TargetQueue WHERE conversation_handle = '{}';"
+
+    def roll_back(times):
+        for _ in range(times):
+            with connect(autocommit=False) as connection:
+                connection.execute(take.format(poison)).fetchall()
+                connection.rollback()
+
+    roll_back(4)
+    services.execute(take.format(good)).fetchall()
+    assert services.execute(ENABLED).fetchval()
+    roll_back(4)
+    assert services.execute(ENABLED).fetchval()
+
+
+def test_a_rollback_to_a_savepoint_does_not_count_as_poison(services, connect):
+    send(services, begin(services), b"x")
+    arrived(services, 1)
+    for _ in range(6):
+        with connect(autocommit=False) as connection:
+            connection.execute("SAVE TRANSACTION Before;")
+            connection.execute("RECEIVE message_body FROM dbo.TargetQueue;").fetchall()
+            connection.execute("ROLLBACK TRANSACTION Before;")
+            connection.commit()
+    assert services.execute(ENABLED).fetchval()
+
+
+def test_a_waiting_receive_ends_with_9617_when_its_queue_is_turned_off(services, connect):
+    found = []
+
+    def wait(connection):
+        try:
+            found.append(
+                connection.execute("WAITFOR (RECEIVE message_body FROM dbo.TargetQueue), TIMEOUT 10000;").fetchall()
+            )
+        except pyodbc.Error as error:
+            found.append(error)
+
+    with connect() as other:
+        reader = threading.Thread(target=wait, args=(other,))
+        reader.start()
+        waiting = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE wait_type = 'BROKER_RECEIVE_WAITFOR';"
+        wait_until(lambda: services.execute(waiting).fetchval())
+        services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = OFF;")
+        reader.join(12)
+    assert "(9617)" in str(found[0])
+
+
+def test_receive_top_0_counts_as_a_receive_for_the_queue_monitor(services):
+    """SqlDependency's procedure relies on it."""
+    activate(services, STUB)
+    send(services, begin(services), b"x")
+    wait_until(lambda: stored(services) == [b"\xff"])
+    assert services.execute(MONITOR).fetchval() == "NOTIFIED"
+    services.execute("RECEIVE TOP (0) message_body FROM dbo.TargetQueue;").fetchall()
+    wait_until(lambda: services.execute(MONITOR).fetchval() != "NOTIFIED")
+
+
+def test_an_activated_procedure_runs_in_a_system_session(services):
+    services.execute("CREATE TABLE dbo.seen (is_user_process bit NULL, trancount int NULL, who nvarchar(128) NULL);")
+    procedure = """
+    CREATE OR ALTER PROCEDURE dbo.Reader WITH EXECUTE AS OWNER AS
+    BEGIN
+        SET NOCOUNT ON;
+        RECEIVE TOP (0) message_body FROM dbo.TargetQueue;
+        INSERT INTO dbo.seen (is_user_process, trancount, who)
+        SELECT (SELECT s.is_user_process FROM sys.dm_exec_sessions AS s WHERE s.session_id = @@SPID), @@TRANCOUNT, USER_NAME();
+    END;
+    """
+    activate(services, procedure)
+    send(services, begin(services), b"x")
+    wait_until(lambda: services.execute("SELECT COUNT(*) FROM dbo.seen;").fetchval())
+    [first] = rows(services, "SELECT TOP (1) trancount, who FROM dbo.seen;")
+    rows(services, "SELECT TOP (1) is_user_process FROM dbo.seen;")
+    assert first == (0, "dbo")
+
+
+# -- conversations -----------------------------------------------------------------------------------------------------
+
+
+def test_sequence_columns_of_an_idle_dialog_and_after_a_message(services):
+    """The manual names them without a word on what they hold while nothing is out of order."""
+    handle = begin(services)
+    [idle] = rows(services, SEQUENCES)
+    assert idle[:2] == (1, "SO") and idle[4:11] == (-1, 0, 0, 0, -1, -1, -1)
+    send(services, handle, b"x")
+    wait_until(lambda: len(rows(services, SEQUENCES)) == 2)
+    target, initiator = rows(services, SEQUENCES)
+    assert (initiator[1], initiator[2], target[5]) == ("CO", 1, 1)
+
+
+def test_handles_of_dialogs_begun_one_after_another_are_sequential(services):
+    """The trick of 150 rests on it: their rows lie side by side in sys.sysdesend."""
+    handles = [uuid.UUID(begin(services)) for _ in range(10)]
+    ordered = [_in_server_order(handle) for handle in handles]
+    note("ten handles sort as they were begun", sorted(ordered) == ordered)
+    changing = [place for place in range(16) if len({handle[place] for handle in ordered}) > 1]
+    note("bytes of a handle that change, most significant first", changing)
+    note(
+        "steps between them",
+        [int.from_bytes(b) - int.from_bytes(a) for a, b in itertools.pairwise(ordered)],
+    )
+    assert sorted(ordered) == ordered
+
+
+def _in_server_order(handle: uuid.UUID) -> bytes:
+    """Bytes as SQL Server compares uniqueidentifiers, the most significant first."""
+    raw = handle.bytes
+    return raw[10:] + raw[8:10] + raw[7:5:-1] + raw[5:3:-1] + raw[3::-1]
+
+
+@pytest.mark.parametrize("state", ["DI", "DO", "ER", "CD"])
+def test_send_in_a_state_that_forbids_it_is_error_8429(services, state):
+    """Its text and how it spells the state are in no source."""
+    initiator, target = two_ends(services)
+    handle = initiator
+    if state in ("DI", "ER"):
+        end(services, target, "WITH ERROR = 1 DESCRIPTION = N'broken'" if state == "ER" else "")
+        wait_until(lambda: receive(services, "dbo.InitiatorQueue"))
+    else:
+        end(services, initiator)
+        handle = initiator if state == "DO" else target
+    if state == "CD":
+        wait_until(lambda: receive(services))
+        end(services, target)
+    rows(services, STATES)
+    number, *_ = caught(services, "SEND ON CONVERSATION @h MESSAGE TYPE [//Test/Message] (0x00);", handle=handle)
+    assert number in ((8426, 8429) if state == "DO" else (8429,))
+
+
+def test_dropping_a_services_contract_leaves_its_conversations(services):
+    """ALTER SERVICE: its arguments say that they get an error, its remarks that they are unaffected."""
+    handle, _ = two_ends(services)
+    services.execute("ALTER SERVICE [//Test/Target] (DROP CONTRACT [//Test/Contract]);")
+    send(services, handle, b"after")
+    assert [row.body for row in wait_until(lambda: receive(services))] == [b"after"]
+    assert rows(services, STATES) == [(0, "CO"), (1, "CO")]
+    assert rows(services, ERROR_TEXTS) == []
+
+
+def test_dropping_the_far_service_sends_error_8470(services):
+    two_ends(services)
+    services.execute("DROP SERVICE [//Test/Target];")
+    [(_, body)] = wait_until(lambda: rows(services, ERROR_TEXTS))
+    assert "<Code>-8470</Code>" in body
+    assert rows(services, STATES) == [(1, "ER")]
+
+
+def test_a_contract_that_the_service_has_not_is_error_8408(services):
+    services.execute("CREATE SERVICE [//Test/Bare] ON QUEUE dbo.TargetQueue;")
+    text = BEGIN.replace("//Test/Target", "//Test/Bare")
+    send(services, services.execute(text.strip()).fetchval(), b"x")
+    [(_, body)] = wait_until(lambda: rows(services, ERROR_TEXTS))
+    assert "<Code>-8408</Code>" in body
+
+
+def test_a_dialog_past_its_lifetime_is_error_8489_at_both_ends(services):
+    text = BEGIN.strip().replace("ENCRYPTION = OFF", "ENCRYPTION = OFF, LIFETIME = 2")
+    send(services, services.execute(text).fetchval(), b"x")
+    wait_until(lambda: receive(services))
+    [(_, body)] = wait_until(lambda: rows(services, ERROR_TEXTS))
+    assert "<Code>-8489</Code>" in body
+    wait_until(lambda: receive(services))
+    assert rows(services, STATES) == [(0, "ER"), (1, "ER")]
+
+
+def test_a_closed_target_is_kept_for_half_an_hour(services):
+    """After an exchange in order the far end stays as a guard against duplicates until security_timestamp."""
+    initiator, target = two_ends(services)
+    end(services, target)
+    wait_until(lambda: receive(services, "dbo.InitiatorQueue"))
+    end(services, initiator)
+    wait_until(lambda: rows(services, STATES) == [(0, "CD")])
+    kept = "SELECT DATEDIFF(second, GETUTCDATE(), security_timestamp) FROM sys.conversation_endpoints;"
+    assert 1700 < services.execute(kept).fetchval() <= 1800
+
+
+def test_fire_and_forget_leaves_a_closed_target_without_a_time(services):
+    text = BEGIN.strip().replace(
+        "SELECT @h;", "SEND ON CONVERSATION @h MESSAGE TYPE [//Test/Message] (0x01); END CONVERSATION @h;"
+    )
+    services.execute(f"BEGIN TRANSACTION; {text} COMMIT TRANSACTION;")
+    arrived(services, 2)
+    for row in receive(services):
+        if row.message_type_name.endswith("EndDialog"):
+            end(services, row.conversation_handle)
+    wait_until(lambda: rows(services, STATES) == [(0, "CD")])
+    when = "SELECT CONVERT(nvarchar(10), security_timestamp, 120) FROM sys.conversation_endpoints;"
+    assert services.execute(when).fetchval() == "1900-01-01"
+
+
+def test_receive_of_a_group_goes_conversation_by_conversation(services):
+    first = begin(services)
+    related = BEGIN.strip().replace("ENCRYPTION = OFF", f"ENCRYPTION = OFF, RELATED_CONVERSATION = '{first}'")
+    second = services.execute(related).fetchval()
+    for handle, body in ((first, b"1"), (second, b"2"), (first, b"3")):
+        send(services, handle, body)
+    arrived(services, 3)
+    for row in (*receive(services), *receive(services)):
+        reply = "DECLARE @h uniqueidentifier = ?; SEND ON CONVERSATION @h MESSAGE TYPE [//Test/Message] (?);"
+        services.execute(reply, row.conversation_handle, row.body)
+    arrived(services, 3, "dbo.InitiatorQueue")
+    together = [bytes(row.body) for row in receive(services, "dbo.InitiatorQueue")]
+    assert together in ([b"1", b"3", b"2"], [b"2", b"1", b"3"])
+
+
+# -- delivery ----------------------------------------------------------------------------------------------------------
+
+
+def test_transmission_status_of_a_message_for_a_queue_that_is_off(services):
+    """28021 by its text, but no source says so."""
+    services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = OFF;")
+    send(services, begin(services), b"x")
+    status = wait_until(lambda: services.execute(STATUS).fetchval())
+    assert "could not be delivered to the local service" in status
+
+
+def test_transmission_status_of_a_message_for_an_unknown_broker(services):
+    """9793 or 9798."""
+    text = BEGIN.strip().replace("'//Test/Target'", "'//Test/Target', '11111111-1111-1111-1111-111111111111'")
+    send(services, services.execute(text).fetchval(), b"x")
+    assert wait_until(lambda: services.execute(STATUS).fetchval())
+
+
+def test_transmission_status_in_a_database_whose_broker_is_disabled(services):
+    handle = begin(services)
+    database = services.execute("SELECT DB_NAME();").fetchval()
+    services.execute(f"ALTER DATABASE [{database}] SET DISABLE_BROKER WITH ROLLBACK IMMEDIATE;")
+    send(services, handle, b"x")
+    assert "disabled in the sender's database" in wait_until(lambda: services.execute(STATUS).fetchval())
+
+
+def test_transmission_status_of_a_handle_that_there_is_not_is_blank(services):
+    assert rows(services, "SELECT GET_TRANSMISSION_STATUS('11111111-1111-1111-1111-111111111111');") == [("",)]
+
+
+# -- catalog -----------------------------------------------------------------------------------------------------------
+
+
+def test_which_system_databases_have_a_broker(connection):
+    """tempdb and msdb have one, master has none; of model nothing is known."""
+    found = dict(
+        rows(
+            connection, "SELECT name, is_broker_enabled FROM sys.databases WHERE database_id <= 4 ORDER BY database_id;"
+        )
+    )
+    assert (found["master"], found["tempdb"], found["msdb"]) == (False, True, True)
+
+
+@pytest.mark.parametrize(
+    ("view", "columns", "key"),
+    [
+        ("sys.service_contracts", "service_contract_id, name, principal_id", "service_contract_id"),
+        ("sys.services", "service_id, name, principal_id", "service_id"),
+        ("sys.service_message_types", "message_type_id, name, validation, validation_desc", "message_type_id"),
+        ("sys.routes", "route_id, name, remote_service_name, broker_instance, lifetime, address", "route_id"),
+        ("sys.service_queues", "name, is_ms_shipped, max_readers, is_activation_enabled, is_receive_enabled", "name"),
+    ],
+)
+def test_what_a_new_database_holds_with_one_object_of_each_kind(services, view, columns, key):
+    """Which predefined contract has which id is nowhere said."""
+    services.execute("CREATE ROUTE Elsewhere WITH SERVICE_NAME = '//Far', ADDRESS = 'TCP://far.invalid:4022';")
+    assert rows(services, f"SELECT {columns} FROM {view} ORDER BY {key};")
+
+
+@pytest.mark.parametrize(
+    ("statement", "number"),
+    [
+        ("BEGIN DIALOG @h FROM SERVICE [//No] TO SERVICE 'x' ON CONTRACT [//Test/Contract];", 8423),
+        ("BEGIN DIALOG @h FROM SERVICE [//Test/Initiator] TO SERVICE 'x' ON CONTRACT [//No];", 8425),
+        ("SEND ON CONVERSATION @h MESSAGE TYPE [//Test/Message] (0x00);", 8418),
+        ("SET @h = '11111111-1111-1111-1111-111111111111'; SEND ON CONVERSATION @h (0x00);", 8426),
+        ("SET @h = '11111111-1111-1111-1111-111111111111'; END CONVERSATION @h;", 8426),
+        ("{begin}; SEND ON CONVERSATION @h MESSAGE TYPE [//No] (0x00);", 8428),
+        ("{begin}; SEND ON CONVERSATION @h MESSAGE TYPE [DEFAULT] (0x00);", 8431),
+        ("{begin}; SEND ON CONVERSATION @h MESSAGE TYPE [//Test/Message] (NULL);", 8433),
+        ("{begin}; SEND ON CONVERSATION (@h, @h) MESSAGE TYPE [//Test/Message] (0x00);", 8451),
+        ("ALTER QUEUE dbo.TargetQueue WITH STATUS = OFF; RECEIVE message_body FROM dbo.TargetQueue;", 9617),
+        ("DROP QUEUE dbo.TargetQueue;", 3716),
+        ("DROP CONTRACT [//Test/Contract];", 3716),
+        ("DROP MESSAGE TYPE [//Test/Message];", 3716),
+    ],
+)
+def test_severity_state_and_text_of_mistakes(services, statement, number):
+    dialog = BEGIN.split("uniqueidentifier;")[1].strip().removesuffix("SELECT @h;").strip().removesuffix(";")
+    found = caught(services, statement.replace("{begin}", dialog))
+    assert found is not None and found[0] == number
+
+
+def test_names_of_the_brokers_performance_objects(connection):
+    text = "SELECT DISTINCT RTRIM(object_name) AS name FROM sys.dm_os_performance_counters WHERE object_name LIKE '%Broker%' ORDER BY name;"
+    assert rows(connection, text)
+
+
+# -- SQL Server alone --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def real(server):
+    if server.kind == "embedded":
+        pytest.skip("the embedded broker has neither extended events nor an error log to query")
+
+
+def test_extended_events_of_the_broker(real, connection):
+    assert rows(
+        connection,
+        "SELECT name FROM sys.dm_xe_objects WHERE object_type = 'event' AND name LIKE '%broker%' ORDER BY name;",
+    )
+
+
+def test_what_the_error_log_says_of_a_disabled_queue(real, services, connect):
+    send(services, begin(services), b"x")
+    for _ in range(5):
+        with connect(autocommit=False) as connection:
+            wait_until(lambda connection=connection: receive(connection))
+            connection.rollback()
+    wait_until(lambda: not services.execute(ENABLED).fetchval())
+    database = services.execute("SELECT DB_NAME();").fetchval()
+    services.execute("EXECUTE sys.sp_readerrorlog 0, 1, ?;", database).fetchall()
+
+
+def test_how_many_files_tempdb_has(real, connection):
+    assert rows(
+        connection,
+        "SELECT type_desc, COUNT(*) AS files FROM tempdb.sys.database_files GROUP BY type_desc ORDER BY type_desc;",
+    )
