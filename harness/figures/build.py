@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
-from harness.figures import course, files, gain, heatmap, latches, latency, pages, throughput, waits
+from harness.figures import course, files, gain, heatmap, latches, latency, pages, report, throughput, waits
 from harness.figures.parts import Sheet, muted_colour, name_lines
 from harness.figures.results import FigureError, Missing, Run, footer, origin, read
 
@@ -28,13 +28,14 @@ Head = Callable[[Sequence[str]], str]
 
 
 def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
-    """Writes `figures/` of a run from its reduced tables and returns the files.
+    """Writes `figures/` and `report.html` of a run from its reduced tables; returns the files, the report last.
 
     `progress` hears which figures are left out and why; by default that goes to standard error. Raises FigureError.
     """
     run = read(Path(results))
     head = functools.partial(origin, run.lab)
-    return write(drawings(run), Path(results) / "figures", head, footer(run), progress)
+    drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
+    return [*drawn, report.write(run, drawn)]
 
 
 def drawings(run: Run) -> dict[str, Drawing]:

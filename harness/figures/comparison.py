@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich import box
 from rich.console import Console
@@ -16,12 +15,11 @@ from rich.table import Table
 from harness.figures import compared
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.pairing import AXES, POINT, by_version, common, pair, version_note
+from harness.figures.ratios import geometric_mean, interval
 from harness.figures.results import FigureError, Run, footer, origin, read
 
 RATIOS = ("processed_per_s", "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95")
 ROWS_PRINTED = 24
-RESAMPLES = 4000
-CELLS_FOR_INTERVAL = 5
 # Of the manifest's `versions`: what can move a number.
 DECISIVE_VERSIONS = ("python", "odbc_driver", "pyodbc", "locust", "sqlglot")
 DECISIVE_SETTINGS = ("dialog_security", "endpoint_encryption")
@@ -64,26 +62,6 @@ def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     versions = ["server_version_a", "server_version_b"]
     columns = ["cell_id", *versions, *POINT, "total_threads", *order, "target_kept_up"]
     return both.sort_values([*versions, *POINT])[columns].reset_index(drop=True)
-
-
-def geometric_mean(values: pd.Series) -> float:
-    """The mean that treats twice and half alike; NaN of nothing."""
-    positive = values[values > 0]
-    return float(np.exp(np.log(positive).mean())) if len(positive) else float("nan")
-
-
-def interval(values: pd.Series) -> tuple[float, float] | None:
-    """95 % bootstrap interval of the geometric mean over cells; None of too few.
-
-    It says how far the mean depends on the choice of cells. It is no statement on repeating the runs.
-    """
-    logs = np.log(values[values > 0].to_numpy())
-    if len(logs) < CELLS_FOR_INTERVAL:
-        return None
-    rng = np.random.default_rng(1)
-    means = np.array([rng.choice(logs, len(logs)).mean() for _ in range(RESAMPLES)])
-    low, high = np.exp(np.quantile(means, [0.025, 0.975]))
-    return float(low), float(high)
 
 
 def differences(a: Run, b: Run) -> list[str]:

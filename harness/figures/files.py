@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from harness.figures.parts import Sheet, payload_lines, thousands, thread_axis, versions_note
+from harness.figures.parts import Sheet, payload_lines, short, thousands, thread_axis, versions_note
 from harness.figures.results import Missing
 from harness.figures.throughput import RATIO_WORDS, count, threads_label
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
@@ -76,16 +76,18 @@ def sentences(file_io: pd.DataFrame) -> list[str]:
     for role, words in ROLES.items():
         rows = logs[logs.role == role]
         if not rows.empty:
+            stall = short(rows.stalled.sum() / rows.writes.sum())
             told.append(
-                f"{words}: up to {rows.writes_per_s.max():,.0f} writes/s and {rows.written_mib_per_s.max():.2g} MiB/s; "
-                f"a write stalls {rows.stalled.sum() / rows.writes.sum():.2g} ms on average."
+                f"{words}: up to {rows.writes_per_s.max():,.0f} writes/s and {short(rows.written_mib_per_s.max())} "
+                f"MiB/s; a write stalls {stall} ms on average."
             )
     grown = file_io[file_io.growth_bytes > 0]
     if grown.empty:
         told.append("No file grew in a measured window.")
     else:
+        cells = grown.cell_id.nunique()
         told.append(
-            f"Files grew in the measured windows of {grown.cell_id.nunique()} cells, by up to "
-            f"{grown.growth_bytes.max() / 2**20:,.0f} MiB: those cells waited for it."
+            f"Files grew in the measured window{'s' * (cells > 1)} of {cells} cell{'s' * (cells > 1)}, by up to "
+            f"{grown.growth_bytes.max() / 2**20:,.0f} MiB: senders or readers may have waited for that."
         )
     return told

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from harness.figures.parts import Sheet, cycle_entry, paper_colour
+from harness.figures.parts import Sheet, cycle_entry, paper_colour, short
 from harness.figures.results import Missing
 from harness.figures.throughput import RATIO_WORDS, count
 from harness.whitepaper import BASE_DIALOG_RATIO, LATCHED_TABLE, NO_GAIN_UP_TO, TRICK_DIALOG_RATIO
@@ -99,7 +99,7 @@ def sentences(latch_share: pd.DataFrame) -> list[str]:
             parts = [f"{name} {shares.get(name, 0):.0f} %" for name in OBJECTS[:1]]
             parts += [f"{name} {shares[name]:.0f} %" for name in OBJECTS[1:] if shares.get(name, 0) >= 0.5]
             told.append(
-                f"{who}, {dialogs}: {seen / looks:.2g} tasks wait at a time, {', '.join(parts)} "
+                f"{who}, {dialogs}: {short(seen / looks)} tasks wait at a time, {', '.join(parts)} "
                 f"(PAGELATCH_EX {exclusive:.0f} %)."
             )
     return told
@@ -111,7 +111,9 @@ def _finding(shown: pd.DataFrame) -> str:
         seen = rows.times_seen.sum()
         share = 100 * rows.times_seen[rows.kind == LATCHED_TABLE].sum() / seen if seen else 0
         dialogs = RATIO_WORDS.get(int(ratio), f"dialog ratio {ratio}").split(" (")[0]
-        parts.append(f"{dialogs}, {seen / _looks(rows):.2g} tasks at a time, {share:.0f} % of them for {LATCHED_TABLE}")
+        parts.append(
+            f"{dialogs}, {short(seen / _looks(rows))} tasks at a time, {share:.0f} % of them for {LATCHED_TABLE}"
+        )
     told = f"Waiting at an initiator: {'; '.join(parts)} (percentages above the bars). " if parts else ""
     return f"{told}From {_looks(shown):,.0f} looks at an instance's waiting tasks in the measured windows."
 

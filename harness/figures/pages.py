@@ -14,8 +14,7 @@ STYLES = {TRICK_DIALOG_RATIO: 0, BASE_DIALOG_RATIO: 2}  # entries of the style's
 
 def draw(page_spread: pd.DataFrame) -> Sheet:
     """Pages that hold the used dialogs of an initiator, against their number; a panel a version."""
-    if page_spread.empty:
-        raise Missing("where the dialogs lie was not read (that takes the dedicated administrator connection)")
+    told = sentences(page_spread)
     versions = sorted(page_spread.server_version.unique())
     fig = Sheet(max(2.2 + 4.1 * len(versions), 7.4), 4.6)
     panels = fig.subplots(1, len(versions), sharex=True, sharey=True, squeeze=False)[0]
@@ -51,13 +50,15 @@ def draw(page_spread: pd.DataFrame) -> Sheet:
         ax.set_xlabel("used dialogs of an initiator (its client threads)")
     panels[0].set_ylabel("pages of sys.sysdesend that hold them")
     panels[0].legend(loc="upper left")
-    subtitle = " ".join([*sentences(page_spread), _paper()])
+    subtitle = " ".join([*told, _paper()])
     fig.entitle("Pages of sys.sysdesend that hold the used dialogs", subtitle, page_spread)
     return fig
 
 
 def sentences(page_spread: pd.DataFrame) -> list[str]:
-    """What came out, a sentence a dialog ratio, of the largest pools."""
+    """What came out, a sentence a dialog ratio, of the largest pools; Missing where no page was read."""
+    if page_spread.empty:
+        raise Missing("where the dialogs lie was not read (that takes the dedicated administrator connection)")
     told = []
     for ratio in sorted(page_spread.dialog_ratio.unique()):
         rows = page_spread[page_spread.dialog_ratio == ratio]
@@ -65,13 +66,15 @@ def sentences(page_spread: pd.DataFrame) -> list[str]:
         dialogs = RATIO_WORDS.get(ratio, f"dialog ratio {ratio}").split(" (")[0].capitalize()
         sharing, used = largest.dialogs_sharing_a_page, int(largest.used_dialogs.iloc[0])
         if sharing.max() == 0:
-            words = "no two of them on one"
+            words = "none shares its page with another"
         elif sharing.min() == used:
-            words = f"each of them with others, up to {largest.dialogs_per_page_max.max()} on one"
+            words = f"all share their page with others (up to {largest.dialogs_per_page_max.max()} on one)"
         else:
-            words = f"{_range(sharing)} of them with others, up to {largest.dialogs_per_page_max.max()} on one"
+            words = (
+                f"{_range(sharing)} share their page with others (up to {largest.dialogs_per_page_max.max()} on one)"
+            )
         told.append(
-            f"{dialogs}: {used} dialog{'s' * (used > 1)} on {_range(largest.pages)} "
+            f"{dialogs}: {used} dialog{'s lie' if used > 1 else ' lies'} on {_range(largest.pages)} "
             f"page{'s' * int(largest.pages.max() > 1)}{f', {words}' if used > 1 else ''}."
         )
     return told

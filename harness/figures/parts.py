@@ -84,6 +84,11 @@ def signed(value: float) -> str:
     return f"+{whole:,}" if whole > 0 else f"{whole:,}".replace("-", "−")
 
 
+def short(value: float) -> str:
+    """A positive number in few figures: 1,234, 57, 0.63."""
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
+
+
 def muted_colour() -> str:
     return str(mpl.rcParams["xtick.color"])
 

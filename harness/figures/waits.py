@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from harness.figures.parts import Sheet, cycle_entry, thousands
+from harness.figures.parts import Sheet, cycle_entry, short, thousands
 from harness.figures.results import Missing
 from harness.figures.throughput import RATIO_WORDS
 from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
@@ -21,17 +21,7 @@ PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
 def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
     """Waiting per thousand messages: totals of waits over totals of messages, of the same cells for both ratios."""
     cells, paired = _comparable(cells[cells.processed_per_s > 0])
-    waits = waits[waits.cell_id.isin(cells.cell_id) & (waits.wait_time_ms > 0)]
-    roles = [role for role in ROLES if (waits.role == role).any()]
-    if not roles:
-        raise Missing("no wait of any instance was recorded")
-    # Waits are of the measured window, so are these messages.
-    messages = (cells.processed_per_s * cells.measured_s).groupby(cells.dialog_ratio).sum()
-    per_thousand = (
-        waits.groupby(["role", "wait_type", "dialog_ratio"]).wait_time_ms.sum().unstack("dialog_ratio")
-        / messages
-        * 1000
-    ).fillna(0.0)
+    per_thousand, roles = _waiting(waits, cells)
     rows = min(TYPES_SHOWN, max(len(per_thousand.loc[role]) for role in roles))
     fig = Sheet(9.8, 1.3 + 0.68 * max(rows, 3))
     panels = fig.subplots(1, len(roles), squeeze=False)[0]
@@ -50,6 +40,23 @@ def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         cells,
     )
     return fig
+
+
+def longest(waits: pd.DataFrame, cells: pd.DataFrame) -> str:
+    """The longest waits by role and dialog ratio, in a sentence; Missing where none was recorded."""
+    return _finding(*_waiting(waits, _comparable(cells[cells.processed_per_s > 0])[0]))
+
+
+def _waiting(waits: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Milliseconds of waiting per thousand messages, by role and wait type, a column a ratio; and the roles."""
+    waits = waits[waits.cell_id.isin(cells.cell_id) & (waits.wait_time_ms > 0)]
+    roles = [role for role in ROLES if (waits.role == role).any()]
+    if not roles:
+        raise Missing("no wait of any instance was recorded")
+    # Waits are of the measured window, so are these messages.
+    messages = (cells.processed_per_s * cells.measured_s).groupby(cells.dialog_ratio).sum()
+    totals = waits.groupby(["role", "wait_type", "dialog_ratio"]).wait_time_ms.sum().unstack("dialog_ratio")
+    return (totals / messages * 1000).fillna(0.0), roles
 
 
 def _comparable(cells: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
@@ -76,7 +83,7 @@ def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
         )
         for y, value in zip(at, longest[ratio], strict=True):
             beside: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-            ax.annotate(_short(value), (value, y), fontsize="small", **beside)
+            ax.annotate(short(value), (value, y), fontsize="small", **beside)
     ax.set_xlim(0, top * 1.16)
     ax.set_ylim(len(longest) - rows - 0.5, len(longest) - 0.5)
     ax.set_yticks(np.arange(len(longest)), list(longest.index))
@@ -84,10 +91,6 @@ def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
     ax.tick_params(axis="y", length=0)
     if top >= 1000:
         thousands(ax.xaxis)
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
 
 
 def _finding(table: pd.DataFrame, roles: list[str]) -> str:

@@ -1,0 +1,82 @@
+"""`report.html`: one self-contained page with a run's findings, figures and circumstances."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+
+from harness.figures.findings import BEHIND, findings, headlines
+from harness.figures.results import LAB_WORDS, FigureError, Run, footer, origin
+from harness.whitepaper import PUBLISHED, TITLE
+
+NAME = "report.html"
+# The clause of the licence terms of SQL Server, editions for developers included.
+LICENCE = (
+    "Before you pass this page on: Microsoft's licence terms for SQL Server say \"you must obtain Microsoft's prior "
+    'written approval to disclose to a third party the results of any benchmark test of the software". Look into the '
+    "terms that you accepted."
+)
+
+
+def write(run: Run, figures: Sequence[Path]) -> Path:
+    """Writes the page into the run's folder, whole or not at all; `figures` are the files that were drawn."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    rows = headlines(run)
+    page = environment.get_template("report.html").render(
+        origin=origin(run.lab, run.versions),
+        run_id=run.run_id,
+        lab=run.lab,
+        warning=LAB_WORDS.get(run.lab, f"{run.lab} lab"),
+        licence=LICENCE if run.lab == "sqlserver" else "",
+        paper=f"{TITLE}, {PUBLISHED}",
+        findings=findings(run),
+        headlines=rows,
+        behind=any(BEHIND in peak.text for row in rows for peak in (row.peak_trick, row.peak_base)),
+        figures=[(path.stem, _embedded(path)) for path in figures if path.suffix == ".svg"],
+        footer=footer(run),
+        facts=facts(run),
+    )
+    path = run.folder / NAME
+    temporary = path.with_suffix(".tmp")
+    try:
+        temporary.write_text(page, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise FigureError(f"{path} cannot be written: {error.strerror}") from None
+    return path
+
+
+def facts(run: Run) -> dict[str, Any]:
+    """What the manifest says of the circumstances, by heading; what it does not have is absent."""
+    manifest = run.manifest
+    planned = manifest.get("cells")
+    told = {
+        "Run": {
+            "started": manifest.get("started_at"),
+            "finished": manifest.get("finished_at") or "not finished",
+            "cells completed": f"{len(run.cells)} of {planned}" if planned else str(len(run.cells)),
+            "load": manifest.get("load_model"),
+            "harness": manifest.get("harness_version"),
+            "commit": manifest.get("git_commit"),
+        },
+        "Settings": manifest.get("settings"),
+        "Machine of the harness and its clients": manifest.get("machine"),
+        "Software": manifest.get("versions"),
+        **{_instance_name(instance): instance for instance in manifest.get("instances") or []},
+    }
+    return {heading: fact for heading, fact in told.items() if fact}
+
+
+def _instance_name(instance: dict[str, Any]) -> str:
+    version = instance.get("lab_version")
+    return f"Instance {instance.get('name', '?')}{f', version {version}' if version else ''}"
+
+
+def _embedded(path: Path) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"

@@ -1,0 +1,174 @@
+import functools
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from harness.figures import FigureError, draw
+from harness.figures.findings import findings, headlines
+from harness.figures.latches import kind
+from harness.figures.report import LICENCE
+from harness.figures.results import read
+from harness.matrix import Cell, all_cells, quick_slice
+from tests.results_fixture import write_reduced
+
+
+class Page(HTMLParser):
+    """Its text, and what its images, styles and scripts are loaded from."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.words, self.sources = [], []
+        self.feed(html)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def handle_starttag(self, tag, attrs):
+        self.sources += [value for name, value in attrs if name == "src" or (name == "href" and tag == "link")]
+
+
+@functools.cache
+def page(folder):
+    path = draw(folder, progress=lambda _: None)[-1]
+    assert path == folder / "report.html"
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def said(run, heading):
+    (finding,) = [each for each in findings(read(run)) if each.heading == heading]
+    return finding
+
+
+def test_the_page_needs_no_other_file_and_holds_every_figure(quick_run):
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in page(quick_run).sources)
+    assert len(page(quick_run).sources) == 11
+
+
+def test_the_embedded_lab_is_never_shown_as_sql_server(quick_run):
+    text = page(quick_run).text
+    assert "Embedded lab, not SQL Server (it imitates 2005 and 2008)" in text
+    assert "These are not SQL Server's numbers." in text
+    assert LICENCE not in text
+
+
+def test_the_page_of_sql_server_names_the_version_and_the_licences_clause(server_run):
+    text = page(server_run).text
+    assert "SQL Server 2022" in text and "not SQL Server" not in text
+    assert LICENCE in text
+
+
+def test_what_the_manifest_says_is_escaped_and_shown(tmp_path):
+    instances = [
+        {
+            "name": "target",
+            "lab_version": "2022",
+            "fingerprint": {"edition": "<b>Developer</b>", "files": [{"name": "log", "size_mib": 512}]},
+        }
+    ]
+    text = page(write_reduced(tmp_path / "run", quick_slice(("2022",)), lab="sqlserver", instances=instances)).text
+    assert "Instance target, version 2022" in text
+    assert "edition <b>Developer</b>" in text
+    assert "size mib 512" in text
+    assert "commit 0123456789abcdef" in text
+
+
+def test_headlines_are_a_row_a_number_of_initiators_with_the_papers_peak_beside(paper_run, server_run):
+    rows = headlines(read(paper_run))
+    assert [row.initiators for row in rows] == ["1 initiator", "2 initiators", "3 initiators"]
+    assert [row.peak_paper.text for row in rows] == ["almost 5,000", "almost 12,000", "over 18,000"]
+    cells = pd.read_parquet(paper_run / "reduced" / "cells.parquet").query("initiators == 3 and dialog_ratio == 150")
+    highest = cells.groupby(["threads", "payload_bytes"]).processed_per_s.mean().max()
+    assert rows[2].peak_trick.text == f"{highest:,.0f}"
+    assert rows[2].peak_trick.where == "50 threads, 100 bytes"
+    assert len(headlines(read(server_run))) == 1
+
+
+def test_a_peak_that_is_not_sustained_is_starred_and_the_star_explained(quick_run, tmp_path):
+    run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    cells = pd.read_parquet(run / "reduced" / "cells.parquet")
+    cells.assign(target_kept_up=False).to_parquet(run / "reduced" / "cells.parquet")
+    assert all(row.peak_trick.text.endswith("*") for row in headlines(read(run)))
+    assert "* The target fell behind" in page(run).text
+    assert "In 24 of 24 cells the target fell behind" in page(run).text
+    assert "* The target fell behind" not in page(quick_run).text
+
+
+def test_page_spread_and_latch_shares_are_told_in_sentences(quick_run):
+    assert said(quick_run, "Where the dialogs lie").sentences == (
+        "Every dialog used: 50 dialogs lie on 1 page, all share their page with others (up to 50 on one).",
+        "Every 150th dialog used: 50 dialogs lie on 50 pages, none shares its page with another.",
+        "Conversation handles ascend in the order in which the dialogs were begun on 2005 and 2008.",
+    )
+    latches = said(quick_run, "Page latches").sentences
+    shares = pd.read_parquet(quick_run / "reduced" / "latch_share.parquet")
+    rows = shares[(shares.instance != "target") & (shares.dialog_ratio == 1)]
+    share = 100 * rows.times_seen[rows.object_name == "sys.sysdesend"].sum() / rows.times_seen.sum()
+    assert latches[0].startswith("An initiator, every dialog used: ")
+    assert f"sys.sysdesend {share:.0f} %" in latches[0]
+    assert "the queue's own table" in latches[2]
+
+
+def test_handles_that_are_sequential_on_one_version_only_are_told_by_version(quick_run, tmp_path):
+    run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    path = run / "reduced" / "page_spread.parquet"
+    spread = pd.read_parquet(path)
+    spread.loc[(spread.server_version == "2008") & (spread.used_dialogs > 1), "handles_sequential"] = False
+    spread.to_parquet(path)
+    assert said(run, "Where the dialogs lie").sentences[-1] == (
+        "Conversation handles ascend in the order in which the dialogs were begun on 2005; "
+        "they do not ascend in the order in which the dialogs were begun on 2008."
+    )
+
+
+def test_what_was_not_recorded_is_said(tmp_path):
+    run = write_reduced(tmp_path / "run", [Cell.parse("i2-t7-r1-p500-v2022")], lab="sqlserver")
+    for name in ("page_spread", "latch_share", "file_io"):
+        (run / "reduced" / f"{name}.parquet").unlink()
+    text = page(run).text
+    for sentence in (
+        "Where the dialogs lie was not read (that takes the dedicated administrator connection).",
+        "Nobody looked at the tasks that wait for page latches.",
+        "No instance told of its files.",
+        "No cell was completed with both dialog ratios.",
+    ):
+        assert sentence in text
+
+
+def test_versions_are_compared_where_there_are_two(paper_run, server_run):
+    (sentence,) = said(paper_run, "Versions").sentences
+    assert re.match(r"2008 processed \d\.\d\d times the messages per second of 2005 \(geometric mean of 264", sentence)
+    assert "Versions" not in [finding.heading for finding in findings(read(server_run))]
+
+
+def test_files_that_grew_are_told(tmp_path):
+    run = write_reduced(tmp_path / "run", quick_slice())
+    assert said(run, "Logs and files").sentences[-1] == "No file grew in a measured window."
+    files = pd.read_parquet(run / "reduced" / "file_io.parquet")
+    files.loc[files.cell_id == files.cell_id.iloc[0], "growth_bytes"] = 64 * 2**20
+    files.to_parquet(run / "reduced" / "file_io.parquet")
+    assert "Files grew in the measured window of 1 cell, by up to 64 MiB" in said(run, "Logs and files").sentences[-1]
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("sys.sysdesend", "sys.sysdesend"),
+        ("queue dbo.MySSBLabTestQueue", "the queue's own table"),
+        ("dbo.messageDrop", "other objects"),
+        ("not resolved", "not resolved"),
+        (None, "other objects"),
+    ],
+)
+def test_objects_count_among_a_few_kinds(name, expected):
+    assert kind(name) == expected
+
+
+def test_a_page_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
+    run = write_reduced(tmp_path / "run", all_cells()[:2])
+    (run / "report.html").mkdir()
+    with pytest.raises(FigureError, match=r"report\.html cannot be written"):
+        draw(run, progress=lambda _: None)
