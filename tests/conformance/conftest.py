@@ -11,7 +11,7 @@ import pytest
 
 from harness.lab.drivers import Driver, NoDriver, choose
 from tests.conformance import servers
-from tests.conformance.servers import NoServer, Server
+from tests.conformance.servers import ON_SQLSERVER, NoServer, Server
 from tests.parity.journal import RECORDER, Journal
 from tests.parity.recording import recording
 
@@ -46,10 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(
-    scope="session",
-    params=["embedded", pytest.param("sqlserver", marks=[pytest.mark.sqlserver, pytest.mark.timeout(900)])],
-)
+@pytest.fixture(scope="session", params=["embedded", ON_SQLSERVER])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     if request.param == "embedded":
         with servers.embedded(tmp_path_factory.mktemp("conformance")) as server:

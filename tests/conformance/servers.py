@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyodbc
+import pytest
 
 from harness.lab import compose
 from harness.lab.drivers import Driver, Secret, choose
@@ -31,6 +32,9 @@ from harness.lab.processes import Child
 IMAGE = "mcr.microsoft.com/mssql/server:2022-latest"
 PORT = 1433
 NAME = "conformance"
+
+# The value of the fixture `server` that asks for SQL Server. The first test waits for the container, perhaps for its image.
+ON_SQLSERVER = pytest.param("sqlserver", marks=[pytest.mark.sqlserver, pytest.mark.timeout(900)])
 
 ConnectionString = Callable[[Driver, str], Secret]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,7 +95,7 @@ class Journal:
 
 def _name(item: pytest.Item) -> str:
     """The test's id without the kind of server."""
-    return item.nodeid.replace("[embedded-", "[").replace("[sqlserver-", "[")
+    return re.sub(r"(\[)(?:embedded|sqlserver)-|-sqlserver(?=\])", r"\1", item.nodeid)
 
 
 def _why(report: pytest.TestReport) -> str:

@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
+import pyodbc
+
 from tests.parity.recording import Result, Sent
 
 _GUID = r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
@@ -54,7 +56,7 @@ class Names:
 
     def value(self, column: str, value: Any, given: frozenset[str] = frozenset()) -> str:
         name = column.lower()
-        if value is None:
+        if value is None or value is pyodbc.BinaryNull:
             return "NULL"
         if isinstance(value, bytes):
             return self._binary(name, value, given)

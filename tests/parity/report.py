@@ -16,7 +16,6 @@ NOT_MODELLED = (
     "`last_send_tran_id`, the file and page where anything of SQL Server's own lies, the database `model`",
     "T-SQL outside what Service Broker applications use (MERGE, temporary tables, INSERT ... EXEC, MARS): error 50001, which "
     "names statement and line",
-    "checks of names when a batch is compiled: what is missing is an error when its statement is reached",
     "`@@VERSION` and `SERVERPROPERTY`: they say what it is",
 )
 _RAN = ("passed", "failed")
@@ -61,6 +60,7 @@ class Comparison:
     compared: int
     statements: int
     skipped: list[str]
+    alone: list[dict[str, Any]]  # tests that SQL Server alone was given
 
     @property
     def names(self) -> tuple[str, str]:
@@ -68,13 +68,16 @@ class Comparison:
 
 
 def compare(left: Recording, right: Recording) -> Comparison:
-    comparison = Comparison(left, right, [], 0, 0, [])
+    comparison = Comparison(left, right, [], 0, 0, [], [])
     for name in [*left.tests, *(name for name in right.tests if name not in left.tests)]:
         one, other = (
             side.tests.get(name, {"outcome": "absent", "why": "", "statements": []}) for side in (left, right)
         )
         if "skipped" in (one["outcome"], other["outcome"]):
             comparison.skipped.append(f"{name}: {one['why'] or other['why']}")
+            continue
+        if one["outcome"] == "absent":
+            comparison.alone.append(other)
             continue
         comparison.compared += 1
         comparison.statements += len(one["statements"])
@@ -165,6 +168,10 @@ def page(comparison: Comparison) -> str:
         lines += ["", "## Differences", ""]
     for difference in differences:
         lines += _section(difference, (left, right))
+    if comparison.alone:
+        lines += ["", f"## Asked of {right} alone", ""]
+    for test in comparison.alone:
+        lines += _section_of_answers(test)
     if comparison.skipped:
         lines += ["", "## Not compared", "", *(f"- {text}" for text in comparison.skipped)]
     return "\n".join(lines).rstrip() + "\n"
@@ -206,6 +213,18 @@ def _section(difference: TestDifference, names: tuple[str, str]) -> list[str]:
         if texts:
             count = f"{len(texts)} statement{'s' if len(texts) > 1 else ''}"
             lines += [f"Sent on {name} alone ({count}), the first: {_cell(texts[0])}", ""]
+    return lines
+
+
+def _section_of_answers(test: dict[str, Any]) -> list[str]:
+    """What came back in a test that one side alone was given: rows and errors."""
+    lines = [f"### `{_short(test['test'])}`: {test['outcome']}", ""]
+    for sent in test["statements"]:
+        answers = {part: text for part, text in _described(sent).items() if part.endswith(("rows", "error"))}
+        if sent["error"] or any(result["columns"] for result in sent["results"]):
+            lines += ["```sql", sent["statement"], "```", "", "| | |", "|---|---|"]
+            lines += [f"| {part} | {_cell(text)} |" for part, text in answers.items() if text != "(none)"]
+            lines.append("")
     return lines
 
 

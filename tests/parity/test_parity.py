@@ -24,6 +24,7 @@ TESTS = [
         "test_mistakes_have_sql_servers_error_numbers",
     )
 ]
+TESTS.append("tests/conformance/test_probes.py::test_how_many_files_tempdb_has")
 TESTS.append("tests/conformance/test_language.py::test_names_of_databases_services_and_types_come_from_the_catalog")
 ENTRY = (
     "from tests.parity.__main__ import main; import pathlib, sys;",
@@ -57,11 +58,12 @@ def test_the_embedded_broker_differs_in_nothing_from_itself(tmp_path: Path) -> N
     assert "18 tests compared, 0 different" in done.stdout.splitlines()[-1]
     assert "0 of " in page and "## Differences" not in page
     assert "not SQL Server but a stand-in" in page
+    assert "## Asked of stand-in alone" in page and "FROM tempdb.sys.database_files" in page
 
 
 def test_a_changed_text_and_a_changed_column_are_shown_with_both_answers(tmp_path: Path) -> None:
     _, page = against(["tests.parity.stand_in", str(tmp_path / "data")], tmp_path)
-    text, column = page.split("## Differences")[1].split("### ")[1:]
+    text, column = page.split("## Differences")[1].split("## Asked")[0].split("### ")[1:]
     [answers] = [line for line in text.splitlines() if line.startswith("| error |")]
     assert "BEGIN DIALOG @h FROM SERVICE [//No]" in text
     assert "is not found" in answers.split(" | ")[1] and "No service '//No' is &#124; known here." in answers
