@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.lab.instances import Instance
 from harness.lab.scripts import error_text
-from harness.observe.questions import SAMPLED, Sample, Snapshot, snapshot
+from harness.observe.questions import SAMPLED, Sample
+from harness.observe.snapshots import Snapshot, snapshot
 
 if TYPE_CHECKING:
     import pyodbc
@@ -26,7 +27,7 @@ Ask = Callable[["pyodbc.Connection"], list[Sample]]
 
 
 @dataclass
-class _Recording:
+class Recording:
     samples: list[tuple[int, Sample]] = field(default_factory=list)  # (sampled_at_ns, sample)
     failures: list[str] = field(default_factory=list)
 
@@ -39,7 +40,7 @@ class Observer:
         self._questions = questions
         self._interval_s = interval_s
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._recording: _Recording | None = None
+        self._recording: Recording | None = None
         self._connection: pyodbc.Connection | None = None
         self._thread = threading.Thread(target=self._run, name=f"observer of {instance.name}", daemon=True)
         self._thread.start()
@@ -48,22 +49,22 @@ class Observer:
         """From now on samples are kept, the first one at once."""
 
         def begin() -> None:
-            self._recording = _Recording()
+            self._recording = Recording()
 
         self._requests.put(begin)
 
-    def end(self) -> Future[_Recording]:
+    def end(self) -> Future[Recording]:
         """Takes one last sample and gives everything since `begin`."""
 
-        def take() -> _Recording:
+        def take() -> Recording:
             self._sample()
-            recording, self._recording = self._recording or _Recording(), None
+            recording, self._recording = self._recording or Recording(), None
             return recording
 
         return self._ask(take)
 
     def snapshot(self) -> Future[Snapshot]:
-        """Waits and processor time as they are now."""
+        """Waits, processor time, latches and file I/O as they are now."""
         return self._ask(lambda: snapshot(self._connected()))
 
     def close(self) -> None:
@@ -126,42 +127,3 @@ class Observer:
             with contextlib.suppress(Exception):
                 self._connection.close()
             self._connection = None
-
-
-class Observers:
-    """The observers of a lab, asked together."""
-
-    def __init__(self, instances: Sequence[Instance]) -> None:
-        self._observers = [Observer(instance) for instance in instances]
-
-    def begin(self, count: int) -> None:
-        """The first `count` instances take part in the cell."""
-        self._taking_part = self._observers[:count]
-        for observer in self._taking_part:
-            observer.begin()
-
-    def snapshot(self) -> list[Future[Snapshot]]:
-        return [observer.snapshot() for observer in self._taking_part]
-
-    def end(self) -> tuple[dict[str, list[Any]], list[str]]:
-        """The columns of the `samples` record, and what went wrong."""
-        columns: dict[str, list[Any]] = {name: [] for name in ("instance", "sampled_at_ns", "metric", "label", "value")}
-        failures: list[str] = []
-        answers = [(observer, observer.end()) for observer in self._taking_part]
-        for observer, answer in answers:
-            recording = answer.result(timeout=2 * QUERY_TIMEOUT_S)
-            failures += [f"observer of {observer.instance.name}: {text}" for text in recording.failures]
-            for at_ns, sample in recording.samples:
-                columns["instance"].append(observer.instance.name)
-                columns["sampled_at_ns"].append(at_ns)
-                columns["metric"].append(sample.metric)
-                columns["label"].append(sample.label)
-                columns["value"].append(sample.value)
-        return columns, failures
-
-    def close(self) -> None:
-        for observer in self._observers:
-            observer.close()
-
-    def names(self) -> list[str]:
-        return [observer.instance.name for observer in self._taking_part]

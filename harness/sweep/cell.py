@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from harness.load.clients import Clients
 from harness.load.plan import CellPlan, LoadError, LoadReport
 from harness.matrix import Cell
 from harness.observe import Observers
-from harness.observe.questions import Snapshot, processor_columns, wait_columns
+from harness.observe import pages as dialog_pages
 from harness.settings import Settings
 from harness.sweep import accounting
 from harness.sweep.accounting import Books
@@ -100,8 +99,8 @@ class Attempt:
     moments: Moments = field(default_factory=Moments)
     report: LoadReport | None = None
     books: Books | None = None
-    before: dict[str, Snapshot] = field(default_factory=dict)
-    after: dict[str, Snapshot] = field(default_factory=dict)
+    pages: dialog_pages.Spread = field(default_factory=dict)  # where the pool's used dialogs lie, as far as it is known
+    changes: Mapping[str, dict[str, list[Any]]] = field(default_factory=dict)  # records of what changed over the window
 
     def run(self) -> Measured:
         try:
@@ -140,12 +139,12 @@ class Attempt:
         with self.phases.phase("drain"):
             self._drain()
         with self.phases.phase("books"):
-            samples, failures = parts.observers.end()
+            observed = parts.observers.end()
             deliveries = self._balance()
             self._require_faultless(self.report)
         with self.phases.phase("write"):
-            self._write(samples, deliveries)
-            measured = self._measured(deliveries, [*failures, *self._complaints()])
+            self._write(observed.records, deliveries)
+            measured = self._measured(deliveries, [*observed.failures, *self._complaints()])
             self._write_cell("completed", "")
         return measured
 
@@ -171,7 +170,7 @@ class Attempt:
 
     def _measure(self) -> None:
         parts = self.surroundings
-        before = parts.observers.snapshot()
+        parts.observers.window_begins()
         self.moments.measured_from_ns = time.time_ns()
         until = time.perf_counter() + self.settings.measure
         while (left := until - time.perf_counter()) > 0:
@@ -179,15 +178,9 @@ class Attempt:
             parts.lab.check()
             self.on_rate(parts.clients.progress().calls_per_s)
         self.moments.measured_to_ns = time.time_ns()
-        after = parts.observers.snapshot()
-        self.before, self.after = self._taken(before), self._taken(after)
-
-    def _taken(self, futures: Sequence[Future[Snapshot]]) -> dict[str, Snapshot]:
-        names = self.surroundings.observers.names()
+        parts.observers.window_ends()
         try:
-            return {
-                name: future.result(timeout=SNAPSHOT_TIMEOUT_S) for name, future in zip(names, futures, strict=True)
-            }
+            self.changes = parts.observers.changes(timeout_s=SNAPSHOT_TIMEOUT_S)
         except TimeoutError:
             raise CellFailed(f"waits and processor time could not be read within {SNAPSHOT_TIMEOUT_S:g} s") from None
 
@@ -245,15 +238,12 @@ class Attempt:
         assert self.report is not None
         return [text for health in self.report.health for text in health.complaints()]
 
-    def _write(self, samples: dict[str, list[Any]], deliveries: dict[str, list[Any]]) -> None:
+    def _write(self, observed: Mapping[str, dict[str, list[Any]]], deliveries: dict[str, list[Any]]) -> None:
         receives = scripts.columns(self.surroundings.target, "observe/receives.sql", {})
-        for kind, columns in (
-            ("deliveries", deliveries),
-            ("receives", receives),
-            ("samples", samples),
-            ("waits", wait_columns(self.before, self.after)),
-            ("processors", processor_columns(self.before, self.after)),
-        ):
+        found = {"deliveries": deliveries, "receives": receives, **observed, **self.changes}
+        if self.pages:
+            found["dialog_pages"] = dialog_pages.columns(self.pages, self.cell.threads)
+        for kind, columns in found.items():
             records.write(self.results, kind, self.cell, self.number, columns)
 
     def _write_cell(self, outcome: str, reason: str) -> None:

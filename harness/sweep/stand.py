@@ -12,14 +12,14 @@ from pathlib import Path
 
 from harness.lab import dialogs, reset
 from harness.lab import open as open_lab
-from harness.lab.instances import Lab, LabError
+from harness.lab.instances import Instance, Lab, LabError, in_parallel
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.lab.scripts import ScriptError
 from harness.load.clients import Clients
 from harness.load.plan import LoadError
 from harness.matrix import Cell
-from harness.observe import Observers
+from harness.observe import Observers, pages
 from harness.settings import Settings
 from harness.sweep.cell import Attempt, Measured, NotReady, Surroundings
 from harness.sweep.phases import Phases
@@ -58,6 +58,8 @@ class LabStand:
         self._parts: Surroundings | None = None
         self._group: tuple[str, int, int] | None = None
         self._pool_used = False
+        self._pages: pages.Spread = {}  # of the pool that stands
+        self._said: set[str] = set()
 
     def make_ready(self, cell: Cell, phases: Phases) -> None:
         try:
@@ -75,7 +77,15 @@ class LabStand:
     def run(self, cell: Cell, attempt: int, run: int, phases: Phases) -> Measured:
         assert self._parts is not None
         measured = Attempt(
-            cell, attempt, run, self._parts, self._settings, self._results, phases, on_rate=self._on_rate
+            cell,
+            attempt,
+            run,
+            self._parts,
+            self._settings,
+            self._results,
+            phases,
+            on_rate=self._on_rate,
+            pages=self._pages,
         ).run()
         for text in measured.complaints:
             self._on_note(f"{cell.id}: {text}")
@@ -112,7 +122,7 @@ class LabStand:
             )
         )
         self._on_lab(lab)
-        self._parts = _surroundings(lab, self._clients)
+        self._parts = self._surroundings(lab, self._clients)
 
     def _build_pool(self, cell: Cell) -> None:
         assert self._parts is not None
@@ -121,7 +131,7 @@ class LabStand:
             # Disconnects every session in the databases, ours included.
             _release(parts)
             reset.conversations(parts.lab)
-            self._parts = _surroundings(parts.lab, parts.clients)
+            self._parts = self._surroundings(parts.lab, parts.clients)
         self._group, self._pool_used = None, True
         dialogs.build(
             parts.lab,
@@ -129,17 +139,33 @@ class LabStand:
             used_dialogs=self._threads[cell.group],
             dialog_ratio=cell.dialog_ratio,
         )
+        self._pages = self._spread(parts.lab.initiators[: cell.initiators])
+        if self._pages:
+            pool = f"i{cell.initiators}-r{cell.dialog_ratio}-v{cell.server_version}"
+            self._on_note(f"dialogs of {pool}: {pages.summary(self._pages)}")
         self._group = cell.group
 
+    def _spread(self, taking_part: Sequence[Instance]) -> pages.Spread:
+        """Where the dialogs lie that were just begun; empty where an initiator does not tell, which is said once."""
+        try:
+            return dict(zip([one.name for one in taking_part], in_parallel(pages.located, taking_part), strict=True))
+        except (LabError, ScriptError) as error:
+            self._say_once(f"on which pages the dialogs lie is not recorded: {error}")
+            return {}
 
-def _surroundings(lab: Lab, clients: Clients) -> Surroundings:
-    return Surroundings(
-        lab,
-        clients,
-        Observers(lab.instances),
-        lab.target.connect(),
-        [instance.connect() for instance in lab.initiators],
-    )
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._on_note(text)
+
+    def _surroundings(self, lab: Lab, clients: Clients) -> Surroundings:
+        return Surroundings(
+            lab,
+            clients,
+            Observers(lab.instances, tell=self._say_once),
+            lab.target.connect(),
+            [instance.connect() for instance in lab.initiators],
+        )
 
 
 def _release(parts: Surroundings) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.observe.observer import FAILURE, Observer
-from harness.observe.questions import Sample, Snapshot, processor_columns, wait_columns
+from harness.observe.questions import Sample
 
 
 class FakeInstance:
@@ -100,21 +100,3 @@ def test_a_snapshot_of_a_dead_instance_raises_its_error(observing: Any) -> None:
     instance.broken = True
     with pytest.raises(ConnectionError, match="gone"):
         observing(instance, interval_s=1).snapshot().result(timeout=10)
-
-
-def test_waits_are_differences_and_those_that_did_not_change_are_left_out() -> None:
-    before = {"target": Snapshot(0, {"WRITELOG": (10, 100, 1), "LCK_M_X": (1, 1, 0)}, 500, 2)}
-    after = {"target": Snapshot(10**9, {"WRITELOG": (15, 150, 2), "LCK_M_X": (1, 1, 0), "NEW": (2, 3, 0)}, 700, 2)}
-    assert wait_columns(before, after) == {
-        "instance": ["target", "target"],
-        "wait_type": ["WRITELOG", "NEW"],
-        "waiting_tasks": [5, 2],
-        "wait_time_ms": [50, 3],
-        "signal_wait_time_ms": [1, 0],
-    }
-    assert processor_columns(before, after) == {
-        "instance": ["target"],
-        "window_ns": [10**9],
-        "processor_time_ms": [200],
-        "processors": [2],
-    }

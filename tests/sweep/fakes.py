@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,7 +14,8 @@ from harness.lab import scripts
 from harness.lab.instances import InstanceDied
 from harness.load.health import GeneratorHealth
 from harness.load.plan import CellPlan, LoadReport, Progress
-from harness.observe.questions import Snapshot
+from harness.observe.observers import SAMPLES, Observed
+from harness.observe.snapshots import FILE_IO, WAITS
 
 Rows = list[tuple[Any, ...]]
 
@@ -163,24 +163,19 @@ class FakeClients:
 
 
 class FakeObservers:
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
+    """An instance that shows waits and file I/O and nothing else."""
 
     def begin(self, count: int) -> None: ...
 
-    def names(self) -> list[str]:
-        return self._names
+    def window_begins(self) -> None: ...
 
-    def snapshot(self) -> list[Future[Snapshot]]:
-        futures: list[Future[Snapshot]] = []
-        for _ in self._names:
-            future: Future[Snapshot] = Future()
-            future.set_result(Snapshot(time.time_ns(), {"WRITELOG": (1, 1, 0)}, 1, 2))
-            futures.append(future)
-        return futures
+    def window_ends(self) -> None: ...
 
-    def end(self) -> tuple[dict[str, list[Any]], list[str]]:
-        return {name: [] for name in ("instance", "sampled_at_ns", "metric", "label", "value")}, []
+    def changes(self, *, timeout_s: float) -> dict[str, dict[str, list[Any]]]:
+        return {"waits": {name: [] for name in WAITS}, "file_io": {name: [] for name in FILE_IO}}
+
+    def end(self) -> Observed:
+        return Observed({"samples": {name: [] for name in SAMPLES}}, ["observer of target: it was away"])
 
 
 def cell_row(results: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from harness import settings as settings_module
@@ -10,6 +11,7 @@ from harness.lab import dialogs
 from harness.lab.cures import CURES
 from harness.load.plan import LoadError
 from harness.matrix import Cell
+from harness.observe.pages import DialogPage
 from harness.sweep.cell import Attempt, CellFailed, Surroundings
 from harness.sweep.phases import Phases
 from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
@@ -30,7 +32,7 @@ class Bench:
         self.phases = Phases()
 
     def attempt(self, **settings: Any) -> Attempt:
-        observers = FakeObservers(["target", "initiator-1", "initiator-2"])
+        observers = FakeObservers()
         parts: Any = Surroundings(self.lab, self.clients, observers, self.target, self.initiators)  # type: ignore[arg-type]
         chosen = settings_module.create({"measure": 0.1, "settle": 0.2, **settings}, environment={})
         return Attempt(CELL, 1, RUN, parts, chosen, self.results, self.phases)
@@ -57,7 +59,7 @@ def test_a_cell_whose_books_balance_leaves_every_record(bench: Bench) -> None:
     assert row["sent_messages"] == row["processed_messages"] == 30
     assert row["started_at_ns"] <= row["measured_from_ns"] < row["measured_to_ns"] <= row["drained_at_ns"]
     kinds = {path.parent.name for path in bench.results.rglob("*.parquet")}
-    assert kinds == {"cells", "calls", "deliveries", "receives", "samples", "waits", "processors"}
+    assert kinds == {"cells", "calls", "deliveries", "receives", "samples", "waits", "file_io"}
     assert list(bench.phases.seconds) == ["prepare", "settle", "measure", "stop", "drain", "books", "write"]
 
 
@@ -118,3 +120,17 @@ def test_failed_calls_fail_the_cell_with_the_drivers_text(bench: Bench) -> None:
 def test_an_error_that_the_activation_procedure_noted_fails_the_cell(bench: Bench) -> None:
     bench.target.errors = [(3, 8115, "Arithmetic overflow")]
     assert failed(bench) == "the activation procedure noted 3 errors: Arithmetic overflow (error 8115)"
+
+
+def test_where_dialogs_lie_is_written_for_those_that_the_cell_uses(bench: Bench) -> None:
+    attempt = bench.attempt()
+    attempt.pages = {
+        name: [DialogPage(number, 1, 16 + number, 0, 150 * number, f"handle {number}") for number in range(1, 6)]
+        for name in ("initiator-1", "initiator-2")
+    }
+    attempt.run()
+    [file] = (bench.results / "raw" / "dialog_pages").glob("*.parquet")
+    rows = pq.read_table(file).to_pylist()
+    assert [(row["instance"], row["dialog_id"], row["page_id"], row["handle_rank"]) for row in rows] == [
+        (f"initiator-{initiator}", number, 16 + number, 150 * number) for initiator in (1, 2) for number in (1, 2, 3)
+    ]

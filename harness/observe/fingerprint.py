@@ -1,0 +1,59 @@
+"""What an instance is: everything about it that numbers depend on and that it tells itself. No secrets, no other
+databases than the lab's and tempdb."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harness.lab import scripts
+from harness.lab.scripts import ScriptError
+from harness.observe.refusals import is_refusal
+
+if TYPE_CHECKING:
+    import pyodbc
+
+# Key in the manifest → file. One row each.
+_ROWS = {
+    "server": "fingerprint_server",
+    "system": "fingerprint_system",
+    "container": "fingerprint_container",
+    "host": "fingerprint_host",
+    "memory": "fingerprint_memory",
+}
+# Many rows each.
+_TABLES = {
+    "databases": "fingerprint_databases",
+    "files": "fingerprint_files",
+}
+
+
+def fingerprint(connection: pyodbc.Connection) -> dict[str, Any]:
+    """Plain values for JSON, the same keys for every instance; None where it does not tell, with the reason under
+    `refused`."""
+    refused: dict[str, str] = {}
+
+    def ask(key: str, file: str) -> list[dict[str, Any]] | None:
+        try:
+            return [_plain(row) for row in scripts.rows(connection, f"observe/{file}.sql", {})]
+        except ScriptError as error:
+            if not is_refusal(error):
+                raise
+            refused[key] = str(error)
+            return None
+
+    found: dict[str, Any] = {}
+    for key, file in _ROWS.items():
+        rows = ask(key, file)
+        found[key] = rows[0] if rows else None
+    for key, file in _TABLES.items():
+        found[key] = ask(key, file)
+    options = ask("configuration", "fingerprint_configuration")
+    found["configuration"] = None if options is None else {row.pop("name"): row for row in options}
+    flags = ask("trace_flags", "fingerprint_trace_flags")
+    found["trace_flags"] = None if flags is None else sorted(row["TraceFlag"] for row in flags if row["Status"])
+    found["refused"] = refused
+    return found
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value if isinstance(value, int | float | str | None) else str(value) for name, value in row.items()}

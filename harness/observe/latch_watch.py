@@ -1,0 +1,140 @@
+"""Who waits for which page, looked at ten times a second in the measured window.
+
+A thread and a connection an instance, so that a look neither waits for the samples nor they for it. Pages become
+objects when the window is over, while clients stop and queues drain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.lab import scripts
+from harness.lab.instances import Instance
+from harness.lab.scripts import ScriptError, error_text
+from harness.observe.page_objects import UNKNOWN, Page, PageObject, PageObjects
+from harness.observe.refusals import is_refusal
+
+if TYPE_CHECKING:
+    import pyodbc
+
+LOOK_S = 0.1
+LOOK_TIMEOUT_S = 10
+# Many pages of a queue table may have been waited for; those waited for most come first.
+RESOLVE_WITHIN_S = 10.0
+# Behind it some versions say more about the latch.
+_RESOURCE = re.compile(r"\s*(\d+):(\d+):(\d+)")
+
+
+class LatchWait(NamedTuple):
+    """One task waiting for a page, in one look."""
+
+    sampled_at_ns: int
+    session_id: int  # 0: a task of the system's own
+    wait_type: str
+    wait_duration_ms: int
+    page: Page
+
+
+@dataclass
+class Watched:
+    """What was seen in one window."""
+
+    looks_at_ns: list[int] = field(default_factory=list)
+    waits: list[LatchWait] = field(default_factory=list)
+    objects: Mapping[Page, PageObject] = field(default_factory=dict)
+    unresolved: str = ""  # why pages do not become objects on this instance
+    refusal: str = ""  # the instance does not show who waits: there is nothing to record
+    failure: str = ""  # broken off; what was seen before stays
+
+    def object_of(self, wait: LatchWait) -> PageObject:
+        return self.objects.get(wait.page, UNKNOWN)
+
+
+class LatchWatch:
+    """Watches one instance; for each cell `prepare`, `begin`, `end`."""
+
+    def __init__(self, instance: Instance, interval_s: float = LOOK_S) -> None:
+        self.instance = instance
+        self._interval_s = interval_s
+        self._connection: pyodbc.Connection | None = None
+        self._objects = PageObjects()
+        self._thread: threading.Thread | None = None
+
+    def prepare(self) -> None:
+        """Connects, so that nothing but looks falls into the window."""
+        self._abandon()
+        self._go, self._stop, self._outcome = threading.Event(), threading.Event(), Future[Watched]()
+        self._thread = threading.Thread(target=self._run, name=f"latches of {self.instance.name}", daemon=True)
+        self._thread.start()
+
+    def begin(self) -> None:
+        self._go.set()
+
+    def end(self) -> Future[Watched]:
+        """No further look; the future is there when the pages are resolved."""
+        self._stop.set()
+        return self._outcome
+
+    def close(self) -> None:
+        self._abandon()
+        self._disconnect()
+
+    def _abandon(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._stop.set()
+            self._go.set()
+            thread.join(timeout=LOOK_TIMEOUT_S + RESOLVE_WITHIN_S)
+
+    # In the thread
+
+    def _run(self) -> None:
+        watched = Watched()
+        try:
+            connection = self._connected()
+            self._go.wait()
+            while not self._stop.is_set():
+                began = time.monotonic()
+                self._look(connection, watched)
+                self._stop.wait(max(0.0, began + self._interval_s - time.monotonic()))
+            often = Counter(wait.page for wait in watched.waits).most_common()
+            pages = [page for page, _ in often]
+            watched.objects = self._objects.resolve(connection, pages, within_s=RESOLVE_WITHIN_S)
+            watched.unresolved = self._objects.refusal
+        except Exception as error:
+            if isinstance(error, ScriptError) and is_refusal(error):
+                watched.refusal = str(error)
+            else:
+                self._disconnect()
+                watched.failure = error_text(error)
+        self._outcome.set_result(watched)
+
+    def _look(self, connection: pyodbc.Connection, watched: Watched) -> None:
+        at_ns = time.time_ns()
+        rows = scripts.rows(connection, "observe/page_latch_waits.sql", {})
+        watched.looks_at_ns.append(at_ns)
+        for row in rows:
+            resource = _RESOURCE.match(row["resource_description"] or "")
+            if resource is not None:
+                page = Page(*(int(part) for part in resource.groups()))
+                session, duration_ms = row["session_id"] or 0, int(row["wait_duration_ms"])
+                watched.waits.append(LatchWait(at_ns, session, row["wait_type"], duration_ms, page))
+
+    def _connected(self) -> pyodbc.Connection:
+        if self._connection is None:
+            self._connection = self.instance.connect(query_timeout_s=LOOK_TIMEOUT_S)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(Exception):
+                self._connection.close()
+            self._connection = None

@@ -1,0 +1,135 @@
+"""The observers of a lab, asked together: an `Observer` and a `LatchWatch` an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from harness.lab.instances import Instance
+from harness.observe import snapshots
+from harness.observe.latch_watch import LOOK_TIMEOUT_S, RESOLVE_WITHIN_S, LatchWatch, Watched
+from harness.observe.observer import QUERY_TIMEOUT_S, Observer, Recording
+from harness.observe.snapshots import Snapshot
+
+LOOKS = "latch_looks"
+SAMPLES = ("instance", "sampled_at_ns", "metric", "label", "value")
+LATCH_WAITS = (
+    "instance",
+    "sampled_at_ns",
+    "session_id",
+    "wait_type",
+    "wait_duration_ms",
+    "database_id",
+    "file_id",
+    "page_id",
+    "object_name",
+    "index_id",
+)
+
+Columns = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a cell's observers saw, beside the differences over its window."""
+
+    records: Mapping[str, Columns]  # samples; latch_waits, if any instance shows them
+    failures: Sequence[str]
+
+
+class Observers:
+    """For each cell: `begin`, `window_begins`, `window_ends`, `changes`, `end`.
+
+    `tell` hears what an instance does not show to this login, in words; not twice.
+    """
+
+    def __init__(self, instances: Sequence[Instance], tell: Callable[[str], None] = lambda text: None) -> None:
+        self._observers = [Observer(instance) for instance in instances]
+        self._watches = [LatchWatch(instance) for instance in instances]
+        self._tell = tell
+
+    def begin(self, count: int) -> None:
+        """The first `count` instances take part in the cell."""
+        self._taking_part, self._watching = self._observers[:count], self._watches[:count]
+        for observer in self._taking_part:
+            observer.begin()
+        for watch in self._watching:
+            watch.prepare()
+
+    def window_begins(self) -> None:
+        self._before = self._snapshot()
+        for watch in self._watching:
+            watch.begin()
+
+    def window_ends(self) -> None:
+        self._watched = [watch.end() for watch in self._watching]
+        self._after = self._snapshot()
+
+    def changes(self, *, timeout_s: float) -> dict[str, Columns]:
+        """The records that are differences over the window; TimeoutError, or the error of an instance that is gone."""
+        before = {name: one.result(timeout=timeout_s) for name, one in self._before.items()}
+        after = {name: one.result(timeout=timeout_s) for name, one in self._after.items()}
+        for name, one in after.items():
+            for record, reason in one.refusals.items():
+                self._tell(f"{name} does not show {record}, which are not recorded: {reason}")
+        return snapshots.changes(before, after)
+
+    def end(self) -> Observed:
+        recordings = [(observer, observer.end()) for observer in self._taking_part]
+        samples: Columns = {name: [] for name in SAMPLES}
+        failures: list[str] = []
+        for observer, future in recordings:
+            recording = future.result(timeout=2 * QUERY_TIMEOUT_S)
+            failures += [f"observer of {observer.instance.name}: {text}" for text in recording.failures]
+            _add_samples(samples, observer.instance.name, recording)
+        waits: Columns = {name: [] for name in LATCH_WAITS}
+        shown = False
+        for watch, outcome in zip(self._watching, self._watched, strict=True):
+            name, watched = watch.instance.name, outcome.result(timeout=LOOK_TIMEOUT_S + RESOLVE_WITHIN_S)
+            shown |= not watched.refusal
+            failures += [f"latches of {name}: {watched.failure}"] if watched.failure else []
+            self._tell_refusals(name, watched)
+            _add_looks(samples, name, watched)
+            _add_waits(waits, name, watched)
+        return Observed({"samples": samples, **({"latch_waits": waits} if shown else {})}, failures)
+
+    def close(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        for observer in self._observers:
+            observer.close()
+
+    def _snapshot(self) -> dict[str, Future[Snapshot]]:
+        return {observer.instance.name: observer.snapshot() for observer in self._taking_part}
+
+    def _tell_refusals(self, name: str, watched: Watched) -> None:
+        if watched.refusal:
+            self._tell(f"{name} does not show who waits for pages, which is not recorded: {watched.refusal}")
+        if watched.unresolved:
+            self._tell(f"{name} does not show what lies on a page, so waits are recorded without: {watched.unresolved}")
+
+
+def _add(columns: Columns, *values: Any) -> None:
+    for column, value in zip(columns.values(), values, strict=True):
+        column.append(value)
+
+
+def _add_samples(samples: Columns, name: str, recording: Recording) -> None:
+    for at_ns, sample in recording.samples:
+        _add(samples, name, at_ns, sample.metric, sample.label, sample.value)
+
+
+def _add_looks(samples: Columns, name: str, watched: Watched) -> None:
+    """How often somebody looked, at the first look and at the last."""
+    looks = watched.looks_at_ns
+    if looks:
+        _add(samples, name, looks[0], LOOKS, "", 1.0)
+        _add(samples, name, looks[-1], LOOKS, "", float(len(looks)))
+
+
+def _add_waits(waits: Columns, name: str, watched: Watched) -> None:
+    for wait in watched.waits:
+        found = watched.object_of(wait)
+        _add(waits, name, *wait[:4], *wait.page, found.name, found.index_id)
