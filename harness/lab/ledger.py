@@ -190,6 +190,11 @@ def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings,
         scripts.run(connection, "server/record.sql", database | {"Class": thing.kind, "Name": thing.name})
 
 
+def is_name_taken(error: BaseException) -> bool:
+    """Whether a database could not be created because there is one of its name."""
+    return "(error 1801)" in str(error)
+
+
 def remove(
     instance: Instance,
     connection: pyodbc.Connection,

@@ -66,10 +66,10 @@ def start(
         prefix=lab_file.prefix,
         watch=watch,
     )
+    plans = [ledger.planned(instance, _others(lab, instance), lab.prefix) for instance in instances]
     with connections(instances, "master") as opened:
         watch()
         _refuse_other_servers(lab_file, instances, opened)
-        plans = [ledger.planned(instance, _others(lab, instance), lab.prefix) for instance in instances]
         holdings = in_parallel(
             lambda instance, connection: ledger.look(instance, connection, lab.prefix), instances, opened
         )
@@ -83,16 +83,15 @@ def start(
             tell(ledger.description(*row))
         tell("harness lab clean removes all of it")
         watch()
-        begun: list[Instance] = []
-        try:
-            for instance, connection, held, plan in zip(instances, opened, holdings, plans, strict=True):
-                begun.append(instance)
-                ledger.begin(instance, connection, held, plan)
-                watch()
-        except BaseException:
-            absent = [instance for instance, held in zip(instances, holdings, strict=True) if not held.exists]
-            _abandon(lab, tell, unmarked=[instance for instance in begun if instance in absent])
-            raise
+    try:
+        with connections(instances, "master") as opened:
+            in_parallel(ledger.begin, instances, opened, holdings, plans)
+        watch()
+    except BaseException as error:
+        # A database that came to be in this very moment is another's, should creating it have failed because of that.
+        unsure = [] if ledger.is_name_taken(error) else [not held.exists for held in holdings]
+        _abandon(lab, tell, [instance for instance, ours in zip(instances, unsure, strict=False) if ours])
+        raise
     return lab
 
 
@@ -262,7 +261,7 @@ def _remove_leftovers(
 
 
 def _abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
-    """`unmarked`: instances whose database this process has begun to create, with or without success."""
+    """`unmarked`: instances whose database this process has created, and perhaps not marked."""
     for instance in lab.instances:
         try:
             with connections([instance], "master") as (connection,):

@@ -1,0 +1,495 @@
+"""A user's own servers, played by embedded ones: opened, refused, abandoned, cleaned; what is others' stays."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyodbc
+import pytest
+
+from harness import lab_file
+from harness.failures import MachineFailure, UsageFailure
+from harness.lab import dialogs, drivers, ledger, link, opening, scripts, servers
+from harness.lab.instances import Instance, Lab, LabError, Login, Security, connections
+from harness.lab.opening import Topology
+from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+ROLES = ("target", "initiator-1", "initiator-2")
+# What others have on these servers, and what has to be there afterwards as it was.
+OTHERS = (
+    "CREATE DATABASE payroll;",
+    "CREATE LOGIN ssbh_somebody WITH PASSWORD = 'Str0ng, but not ours';",
+    "USE master; CREATE USER ssbh_somebody FOR LOGIN ssbh_somebody;",
+)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    folder = tmp_path_factory.mktemp("servers")
+    started = [Server(role, folder / role) for role in ROLES]
+    try:
+        for server in started:
+            server.start()
+            server.run(*OTHERS)
+        yield started
+    finally:
+        stop_all(started)
+
+
+@pytest.fixture
+def own(running: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnServers]:
+    """The servers as they are without the harness, before and after each test."""
+    monkeypatch.setenv("HARNESS_PASSWORD", PASSWORD)
+    own = OwnServers(tmp_path, running)
+    before = own.contents()
+    yield own
+    assert own.contents() == before
+
+
+class Teller(list[str]):
+    def __call__(self, text: str) -> None:
+        assert "\n" not in text
+        self.append(text)
+
+
+def opened(own: OwnServers, tell: Callable[[str], None] = print, *, initiators: int = 2, **keys: Any) -> Any:
+    file = lab_file.read(own.lab_file(**keys))
+    return opening.open(
+        Topology("servers", file, Security()),
+        version=file.version,
+        initiators=initiators,
+        tell=tell,
+        directory=own.folder,
+    )
+
+
+def clean(own: OwnServers, *, answer: bool = True, **keys: Any) -> list[str]:
+    tell = Teller()
+    file = lab_file.read(own.lab_file(**keys))
+    servers.clean(file, driver=drivers.choose(), tell=tell, confirm=lambda question: answer)
+    return tell
+
+
+def created(before: list[dict[str, list[str]]], after: list[dict[str, list[str]]]) -> list[tuple[str, str]]:
+    """What the second look has that the first had not, by role."""
+    return [
+        (role, name)
+        for role, one, other in zip(ROLES, before, after, strict=True)
+        for place in one
+        for name in sorted(set(other[place]) - set(one[place]))
+    ]
+
+
+def ledger_of(instance: Instance) -> set[str]:
+    with connections([instance], "master") as (connection,):
+        return {row["name"] for row in scripts.rows(connection, "server/listed.sql", {"Database": instance.database})}
+
+
+def send_one(lab: Lab) -> None:
+    dialogs.build(lab, initiators=len(lab.initiators), used_dialogs=1, dialog_ratio=2)
+    with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
+        handle = dialogs.used(clients)[-1][0]
+        client = pyodbc.connect(lab.initiators[-1].client_connection_string(), autocommit=True)
+        client.execute("{CALL dbo.SendMessage (?, ?)}", handle, b"x" * 100)
+        client.close()
+        dialogs.wait_until_drained(lab, lab.initiators, clients, target, expected=1, timeout_s=20)
+        assert dialogs.processed(target) == 1
+
+
+# -- opening and cleaning ----------------------------------------------------------------------------------------------
+
+
+def test_everything_created_is_told_before_listed_in_the_ledger_and_removed_by_clean(own: OwnServers) -> None:
+    before = own.contents()
+    told_before_creation = Teller()
+    with opened(own, told_before_creation) as lab:
+        told = list(told_before_creation)
+        assert (lab.kind, lab.place, lab.prefix) == ("sqlserver", "servers", "ssbh_")
+        new = created(before, own.contents())
+        listed = {instance.name: ledger_of(instance) for instance in lab.instances}
+        for role, name in new:
+            assert name in listed[role], (role, name)
+            line = next(line for line in told if line.startswith(f"on {role} "))
+            assert name in line or (name == ledger.MASTER_KEY and "the master key of master" in line)
+        assert sorted(name for _, name in new) == sorted(
+            name for names in listed.values() for name in names for _ in range(1 + name.startswith("ssbh_User_"))
+        ), "nothing is listed that is not there (a login and its user have one name)"
+        assert all(name.startswith("ssbh_") for _, name in new if name != ledger.MASTER_KEY), (
+            "everything bears the prefix"
+        )
+        assert "harness lab clean removes all of it" in told
+        send_one(lab)
+    assert created(before, own.contents()) == new, "a closed lab stays, to be looked at"
+    shown = clean(own)
+    for role, name in new:
+        assert any(line.startswith((f"{role} (", f"{role}: removed")) and name in line for line in shown) or (
+            name == ledger.MASTER_KEY
+        )
+    assert own.contents() == before
+
+
+def test_clean_asks_first_and_may_be_run_again(own: OwnServers) -> None:
+    with opened(own, initiators=1):
+        pass
+    there = own.contents()
+    assert clean(own, answer=False)[-1] == "nothing was removed"
+    assert own.contents() == there
+    clean(own)
+    assert all("nothing to remove" in line for line in clean(own))
+
+
+def test_an_opening_begins_with_nothing_of_the_one_before(own: OwnServers) -> None:
+    with opened(own, initiators=2) as lab:
+        send_one(lab)
+    tell = Teller()
+    with opened(own, tell, initiators=1) as lab:
+        assert "target: removing what an earlier opening left" in tell
+        with connections([lab.target]) as (target,):
+            assert dialogs.processed(target) == 0
+        assert "ssbh_User_Initiator2" not in ledger_of(lab.target)
+        send_one(lab)
+    clean(own)
+
+
+def test_a_master_key_that_was_there_stays_and_one_that_others_need_by_now_too(own: OwnServers) -> None:
+    target, initiator, _ = own.servers
+    target.run("USE master; CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'others';")
+    with opened(own, initiators=1) as lab:
+        assert ledger.MASTER_KEY not in ledger_of(lab.target)
+        assert ledger.MASTER_KEY in ledger_of(lab.initiators[0])
+        initiator.run("USE master; CREATE CERTIFICATE theirs WITH SUBJECT = 'theirs';")
+    told = clean(own)
+    assert "initiator-1: the master key of master stays, theirs needs it by now" in told
+    for server in (target, initiator):
+        assert server.contents()["keys of master"] == [ledger.MASTER_KEY]
+    target.run("USE master; DROP MASTER KEY;")
+    initiator.run("USE master; DROP CERTIFICATE theirs; DROP MASTER KEY;")
+
+
+def test_a_prepared_database_is_emptied_and_keeps_its_mark(own: OwnServers) -> None:
+    target = own.servers[0]
+    mark = "EXEC sys.sp_addextendedproperty @name = N'service_broker_harness', @value = N'prepared';"
+    target.run("CREATE DATABASE ssbh_SSBTarget;", f"USE ssbh_SSBTarget; {mark}")
+    names = """
+        SELECT name FROM sys.objects WHERE is_ms_shipped = 0
+        UNION ALL SELECT name FROM sys.services WHERE service_id >= 65536
+        UNION ALL SELECT name FROM sys.certificates
+        UNION ALL SELECT name FROM sys.routes
+        UNION ALL SELECT name FROM sys.database_principals
+        UNION ALL SELECT name FROM sys.symmetric_keys;
+    """
+    with target.connection("ssbh_SSBTarget") as connection:
+        empty = connection.execute(names).fetchall()
+    tell = Teller()
+    with opened(own, tell) as lab:
+        assert any("everything in ssbh_SSBTarget" in line for line in tell)
+        assert "ssbh_SSBTarget" not in ledger_of(lab.target)
+        send_one(lab)
+    assert "target: emptied the database ssbh_SSBTarget, which an administrator prepared" in clean(own)
+    with target.connection("ssbh_SSBTarget") as connection:
+        assert connection.execute(names).fetchall() == empty
+    assert any("prepared and empty" in line for line in clean(own))
+    with opened(own, initiators=1):
+        pass
+    clean(own)
+    target.run("USE master; DROP DATABASE ssbh_SSBTarget;")
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------
+
+ENDPOINT = "USE master; CREATE ENDPOINT {} AS TCP (LISTENER_PORT = 4999) FOR SERVICE_BROKER (AUTHENTICATION = WINDOWS);"
+REFUSALS = {
+    "foreign database": (
+        "CREATE DATABASE ssbh_SSBInitiator1;",
+        "USE master; DROP DATABASE ssbh_SSBInitiator1;",
+        r"the database ssbh_SSBInitiator1 is there and carries no mark of the harness, .*\(lab.toml, line 8\)",
+    ),
+    "foreign endpoint": (
+        ENDPOINT.format("theirs"),
+        "DROP ENDPOINT theirs;",
+        "the endpoint theirs serves Service Broker already, and an instance has one",
+    ),
+    "foreign endpoint of our name": (
+        ENDPOINT.format("ssbh_Endpoint_SRPerf_1"),
+        "DROP ENDPOINT ssbh_Endpoint_SRPerf_1;",
+        r"the endpoint ssbh_Endpoint_SRPerf_1 is there and stands in no ledger, .* \(lab.toml, line 2\)",
+    ),
+    "foreign login": (
+        "CREATE LOGIN SSBH_user_target WITH PASSWORD = 'Str0ng, but not ours';",
+        "DROP LOGIN SSBH_user_target;",
+        r"the login ssbh_User_Target is there and stands in no ledger, .* DROP LOGIN \[ssbh_User_Target\];",
+    ),
+    "foreign user": (
+        "USE master; CREATE USER ssbh_User_Target FOR LOGIN ssbh_somebody;",
+        "USE master; DROP USER ssbh_User_Target;",
+        r"the user ssbh_User_Target is there .* USE \[master\]; DROP USER \[ssbh_User_Target\];",
+    ),
+    "foreign certificate": (
+        "USE master; CREATE CERTIFICATE ssbh_Target_Endpoint ENCRYPTION BY PASSWORD = 'x' WITH SUBJECT = 'x';",
+        "USE master; DROP CERTIFICATE ssbh_Target_Endpoint;",
+        "the certificate ssbh_Target_Endpoint is there and stands in no ledger",
+    ),
+}
+
+
+def refused(own: OwnServers, **keys: Any) -> str:
+    """The line with which an opening ends; nothing was created."""
+    before, tell = own.contents(), Teller()
+    with pytest.raises((MachineFailure, UsageFailure)) as caught, opened(own, tell, **keys):
+        pass
+    assert own.contents() == before
+    assert not any("will be created" in line for line in tell)
+    message = str(caught.value)
+    assert "\n" not in message and PASSWORD not in message
+    return message
+
+
+@pytest.mark.parametrize(("made", "undone", "line"), REFUSALS.values(), ids=REFUSALS)
+def test_what_belongs_to_others_is_refused_in_one_line_and_not_touched(
+    own: OwnServers, made: str, undone: str, line: str
+) -> None:
+    server = own.servers[1]
+    server.run(made)
+    before = server.contents()
+    try:
+        message = refused(own)
+        assert message.startswith(f"initiator-1 (127.0.0.1:{server.port}): ")
+        assert re.search(line, message), message
+        clean(own)
+        assert server.contents() == before
+    finally:
+        server.run(undone)
+
+
+def test_two_refusals_are_counted_in_one_line(own: OwnServers) -> None:
+    for server in own.servers[1:]:
+        server.run(ENDPOINT.format("theirs"))
+    assert refused(own).endswith("(and 1 more like it)")
+    for server in own.servers[1:]:
+        server.run("DROP ENDPOINT theirs;")
+
+
+def test_a_server_of_another_version_is_refused(own: OwnServers) -> None:
+    message = refused(own, version="2019")
+    assert "is SQL Server 2022 (16.0." in message
+    assert message.endswith("lab.toml, line 1 says 2019")
+
+
+def test_a_password_that_is_nowhere_is_asked_for_by_name(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_PASSWORD")
+    monkeypatch.setattr(servers, "_asked", {})
+    monkeypatch.setenv("HARNESS_PASSWORD_TARGET", PASSWORD)
+    message = refused(own)
+    assert "no password for sa: set HARNESS_PASSWORD_INITIATOR_1, or HARNESS_PASSWORD for all servers" in message
+
+
+def test_a_person_at_a_terminal_is_asked_once(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_PASSWORD")
+    monkeypatch.setattr(servers, "_asked", {})
+    questions: list[str] = []
+
+    def ask(question: str) -> str:
+        questions.append(question)
+        return PASSWORD
+
+    monkeypatch.setattr("getpass.getpass", ask)
+    monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
+    file = lab_file.read(own.lab_file())
+    for _ in range(2):
+        assert servers.password_for(file.target) == PASSWORD
+    assert questions == [f"Password of sa on target (127.0.0.1:{own.servers[0].port}): "]
+    assert PASSWORD not in repr(servers.password_for(file.target))
+
+
+def test_a_wrong_password_and_a_closed_port_are_refused(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "nothing listens there" in refused(
+        own, initiator_2_port=own.servers[2].broker_port, initiator_2_broker_port=4022
+    )
+    monkeypatch.setenv("HARNESS_PASSWORD_INITIATOR_2", "wrong")
+    assert refused(own).startswith(f"initiator-2 (127.0.0.1:{own.servers[2].port}): Login failed for user 'sa'.")
+
+
+def test_more_initiators_than_the_file_names_are_refused(own: OwnServers) -> None:
+    assert "names 2 of the 3 initiators needed" in refused(own, initiators=3)
+
+
+def test_two_names_of_one_instance_are_refused(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = scripts.rows
+
+    def same_server(connection: Any, path: Any, variables: Any) -> Any:
+        found = rows(connection, path, variables)
+        if path == "server/identity.sql":
+            found[0] |= {"server_name": "ONE", "process_id": 4711}
+        return found
+
+    monkeypatch.setattr(scripts, "rows", same_server)
+    assert "are one instance (ONE): each side needs its own" in refused(own)
+
+
+def test_a_database_in_which_another_run_works_is_left_alone(own: OwnServers) -> None:
+    with opened(own, initiators=1) as lab, connections([lab.target]):
+        line = r"a run of the harness on .* uses the database ssbh_SSBTarget \(session"
+        with pytest.raises(LabError, match=line), opened(own, initiators=1):
+            pass
+        with pytest.raises(LabError, match="uses the database ssbh_SSBTarget"):
+            clean(own)
+        assert ledger_of(lab.target)
+    clean(own)
+
+
+# -- failures in the middle --------------------------------------------------------------------------------------------
+
+
+def test_an_opening_that_fails_while_linking_leaves_nothing(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, really = own.contents(), link.link
+
+    def fail(lab: Lab) -> None:
+        really(lab)
+        raise LabError("in the middle")
+
+    monkeypatch.setattr(link, "link", fail)
+    with pytest.raises(LabError, match="in the middle"), opened(own):
+        pass
+    assert own.contents() == before
+
+
+def test_a_database_whose_mark_is_missing_yet_goes_too(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, really = own.contents(), ledger.begin
+
+    def fail(instance: Instance, connection: Any, *rest: Any) -> None:
+        if instance.name == "initiator-1":
+            scripts.execute(connection, f"CREATE DATABASE [{instance.database}];")
+            raise LabError("in the middle")
+        really(instance, connection, *rest)
+
+    monkeypatch.setattr(ledger, "begin", fail)
+    with pytest.raises(LabError, match="in the middle"), opened(own):
+        pass
+    assert own.contents() == before
+
+
+def test_clean_goes_on_where_a_killed_one_stopped(own: OwnServers) -> None:
+    before = own.contents()
+    with opened(own):
+        pass
+    path = str(own.lab_file())
+    for word in ("removed the endpoint", "removed the user", "removed the login", "removed the database"):
+        with own.begin("lab", "clean", "--lab-file", path, "--yes") as process:
+            output_until(process, word)
+            process.send_signal(signal.SIGKILL)
+    clean(own)
+    assert own.contents() == before
+
+
+def test_clean_removes_what_a_killed_opening_has_created(own: OwnServers) -> None:
+    before = own.contents()
+    path = str(own.lab_file())
+    with own.begin("lab", "open", "--lab-file", path) as process:
+        deadline = time.monotonic() + 60
+        while own.servers[0].contents()["endpoints"] == before[0]["endpoints"]:
+            assert time.monotonic() < deadline and process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    assert own.contents() != before
+    clean(own)
+    assert own.contents() == before
+
+
+def test_clean_says_what_it_cannot_know_when_a_database_is_gone(own: OwnServers) -> None:
+    with opened(own, initiators=1):
+        pass
+    own.servers[1].run("USE master; DROP DATABASE ssbh_SSBInitiator1;")
+    there = own.servers[1].contents()
+    line = next(line for line in clean(own) if line.startswith("initiator-1"))
+    assert "no database ssbh_SSBInitiator1, so no ledger and nothing to remove; not touched" in line
+    assert own.servers[1].contents() == there
+    statements = line.partition("no ledger lists it: ")[2]
+    for kind in ("ENDPOINT", "CERTIFICATE", "USER", "LOGIN"):  # what a person would run, in an order that works
+        for statement in statements.split("; "):
+            if f"DROP {kind}" in statement and "somebody" not in statement:
+                own.servers[1].run(f"USE master; {statement}")
+    own.servers[1].run("USE master; DROP MASTER KEY;")
+
+
+def test_clean_does_what_it_can_and_names_the_server_out_of_reach(own: OwnServers) -> None:
+    with opened(own, initiators=2):
+        pass
+    with pytest.raises(LabError, match=r"not all could be removed, .*: initiator-1 \(127.0.0.1:\d+\): nothing listens"):
+        clean(own, initiator_1_port=own.servers[1].broker_port + 1)
+    assert "ssbh_SSBTarget" not in own.servers[0].contents()["databases"]
+    clean(own)
+
+
+# -- a login that is no sysadmin ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def harness_login(own: OwnServers) -> Iterator[str]:
+    for server in own.servers:
+        server.run(f"CREATE LOGIN harness WITH PASSWORD = '{PASSWORD}';")
+    own.user = "harness"
+    yield "harness"
+    for server in own.servers:
+        server.run("USE master; IF USER_ID(N'harness') IS NOT NULL DROP USER harness;", "DROP LOGIN harness;")
+
+
+def grant(server: Server, path: str, **variables: str) -> None:
+    with server.connection() as connection:
+        scripts.run(connection, path, {"Login": "harness", **variables})
+
+
+def test_the_minimal_rights_suffice(own: OwnServers, harness_login: str) -> None:
+    for server in own.servers:
+        grant(server, "server/minimal_rights.sql")
+    tell = Teller()
+    with opened(own, tell) as lab:
+        assert lab.target.login == Login("harness", drivers.Secret(PASSWORD))
+        assert "target: without sysadmin, the run goes without the pages of the dialogs" in " ".join(tell)
+        send_one(lab)
+    clean(own)
+
+
+def test_a_prepared_database_spares_the_right_to_create_databases(own: OwnServers, harness_login: str) -> None:
+    for server, name in zip(own.servers, ("Target", "Initiator1", "Initiator2"), strict=True):
+        grant(server, "server/prepare_database.sql", Database=f"ssbh_SSB{name}")
+        grant(server, "server/minimal_rights.sql")
+        server.run("USE master; REVOKE CREATE ANY DATABASE FROM harness;")
+    with opened(own) as lab:
+        send_one(lab)
+    clean(own)
+    for server, name in zip(own.servers, ("Target", "Initiator1", "Initiator2"), strict=True):
+        assert f"ssbh_SSB{name}" in server.contents()["databases"]
+        server.run(f"USE master; DROP DATABASE ssbh_SSB{name};")
+
+
+RIGHTS = ("CREATE ANY DATABASE", "ALTER ANY LOGIN", "CREATE ENDPOINT", "VIEW ANY DEFINITION", "VIEW SERVER STATE")
+
+
+@pytest.mark.parametrize("right", [*RIGHTS, "CONTROL"])
+def test_a_missing_right_is_named_with_the_statement_that_gives_it(
+    own: OwnServers, harness_login: str, right: str
+) -> None:
+    for server in own.servers:
+        grant(server, "server/minimal_rights.sql")
+    on = " ON DATABASE::[master]" if right == "CONTROL" else ""
+    own.servers[1].run(f"USE master; REVOKE {right}{on} FROM harness;")
+    message = refused(own)
+    assert message.startswith(f"initiator-1 (127.0.0.1:{own.servers[1].port}): harness lacks {right}")
+    cure = message.partition("USE [master]; ")[2]
+    assert cure == f"GRANT {right}{on} TO [harness];"
+    own.servers[1].run(f"USE master; {cure}")
+    with opened(own):
+        pass
+    clean(own)
+
+
+def test_a_login_without_any_right_is_told_all_of_them(own: OwnServers, harness_login: str) -> None:
+    message = refused(own)
+    assert "target" in message and "harness lacks CREATE ANY DATABASE" in message
+    assert message.endswith("VIEW SERVER STATE too; sql/server/minimal_rights.sql has all")
