@@ -79,7 +79,12 @@ class Server:
     @contextmanager
     def connection(self, database: str = "master") -> Iterator[pyodbc.Connection]:
         text = drivers.choose().connection_string(
-            host="127.0.0.1", port=self.port, user="sa", password=Secret(PASSWORD), database=database, program="test"
+            host="127.0.0.1",
+            port=self.port,
+            user="sa",
+            password=Secret(PASSWORD),
+            database=database,
+            program="examiner",
         )
         connection = pyodbc.connect(text, autocommit=True, timeout=10)
         try:
@@ -158,7 +163,9 @@ class OwnServers:
         with self.begin(*arguments) as process:
             children: dict[int, psutil.Process] = {}
             while process.poll() is None:
-                assert time.monotonic() - began < timeout_s, f"{arguments} did not end within {timeout_s} s"
+                if time.monotonic() - began > timeout_s:
+                    process.kill()
+                    raise AssertionError(f"{arguments} did not end within {timeout_s} s: {process.communicate()}")
                 note_children(process.pid, children)
                 try:
                     process.wait(0.05)
