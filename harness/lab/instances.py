@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 PROGRAM = "service-broker-harness"
+# A statement that takes longer is blocked by something. Ten minutes are enough to zero a large log file.
+STATEMENT_TIMEOUT_S = 600
 
 
 class LabError(MachineFailure):
@@ -92,18 +94,19 @@ class Instance:
             trust_server_certificate=self.trust_server_certificate,
         )
 
-    def connect(self, database: str | None = None, *, query_timeout_s: int = 0) -> pyodbc.Connection:
+    def connect(self, database: str | None = None, *, query_timeout_s: int | None = None) -> pyodbc.Connection:
         """A connection with autocommit; LabError, or InstanceDied, where there is none to be had."""
         return self._connect(self.connection_string(database), self.port, query_timeout_s)
 
-    def connect_admin(self) -> pyodbc.Connection:
+    def connect_admin(self, database: str | None = None) -> pyodbc.Connection:
         """The dedicated administrator connection, which alone may read system base tables. There is one an instance:
         close it at once. LabError where it is refused."""
         if self.admin_port is None:
             raise LabError(f"{self.name} has no dedicated administrator connection")
-        return self._connect(self._connection_string(self.login, self.admin_port, self.database), self.admin_port, 0)
+        connection_string = self._connection_string(self.login, self.admin_port, database or self.database)
+        return self._connect(connection_string, self.admin_port, None)
 
-    def _connect(self, connection_string: Secret, port: int, query_timeout_s: int) -> pyodbc.Connection:
+    def _connect(self, connection_string: Secret, port: int, query_timeout_s: int | None) -> pyodbc.Connection:
         import pyodbc  # noqa: PLC0415
 
         pyodbc.pooling = False
@@ -115,7 +118,7 @@ class Instance:
         except pyodbc.Error as error:
             self.check()
             raise LabError(f"{self.name} ({self.host}:{port}): {error_text(error)}") from None
-        connection.timeout = query_timeout_s
+        connection.timeout = STATEMENT_TIMEOUT_S if query_timeout_s is None else query_timeout_s
         return connection
 
     def check(self) -> None:
