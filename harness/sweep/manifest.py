@@ -41,6 +41,7 @@ def new(run_id: str, settings: Settings, *, cells: int, driver: Driver) -> dict[
         "machine": machine(),
         "versions": versions(driver),
         "instances": [],
+        "findings": {},  # the doctor's, by server version
     }
 
 

@@ -6,21 +6,23 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from harness import doctor
 from harness import settings as settings_module
 from harness.failures import MachineFailure, UsageFailure
 from harness.lab import drivers, interruption
 from harness.lab.choice import Choice, choose
 from harness.lab.handbill import first_line
-from harness.lab.instances import Lab
+from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.opening import Topology
 from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
+from harness.observe.fingerprint import fingerprint
 from harness.settings import Settings, nearest
 from harness.sweep import journal, manifest, planning
 from harness.sweep.reporting import Bar, PlainLines, Reporter, Silent, duration
@@ -220,14 +222,13 @@ def _require_writable(folder: Path) -> None:
 
 
 def _run(choice: Choice, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:
-    def note_instances(lab: Lab) -> None:
-        current = manifest.read(results)
-        known = {(row["lab_version"], row["name"]) for row in current["instances"]}
-        for instance, identity in zip(lab.instances, lab.identities, strict=True):
-            if (lab.version, instance.name) not in known:
-                row = {key: str(value) for key, value in identity.items() if key != "service_broker_guid"}
-                current["instances"].append({"name": instance.name, "lab_version": lab.version, **row})
-        manifest.write(results, current)
+    examined: set[str] = set()
+
+    def preflight(lab: Lab) -> None:
+        if lab.version not in examined:
+            examined.add(lab.version)
+            of_version = [cell for cell in cells if cell.server_version == lab.version]
+            _examine(lab, of_version, choice.settings, results, reporter.note, first=len(examined) == 1)
 
     with interruption.noted() as watch:
         stand = LabStand(
@@ -236,7 +237,7 @@ def _run(choice: Choice, results: Path, cells: Sequence[Cell], reporter: Reporte
             results,
             cells,
             on_rate=reporter.rate,
-            on_lab=note_instances,
+            on_lab=preflight,
             on_note=reporter.note,
             watch=watch,
         )
@@ -245,6 +246,29 @@ def _run(choice: Choice, results: Path, cells: Sequence[Cell], reporter: Reporte
     final["finished_at"] = manifest.now()
     manifest.write(results, final)
     return tally
+
+
+def _examine(
+    lab: Lab, cells: Sequence[Cell], settings: Settings, results: Path, note: Callable[[str], None], *, first: bool
+) -> None:
+    """Findings of the doctor and fingerprints of the instances go into the manifest; an error ends the run here."""
+    findings = doctor.examine(lab, cells=cells, settings=settings)
+    with connections(lab.instances) as opened:
+        fingerprints = in_parallel(fingerprint, opened)
+    current = manifest.read(results)
+    known = {(row["lab_version"], row["name"]) for row in current["instances"]}
+    for instance, identity, taken in zip(lab.instances, lab.identities, fingerprints, strict=True):
+        if (lab.version, instance.name) not in known:
+            row = {key: str(value) for key, value in identity.items() if key != "service_broker_guid"}
+            current["instances"].append(
+                {"name": instance.name, "lab_version": lab.version, **row, "fingerprint": taken}
+            )
+    current["findings"][lab.version] = [asdict(finding) for finding in findings]
+    manifest.write(results, current)
+    for finding in findings:
+        if finding.severity == "warning" or (first and finding.check == "licence"):
+            note(str(finding))
+    doctor.raise_errors(findings)
 
 
 class _Notes(Silent):
