@@ -23,6 +23,8 @@ ROWS_PRINTED = 24
 # Of the manifest's `versions`: what can move a number.
 DECISIVE_VERSIONS = ("python", "odbc_driver", "pyodbc", "locust", "sqlglot")
 DECISIVE_SETTINGS = ("dialog_security", "endpoint_encryption")
+# Of a target's fingerprint: what the machine of the harness does not tell.
+DECISIVE_FACTS = {"server": ("edition", "product_version"), "system": ("cpu_count", "physical_memory_kb")}
 
 
 def compare(
@@ -86,9 +88,33 @@ def differences(a: Run, b: Run) -> list[str]:
         for name in DECISIVE_SETTINGS
         if settings[0].get(name) != settings[1].get(name)
     ]
+    notes += _targets_differ(a, b)
     windows = [run.cells.measured_s.median() for run in (a, b)]
     if abs(windows[0] - windows[1]) > 0.1 * max(windows):
         notes.append(f"The measured windows differ: {windows[0]:.3g} s / {windows[1]:.3g} s")
+    return notes
+
+
+def _targets_differ(a: Run, b: Run) -> list[str]:
+    """What the targets of the same version tell of themselves, where it is not the same."""
+    targets = [
+        {
+            str(instance.get("lab_version")): instance.get("fingerprint") or {}
+            for instance in run.manifest.get("instances") or []
+            if instance.get("name") == "target"
+        }
+        for run in (a, b)
+    ]
+    notes = []
+    for version in sorted(targets[0].keys() & targets[1].keys()):
+        told = [
+            f"{name}: {values[0]} / {values[1]}"
+            for group, names in DECISIVE_FACTS.items()
+            for name in names
+            if (values := [(each[version].get(group) or {}).get(name) for each in targets])[0] != values[1]
+        ]
+        if told:
+            notes.append(f"The targets of version {version} differ ({'; '.join(told)})")
     return notes
 
 

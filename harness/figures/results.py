@@ -143,8 +143,15 @@ def footer(run: Run) -> list[str]:
         computer.insert(2, f"{machine['memory_mib'] / 1024:.0f} GiB")
     if run.lab == "sqlserver" and computer:
         computer[0] = f"clients on {computer[0]}"
-    lab = LAB_WORDS.get(run.lab, f"{run.lab} lab")
+    lab = "; ".join([LAB_WORDS.get(run.lab, f"{run.lab} lab"), *(_builds(manifest) if run.lab == "sqlserver" else [])])
     return [lab[:1].upper() + lab[1:], " · ".join(identity), " · ".join(["closed loop", *computer])]
+
+
+def _builds(manifest: Mapping[str, Any]) -> list[str]:
+    """`target 16.0.4135.4 Developer Edition (64-bit)`, a text a build."""
+    targets = [instance for instance in manifest.get("instances") or [] if instance.get("name") == "target"]
+    builds = [f"target {target.get('product_version', '?')} {target.get('edition', '')}".strip() for target in targets]
+    return list(dict.fromkeys(builds))
 
 
 def _measured(cells: pd.DataFrame) -> str:

@@ -152,6 +152,16 @@ def test_security_that_differs_is_told(tmp_path):
     assert differences(*runs) == ["dialog_security differs: True / False"]
 
 
+def test_targets_of_the_same_version_that_differ_are_told(tmp_path):
+    def run(name, cpus):
+        fingerprint = {"server": {"edition": "Developer"}, "system": {"cpu_count": cpus}}
+        target = {"name": "target", "lab_version": "2022", "fingerprint": fingerprint}
+        initiator = {"name": "initiator-1", "lab_version": "2022", "fingerprint": {"system": {"cpu_count": 99 + cpus}}}
+        return read(write_reduced(tmp_path / name, CELLS[:4], lab="sqlserver", instances=[target, initiator]))
+
+    assert differences(run("a", 8), run("b", 16)) == ["The targets of version 2022 differ (cpu_count: 8 / 16)"]
+
+
 def test_of_many_cells_the_extremes_are_printed(tmp_path, console):
     cells = [cell for cell in all_cells() if cell.initiators == 1 and cell.payload_bytes == 100 and cell.threads < 50]
     compare(write_reduced(tmp_path / "a", cells), write_reduced(tmp_path / "b", cells), console=console)

@@ -66,13 +66,25 @@ def test_what_the_manifest_says_is_escaped_and_shown(tmp_path):
         {
             "name": "target",
             "lab_version": "2022",
-            "fingerprint": {"edition": "<b>Developer</b>", "files": [{"name": "log", "size_mib": 512}]},
+            "product_version": "16.0.4135.4",
+            "edition": "Developer Edition",
+            "fingerprint": {
+                "server": {"edition": "<b>Developer</b>"},
+                "host": None,
+                "files": [{"name": "log", "size_mb": 512}, {"name": "data", "size_mb": 4096}],
+                "configuration": {f"option {number}": {"value": 1, "value_in_use": number} for number in range(9)},
+                "trace_flags": [1117, 1118],
+                "refused": {},
+            },
         }
     ]
     text = page(write_reduced(tmp_path / "run", quick_slice(("2022",)), lab="sqlserver", instances=instances)).text
     assert "Instance target, version 2022" in text
     assert "edition <b>Developer</b>" in text
-    assert "size mib 512" in text
+    assert "name size mb log 512 data 4096" in text
+    assert "value value in use option 0 1 0 option 1 1 1" in text
+    assert "trace flags 1117, 1118 refused –" in text
+    assert "SQL Server itself, measured by this harness; target 16.0.4135.4 Developer Edition" in text
     assert "commit 0123456789abcdef" in text
 
 
