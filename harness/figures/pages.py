@@ -106,6 +106,6 @@ def _range(values: pd.Series) -> str:
 
 def _paper() -> str:
     return (
-        f"The paper: at most {SYSDESEND_ROWS_PER_PAGE} rows a page, so that each of every "
-        f"{TRICK_DIALOG_RATIO}th has a page of its own."
+        f"The paper: at most {SYSDESEND_ROWS_PER_PAGE} rows fit on a page, so every {TRICK_DIALOG_RATIO}th dialog has "
+        "a page of its own."
     )
