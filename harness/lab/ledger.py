@@ -11,6 +11,7 @@ other without a mark.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,6 +31,9 @@ REMOVALS = {
     "user": "server/drop_user.sql",  # after the certificates that it owns
     "login": "server/drop_login.sql",
 }
+# A process that was killed, or has just closed its connections, is still there for a moment.
+_SESSIONS_END_WITHIN_S = 3.0
+_POLL_S = 0.1
 _PLURAL = {"certificate": "certificates of master", "user": "users of master", "login": "logins"}
 _SERVICE_BROKER = "SERVICE_BROKER"  # type_desc of an endpoint
 
@@ -227,9 +231,12 @@ def remove(
 
 
 def refuse_if_in_use(instance: Instance, connection: pyodbc.Connection) -> None:
-    """LabError if another run of the harness is in the database."""
-    for row in scripts.rows(connection, "server/sessions.sql", {"Database": instance.database}):
-        raise LabError(
-            f"{place(instance)}: a run of the harness on {row['host_name']} uses the database {instance.database} "
-            f"(session {row['session_id']}): let it end first"
-        )
+    """LabError if another run of the harness is in the database, and stays there."""
+    deadline = time.monotonic() + _SESSIONS_END_WITHIN_S
+    while rows := scripts.rows(connection, "server/sessions.sql", {"Database": instance.database}):
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"{place(instance)}: a run of the harness on {rows[0]['host_name']} uses the database "
+                f"{instance.database} (session {rows[0]['session_id']}): let it end first"
+            )
+        time.sleep(_POLL_S)

@@ -333,7 +333,8 @@ def test_two_names_of_one_instance_are_refused(own: OwnServers, monkeypatch: pyt
     assert "are one instance (ONE): each side needs its own" in refused(own)
 
 
-def test_a_database_in_which_another_run_works_is_left_alone(own: OwnServers) -> None:
+def test_a_database_in_which_another_run_works_is_left_alone(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "_SESSIONS_END_WITHIN_S", 0.5)
     with opened(own, initiators=1) as lab, connections([lab.target]):
         line = r"a run of the harness on .* uses the database ssbh_SSBTarget \(session"
         with pytest.raises(LabError, match=line), opened(own, initiators=1):
