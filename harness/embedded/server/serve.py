@@ -18,11 +18,14 @@ import platform
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.embedded.broker.engine import Engine
+from harness.embedded.runtime.platform import Platform, RealPlatform
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler, Task
+from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.server.certificate import self_signed_context
 from harness.embedded.server.gate import AdministratorGate, LoginGate
 from harness.embedded.server.lifetime import CannotServe, die_with_parent, lock_folder, stop_at_end_of_stdin
@@ -87,11 +90,19 @@ def main(
 class InstanceServer:
     """The parts of one instance and their order of starting and stopping."""
 
-    def __init__(self, name: str, version: str, data: Path, password: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        data: Path,
+        password: str,
+        platform: Callable[[Scheduler, WaitStatistics], Platform] = lambda scheduler, waits: RealPlatform(),
+    ) -> None:
         self._name = name
         self._version = version
         self._data = data
         self._password = password
+        self._platform = platform
         self._listeners: list[TdsListener] = []
         self._exit_code = OK
 
@@ -117,6 +128,7 @@ class InstanceServer:
             self._data / "broker.db", scheduler=scheduler, call_soon=loop.call_soon_threadsafe, owner_of=database_of
         )
         transport = self._transport = BrokerTransport(loop, host=host, run=driver.run)
+        waits = WaitStatistics()
         engine = Engine(
             name=self._name,
             version=self._version,
@@ -124,6 +136,8 @@ class InstanceServer:
             entropy=SystemEntropy(),
             store=store,
             transport=transport,
+            platform=self._platform(scheduler, waits),
+            waits=waits,
         )
         transport.attach(engine)
         activation.install(engine)

@@ -1,0 +1,80 @@
+"""The proof on the page: where used dialogs lie with each ratio, and that a run's raw records say so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness import lab as lab_package
+from harness.lab import dialogs, reset
+from harness.lab.choice import choose
+from harness.lab.instances import Lab
+from harness.observe import pages
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+ROWS_PER_PAGE = 144  # 8096 bytes of a page, 56 of a row of sys.sysdesend with its slot
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    topology = choose({"lab": "embedded"}).topology
+    directory = tmp_path_factory.mktemp("lab")
+    with lab_package.open(topology, version="2008", initiators=1, directory=directory) as opened:
+        yield opened
+
+
+def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(lab: Lab) -> None:
+    dialogs.build(lab, initiators=1, used_dialogs=300, dialog_ratio=1)
+    found = pages.located(lab.initiators[0])
+    assert [page.handle_rank for page in found] == list(range(300))
+    counts = Counter(page.page_id for page in found)
+    assert sorted(counts.values(), reverse=True) == [144, 144, 12]
+    first = found[0].page_id
+    assert all(
+        (page.page_id, page.slot) == (first + page.handle_rank // ROWS_PER_PAGE, page.handle_rank % ROWS_PER_PAGE)
+        for page in found
+    )
+    reset.conversations(lab)
+    dialogs.build(lab, initiators=1, used_dialogs=4, dialog_ratio=150)
+    spread = {"initiator-1": pages.located(lab.initiators[0])}
+    assert [page.handle_rank for page in spread["initiator-1"]] == [149, 299, 449, 599]
+    assert pages.summary(spread) == (
+        "4 in use lie on 4 pages of sys.sysdesend, at most 1 on one; conversation handles are sequential"
+    )
+
+
+def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(tmp_path: Path) -> None:
+    cells = "i1-t3-r1-p100-v2008", "i1-t3-r150-p100-v2008"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "harness", "matrix", "--lab", "embedded", "--only-sweep"),
+            *("--cells", "i1-t3-r*-p100-v2008", "--measure", "300ms", "--settle", "200ms", "--results", str(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "dialogs of i1-r1-v2008: 3 in use lie on 1 pages of sys.sysdesend, at most 3 on one" in done.stdout
+    assert "dialogs of i1-r150-v2008: 3 in use lie on 3 pages of sys.sysdesend, at most 1 on one" in done.stdout
+    [results] = tmp_path.iterdir()
+    distinct = {}
+    for cell in cells:
+        rows = pq.read_table(results / "raw" / "dialog_pages" / f"{cell}-a1.parquet").to_pylist()
+        assert [row["dialog_id"] for row in rows] == [1, 2, 3]
+        distinct[cell] = len({row["page_id"] for row in rows})
+        for kind in ("latch_waits", "latches", "file_io"):
+            assert (results / "raw" / kind / f"{cell}-a1.parquet").exists()
+        samples = pq.read_table(results / "raw" / "samples" / f"{cell}-a1.parquet").to_pylist()
+        assert {row["instance"] for row in samples if row["metric"] == "latch_looks"} == {"target", "initiator-1"}
+        written = pq.read_table(results / "raw" / "file_io" / f"{cell}-a1.parquet").to_pylist()
+        assert {row["file_name"] for row in written} >= {"SSBTarget_log", "SSBInitiator1_log"}
+        assert all(row["bytes_written"] > 0 and row["writes"] > 0 for row in written)
+    assert list(distinct.values()) == [1, 3]

@@ -1,0 +1,274 @@
+"""Latch attribution, on an instance whose latches are really waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.lab import scripts
+from harness.lab.instances import Instance
+from harness.lab.scripts import ScriptError
+from harness.observe import Observers, fingerprint, pages
+from harness.observe.latch_watch import LatchWatch, Watched
+from harness.observe.page_objects import Page, PageObjects, allocation_name, object_name
+from tests.observe.latching_server import latching_instance
+
+SENDERS = 4
+SERVICES = """
+CREATE QUEUE dbo.here; CREATE SERVICE Here ON QUEUE dbo.here ([DEFAULT]);
+CREATE TABLE dbo.dialogs (id int NOT NULL PRIMARY KEY, handle uniqueidentifier NOT NULL);
+"""
+BEGIN = """
+DECLARE @id int = {first}, @h uniqueidentifier;
+WHILE @id < {first} + {count}
+BEGIN
+    BEGIN DIALOG @h FROM SERVICE Here TO SERVICE 'Nowhere' WITH ENCRYPTION = OFF;
+    IF @id % {ratio} = 0 INSERT dbo.dialogs (id, handle) VALUES (@id / {ratio}, @h);
+    SET @id += 1;
+END;
+"""
+
+
+@pytest.fixture(scope="module", params=["2008", "2022"])
+def instance(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    """One with all its dialogs on one page; before 2019 DBCC PAGE is all there is."""
+    with latching_instance(tmp_path_factory.mktemp("latching") / request.param, request.param) as master:
+        connection = master.connect()
+        connection.execute("CREATE DATABASE db;")
+        lab = replace(master, database="db")
+        with lab.connect() as inside:
+            inside.execute(SERVICES)
+            inside.execute(BEGIN.format(first=1, count=SENDERS, ratio=1))
+        connection.close()
+        yield lab
+
+
+class Load:
+    """Senders, each on its own dialog, until they are stopped."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._stop = threading.Event()
+        with instance.connect() as connection:
+            handles = [row[0] for row in connection.execute("SELECT handle FROM dbo.dialogs ORDER BY id;").fetchall()]
+        self.sent = [0] * len(handles)
+        self._threads = [
+            threading.Thread(target=self._send, args=(instance, place, handle)) for place, handle in enumerate(handles)
+        ]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        deadline = time.monotonic() + 20
+        while not all(self.sent) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert all(self.sent)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(20)
+
+    def _send(self, instance: Instance, place: int, handle: str) -> None:
+        connection = instance.connect()
+        while not self._stop.is_set():
+            connection.execute(f"SEND ON CONVERSATION '{handle}' (0x01);")
+            self.sent[place] += 1
+        connection.close()
+
+
+def watched_under_load(instance: Instance, looks: int = 5) -> Watched:
+    watch = LatchWatch(instance, interval_s=0.02)
+    watch.prepare()
+    with Load(instance):
+        watch.begin()
+        time.sleep(looks * 0.02)
+        outcome = watch.end().result(timeout=30)
+    watch.close()
+    return outcome
+
+
+def test_waiting_for_a_shared_page_is_attributed_to_sysdesend(instance: Instance) -> None:
+    seen = watched_under_load(instance, looks=20)
+    assert not seen.failure and not seen.refusal and not seen.unresolved
+    assert len(seen.looks_at_ns) > 3
+    assert seen.waits, "four senders on one page, and nobody was seen waiting"
+    assert {wait.wait_type for wait in seen.waits} == {"PAGELATCH_EX"}
+    assert {(seen.object_of(wait).name, seen.object_of(wait).index_id) for wait in seen.waits} == {("sys.sysdesend", 1)}
+    [place] = {(wait.page.file_id, wait.page.page_id) for wait in seen.waits}
+    assert place in {(page.file_id, page.page_id) for page in pages.located(instance)}
+    # At most all but the one that has the latch wait at a time.
+    assert all(sum(wait.sampled_at_ns == at for wait in seen.waits) < SENDERS for at in seen.looks_at_ns)
+    assert len({wait.session_id for wait in seen.waits}) > 1
+
+
+def test_observers_record_looks_waits_latches_and_writes(instance: Instance) -> None:
+    told: list[str] = []
+    observers = Observers([instance], tell=told.append)
+    observers.begin(1)
+    with Load(instance):
+        observers.window_begins()
+        time.sleep(0.5)
+        observers.window_ends()
+        changes = observers.changes(timeout_s=20)
+    observed = observers.end()
+    observers.close()
+    assert told == [] and observed.failures == []
+    assert changes["latches"]["latch_class"] == ["BUFFER"]
+    place = changes["waits"]["wait_type"].index("PAGELATCH_EX")
+    counted, waited = changes["latches"]["waiting_requests"][0], changes["waits"]["waiting_tasks"][place]
+    assert counted == pytest.approx(waited, abs=4 * SENDERS) and counted > 0  # read one after the other, under load
+    written = dict(zip(changes["file_io"]["file_name"], changes["file_io"]["bytes_written"], strict=True))
+    assert written["db_log"] > 0
+    waits, samples = observed.records["latch_waits"], observed.records["samples"]
+    assert set(waits["object_name"]) == {"sys.sysdesend"} and set(waits["instance"]) == {"initiator-1"}
+    looks = [
+        value for metric, value in zip(samples["metric"], samples["value"], strict=True) if metric == "latch_looks"
+    ]
+    assert looks[0] == 1 and looks[-1] >= 3
+    assert len(set(waits["sampled_at_ns"])) <= looks[-1]
+
+
+def test_a_fingerprint_says_what_the_instance_tells(instance: Instance) -> None:
+    with instance.connect() as connection:
+        found = fingerprint.fingerprint(connection)
+    assert list(found) == [
+        "server",
+        "system",
+        "container",
+        "host",
+        "memory",
+        "databases",
+        "files",
+        "configuration",
+        "trace_flags",
+        "refused",
+    ]
+    assert found["server"]["edition"] == "Embedded Service Broker"
+    assert found["system"]["cpu_count"] >= 1 and found["memory"]["total_physical_memory_kb"] > 0
+    assert [row["name"] for row in found["databases"]] == ["tempdb", "db"]
+    assert {row["name"] for row in found["files"]} == {"db", "db_log", "tempdev", "templog"}
+    assert found["configuration"]["remote admin connections"] == {"value": 0, "value_in_use": 0}
+    assert found["trace_flags"] == []
+    is_old = found["host"] is None
+    assert list(found["refused"]) == (["host"] if is_old else [])
+
+
+# -- what an instance does not show --------------------------------------------------------------------------------------
+
+
+class FakeInstance:
+    name = "target"
+
+    def connect(self, **_: object) -> Any:
+        return SimpleNamespace(close=lambda: None)
+
+
+Answer = Callable[[str, dict[str, str]], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+    def set_up(answer: Answer) -> None:
+        monkeypatch.setattr(scripts, "rows", lambda connection, path, variables: answer(path, variables))
+
+    return set_up
+
+
+def refuse(state: str = "42000") -> ScriptError:
+    error = ScriptError("VIEW SERVER STATE permission was denied (error 300)")
+    error.__cause__ = Exception(state, "denied")
+    return error
+
+
+def test_who_may_not_see_waiting_tasks_has_nothing_to_record(answering: Callable[[Answer], None]) -> None:
+    def answer(path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
+        raise refuse()
+
+    answering(answer)
+    instance: Any = FakeInstance()
+    watch = LatchWatch(instance, interval_s=0.001)
+    watch.prepare()
+    watch.begin()
+    assert watch._outcome.result(timeout=10).refusal.endswith("(error 300)")
+    assert watch.end().result(timeout=10).failure == ""
+    watch.close()
+
+
+def test_a_broken_connection_keeps_what_was_seen(answering: Callable[[Answer], None]) -> None:
+    def answer(path: str, variables: dict[str, str], asked: list[str] = []) -> list[dict[str, Any]]:  # noqa: B006
+        asked.append(path)
+        if len(asked) > 2:
+            raise refuse("08S01")
+        return []
+
+    answering(answer)
+    instance: Any = FakeInstance()
+    watch = LatchWatch(instance, interval_s=0.001)
+    watch.prepare()
+    watch.begin()
+    seen = watch._outcome.result(timeout=10)
+    assert seen.failure and not seen.refusal and len(seen.looks_at_ns) == 2
+    watch.close()
+
+
+def test_pages_that_cannot_be_resolved_are_asked_for_once(answering: Callable[[Answer], None]) -> None:
+    asked: list[str] = []
+
+    def answer(path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
+        asked.append(path)
+        raise refuse()
+
+    answering(answer)
+    objects = PageObjects()
+    connection: Any = None
+    assert objects.resolve(connection, [Page(7, 1, 16), Page(7, 1, 17)], within_s=10) == {}
+    assert asked == ["observe/page_object.sql", "observe/page_header.sql"]
+    assert objects.refusal.endswith("(error 300)")
+
+
+@pytest.mark.parametrize(
+    "object_id, row, expected",
+    [
+        (72, {"is_here": 1, "object_name": None}, "sys.sysdesend"),
+        (5, {"is_here": 1, "schema_name": "dbo", "object_name": "messageDrop"}, "dbo.messageDrop"),
+        (
+            6,
+            {"is_here": 1, "queue_schema_name": "dbo", "queue_name": "Q", "object_name": "queue_messages_5"},
+            "queue dbo.Q",
+        ),
+        (
+            41,
+            {"is_here": 0, "database_name": "tempdb", "schema_name": "sys", "object_name": "sysrscols"},
+            "tempdb.sys.sysrscols",
+        ),
+        (72, {"is_here": 0, "database_name": "msdb", "object_name": "sysdesend"}, "msdb.sys.sysdesend"),
+        (1, {"is_here": 1}, ""),
+    ],
+)
+def test_objects_have_the_names_that_users_know(object_id: int, row: dict[str, Any], expected: str) -> None:
+    empty = dict.fromkeys(("database_name", "schema_name", "object_name", "queue_schema_name", "queue_name"))
+    assert object_name(object_id, empty | row) == expected
+
+
+@pytest.mark.parametrize(
+    "page, expected",
+    [
+        (1, "allocation (PFS)"),
+        (8088, "allocation (PFS)"),
+        (2, "allocation (GAM)"),
+        (3, "allocation (SGAM)"),
+        (511232, "allocation (GAM)"),
+        (511233, "allocation (SGAM)"),
+        (0, "allocation"),
+        (9, "allocation"),
+    ],
+)
+def test_allocation_pages_are_told_apart_by_their_place(page: int, expected: str) -> None:
+    assert allocation_name(page) == expected

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.lab import scripts
+from harness.lab.instances import LabError
+from harness.lab.scripts import ScriptError
+from harness.observe import pages
+from harness.observe.pages import DialogPage, Spread
+
+ROWS_PER_PAGE = 144
+
+
+def pool(dialogs: int, ratio: int) -> list[DialogPage]:
+    """Used dialogs as they lie when each `ratio`-th of dialogs begun one after another is used."""
+    return [
+        DialogPage(number, 1, 16 + rank // ROWS_PER_PAGE, rank % ROWS_PER_PAGE, rank, f"handle {rank}")
+        for number in range(1, dialogs + 1)
+        for rank in [number * ratio - 1]
+    ]
+
+
+@pytest.mark.parametrize(
+    "spread, expected",
+    [
+        (
+            {"initiator-1": pool(50, 150)},
+            "50 in use lie on 50 pages of sys.sysdesend, at most 1 on one; conversation handles are sequential",
+        ),
+        (
+            {"initiator-1": pool(50, 1), "initiator-2": pool(150, 1)},
+            "200 in use lie on 3 pages of sys.sysdesend, at most 144 on one; conversation handles are sequential",
+        ),
+        (
+            {"initiator-1": pool(3, 150)[::-1]},
+            "3 in use lie on 3 pages of sys.sysdesend, at most 1 on one; conversation handles are NOT sequential",
+        ),
+    ],
+)
+def test_one_line_says_what_the_pages_prove(spread: Spread, expected: str) -> None:
+    assert pages.summary(spread) == expected
+
+
+def test_a_cell_records_the_dialogs_that_it_uses() -> None:
+    columns = pages.columns({"initiator-1": pool(5, 150), "initiator-2": pool(5, 1)}, threads=2)
+    assert columns["instance"] == ["initiator-1", "initiator-1", "initiator-2", "initiator-2"]
+    assert columns["dialog_id"] == [1, 2, 1, 2]
+    assert columns["handle_rank"] == [149, 299, 0, 1]
+    assert columns["page_id"] == [17, 18, 16, 16]
+
+
+class FakeInstance:
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+        self.open = 0
+
+    def connect_admin(self) -> Any:
+        if self.refuses:
+            raise LabError("no such connection")
+        self.open += 1
+        return SimpleNamespace(close=self._close)
+
+    def _close(self) -> None:
+        self.open -= 1
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, rows: Sequence[dict[str, Any]] | Exception) -> None:
+    def ask(*_: object) -> Sequence[dict[str, Any]]:
+        if isinstance(rows, Exception):
+            raise rows
+        return rows
+
+    monkeypatch.setattr(scripts, "rows", ask)
+
+
+def test_the_connection_is_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance: Any = FakeInstance()
+    answer(monkeypatch, [{"dialog_id": 1, "handle": "H", "handle_rank": 149, "location": "(1:17:5)"}])
+    assert pages.located(instance) == [DialogPage(1, 1, 17, 5, 149, "H")]
+    assert instance.open == 0
+    answer(monkeypatch, ScriptError("Invalid object name 'sys.sysdesend'."))
+    with pytest.raises(ScriptError):
+        pages.located(instance)
+    assert instance.open == 0
+
+
+def test_a_refused_connection_and_a_place_that_is_none_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing: Any = FakeInstance(refuses=True)
+    with pytest.raises(LabError):
+        pages.located(refusing)
+    answer(monkeypatch, [{"dialog_id": 1, "handle": "H", "handle_rank": 149, "location": "nowhere"}])
+    instance: Any = FakeInstance()
+    with pytest.raises(ScriptError, match=r"'nowhere' is no \(file:page:slot\)"):
+        pages.located(instance)

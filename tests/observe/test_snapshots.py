@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.lab import scripts
+from harness.lab.scripts import ScriptError
+from harness.observe import snapshots
+from harness.observe.snapshots import Snapshot, changes, snapshot
+
+CONNECTION: Any = SimpleNamespace()
+ANSWERS: dict[str, list[dict[str, Any]]] = {
+    "waits": [{"wait_type": "WRITELOG", "waiting_tasks": 3, "wait_time_ms": 9, "signal_wait_time_ms": 1, "max": 5}],
+    "processor_time": [{"processor_time_ms": 700, "cpu_count": 2}],
+    "latches": [{"latch_class": "BUFFER", "waiting_requests": 4, "wait_time_ms": 8}],
+    "file_io": [
+        dict(
+            zip(
+                (*snapshots.FILE_IO[1:10], "size_bytes"),
+                ("SSBTarget", "SSBTarget_log", "LOG", 1, 2, 3, 4, 5, 6, None),
+                strict=True,
+            )
+        )
+    ],
+}
+
+
+def refusal(file: str, state: str = "42000") -> ScriptError:
+    error = ScriptError(f"observe/{file}.sql: VIEW SERVER STATE permission was denied (error 300)")
+    error.__cause__ = Exception(state, "denied")
+    return error
+
+
+@pytest.fixture
+def instance(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the files of sql/observe answer, or raise what is given for one."""
+
+    def answering(**errors: ScriptError) -> None:
+        def rows(connection: object, path: str, variables: object) -> list[dict[str, Any]]:
+            file = path.removeprefix("observe/").removesuffix(".sql")
+            if file in errors:
+                raise errors[file]
+            return ANSWERS[file]
+
+        monkeypatch.setattr(scripts, "rows", rows)
+
+    return answering
+
+
+def test_a_snapshot_holds_the_totals_of_everything_that_is_shown(instance: Callable[..., None]) -> None:
+    instance()
+    taken = snapshot(CONNECTION)
+    assert taken.waits == {("WRITELOG",): (3, 9, 1, 5)}
+    assert (taken.processor_time_ms, taken.processors) == (700, 2)
+    assert taken.latches == {("BUFFER",): (4, 8)}
+    assert taken.file_io == {("SSBTarget", "SSBTarget_log", "LOG"): (1, 2, 3, 4, 5, 6, 0)}
+    assert taken.refusals == {}
+
+
+def test_what_the_login_may_not_see_is_left_out_with_its_reason(instance: Callable[..., None]) -> None:
+    instance(latches=refusal("latches"), processor_time=refusal("processor_time"))
+    taken = snapshot(CONNECTION)
+    assert taken.latches is None and taken.processor_time_ms is None and taken.waits is not None
+    assert list(taken.refusals) == ["processors", "latches"]
+    assert set(changes({"target": taken}, {"target": taken})) == {"waits", "file_io"}
+
+
+def test_a_broken_connection_is_no_refusal(instance: Callable[..., None]) -> None:
+    instance(waits=refusal("waits", "08S01"))
+    with pytest.raises(ScriptError):
+        snapshot(CONNECTION)
+
+
+def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:
+    file = ("db", "db_log", "LOG")
+    before = {
+        "target": Snapshot(
+            0,
+            {("WRITELOG",): (10, 100, 1, 7), ("LCK_M_X",): (1, 1, 0, 1)},
+            500,
+            2,
+            {("BUFFER",): (5, 50)},
+            {file: (1, 10, 1, 1, 100, 1, 4096)},
+        )
+    }
+    after = {
+        "target": Snapshot(
+            10**9,
+            {("WRITELOG",): (15, 150, 2, 9), ("LCK_M_X",): (1, 1, 0, 1), ("NEW",): (2, 3, 0, 3)},
+            700,
+            2,
+            {("BUFFER",): (5, 50), ("LOG_MANAGER",): (1, 2)},
+            {file: (1, 10, 1, 5, 900, 21, 8192)},
+        )
+    }
+    assert changes(before, after) == {
+        "waits": {
+            "instance": ["target", "target"],
+            "wait_type": ["WRITELOG", "NEW"],
+            "waiting_tasks": [5, 2],
+            "wait_time_ms": [50, 3],
+            "signal_wait_time_ms": [1, 0],
+        },
+        "processors": {
+            "instance": ["target"],
+            "window_ns": [10**9],
+            "processor_time_ms": [200],
+            "processors": [2],
+        },
+        "latches": {
+            "instance": ["target"],
+            "latch_class": ["LOG_MANAGER"],
+            "waiting_requests": [1],
+            "wait_time_ms": [2],
+        },
+        "file_io": {
+            "instance": ["target"],
+            "database_name": ["db"],
+            "file_name": ["db_log"],
+            "file_type": ["LOG"],
+            "reads": [0],
+            "bytes_read": [0],
+            "read_stall_ms": [0],
+            "writes": [4],
+            "bytes_written": [800],
+            "write_stall_ms": [20],
+            "growth_bytes": [4096],
+        },
+    }
