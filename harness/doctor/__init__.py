@@ -25,9 +25,10 @@ from collections.abc import Callable, Sequence
 
 from harness.doctor import clocks, probe, routing, security, servers, services, space, transport
 from harness.doctor.facts import Facts, read, unanswered
-from harness.doctor.findings import Finding, UnfitLab, information, raise_errors, worst_first
+from harness.doctor.findings import Finding, UnfitLab, information, raise_errors, warning, worst_first
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.link import local_name
+from harness.lab.scripts import ScriptError
 from harness.matrix import Cell
 from harness.settings import Settings
 
@@ -108,4 +109,9 @@ def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Ca
     if not well:
         return spared
     tell("preflight: a message goes to the target and back")
-    return [*probe.there_and_back(lab, [target, *well]), *spared]
+    try:
+        return [*probe.there_and_back(lab, [target, *well]), *spared]
+    except ScriptError as reason:
+        lab.check()
+        cure = "the login needs db_owner in the lab's databases"
+        return [warning("lab", "probe", f"no probe message could be sent: {reason}", cure), *spared]

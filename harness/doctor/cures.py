@@ -30,6 +30,10 @@ CURES: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (("no route matches",), "run sql/link/route.sql there"),
     (("lack of routing information",), "run sql/link/route.sql there"),
+    (
+        ("could not find the target broker",),
+        "no route names the target's broker instance: run sql/link/route.sql there",
+    ),
     (("broker configuration service",), "drop the route to SQL/ServiceBroker/BrokerConfiguration"),
     (("transport protocol is not available",), "start this instance's endpoint: ALTER ENDPOINT ... STATE = STARTED;"),
     (("refused",), "start the other instance's endpoint, and compare its port with the route's address"),

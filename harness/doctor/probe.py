@@ -11,6 +11,8 @@ Whatever happens, service, routes, bindings and conversations are removed again,
 
 from __future__ import annotations
 
+import html
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -153,7 +155,7 @@ def _ask(side: Facts, connection: pyodbc.Connection, target: Facts, course: _Cou
             if row["message_type_name"] == _ANSWER:
                 attempt.seconds = time.monotonic() - began
             else:
-                attempt.refusal = str(row["message_text"])
+                attempt.refusal = _description(str(row["message_text"]))
             return
         status = _status(side, connection)
         if status != attempt.status:
@@ -181,6 +183,12 @@ def _received(connection: pyodbc.Connection, script: str, instance: Instance) ->
 def _status(side: Facts, connection: pyodbc.Connection) -> str:
     rows = scripts.rows(connection, "doctor/probe_status.sql", {})
     return next((str(row["transmission_status"]) for row in rows if row["transmission_status"]), "")
+
+
+def _description(text: str) -> str:
+    """What an Error message says; any other message as it is."""
+    found = re.search(r"<Description>(.*?)</Description>", text, re.DOTALL)
+    return html.unescape(found[1]) if found else text
 
 
 def _note_answers_status(target: Facts, connection: pyodbc.Connection, course: _Course) -> None:

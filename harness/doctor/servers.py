@@ -21,6 +21,7 @@ MAJOR_VERSIONS = {
     "2025": 17,
 }
 _EXPRESS = 4  # SERVERPROPERTY('EngineEdition')
+_TEMPDB_FILES_MAX = 8  # more help nobody by themselves: Microsoft's advice, and the paper's number
 _UNLIMITED_MB = 2**31 - 1  # max server memory (MB) as it is installed
 
 LICENCE = (
@@ -134,7 +135,7 @@ def check_instance(side: Facts) -> Iterator[Finding]:
     if files is None or edition is None:
         return
     found, processors = files["data_files"], edition["scheduler_count"]
-    if found < processors:
+    if found < min(processors, _TEMPDB_FILES_MAX):
         text = f"tempdb has {found} data file{'s' if found != 1 else ''} for {processors} processors"
         text += "; the paper has one a core"
         yield warning(side.name, "tempdb", text, "ALTER DATABASE tempdb ADD FILE (...); all of one size, then restart")

@@ -31,7 +31,7 @@ def check_endpoint(side: Facts, security: Security) -> Iterator[Finding]:
         text = f"the endpoint {name} listens on port {row['port']}, the routes to it say {instance.broker_port}"
         cure = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {instance.broker_port});"
         yield error(side.name, "endpoint", text, cure)
-    address = "ALL" if row["ip_address"] is None else f"({row['ip_address']})"
+    address = "ALL" if not row["ip_address"] else f"({row['ip_address']})"
     if address != instance.listener_ip:
         text = f"the endpoint {name} listens on {address}, the lab wants {instance.listener_ip}"
         cure = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {row['port']}, LISTENER_IP = {instance.listener_ip});"

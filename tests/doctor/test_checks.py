@@ -1,0 +1,185 @@
+"""What the embedded broker cannot be brought into: healthy answers with one thing changed, and exactly that is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness import doctor
+from harness.doctor.facts import unanswered
+from harness.lab.instances import LabError, Security
+from tests.doctor.conftest import found, ills
+
+TARGET, FIRST = 0, 1
+
+# question, column, value on the target; what is found; words of text or cure
+CHANGED = [
+    ("database", "owner_name", None, ("error", "owner"), "ALTER AUTHORIZATION ON DATABASE::[SSBTarget] TO [sa];"),
+    ("database", "is_owner_dbo", 0, ("error", "owner"), "a restored database"),
+    ("database", "is_read_only", True, ("error", "database"), "READ_WRITE"),
+    ("database", "user_access", "SINGLE_USER", ("error", "database"), "MULTI_USER"),
+    ("database", "delayed_durability", "FORCED", ("warning", "database"), "DELAYED_DURABILITY = DISABLED"),
+    ("database", "recovery_model", "FULL", ("warning", "database"), "RECOVERY SIMPLE"),
+    ("database", "is_auto_shrink_on", True, ("warning", "database"), "AUTO_SHRINK OFF"),
+    ("database", "is_auto_close_on", True, ("warning", "database"), "AUTO_CLOSE OFF"),
+    ("database", "page_verify", "TORN_PAGE_DETECTION", ("information", "database"), "PAGE_VERIFY CHECKSUM"),
+    ("database", "is_query_store_on", True, ("information", "database"), "QUERY_STORE = OFF"),
+    ("database", "compatibility_level", 90, ("information", "database"), "the version's own is 100"),
+    ("edition", "product_version", "16.0.4135.4", ("error", "version"), "this is SQL Server 2022"),
+    ("edition", "edition", "Web Edition (64-bit)", ("warning", "edition"), "Developer"),
+    ("edition", "engine_edition", 4, ("warning", "edition"), "client only"),
+    ("edition", "scheduler_count", 8, ("warning", "tempdb"), "1 data file for 8 processors"),
+    ("service", "max_readers", 0, ("error", "activation"), "MAX_QUEUE_READERS = 16"),
+    ("service", "execute_as_principal_id", None, ("error", "activation"), "EXECUTE AS OWNER"),
+    ("service", "activation_procedure", None, ("error", "activation"), "target/queue.sql"),
+    ("contract", "is_sent_by_initiator", False, ("error", "contract"), "does not let the initiator send"),
+    ("contract", "message_type_name", "//Other", ("error", "contract"), "has no message type"),
+    ("endpoint", "ip_address", "10.0.0.1", ("warning", "endpoint"), "the lab wants (127.0.0.1)"),
+    ("endpoint", "state", "DISABLED", ("error", "endpoint"), "is DISABLED"),
+]
+
+
+BOTH = ("initiator-1", "initiator-2")
+# What also follows on the other sides.
+FOLLOWS = {
+    "product_version": {("lab", "version")},
+    "is_sent_by_initiator": {(name, "message type") for name in BOTH},
+    "message_type_name": {(name, "message type") for name in BOTH},
+}
+
+
+@pytest.mark.parametrize("case", CHANGED, ids=lambda case: f"{case[1]} {case[2]}")
+def test_an_answer_that_is_wrong_is_found(lab, sides, case):
+    question, column, value, expected, words = case
+    before = doctor.configuration(lab, sides)
+    sides[TARGET].answers[question][0][column] = value
+    after = [finding for finding in doctor.configuration(lab, sides) if finding not in before]
+    own = [finding for finding in after if finding.severity != "information" or expected[0] == "information"]
+    assert [(one.severity, one.check) for one in own if one.instance == "target"] == [expected]
+    assert {(one.instance, one.check) for one in own if one.instance != "target"} <= FOLLOWS.get(column, set())
+    assert any(words in str(finding) for finding in after)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("endpoint_certificates", {"private_key": "ENCRYPTED_BY_PASSWORD"}, "endpoint certificate", "cannot open it"),
+        ("endpoint_certificates", {"is_started": 0}, "endpoint certificate", "is not valid before"),
+        ("endpoint_certificates", {"is_expired": 1}, "endpoint certificate", "has expired"),
+        ("dialog_certificates", {"private_key": "ENCRYPTED_BY_PASSWORD"}, "dialog certificate", "cannot open it"),
+    ],
+)
+def test_a_certificate_that_serves_no_more_is_found(lab, sides, case):
+    question, change, expected, words = case
+    own = next(row for row in sides[TARGET].answers[question] if row["certificate_name"].startswith("Target_"))
+    own.update(change)
+    assert found(lab, sides) == [("error", "target", expected)]
+    assert any(words in str(finding) for finding in doctor.configuration(lab, sides))
+
+
+def test_two_databases_with_one_broker_identifier_are_found(lab, sides):
+    brokers = sides[FIRST].answers["brokers"]
+    own = next(row for row in brokers if row["database_name"] == "SSBInitiator1")
+    brokers.append({**own, "database_name": "Copy"})
+    assert found(lab, sides) == [("error", "initiator-1", "broker")]
+    assert "[Copy] SET NEW_BROKER" in str(first_ill(lab, sides))
+
+
+def test_a_master_key_that_the_server_cannot_open_is_found(lab, sides):
+    for row in sides[FIRST].answers["master_keys"]:
+        row["is_master_key_encrypted_by_server"] = row["database_name"] == "master"
+    assert found(lab, sides) == [("error", "initiator-1", "master key")]
+    assert "ADD ENCRYPTION BY SERVICE MASTER KEY" in str(first_ill(lab, sides))
+
+
+def test_an_expired_route_is_found_and_named(lab, sides):
+    next(row for row in sides[FIRST].answers["routes"] if row["route_name"] == "Test_Target")["is_expired"] = 1
+    assert found(lab, sides) == [("error", "initiator-1", "route")]
+    assert "ALTER ROUTE [Test_Target] WITH LIFETIME" in str(first_ill(lab, sides))
+
+
+def test_a_certificate_whose_owner_has_no_login_is_found(lab, sides):
+    copy = next(
+        row for row in sides[TARGET].answers["endpoint_certificates"] if "Initiator1" in row["certificate_name"]
+    )
+    copy["login_name"] = None
+    assert found(lab, sides) == [("error", "target", "endpoint rights")]
+
+
+def test_a_right_that_is_denied_is_found(lab, sides):
+    sides[TARGET].answers["endpoint_grants"].append({"grantee_name": "public", "state": "DENY"})
+    sides[TARGET].answers["service_grants"].append({"grantee_name": "public", "state": "DENY"})
+    expected = [("error", "target", "endpoint rights"), ("error", "target", "right to send")]
+    assert sorted(found(lab, sides)) == sorted(expected * 2)
+
+
+def test_what_cannot_be_seen_for_lack_of_a_right_is_a_doubt_and_no_error(lab, sides):
+    sides[TARGET].answers["rights"] = [{"sees_server_definitions": 0, "sees_database_definitions": 1}]
+    sides[TARGET].answers["endpoint"] = []
+    assert found(lab, sides) == [("warning", "target", "endpoint")]
+    assert "GRANT VIEW ANY DEFINITION" in str(first_ill(lab, sides))
+
+
+def test_a_question_that_was_refused_is_said(lab, sides):
+    del sides[FIRST].answers["endpoint_grants"]
+    sides[FIRST].failures["endpoint_grants"] = "VIEW ANY DEFINITION permission was denied (error 300)"
+    assert found(lab, sides) == [("warning", "initiator-1", "endpoint_grants")]
+    assert "error 300" in str(unanswered(sides[FIRST])[0])
+
+
+def test_instances_of_different_builds_are_found(lab, sides):
+    sides[FIRST].answers["edition"][0]["product_version"] = "10.0.1600.22"
+    assert found(lab, sides) == [("warning", "lab", "version")]
+
+
+def test_two_clients_do_not_talk_to_each_other(lab, sides):
+    for side in sides[:2]:
+        side.answers["edition"][0]["engine_edition"] = 4
+    assert ("error", "lab", "edition") in found(lab, sides)
+
+
+def test_a_binding_secures_dialogs_that_are_to_be_unsecured(lab, sides, monkeypatch):
+    monkeypatch.setattr(lab, "security", Security(dialog=False))
+    assert found(lab, sides) == [
+        ("error", "target", "right to send"),
+        *[(severity, name, check) for name in ("initiator-1", "initiator-2") for severity, check in UNSECURED],
+    ]
+
+
+UNSECURED = (("error", "binding"), ("warning", "right to send"))
+
+
+def test_an_endpoint_that_encrypts_where_the_lab_does_not_want_it_is_found(lab, sides, monkeypatch):
+    for side in sides:
+        side.answers["endpoint"][0]["encryption"] = "AES"
+    assert found(lab, sides) == [("warning", side.name, "endpoint") for side in sides]
+    monkeypatch.setattr(lab, "security", replace(lab.security, endpoint_encryption=True))
+    assert found(lab, sides) == []
+
+
+def test_settings_that_are_to_be_known_are_told(lab, sides):
+    sides[TARGET].answers["accelerated_recovery"] = [{"is_accelerated_database_recovery_on": True}]
+    sides[TARGET].answers["configuration"] = [{"name": "max server memory (MB)", "value_in_use": 2147483647}]
+    told = [str(finding) for finding in doctor.configuration(lab, sides) if finding.instance == "target"]
+    assert any("ACCELERATED_DATABASE_RECOVERY = OFF" in line for line in told)
+    assert any("max server memory is not set" in line for line in told)
+    assert found(lab, sides) == []
+
+
+def test_an_administrator_connection_that_is_refused_is_told(lab, sides, monkeypatch):
+    def refused(self: Any) -> Any:
+        raise LabError("target: the port is closed")
+
+    monkeypatch.setattr(lab.target, "admin_port", 1434)
+    monkeypatch.setattr(type(lab.target), "connect_admin", refused)
+    [finding] = doctor.servers.check_admin_connection(sides[TARGET])
+    assert finding.severity == "information"
+    assert "the port is closed" in finding.text and "remote admin connections" in finding.cure
+
+
+def first_ill(lab: Any, sides: Any) -> Any:
+    findings = doctor.configuration(lab, sides)
+    assert ills(findings)
+    return next(finding for finding in findings if finding.severity != "information")

@@ -1,0 +1,40 @@
+"""What Service Broker says has a cure. Texts: "Database engine events and errors", 8000-9999 and 28000-28999."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.doctor.cures import SILENT, cure_of
+
+TEXTS = [
+    ("The transport protocol is not available for Service Broker.", "ALTER ENDPOINT"),
+    ("No route matches the destination service name for this conversation. Create a route ...", "route.sql"),
+    ("Connection attempt failed with error: '10061(connection refused)'.", "endpoint"),
+    (
+        "Connection attempt failed with error: 'A previous existing connection with the same peer was detected ...'.",
+        "port open",
+    ),
+    ("Locating routes and security information via the Broker Configuration Service.", "BrokerConfiguration"),
+    ("The broker is disabled in the sender's database.", "ENABLE_BROKER"),
+    ("The service broker is administratively disabled.", "ENABLE_BROKER"),
+    (
+        "The target service name could not be found. Ensure that the service name is specified correctly ...",
+        "link anew",
+    ),
+    ("Service Broker needs to access the master key in the database 'x'. Error code:25.", "master_key.sql"),
+    ("Dialog security is unavailable for this conversation because there is no remote service binding ...", "binding"),
+    ("You do not have permission to access the service 'x'.", "GRANT SEND"),
+    ('The server principal "x" is not able to access the database "y" under the current context.', "AUTHORIZATION"),
+    ("Connection handshake failed. The certificate used by the peer is invalid due to ... State 89.", "certificate"),
+    ("", "drops in silence"),
+    ("something never heard of", "error log"),
+]
+
+
+@pytest.mark.parametrize("text, words", TEXTS)
+def test_a_status_has_a_cure(text, words):
+    assert words in cure_of(text)
+
+
+def test_silence_has_a_cure_of_its_own():
+    assert cure_of("  ") == SILENT

@@ -1,0 +1,107 @@
+"""A healthy lab, examined whole."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from harness import doctor, settings
+from harness.doctor import probe
+from harness.lab import scripts
+from harness.lab.instances import Lab, Security, connections
+from harness.lab.opening import Topology
+from harness.lab.opening import open as open_lab
+from harness.matrix import all_cells
+from tests.doctor.conftest import asked, ills
+
+SETTINGS = settings.Settings()
+LEFT = """
+SELECT
+    (SELECT COUNT(*) FROM sys.conversation_endpoints) AS conversations,
+    (SELECT COUNT(*) FROM sys.transmission_queue) AS messages,
+    (SELECT COUNT(*) FROM sys.services WHERE name LIKE N'%Probe%') AS services,
+    (SELECT COUNT(*) FROM sys.service_queues WHERE name LIKE N'%Probe%') AS queues,
+    (SELECT COUNT(*) FROM sys.routes WHERE name LIKE N'Probe%') AS routes,
+    (SELECT COUNT(*) FROM sys.remote_service_bindings WHERE name LIKE N'Probe%') AS bindings;
+"""
+
+
+def left_over(lab: Lab) -> list[tuple[int, ...]]:
+    with connections(lab.instances) as opened:
+        return [tuple(connection.execute(LEFT).fetchone()) for connection in opened]
+
+
+def test_a_healthy_lab_has_no_error_and_no_warning_and_keeps_nothing_of_the_probe(lab):
+    told: list[str] = []
+    findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, tell=told.append)
+    assert ills(findings) == []
+    checks = {finding.check for finding in findings}
+    assert {"edition", "clock", "space", "probe", "handles"} <= checks
+    assert "licence" not in checks
+    assert len(told) == 2
+    doctor.raise_errors(findings)
+    assert left_over(lab) == [(0,) * 6] * 3
+
+
+def test_the_targets_activated_procedure_hears_nothing_of_the_probe(lab):
+    before = [
+        scripts.scalar(connection, "SELECT COUNT(*) FROM dbo.receiveCount;") for connection in [lab.target.connect()]
+    ]
+    assert not ills(probe.there_and_back(lab, asked(lab)))
+    after = [
+        scripts.scalar(connection, "SELECT COUNT(*) FROM dbo.receiveCount;") for connection in [lab.target.connect()]
+    ]
+    assert before == after
+
+
+def test_what_a_killed_probe_left_does_not_hinder_the_next(lab):
+    variables = {"Database": lab.target.database}
+    with connections([lab.target]) as (connection,):
+        scripts.run(connection, "doctor/probe_service.sql", variables)
+    assert not ills(probe.there_and_back(lab, asked(lab)))
+    assert left_over(lab) == [(0,) * 6] * 3
+
+
+def test_a_probe_that_cannot_be_made_is_a_warning(lab, monkeypatch):
+    def refused(*_: object) -> None:
+        raise scripts.ScriptError("CREATE QUEUE permission denied (error 262)")
+
+    monkeypatch.setattr(probe, "_install", refused)
+    findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS)
+    assert ills(findings) == [("warning", "lab", "probe")]
+    assert "error 262" in findings[0].text
+    assert left_over(lab) == [(0,) * 6] * 3
+
+
+def test_no_probe_is_sent_where_it_would_not_arrive(lab, monkeypatch):
+    monkeypatch.setattr(lab.target, "broker_port", lab.target.broker_port + 1)
+    findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS)
+    assert {finding.text for finding in findings if finding.check == "probe"} == {
+        "no probe message was sent: cure the errors first"
+    }
+    with pytest.raises(doctor.UnfitLab, match="LISTENER_PORT"):
+        doctor.raise_errors(findings)
+
+
+def test_the_licence_is_told_once_where_sql_server_is_measured(lab, sides, monkeypatch):
+    monkeypatch.setattr(lab, "place", "containers")
+    told = [finding for finding in doctor.configuration(lab, sides) if finding.check == "licence"]
+    assert len(told) == 1
+    assert "prior written approval" in told[0].text
+
+
+@pytest.mark.timeout(60)
+def test_a_lab_without_dialog_security_and_with_encrypted_endpoints_is_healthy_too():
+    topology = Topology(security=Security(dialog=False, endpoint_encryption=True))
+    with open_lab(topology, version="2008", initiators=1) as lab:
+        findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS)
+        assert ills(findings) == []
+        assert left_over(lab) == [(0,) * 6] * 2
+
+
+def test_three_initiators_are_examined_in_less_than_two_seconds():
+    with open_lab(Topology(), version="2008", initiators=3) as lab:
+        began = time.monotonic()
+        assert ills(doctor.examine(lab, cells=all_cells(), settings=SETTINGS)) == []
+        assert time.monotonic() - began < 2

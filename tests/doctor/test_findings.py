@@ -1,0 +1,32 @@
+"""How findings read, and when they end a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.doctor import UnfitLab, raise_errors
+from harness.doctor.findings import error, information, warning, worst_first
+from harness.failures import MachineFailure
+
+
+def test_a_finding_is_one_line_with_its_cure():
+    finding = error("target", "queue", "dbo.q is\n disabled", "ALTER QUEUE dbo.q WITH STATUS = ON;")
+    assert str(finding) == "error: target, queue: dbo.q is disabled; cure: ALTER QUEUE dbo.q WITH STATUS = ON;"
+    assert str(information("lab", "edition", "Developer")) == "information: lab, edition: Developer"
+
+
+def test_the_worst_comes_first():
+    findings = [information("a", "x", ""), error("b", "x", "", ""), warning("c", "x", "", ""), error("d", "x", "", "")]
+    assert [finding.instance for finding in worst_first(findings)] == ["b", "d", "c", "a"]
+
+
+def test_errors_end_the_run_with_the_first_and_the_number_of_others():
+    findings = [warning("a", "x", "w", "c"), error("target", "route", "gone", "make it"), error("b", "y", "t", "c")]
+    with pytest.raises(UnfitLab) as raised:
+        raise_errors(findings)
+    assert str(raised.value) == "target, route: gone; cure: make it (1 more: harness doctor)"
+    assert isinstance(raised.value, MachineFailure)
+
+
+def test_warnings_do_not_end_a_run():
+    raise_errors([warning("a", "x", "w", "c"), information("a", "x", "i")])

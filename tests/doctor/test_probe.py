@@ -1,0 +1,110 @@
+"""A probe that does not come back says why, what to do about it, and does so in time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from harness.doctor import probe
+from harness.lab import scripts
+from harness.lab.instances import Lab, connections
+from tests.doctor.conftest import asked, ills
+from tests.doctor.test_broken import BREAKAGES, mend, run_on
+from tests.doctor.test_examine import left_over
+
+TIMEOUT_S = 1.5
+RESTART = "ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STOPPED; ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STARTED;"
+
+# What is broken (a name in test_broken), and words of the cure; initiator-2's link is well but where all is broken.
+CASES = [
+    ("route to another address", "endpoint", ["initiator-1"]),
+    ("no route", "route.sql", ["initiator-1"]),
+    ("no route back", "way back", ["initiator-2"]),
+    ("endpoint stopped", "endpoint", ["initiator-1", "initiator-2"]),
+    ("no copy of the endpoint's certificate", "certificate", ["initiator-1"]),
+    ("no copy of the dialogs' certificate", "drops in silence", ["initiator-1"]),
+    ("no certificate for dialogs", "certificate", ["initiator-1"]),
+    ("no master key", "master_key.sql", ["initiator-1"]),
+    ("no binding", "remote_service_binding.sql", ["initiator-1"]),
+    ("no right to send", "GRANT SEND", ["initiator-2"]),
+    ("broker disabled", "ENABLE_BROKER", ["initiator-1"]),
+]
+
+
+@pytest.mark.parametrize("name, words, ill", CASES, ids=[case[0] for case in CASES])
+def test_a_probe_that_fails_has_a_cure_and_ends_in_time(lab, name, words, ill):
+    breakage = next(one for one in BREAKAGES if one.name == name)
+    run = lambda on, text: run_on(lab, on, text)  # noqa: E731
+    run(breakage.on, breakage.spoil)
+    if "endpoint" in name:
+        run(
+            breakage.on, RESTART if "STOPPED" not in breakage.spoil else ""
+        )  # a connection that stands is not looked at
+    try:
+        began = time.monotonic()
+        findings = probe.there_and_back(lab, asked(lab), timeout_s=TIMEOUT_S)
+        assert time.monotonic() - began < TIMEOUT_S + 2
+    finally:
+        mend(run, breakage)
+    failed = [finding for finding in findings if finding.severity == "error"]
+    assert [finding.instance for finding in failed] == ill
+    assert all(words in finding.cure for finding in failed), [str(finding) for finding in failed]
+    assert left_over(lab) == [(0,) * 6] * 3
+    assert not ills(probe.there_and_back(lab, asked(lab)))
+
+
+def test_a_queue_that_is_disabled_meanwhile_ends_the_probe_in_time(lab, monkeypatch):
+    install = probe._install
+
+    def disabled(lab: Lab, side: object, *rest: object) -> None:
+        install(lab, side, *rest)
+        if side.name == "target":
+            scripts.execute(rest[-1], "ALTER QUEUE dbo.MySSBLabProbeQueue WITH STATUS = OFF;")
+
+    monkeypatch.setattr(probe, "_install", disabled)
+    findings = probe.there_and_back(lab, asked(lab), timeout_s=1.0)
+    assert ills(findings) == [("error", "initiator-1", "probe"), ("error", "initiator-2", "probe")]
+    assert left_over(lab) == [(0,) * 6] * 3
+
+
+def test_the_probe_is_removed_even_if_it_could_not_be_installed(lab, monkeypatch):
+    monkeypatch.setattr(probe, "_ask", failing)
+    with pytest.raises(scripts.ScriptError):
+        probe.there_and_back(lab, asked(lab))
+    assert left_over(lab) == [(0,) * 6] * 3
+
+
+def failing(*_: object) -> None:
+    raise scripts.ScriptError("the script does not run")
+
+
+def test_what_cannot_be_removed_is_said(lab, monkeypatch):
+    clear = probe._clear
+    calls: list[str] = []
+
+    def once(side: object, *rest: object) -> None:
+        calls.append(side.name)
+        if side.name == "target" and calls.count("target") > 1:
+            failing()
+        clear(side, *rest)
+
+    monkeypatch.setattr(probe, "_clear", once)
+    findings = probe.there_and_back(lab, asked(lab))
+    assert ills(findings) == [("warning", "target", "probe")]
+    assert "probe_drop.sql" in findings[-1].cure
+    monkeypatch.undo()
+    with connections([lab.target]) as (connection,):
+        scripts.run(connection, "doctor/probe_drop.sql", {"Database": lab.target.database})
+
+
+def test_handles_out_of_turn_are_a_warning(lab, monkeypatch):
+    rows = scripts.rows
+
+    def shuffled(connection: object, path: str, variables: dict[str, str]) -> list[dict[str, object]]:
+        found = rows(connection, path, variables)
+        return [{**row, "handle_rank": 51 - row["handle_rank"]} for row in found] if "handles" in path else found
+
+    monkeypatch.setattr(probe.scripts, "rows", shuffled)
+    findings = probe.there_and_back(lab, asked(lab))
+    assert ills(findings) == [("warning", "initiator-1", "handles"), ("warning", "initiator-2", "handles")]

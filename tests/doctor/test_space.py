@@ -1,0 +1,82 @@
+"""Room on disk and in files, for the largest cell."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.doctor import space
+from harness.doctor.facts import Facts
+from harness.matrix import Cell, all_cells
+from harness.settings import Settings
+from tests.doctor.conftest import ills
+
+SETTINGS = Settings(lab="sqlserver", measure=30.0, settle=10.0)
+GB = 1024**3
+LARGEST = "i3-t50-r150-p8192-v2008"
+
+
+def need(cell: str = LARGEST) -> space.Need:
+    found = space.largest([Cell.parse(cell)], SETTINGS, is_target=True)
+    assert found is not None
+    return found
+
+
+def side(lab, *, data_free=0, log_free=0, disk=None, growth=8192, max_size=-1) -> Facts:
+    """One data file and one log on a disk of their own."""
+    facts = Facts(lab.target, "Target")
+    facts.answers["files"] = [
+        {"file_id": 1, "file_type": "ROWS", "size_bytes": 100 * GB, "used_bytes": 100 * GB - data_free},
+        {"file_id": 2, "file_type": "LOG", "size_bytes": 100 * GB, "used_bytes": None},
+    ]
+    for row in facts.answers["files"]:
+        row.update(growth=growth, max_size=max_size)
+    facts.answers["log_space"] = [{"total_bytes": 100 * GB, "used_bytes": 100 * GB - log_free}]
+    if disk is not None:
+        facts.answers["volumes"] = [
+            {"file_id": number, "volume": f"/{number}", "total_bytes": 200 * GB, "available_bytes": disk}
+            for number in (1, 2)
+        ]
+    return facts
+
+
+def test_the_largest_cell_decides_and_an_initiator_has_only_its_share():
+    cells = all_cells()
+    target = space.largest(cells, SETTINGS, is_target=True)
+    third = space.largest(cells, SETTINGS, is_target=False, number=3)
+    assert target is not None and third is not None
+    assert target.cell.payload_bytes == third.cell.payload_bytes == 8192
+    assert target.cell.initiators == third.cell.initiators == 3
+    assert third.data < target.data / 2
+    # 18,000 messages a second for 40 s, each of 8192 bytes in a queue and 2000 in a table, and rows around them
+    assert 7 * GB < target.data < 8 * GB
+    assert space.largest([], SETTINGS, is_target=True) is None
+
+
+def test_enough_room_inside_the_files_is_no_finding(lab):
+    facts = side(lab, data_free=50 * GB, log_free=50 * GB, disk=0)
+    findings = list(space.check_space(facts, need(), is_embedded=False))
+    assert ills(findings) == []
+    assert LARGEST in findings[0].text
+
+
+@pytest.mark.parametrize(
+    "given, expected, words",
+    [
+        ({"data_free": GB, "log_free": 50 * GB, "disk": GB}, "error", "of data at the paper's rate"),
+        ({"data_free": 50 * GB, "log_free": GB, "disk": 0}, "error", "of log at the paper's rate"),
+        ({"data_free": 10 * GB, "log_free": 50 * GB, "disk": GB}, "warning", "may need"),
+        ({"data_free": GB, "log_free": 50 * GB, "disk": 100 * GB}, "warning", "would grow in the measured window"),
+        ({"data_free": GB, "log_free": 50 * GB, "disk": 99 * GB, "growth": 0}, "error", "of data at the paper's rate"),
+        ({"data_free": GB, "log_free": 50 * GB, "disk": 99 * GB, "max_size": 101 * GB // 8192}, "error", "of data"),
+    ],
+)
+def test_what_is_missing_is_found(lab, given, expected, words):
+    findings = list(space.check_space(side(lab, **given), need(), is_embedded=False))
+    assert ills(findings) == [(expected, "target", "space")]
+    assert words in findings[0].text
+
+
+def test_what_cannot_be_known_is_said(lab):
+    findings = list(space.check_space(side(lab, data_free=GB), need(), is_embedded=False))
+    assert ills(findings) == []
+    assert "on disk not known" in findings[0].text
