@@ -111,7 +111,7 @@ def look(instance: Instance, connection: pyodbc.Connection, prefix: str) -> Hold
             [row] = scripts.rows(connection, "server/ownership.sql", database)
         except scripts.ScriptError as error:
             raise LabError(f"{place(instance)}: the database {instance.database} cannot be entered: {error}") from None
-        mark = row["mark"]
+        mark = row["mark"] if row["mark"] in (None, "made") else "prepared"  # in doubt it is not dropped
         if mark is not None and row["has_ledger"]:
             listed = [
                 Thing(row["class"], row["name"]) for row in scripts.rows(connection, "server/listed.sql", database)
