@@ -205,6 +205,11 @@ SERVICE_BROKER: dict[int, ErrorText] = {
         "correctly and/or the routing information has been supplied.",
     ),
     9795: ErrorText(10, "Could not find the target broker in the local SQL Server instance."),
+    28006: ErrorText(
+        14,
+        "User does not have permission to %s the conversation '%s' in state '%s'. Only members of the sysadmin fixed "
+        "server role and the db_owner fixed database role have this permission.",
+    ),
     28013: ErrorText(16, "The service broker is administratively disabled."),
     28021: ErrorText(16, "One or more messages could not be delivered to the local service targeted by this dialog."),
     28054: ErrorText(

@@ -132,6 +132,7 @@ CATALOGUE: dict[int, ErrorText] = {
         "to distinguish them.",
     ),
     1087: ErrorText(15, 'Must declare the table variable "%s".'),
+    1088: ErrorText(16, 'Cannot find the object "%s" because it does not exist or you do not have permissions.'),
     1105: ErrorText(
         17,
         "Could not allocate space for object '%s'%s in database '%s' because the '%s' filegroup is full. "
@@ -157,6 +158,9 @@ CATALOGUE: dict[int, ErrorText] = {
     2744: ErrorText(
         16,
         "Multiple identity columns specified for table '%s'. Only one identity column per table is allowed.",
+    ),
+    2760: ErrorText(
+        16, 'The specified schema name "%s" either does not exist or you do not have permission to use it.'
     ),
     2786: ErrorText(
         16,
@@ -191,6 +195,8 @@ CATALOGUE: dict[int, ErrorText] = {
         15,
         "An expression of non-boolean type specified in a context where a condition is expected, near '%s'.",
     ),
+    4613: ErrorText(16, "Grantor does not have GRANT permission."),
+    4621: ErrorText(16, "Permissions at the server scope can only be granted when the current database is master."),
     4901: ErrorText(
         16,
         "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT "
@@ -206,6 +212,7 @@ CATALOGUE: dict[int, ErrorText] = {
     5041: ErrorText(16, "MODIFY FILE failed. File '%s' does not exist."),
     5061: ErrorText(16, "ALTER DATABASE failed because a lock could not be placed on database '%s'. Try again later."),
     5069: ErrorText(16, "ALTER DATABASE statement failed."),
+    5812: ErrorText(14, "You do not have permission to run the RECONFIGURE statement."),
     6401: ErrorText(16, "Cannot roll back %s. No transaction or savepoint of that name was found."),
     7202: ErrorText(11, "Could not find server '%s' in sys.servers."),
     7862: ErrorText(
@@ -256,7 +263,13 @@ CATALOGUE: dict[int, ErrorText] = {
     15233: ErrorText(16, "Property cannot be added. Property '%s' already exists for '%s'."),
     15247: ErrorText(16, "User does not have permission to perform this action."),
     15297: ErrorText(16, "The certificate, asymmetric key, or private key data is invalid."),
+    15410: ErrorText(11, "User or role '%s' does not exist in this database."),
     15466: ErrorText(16, "An error occurred during decryption."),
+    15517: ErrorText(
+        16,
+        'Cannot execute as the database principal because the principal "%s" does not exist, this type of '
+        "principal cannot be impersonated, or you do not have permission.",
+    ),
     15578: ErrorText(
         16,
         "There is already a master key in the database. Please drop it before performing this statement.",

@@ -142,14 +142,20 @@ class InstanceStatements:
 
     def grant_connect(self, tx: Transaction, endpoint: str, login: str) -> None:
         """GRANT CONNECT ON ENDPOINT::endpoint TO login."""
-        granted = self._endpoint("find", endpoint)
         key = login.lower()
         if key != "public" and key not in self.logins:
             raise SqlServerError(15151, "find", "login", login)
-        if key not in granted.connect_granted_to:
-            granted.connect_granted_to.add(key)
-            tx.on_rollback(partial(granted.connect_granted_to.discard, key))
-            self._store_endpoint(tx)
+        self.set_connect(tx, endpoint, key, True)
+
+    def set_connect(self, tx: Transaction, endpoint: str, login: str, may: bool) -> None:
+        """Whether a login, in lower case, may connect to the endpoint."""
+        granted = self._endpoint("find", endpoint).connect_granted_to
+        if (login in granted) == may:
+            return
+        change, undo = (granted.add, granted.discard) if may else (granted.discard, granted.add)
+        change(login)
+        tx.on_rollback(partial(undo, login))
+        self._store_endpoint(tx)
 
     def _endpoint(self, verb: str, name: str) -> BrokerEndpoint:
         if self.broker_endpoint is None or self.broker_endpoint.name.lower() != name.lower():

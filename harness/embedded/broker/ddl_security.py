@@ -119,8 +119,8 @@ class SecurityStatements(Catalog):
     # Rights
 
     def grant(self, tx: Transaction, permission: str, securable_class: str, securable: str, principal: str) -> None:
-        """GRANT permission ON class::securable TO principal. SEND ON SERVICE is what the broker asks for; other rights
-        have no effect here, since every login of this server is its administrator."""
+        """GRANT permission ON class::securable TO principal. SEND ON SERVICE is what the broker asks for; what else is
+        granted, T-SQL keeps."""
         self._set_right(tx, permission, securable_class, securable, principal, True)
 
     def revoke(self, tx: Transaction, permission: str, securable_class: str, securable: str, principal: str) -> None:
@@ -131,7 +131,7 @@ class SecurityStatements(Catalog):
         self, tx: Transaction, permission: str, securable_class: str, securable: str, principal: str, granted: bool
     ) -> None:
         name = principal.lower()
-        if name not in {"public", "dbo", "guest"} and name not in self.principals.users:
+        if name not in {"public", "dbo", "guest"} and name not in self.principals.users and not name.startswith("db_"):
             raise SqlServerError(15151, "find", "user", principal)
         if securable_class.upper() != "SERVICE":
             return

@@ -7,6 +7,7 @@ import hmac
 from harness.embedded.broker.engine import Engine
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tds.login7 import Login7
+from harness.embedded.tsql.guard import of_login
 from harness.embedded.tsql.instance import Instance
 from harness.embedded.tsql.session import Session
 
@@ -28,6 +29,9 @@ class LoginGate:
         database = self._engine.databases.get((login.database or DATABASE_DEFAULT).lower())
         if database is None:
             raise SqlServerError(4060, login.database)
+        guard = of_login(Instance.of(self._engine), login.user)
+        if guard is not None and guard.user_in(database) is None:
+            raise SqlServerError(4060, database.name)
         session = Session(
             self._engine,
             spid=spid,

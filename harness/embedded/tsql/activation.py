@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.tsql import procedures
+from harness.embedded.tsql import guard, procedures
 from harness.embedded.tsql.instance import Instance
 from harness.embedded.tsql.results import DiscardedResults
 from harness.embedded.tsql.session import Session
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.engine import Engine
     from harness.embedded.broker.queues import Queue
+    from harness.embedded.tsql.procedures import Procedure
 
 
 def install(engine: Engine) -> None:
@@ -52,9 +53,20 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
         procedure = instance.procedure(Tokens(name).object_name(), database)
         if procedure is None:
             raise SqlServerError(2812, name)
+        session.guard = _context(instance, database, queue, procedure)
         session.is_running, session.task = True, engine.scheduler.current
         yield from procedures.execute(session, procedure, (), (), sink, 1)
         if session.tx is not None:
             raise SqlServerError(8415, shown)
     finally:
         session.close()
+
+
+def _context(instance: Instance, database: Database, queue: Queue, procedure: Procedure) -> guard.Guard:
+    """ "SQL Server impersonates this user before starting the stored procedure." """
+    user = guard.DBO if queue.execute_as in (None, "OWNER") else str(queue.execute_as)
+    if user.lower() != guard.DBO and user.lower() not in database.principals.users:
+        raise SqlServerError(15517, user)
+    context = guard.of_user(instance, database, user)
+    context.execute(procedure, database)
+    return context

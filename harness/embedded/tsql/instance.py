@@ -12,6 +12,8 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql import configuring, files
 from harness.embedded.tsql.configuration import Configured
 from harness.embedded.tsql.files import File
+from harness.embedded.tsql.grants import CATALOG as GRANTS_CATALOG
+from harness.embedded.tsql.grants import Grants
 from harness.embedded.tsql.properties import CATALOG as PROPERTY_CATALOG
 from harness.embedded.tsql.properties import Properties
 from harness.embedded.tsql.sqlite import Sqlite
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.engine import Engine
     from harness.embedded.broker.transactions import Transaction
+    from harness.embedded.tsql.guard import Guard
     from harness.embedded.tsql.procedures import Procedure
     from harness.embedded.tsql.session import Session
 
@@ -62,8 +65,10 @@ class Instance:
         self.sqlite = Sqlite()
         self.tables: dict[tuple[int, str], Table] = {}  # by database and schema.name, lower case
         self.procedures: dict[tuple[int, str], Procedure] = {}
-        self.properties = Properties()
+        self.properties: Properties = Properties()
         self.sessions: dict[int, Session] = {}  # by spid
+        self.grants = Grants()
+        self.contexts: dict[tuple[int, str], Guard] = {}  # of EXECUTE AS, by database and user
         self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text
         self.files: dict[int, tuple[File, ...]] = {}  # of databases whose files were laid out, by id
         self.version = 0  # of the catalog: plans of an older one are made anew
@@ -92,6 +97,8 @@ class Instance:
                 self.files[int(str(key))] = files.from_stored(value)
             elif name == configuring.CATALOG:
                 configuring.recover(self, str(key), value)
+            elif name == GRANTS_CATALOG and isinstance(key, tuple):
+                self.grants.recover(tuple(part for part in key if not isinstance(part, bytes)), value[0])
             elif name.startswith("tsql.rows."):
                 rows.setdefault(name, []).append((key, *value))
         for table in self.tables.values():
@@ -201,6 +208,10 @@ class Instance:
     def procedure(self, parts: tuple[str, ...], current: Database) -> Procedure | None:
         database, schema, name = self.located(parts, current)
         return self.procedures.get((database.database_id, f"{schema}.{name}".lower()))
+
+    def owner(self, item: Procedure | Table) -> Database:
+        """The database that it is in."""
+        return next(one for one in self.engine.databases.values() if one.database_id == item.database_id)
 
     def keep_batch(self, key: tuple[int, str], compiled: Any) -> None:
         """Keeps a compiled text for the next time."""

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql import guard
 from harness.embedded.tsql.conversion import converter, fits
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.syntax.procedures import CreateProcedure
 
 if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
     from harness.embedded.tsql.results import ResultSink
     from harness.embedded.tsql.session import Session
 
@@ -34,6 +36,7 @@ class CompiledProcedure(NamedTuple):
     defaults: list[Callable[[Frame], Any] | None]
     outputs: frozenset[str]
     body: Step
+    execute_as: str = ""  # OWNER, SELF or a user; "": whoever calls
 
 
 Bind = list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, place of its value, conversion
@@ -43,7 +46,14 @@ class Procedure:
     """A procedure of a database."""
 
     def __init__(  # noqa: PLR0917
-        self, database_id: int, object_id: int, schema: str, name: str, text: str, create_time_ns: int
+        self,
+        database_id: int,
+        object_id: int,
+        schema: str,
+        name: str,
+        text: str,
+        create_time_ns: int,
+        creator: str = guard.DBO,
     ) -> None:
         self.database_id = database_id
         self.object_id = object_id
@@ -51,6 +61,7 @@ class Procedure:
         self.name = name
         self.text = text
         self.create_time_ns = create_time_ns
+        self.creator = creator  # the user that EXECUTE AS SELF means
         self._compiled: CompiledProcedure | None = None
         self._binds: dict[tuple[Given, ...], tuple[Bind, list[str]]] = {}
 
@@ -59,7 +70,7 @@ class Procedure:
         return self.database_id, f"{self.schema}.{self.name}".lower()
 
     def stored(self) -> tuple[Any, ...]:
-        return (self.schema, self.name, self.text, self.create_time_ns)
+        return (self.schema, self.name, self.text, self.create_time_ns, self.creator)
 
     @staticmethod
     def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Procedure:
@@ -121,6 +132,7 @@ def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure
         defaults,
         frozenset(parameter.name for parameter in node.parameters if parameter.output),
         scope.block(node.body),
+        "" if node.execute_as == "CALLER" else node.execute_as,
     )
 
 
@@ -139,7 +151,7 @@ def execute(  # noqa: PLR0917
     bind, missing = procedure.bind(given)
     database = session.database
     if database.database_id != procedure.database_id:
-        database = next(d for d in session.engine.databases.values() if d.database_id == procedure.database_id)
+        database = session.instance.owner(procedure)
     frame = Frame(session, database, sink, procedure.name, depth)
     variables = frame.variables
     for name, place, convert in bind:
@@ -148,7 +160,9 @@ def execute(  # noqa: PLR0917
         default = compiled.defaults[compiled.names.index(name)]
         assert default is not None
         variables[name] = default(frame)
-    options, tran_count = session.options, session.tran_count
+    options, tran_count, context = session.options, session.tran_count, session.guard
+    if compiled.execute_as:
+        session.guard = _context(session, procedure, compiled.execute_as, database)
     body = compiled.body
     try:
         if body.waits:
@@ -157,8 +171,15 @@ def execute(  # noqa: PLR0917
             body.run(frame)
     finally:
         session.options = options
+        session.guard = context
         if frame.tables:
             frame.release()
     if session.tran_count != tran_count and not options.implicit_transactions:
         session.mismatch(tran_count, frame)
     return frame.return_value, variables
+
+
+def _context(session: Session, procedure: Procedure, execute_as: str, database: Database) -> guard.Guard:
+    """In whose name the body runs. dbo owns every procedure."""
+    user = {"OWNER": guard.DBO, "SELF": procedure.creator}.get(execute_as, execute_as)
+    return guard.of_user(session.instance, database, user)

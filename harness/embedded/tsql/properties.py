@@ -10,6 +10,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.transactions import writing
+from harness.embedded.tsql.guard import is_allowed_to
 from harness.embedded.tsql.results import Parameter, ResultSink
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def sp_addextendedproperty(
     name, value = _arguments(parameters, ("@name", "@value"))
 
     def work(frame: Frame, tx: Transaction) -> None:
+        if not is_allowed_to(frame, "DATABASE", 0, "ALTER"):
+            raise SqlServerError(15247)
         frame.instance.properties.add(tx, frame.database.database_id, name or "", value)
 
     yield from writing(work).run(Frame(session, session.database, sink, "sp_addextendedproperty", depth))
@@ -86,6 +89,8 @@ def sp_dropextendedproperty(
     [name] = _arguments(parameters, ("@name",))
 
     def work(frame: Frame, tx: Transaction) -> None:
+        if not is_allowed_to(frame, "DATABASE", 0, "ALTER"):
+            raise SqlServerError(15247)
         frame.instance.properties.drop(tx, frame.database.database_id, name or "")
 
     yield from writing(work).run(Frame(session, session.database, sink, "sp_dropextendedproperty", depth))

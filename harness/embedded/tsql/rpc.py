@@ -9,6 +9,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, SqlType
 from harness.embedded.tsql import procedures, properties, statements
+from harness.embedded.tsql.configuring import sp_configure
 from harness.embedded.tsql.conversion import converter, fits
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Step
@@ -54,6 +55,8 @@ def _call_procedure(  # noqa: PLR0917
     before: Outputs,
 ) -> Waiting[None]:
     """Executes a procedure with the values from place `first` on; `before` are OUTPUT parameters of other places."""
+    if session.guard is not None:
+        session.guard.execute(procedure, session.instance.owner(procedure))
     values = parameters[first:]
     given = tuple([Given(parameter.name, parameter.type) for parameter in values])
     status, variables = yield from procedures.execute(
@@ -251,6 +254,7 @@ def sp_unprepare(session: Session, parameters: Sequence[Parameter], sink: Result
 SYSTEM_PROCEDURES: dict[str, System] = {
     "sp_addextendedproperty": properties.sp_addextendedproperty,
     "sp_dropextendedproperty": properties.sp_dropextendedproperty,
+    "sp_configure": sp_configure,
     "sp_execute": sp_execute,
     "sp_executesql": sp_executesql,
     "sp_prepare": sp_prepare,

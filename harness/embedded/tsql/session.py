@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task, Waiting
-from harness.embedded.tsql import rpc, statements
+from harness.embedded.tsql import guard, rpc, statements
 from harness.embedded.tsql.execution.frame import Cursor, Frame
 from harness.embedded.tsql.execution.steps import Step
 from harness.embedded.tsql.instance import Instance
@@ -52,6 +52,7 @@ class Session:
         self.login_time_ns = engine.clock.utc_ns()
         self._first_database = database
         self.database: Database = self.instance.database(database)
+        self.guard = guard.of_login(self.instance, login)  # None: a sysadmin, of whom nothing is asked
         self.options = Options()
         self.tx: Transaction | None = None
         self.tran_count = 0
@@ -104,6 +105,7 @@ class Session:
         """RESETCONNECTION: as freshly logged in, but for the id."""
         self.rollback()
         self.options = Options()
+        self.guard = guard.of_login(self.instance, self.login)
         self.database = self.instance.engine.databases.get(self._first_database.lower(), self.database)
         self.prepared.clear()
         self.cursors.clear()
@@ -241,9 +243,15 @@ class Session:
 
     # -- names -------------------------------------------------------------------------------------------------------
 
+    def user_name(self, database: Database | None = None) -> str:
+        """The user as which the session is in a database: dbo for a sysadmin."""
+        return guard.DBO if self.guard is None else self.guard.user_in(database or self.database) or "guest"
+
     def use(self, name: str, sink: ResultSink) -> None:
         """USE: the current database changes."""
         found = self.instance.database(name)
+        if self.guard is not None:
+            self.guard.enter(found)
         old, self.database = self.database, found
         self.row_count = 0
         sink.database_changed(old.name, found.name)

@@ -17,6 +17,8 @@ from harness.embedded.tsql.execution import (
     dbcc,
     files,
     flow,
+    gates,
+    permissions,
     schema,
     security,
     transactions,
@@ -76,7 +78,7 @@ def _endpoint(verb: str) -> Kind:
 
 
 def _permission(verb: str) -> Kind:
-    return Kind(verb, _C.parse_permission(verb), _C.Permission, security.permission)
+    return Kind(verb, _C.parse_permission(verb), _C.Permission, permissions.permission)
 
 
 def _priority(verb: str) -> Kind:
@@ -220,14 +222,18 @@ STATEMENTS: tuple[Kind, ...] = (
     _drop_principal("USER"),
     _drop_principal("CERTIFICATE"),
     _drop_principal("ENDPOINT"),
+    Kind("ALTER ROLE", _C.parse_alter_role(of_server=False), _C.AlterRole, permissions.alter_role),
+    Kind("ALTER SERVER ROLE", _C.parse_alter_role(of_server=True), _C.AlterRole, permissions.alter_role),
     _permission("GRANT"),
     _permission("DENY"),
     _permission("REVOKE"),
-    Kind("ALTER AUTHORIZATION", _C.parse_alter_authorization, _C.AlterAuthorization, security.alter_authorization),
+    Kind("ALTER AUTHORIZATION", _C.parse_alter_authorization, _C.AlterAuthorization, permissions.alter_authorization),
 )
 
 GRAMMAR = {tuple(words.split()): kind.parse for kind in STATEMENTS for words in kind.words.split("|")}
-COMPILERS: dict[type[Statement], Compiler] = {kind.node: kind.compile for kind in STATEMENTS}
+COMPILERS: dict[type[Statement], Compiler] = {
+    kind.node: gates.gated(gates.GATES.get(kind.node), kind.compile) for kind in STATEMENTS
+}
 COMPILERS[_V.GetConversationGroup] = verbs.get_conversation_group
 
 

@@ -16,6 +16,7 @@ from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.conversion import converter, fits
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope
+from harness.embedded.tsql.guard import Need, object_of, state_shown_by
 from harness.embedded.tsql.queries.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source, quoted
 from harness.embedded.tsql.queries.renderer import Renderer
 from harness.embedded.tsql.syntax.queries import Expression
@@ -38,21 +39,31 @@ class Binding:
         self.frame = frame
         self.tables: dict[str, None] = {}  # table variables in use
         self.views: list[tuple[View, Database, Source]] = []
+        self.needs: list[Need] = []
 
     def table(self, parts: tuple[str, ...], alias: str) -> Source:
         found = self.frame.instance.table(parts, self.frame.database)
         if found is not None:
+            self._need(found, "SELECT")
             return Source(alias, found.sql, found.columns)
         database, schema, name = self.frame.instance.located(parts, self.frame.database)
         view = views.find(database, schema, name, explicit=len(parts) > 1)
         if view is None:
             raise SqlServerError(208, ".".join(parts))
+        if schema.lower() != "sys":
+            queue = database.queues[f"{schema}.{name}".lower()]
+            self.needs.append(Need(database, object_of(database, queue), "SELECT", schema, name))
         return self._view(view, database, alias)
 
     def _view(self, view: View, database: Database, alias: str) -> Source:
         name = f"temp.{quoted(view.temporary_name(database))}"
-        source = Source(alias, name, view.columns, set(), view.hidden)
-        self.views.append((view, database, source))
+        # A view that stands in a query twice is filled once, with the columns that both want.
+        found = [other for seen, where, other in self.views if seen is view and where is database]
+        source = Source(alias, name, view.columns, found[0].needed if found else set(), view.hidden)
+        if not found:
+            self.views.append((view, database, source))
+        if (state := state_shown_by(view.name, database)) is not None:
+            self.needs.append(state)
         return source
 
     def table_function(self, parts: tuple[str, ...], alias: str, arguments: Arguments) -> Source:
@@ -74,14 +85,20 @@ class Binding:
         self.tables[name] = None
         return Source(alias, f"temp.{MARK}{name}{MARK}", columns)
 
-    def user_table(self, parts: tuple[str, ...]) -> Table:
-        """The user table of that name; 208, or 4405-like 259 for a view or queue."""
+    def user_table(self, parts: tuple[str, ...], *permissions: str) -> Table:
+        """The user table of that name, on which the plan needs `permissions`; 208, or 4405-like 259 for a view."""
         table = self.frame.instance.table(parts, self.frame.database)
         if table is None:
             database, schema, name = self.frame.instance.located(parts, self.frame.database)
             view = views.find(database, schema, name, explicit=len(parts) > 1)
             raise SqlServerError(208, ".".join(parts)) if view is None else SqlServerError(259)
+        for permission in permissions:
+            self._need(table, permission)
         return table
+
+    def _need(self, table: Table, permission: str) -> None:
+        database = self.frame.instance.owner(table)
+        self.needs.append(Need(database, object_of(database, table), permission, table.schema, table.name))
 
     def variable_type(self, name: str) -> SqlType:
         return self.scope.type_of(name, 0)
@@ -96,7 +113,7 @@ class Binding:
 class Plan:
     """A statement ready for SQLite."""
 
-    __slots__ = ("_texts", "columns", "database", "getters", "sql", "tables", "version", "views")
+    __slots__ = ("_texts", "columns", "database", "getters", "needs", "sql", "tables", "version", "views")
 
     def __init__(self, sql: str, binding: Binding, getters: list[Evaluate], columns: Sequence[Column]) -> None:
         self.sql = sql
@@ -104,6 +121,7 @@ class Plan:
         self.columns = columns
         self.tables = tuple(binding.tables)
         self.views = binding.views
+        self.needs = tuple(binding.needs)
         self.database = binding.frame.database
         self.version = binding.frame.instance.version
         self._texts: dict[tuple[str, ...], str] = {}
@@ -114,6 +132,9 @@ class Plan:
     def prepare(self, frame: Frame) -> tuple[str, list[Any]]:
         """The text and the parameters for this run; views are filled."""
         frame.sqlite.frame = frame
+        guard = frame.session.guard
+        if guard is not None and self.needs:
+            guard.run(self, frame)
         for view, database, source in self.views:
             view.fill(frame, database, source.needed or set())
         sql = self.sql

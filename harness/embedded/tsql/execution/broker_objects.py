@@ -25,14 +25,14 @@ def _ddl(work: Callable[[Frame, Transaction], None]) -> Step:
     return writing(change)
 
 
-def _owner(given: str) -> dict[str, Any]:
-    return {"owner": given} if given else {}
+def _owner(frame: Frame, given: str) -> dict[str, Any]:
+    return {"owner": given or frame.session.user_name()}
 
 
 def create_message_type(node: nodes.CreateMessageType, scope: Scope) -> Step:
     return _ddl(
         lambda frame, tx: frame.database.create_message_type(
-            tx, node.name, validation=node.validation, **_owner(node.owner)
+            tx, node.name, validation=node.validation, **_owner(frame, node.owner)
         )
     )
 
@@ -43,7 +43,9 @@ def alter_message_type(node: nodes.AlterMessageType, scope: Scope) -> Step:
 
 def create_contract(node: nodes.CreateContract, scope: Scope) -> Step:
     return _ddl(
-        lambda frame, tx: frame.database.create_contract(tx, node.name, usages=node.messages, **_owner(node.owner))
+        lambda frame, tx: frame.database.create_contract(
+            tx, node.name, usages=node.messages, **_owner(frame, node.owner)
+        )
     )
 
 
@@ -72,7 +74,7 @@ def _queue_options(frame: Frame, clauses: nodes.QueueClauses) -> QueueOptions:
             status=clauses.activation_status,
             procedure=_procedure_name(frame, clauses.procedure) if clauses.procedure else None,
             max_queue_readers=clauses.max_queue_readers,
-            execute_as=clauses.execute_as,
+            execute_as=frame.session.user_name() if clauses.execute_as == "SELF" else clauses.execute_as,
             drop=clauses.drop_activation,
         )
     return QueueOptions(
@@ -102,7 +104,7 @@ def _queue_name(frame: Frame, parts: tuple[str, ...]) -> str:
 def create_service(node: nodes.CreateService, scope: Scope) -> Step:
     return _ddl(
         lambda frame, tx: frame.database.create_service(
-            tx, node.name, queue=_queue_name(frame, node.queue), contracts=node.contracts, **_owner(node.owner)
+            tx, node.name, queue=_queue_name(frame, node.queue), contracts=node.contracts, **_owner(frame, node.owner)
         )
     )
 
@@ -134,7 +136,7 @@ def _route_arguments(node: nodes.RouteOptions) -> dict[str, Any]:
 
 def create_route(node: nodes.CreateRoute, scope: Scope) -> Step:
     arguments = _route_arguments(node)
-    return _ddl(lambda frame, tx: frame.database.create_route(tx, node.name, **arguments, **_owner(node.owner)))
+    return _ddl(lambda frame, tx: frame.database.create_route(tx, node.name, **arguments, **_owner(frame, node.owner)))
 
 
 def alter_route(node: nodes.AlterRoute, scope: Scope) -> Step:
@@ -145,7 +147,12 @@ def alter_route(node: nodes.AlterRoute, scope: Scope) -> Step:
 def create_remote_service_binding(node: nodes.CreateRemoteServiceBinding, scope: Scope) -> Step:
     return _ddl(
         lambda frame, tx: frame.database.create_remote_service_binding(
-            tx, node.name, to_service=node.service, user=node.user, anonymous=node.anonymous, **_owner(node.owner)
+            tx,
+            node.name,
+            to_service=node.service,
+            user=node.user,
+            anonymous=node.anonymous,
+            **_owner(frame, node.owner),
         )
     )
 

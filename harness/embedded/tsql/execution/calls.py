@@ -40,7 +40,8 @@ def create_procedure(node: nodes.CreateProcedure, scope: Scope) -> Step:
         now_ns = instance.engine.clock.utc_ns()
         object_id = old.object_id if old is not None else database.new_object_id(tx)
         created_ns = old.create_time_ns if old is not None else now_ns
-        procedure = Procedure(database.database_id, object_id, schema, name, node.text, created_ns)
+        creator = frame.session.user_name(database)
+        procedure = Procedure(database.database_id, object_id, schema, name, node.text, created_ns, creator)
         instance.put_procedure(tx, procedure)
 
     return writing(work)
@@ -74,6 +75,9 @@ def execute(node: nodes.Execute, scope: Scope) -> Step:
             status, outputs = yield from rpc.call_system(session, parts, parameters, frame.sink, frame.depth + 1)
             _take_outputs(frame, node, scope, outputs)
         else:
+            guard = session.guard
+            if guard is not None and not (frame.procedure and procedure.database_id == frame.database.database_id):
+                guard.execute(procedure, frame.instance.owner(procedure))
             compiled = procedure.compiled()
             status, variables = yield from procedures.execute(
                 session, procedure, shapes(frame), values, frame.sink, frame.depth + 1

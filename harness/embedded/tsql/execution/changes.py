@@ -45,11 +45,11 @@ class Prepared(NamedTuple):
     before: Plan | None  # reads the rows that an UPDATE is about to change
 
 
-def _target(binding: Binding, target: nodes.Target) -> Target:
+def _target(binding: Binding, target: nodes.Target, *permissions: str) -> Target:
     if isinstance(target, str):
         source = binding.table_variable(target, target)
         return Target(None, source.sql, source.columns, binding.scope.defaults[target], target)
-    table = binding.user_table(target)
+    table = binding.user_table(target, *permissions)
     return Target(table, table.sql, table.columns, [d.default for d in table.definitions], table.name)
 
 
@@ -104,7 +104,7 @@ def insert(node: nodes.Insert, scope: Scope) -> Step:
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
-        target = _target(binding, node.target)
+        target = _target(binding, node.target, "INSERT")
         renderer = Renderer(binding, node.line)
         places = _places(target, node.columns)
         source = _values(renderer, node, target, places) if node.values is not None else None
@@ -284,13 +284,18 @@ def _top(renderer: Renderer, node: nodes.Update | nodes.Delete) -> str:
     return f" LIMIT {renderer.value(node.top.tree, Names()).sql}" if node.top is not None else ""
 
 
+def _reading(node: nodes.Update | nodes.Delete) -> tuple[str, ...]:
+    """ "SELECT permissions are also required if the statement contains a WHERE clause." """
+    return ("SELECT",) if node.source is not None else ()
+
+
 def update(node: nodes.Update, scope: Scope) -> Step:
     actual = _actual_target(node)
     _check(node, scope)
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
-        target = _target(binding, actual)
+        target = _target(binding, actual, "UPDATE", *_reading(node))
         renderer = Renderer(binding, node.line)
         names = Names()
         rows, alias = _rows_of(renderer, target, node, names)
@@ -341,7 +346,7 @@ def delete(node: nodes.Delete, scope: Scope) -> Step:
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
-        target = _target(binding, actual)
+        target = _target(binding, actual, "DELETE", *_reading(node))
         renderer = Renderer(binding, node.line)
         returning = f" RETURNING {target.table.all_columns}" if target.table is not None else ""
         where = ""

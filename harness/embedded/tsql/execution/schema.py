@@ -5,10 +5,12 @@ from __future__ import annotations
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.tsql import files
 from harness.embedded.tsql.execution.binding import Binding
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import writing
+from harness.embedded.tsql.grants import Securable
 from harness.embedded.tsql.syntax import schema as nodes
 from harness.embedded.tsql.tables import Table
 
@@ -105,7 +107,10 @@ def create_database(node: nodes.CreateDatabase, scope: Scope) -> Step:
         _outside_transactions(frame, "CREATE DATABASE")
         if node.name.lower() in frame.instance.engine.databases:
             raise SqlServerError(1801, node.name)
-        frame.instance.engine.create_database(tx, node.name)
+        created = frame.instance.engine.create_database(tx, node.name)
+        if frame.session.guard is not None:
+            owner = frame.session.guard.login.lower()
+            frame.instance.grants.set_owner(tx, Securable(created.database_id, "DATABASE", 0), owner)
         frame.instance.version += 1
 
     return writing(work)
@@ -148,6 +153,8 @@ def drop_database(node: nodes.DropDatabase, scope: Scope) -> Step:
             if any(s.database is database and s.is_user_process for s in instance.sessions.values()):
                 raise SqlServerError(3702, name)
             instance.drop_objects(tx, database)
+            files.forget(instance, tx, database)
+            instance.grants.forget_database(tx, database.database_id)
             instance.engine.drop_database(tx, name)
             instance.version += 1
 

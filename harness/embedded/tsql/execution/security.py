@@ -1,4 +1,4 @@
-"""Logins, users, certificates, endpoints and permissions, compiled to calls of the broker."""
+"""Logins, users, certificates and endpoints, compiled to calls of the broker."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
 from harness.embedded.tsql.conversion import converter
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import writing
+from harness.embedded.tsql.grants import SERVER, Securable
+from harness.embedded.tsql.permissions import DATABASE_ROLES
 from harness.embedded.tsql.queries import dates
 from harness.embedded.tsql.syntax import security as nodes
 
@@ -33,7 +35,6 @@ def _moment_ns(text: str) -> int | None:
 
 def create_certificate(node: nodes.CreateCertificate, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
-        owner: dict[str, Any] = {"owner": node.owner} if node.owner else {}
         frame.database.create_certificate(
             tx,
             node.name,
@@ -44,18 +45,19 @@ def create_certificate(node: nodes.CreateCertificate, scope: Scope) -> Step:
             start_ns=_moment_ns(node.start_date),
             expiry_ns=_moment_ns(node.expiry_date),
             active_for_begin_dialog=node.active_for_begin_dialog,
-            **owner,
+            owner=node.owner or frame.session.user_name(),
         )
 
     return writing(work)
 
 
 def create_login(node: nodes.CreateLogin, scope: Scope) -> Step:
-    return writing(
-        lambda frame, tx: ignore(
-            frame.instance.engine.create_login(tx, node.name, password=node.password, from_certificate=node.certificate)
-        )
-    )
+    def work(frame: Frame, tx: Transaction) -> None:
+        engine = frame.instance.engine
+        engine.create_login(tx, node.name, password=node.password, from_certificate=node.certificate)
+        frame.instance.grants.touch(tx)
+
+    return writing(work)
 
 
 def alter_login(node: nodes.AlterLogin, scope: Scope) -> Step:
@@ -68,17 +70,31 @@ def create_user(node: nodes.CreateUser, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         if node.login is not None and node.login.lower() not in frame.instance.engine.logins:
             raise SqlServerError(15007, node.login)
+        if node.name.lower() in DATABASE_ROLES:
+            raise SqlServerError(15023, node.name)
         frame.database.create_user(tx, node.name, login=node.login)
+        frame.instance.grants.touch(tx)
 
     return writing(work)
 
 
 def alter_user(node: nodes.AlterUser, scope: Scope) -> Step:
-    return writing(lambda frame, tx: frame.database.alter_user(tx, node.name, login=node.login))
+    def work(frame: Frame, tx: Transaction) -> None:
+        frame.database.alter_user(tx, node.name, login=node.login)
+        frame.instance.grants.touch(tx)
+
+    return writing(work)
 
 
-def ignore(_: object) -> None:
-    """For calls whose result nobody needs."""
+def _forget(frame: Frame, tx: Transaction, node: nodes.DropPrincipal) -> None:
+    """What the principal was given, and what others were given on the endpoint, goes with it."""
+    grants = frame.instance.grants
+    if node.kind == "LOGIN":
+        grants.forget_principal(tx, SERVER, node.name.lower())
+    elif node.kind == "USER":
+        grants.forget_principal(tx, frame.database.database_id, node.name.lower())
+    elif node.kind == "ENDPOINT" and (endpoint := frame.instance.engine.broker_endpoint) is not None:
+        grants.forget_securable(tx, Securable(SERVER, "ENDPOINT", endpoint.endpoint_id))
 
 
 Drop = Callable[[Frame, Transaction, str], None]
@@ -109,6 +125,7 @@ def drop_principal(node: nodes.DropPrincipal, scope: Scope) -> Step:
 
     def work(frame: Frame, tx: Transaction) -> None:
         if not node.if_exists or exists(frame, node.name):
+            _forget(frame, tx, node)
             drop(frame, tx, node.name)
 
     return writing(work)
@@ -132,56 +149,10 @@ def endpoint(node: nodes.Endpoint, scope: Scope) -> Step:
             options["ip"] = None if node.ip == "ALL" else node.ip
         if node.verb == "ALTER":
             engine.alter_endpoint(tx, node.name, **options)
-        else:
-            engine.create_endpoint(tx, node.name, **options)
-
-    return writing(work)
-
-
-def permission(node: nodes.Permission, scope: Scope) -> Step:
-    def work(frame: Frame, tx: Transaction) -> None:
-        for grantee in node.grantees:
-            for name in node.permissions:
-                _permit(frame, tx, node, name, grantee)
-
-    return writing(work)
-
-
-def _permit(frame: Frame, tx: Transaction, node: nodes.Permission, name: str, grantee: str) -> None:
-    if node.securable_class == "ENDPOINT" and name == "CONNECT" and node.verb == "GRANT":
-        frame.instance.engine.grant_connect(tx, node.securable[-1], grantee)
-        return
-    securable = ".".join(node.securable)
-    if node.securable_class == "OBJECT":
-        _, schema, name_ = frame.instance.located(node.securable, frame.database)
-        securable = f"{schema}.{name_}"
-        if not _object_exists(frame, node.securable):
-            raise SqlServerError(15151, node.verb.lower(), "object", securable)
-    if node.verb == "GRANT":
-        frame.database.grant(tx, name, node.securable_class, securable, grantee)
-    elif node.verb == "REVOKE":
-        frame.database.revoke(tx, name, node.securable_class, securable, grantee)
-    else:
-        raise UnsupportedSyntax("DENY", node.line)
-
-
-def _object_exists(frame: Frame, parts: tuple[str, ...]) -> bool:
-    instance = frame.instance
-    database, schema, name = instance.located(parts, frame.database)
-    return (
-        instance.table(parts, frame.database) is not None
-        or instance.procedure(parts, frame.database) is not None
-        or f"{schema}.{name}".lower() in database.queues
-        or schema.lower() == "sys"
-    )
-
-
-def alter_authorization(node: nodes.AlterAuthorization, scope: Scope) -> Step:
-    """Owners matter to certificates (whose dialogs they secure) and services; a database's is always its creator."""
-
-    def work(frame: Frame, tx: Transaction) -> None:
-        if node.securable_class != "DATABASE":
-            raise UnsupportedSyntax(f"ALTER AUTHORIZATION ON {node.securable_class}", node.line)
-        frame.instance.database(node.securable[-1])
+            return
+        created = engine.create_endpoint(tx, node.name, **options)
+        if frame.session.guard is not None:
+            owner = frame.session.guard.login.lower()
+            frame.instance.grants.set_owner(tx, Securable(SERVER, "ENDPOINT", created.endpoint_id), owner)
 
     return writing(work)

@@ -19,6 +19,7 @@ from harness.embedded.tsql.execution.data import assignments, converting
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import waiting_work
+from harness.embedded.tsql.guard import is_allowed_to
 from harness.embedded.tsql.queries import selects
 from harness.embedded.tsql.queries.fragments import Source, quoted
 from harness.embedded.tsql.queries.renderer import Renderer
@@ -62,6 +63,9 @@ def begin_dialog(node: nodes.BeginDialog, scope: Scope) -> Step:
             raise SqlServerError(8417)
         if (destination := to_service(frame)) is None:
             raise SqlServerError(8421)
+        guard = frame.session.guard
+        if guard is not None and not guard.is_dbo and (service := frame.database.services.get(source)) is not None:
+            guard.receive(frame.database, service.queue)
         lifetime_s = lifetime(frame)
         if lifetime_s is None and node.lifetime is not None:
             raise SqlServerError(8406, 1, 2147483647)
@@ -88,7 +92,7 @@ def begin_conversation_timer(node: nodes.BeginConversationTimer, scope: Scope) -
         seconds = timeout(frame)
         if seconds is None:
             raise SqlServerError(8410)
-        yield from frame.database.begin_conversation_timer(tx, _given(handle(frame)), seconds)
+        yield from frame.database.begin_conversation_timer(tx, _conversation(frame, _given(handle(frame))), seconds)
 
     return waiting_work(work)
 
@@ -114,6 +118,10 @@ def send(node: nodes.Send, scope: Scope) -> Step:
             found: tuple[str, ...] = (_given(alone(frame)),)
         else:
             found = tuple([_at_place(handle(frame), place) for place, handle in enumerate(handles, start=1)])
+        guard = frame.session.guard
+        if guard is not None and not guard.is_dbo:
+            for one in found:
+                _conversation(frame, one)
         yield from frame.database.send(tx, found, message_type(frame), data)
 
     return waiting_work(work)
@@ -140,7 +148,10 @@ def end_conversation(node: nodes.EndConversation, scope: Scope) -> Step:
             if description is None:
                 raise SqlServerError(8424)
             error = (number, description)
-        yield from frame.database.end_conversation(tx, _given(handle(frame)), error=error, cleanup=node.cleanup)
+        found = _conversation(frame, _given(handle(frame)))
+        if node.cleanup and not is_allowed_to(frame, "DATABASE", 0, "CONTROL"):
+            raise SqlServerError(28006, "end", found, "")
+        yield from frame.database.end_conversation(tx, found, error=error, cleanup=node.cleanup)
 
     return waiting_work(work)
 
@@ -149,7 +160,7 @@ def move_conversation(node: nodes.MoveConversation, scope: Scope) -> Step:
     handle, group = scalar(node.handle, scope, UNIQUEIDENTIFIER), scalar(node.group, scope, UNIQUEIDENTIFIER)
 
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
-        found, destination = _given(handle(frame)), group(frame)
+        found, destination = _conversation(frame, _given(handle(frame))), group(frame)
         if destination is None:
             raise SqlServerError(8420)
         yield from frame.database.move_conversation(tx, found, destination)
@@ -181,7 +192,20 @@ def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
     queue = database.queues.get(f"{schema}.{name}".lower())
     if queue is None:
         raise SqlServerError(208, ".".join(parts))
+    guard = frame.session.guard
+    if guard is not None and not guard.is_dbo and not (frame.procedure and database is frame.database):
+        guard.receive(database, queue)
     return database, queue
+
+
+def _conversation(frame: Frame, handle: str) -> str:
+    """A handle that the session may use: "the current user must have RECEIVE permission on the queue"."""
+    guard = frame.session.guard
+    if guard is not None and not guard.is_dbo:
+        endpoint = frame.database.endpoints.get(handle)
+        if endpoint is not None:
+            guard.receive(frame.database, endpoint.service.queue)
+    return handle
 
 
 # -- RECEIVE -----------------------------------------------------------------------------------------------------------

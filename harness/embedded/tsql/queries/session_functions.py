@@ -28,6 +28,8 @@ from harness.embedded.tsql.queries.functions import (
     in_session,
     of_frame,
 )
+from harness.embedded.tsql.queries.permission_functions import current_user, login_name
+from harness.embedded.tsql.securables import DATABASE_ROLE_IDS, SERVER_ROLE_IDS
 
 if TYPE_CHECKING:
     from harness.embedded.tsql.execution.frame import Frame
@@ -188,19 +190,24 @@ SA = 1  # principal_id of sa at the server, of dbo in a database
 
 
 def suser_id(frame: Frame, name: Any = None) -> int | None:
-    login = frame.instance.engine.logins.get(str(name or frame.session.login).lower())
+    key = str(name or login_name(frame)).lower()
+    login = frame.instance.engine.logins.get(key)
     if login is not None:
         return login.principal_id
-    return SA if str(name or frame.session.login).lower() == "sa" else None
+    return SA if key == "sa" else SERVER_ROLE_IDS.get(key)
 
 
 def suser_name(frame: Frame, identifier: Any = None) -> str | None:
     if identifier is None:
-        return frame.session.login
+        return login_name(frame)
     for login in frame.instance.engine.logins.values():
         if login.principal_id == identifier:
             return login.name
-    return "sa" if identifier == SA else None
+    return "sa" if identifier == SA else _name_of(SERVER_ROLE_IDS, identifier)
+
+
+def _name_of(identifiers: dict[str, int], identifier: Any) -> str | None:
+    return next((name for name, number in identifiers.items() if number == identifier), None)
 
 
 def sid_of(principal_id: int) -> bytes:
@@ -224,16 +231,19 @@ def file_property(frame: Frame, name: Any, what: Any) -> int | None:
 FIXED_USERS = {"public": 0, "dbo": 1, "guest": 2, "sys": 4}
 
 
-def user_id(frame: Frame, name: Any = "dbo") -> int | None:
-    user = frame.database.principals.users.get(str(name).lower())
-    return user.principal_id if user is not None else FIXED_USERS.get(str(name).lower())
+def user_id(frame: Frame, name: Any = None) -> int | None:
+    key = str(name or current_user(frame)).lower()
+    user = frame.database.principals.users.get(key)
+    return user.principal_id if user is not None else FIXED_USERS.get(key, DATABASE_ROLE_IDS.get(key))
 
 
-def user_name(frame: Frame, identifier: Any = 1) -> str | None:
+def user_name(frame: Frame, identifier: Any = None) -> str | None:
+    if identifier is None:
+        return current_user(frame)
     for user in frame.database.principals.users.values():
         if user.principal_id == identifier:
             return user.name
-    return next((name for name, number in FIXED_USERS.items() if number == identifier), None)
+    return _name_of(FIXED_USERS | DATABASE_ROLE_IDS, identifier)
 
 
 def cert_id(frame: Frame, name: Any) -> int | None:
@@ -288,17 +298,11 @@ def database_property(frame: Frame, name: Any, what: Any) -> Any:
     )
 
 
-def is_member(frame: Frame, role: Any) -> int:
-    """Everybody is an owner here: no permission is checked."""
-    return int(str(role).lower() in ("db_owner", "public", "sysadmin"))
-
-
 FUNCTIONS.update(
     {
         "CERTENCODED": in_session("CERTENCODED", cert_encoded, VARBINARY_MAX, least=1),
         "CERT_ID": in_session("CERT_ID", cert_id, INT, least=1),
         "CURRENT_TIMESTAMP": of_frame("@now", DATETIME, _utc_milliseconds),
-        "CURRENT_USER": of_frame("@user", SYSNAME, lambda frame: "dbo"),
         "DATABASEPROPERTYEX": in_session("DATABASEPROPERTYEX", database_property, NVARCHAR, least=2),
         "DB_ID": in_session("DB_ID", db_id, SMALLINT, least=0, most=1),
         "DB_NAME": Function(
@@ -322,8 +326,6 @@ FUNCTIONS.update(
         "GET_TRANSMISSION_STATUS": in_session("GET_TRANSMISSION_STATUS", get_transmission_status, NVARCHAR, least=1),
         "HOST_NAME": of_frame("HOST_NAME", SYSNAME, lambda frame: frame.session.host),
         "APP_NAME": of_frame("APP_NAME", SYSNAME, lambda frame: frame.session.program),
-        "IS_MEMBER": in_session("IS_MEMBER", is_member, INT, least=1),
-        "IS_SRVROLEMEMBER": in_session("IS_SRVROLEMEMBER", is_member, INT, least=1),
         "NEWID": Function(0, 0, _newid),
         "NEWSEQUENTIALID": Function(0, 0, _newid),
         "OBJECT_ID": in_session("OBJECT_ID", object_id, INT, least=1, most=2),
@@ -334,7 +336,6 @@ FUNCTIONS.update(
         "SCHEMA_NAME": in_session("SCHEMA_NAME", schema_name, SYSNAME, least=0, most=1),
         "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", BIGINT, lambda frame: frame.session.identity),
         "SERVERPROPERTY": Function(1, 1, _server_property),
-        "SESSION_USER": of_frame("@user", SYSNAME, lambda frame: "dbo"),
         "SUSER_ID": in_session("SUSER_ID", suser_id, INT, least=0, most=1),
         "SUSER_NAME": in_session("SUSER_NAME", suser_name, SYSNAME, least=0, most=1),
         "SUSER_SNAME": Function(
@@ -343,13 +344,11 @@ FUNCTIONS.update(
             lambda renderer, arguments: (
                 in_session("SUSER_SNAME", suser_sname, SYSNAME, least=1).render(renderer, arguments)
                 if arguments
-                else of_frame("@login", SYSNAME, lambda frame: frame.session.login).render(renderer, [])
+                else of_frame("@context", SYSNAME, login_name).render(renderer, [])
             ),
         ),
         "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc),
-        "SYSTEM_USER": of_frame("@login", SYSNAME, lambda frame: frame.session.login),
         "SYSUTCDATETIME": of_frame("@utcnow", DATETIME2, _utc),
-        "USER": of_frame("@user", SYSNAME, lambda frame: "dbo"),
         "USER_ID": in_session("USER_ID", user_id, INT, least=0, most=1),
         "USER_NAME": in_session("USER_NAME", user_name, SYSNAME, least=0, most=1),
         "XACT_STATE": of_frame("XACT_STATE", SMALLINT, lambda frame: frame.session.xact_state),

@@ -90,6 +90,17 @@ class Permission(Statement):
     securable_class: str  # ENDPOINT, SERVICE, OBJECT, ...; "" for the database or the server
     securable: tuple[str, ...]
     grantees: list[str]
+    with_grant_option: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterRole(Statement):
+    """ALTER ROLE and ALTER SERVER ROLE"""
+
+    of_server: bool
+    role: str
+    adds: bool
+    member: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,9 +406,25 @@ def parse_permission(verb: str) -> ParseFunction:
         securable_class, securable = _securable(parser) if tokens.accept("ON") else ("", ())
         tokens.choose("TO", "FROM")
         grantees = tokens.comma_separated(tokens.name)
-        if tokens.accept("WITH", "GRANT"):
+        with_grant_option = verb == "GRANT" and tokens.accept("WITH", "GRANT")
+        if with_grant_option:
             tokens.expect("OPTION")
-        return Permission(line, verb, permissions, securable_class, securable, grantees)
+        elif verb in ("DENY", "REVOKE"):
+            tokens.accept("CASCADE")
+        return Permission(line, verb, permissions, securable_class, securable, grantees, with_grant_option)
+
+    return parse
+
+
+def parse_alter_role(*, of_server: bool) -> ParseFunction:
+    """`ALTER [ SERVER ] ROLE name { ADD | DROP } MEMBER principal`"""
+
+    def parse(parser: Parser) -> Statement:
+        tokens, line = parser.tokens, parser.line
+        role = tokens.name()
+        adds = tokens.choose("ADD", "DROP") == "ADD"
+        tokens.expect("MEMBER")
+        return AlterRole(line, of_server, role, adds, tokens.name())
 
     return parse
 

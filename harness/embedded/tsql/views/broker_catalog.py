@@ -35,7 +35,9 @@ def _execute_as(queue: Queue) -> int | None:
     EXECUTE AS OWNER.\""""
     if queue.execute_as is None:
         return None
-    return OWNER if queue.execute_as.upper() == "OWNER" else DBO
+    if queue.execute_as.upper() == "OWNER":
+        return OWNER
+    return queue.database.principals.principal_id(queue.execute_as)
 
 
 def _queue_columns() -> list[ViewColumn]:

@@ -15,6 +15,7 @@ from harness.embedded.tsql.views import (
     objects,
     pages,
     permissions,
+    principals,
     properties,
     security,
     space,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from harness.embedded.broker.queues import Queue
 
 FAMILIES = (
-    *(objects, broker_catalog, conversations, security, permissions, keys),
+    *(objects, broker_catalog, conversations, security, permissions, principals, keys),
     *(dynamic, files, machine, pages, properties, space),
 )
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}

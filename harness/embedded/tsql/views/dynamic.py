@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.embedded.runtime.tasks import MILLISECOND
+from harness.embedded.tsql.guard import sees_server_state
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
 from harness.embedded.tsql.views.security import ADMIN_ENDPOINT, TCP_ENDPOINT
 from harness.embedded.tsql.views.view import (
@@ -36,6 +37,8 @@ def _usage(context: Context) -> list[tuple[Any, int, int]]:
 
 
 def _sessions(context: Context) -> list[Session]:
+    if not sees_server_state(context.session):
+        return [context.session]
     return list(context.instance.sessions.values())
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from harness.embedded.broker.system import QUEUES
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
-from harness.embedded.tsql.queries.session_functions import SA, SYSTEM_OBJECTS, sid_of
+from harness.embedded.tsql.queries.session_functions import SYSTEM_OBJECTS
+from harness.embedded.tsql.views.principals import owner_sid
 from harness.embedded.tsql.views.view import (
     Context,
     View,
@@ -216,7 +217,7 @@ VIEWS = [
             attribute("name", sysname, nullable=False),
             attribute("database_id", int_, nullable=False),
             column("source_database_id", int_, None),
-            column("owner_sid", sid, lambda database: sid_of(SA)),
+            column("owner_sid", sid, owner_sid),
             column("create_date", datetime, lambda database: datetime_from_utc_ns(database.create_time_ns)),
             column("compatibility_level", tinyint, 100),
             column("collation_name", sysname, "SQL_Latin1_General_CP1_CI_AS"),

@@ -1,4 +1,4 @@
-"""Principals, certificates, keys and endpoints."""
+"""Certificates, keys and endpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
-from harness.embedded.tsql.queries.session_functions import FIXED_USERS, SA, sid_of
+from harness.embedded.tsql.queries.session_functions import FIXED_USERS, SA
 from harness.embedded.tsql.views.view import (
     Context,
     View,
@@ -19,7 +19,6 @@ from harness.embedded.tsql.views.view import (
     guid,
     int_,
     nvarchar,
-    sid,
     sysname,
     tinyint,
 )
@@ -66,7 +65,12 @@ def _certificate_id(context: Context, name: str | None) -> int:
 
 def _endpoints(context: Context) -> list[tuple[Any, int]]:
     endpoint = context.engine.broker_endpoint
-    return [] if endpoint is None else [(endpoint, _certificate_id(context, endpoint.certificate))]
+    guard = context.session.guard
+    if endpoint is None:
+        return []
+    if guard is not None and not guard.allows_on_server("VIEW DEFINITION", "ENDPOINT", endpoint.endpoint_id):
+        return []
+    return [(endpoint, _certificate_id(context, endpoint.certificate))]
 
 
 def _endpoint_columns() -> list[ViewColumn]:
@@ -82,24 +86,6 @@ def _endpoint_columns() -> list[ViewColumn]:
         column("state_desc", nvarchar(60), lambda row: row[0].state),
         column("is_admin_endpoint", bit, lambda row: int(row[0].endpoint_id == ADMIN_ENDPOINT), nullable=False),
     ]
-
-
-def _principals(context: Context) -> Iterator[tuple[str, int, str, str, bytes | None]]:
-    """The last is the sid: that of the login, which a user without one has none of."""
-    for name, number in FIXED_USERS.items():
-        kind = ("R", "DATABASE_ROLE") if name == "public" else ("S", "SQL_USER")
-        yield name, number, *kind, sid_of(SA) if name == "dbo" else None
-    for user in context.database.principals.users.values():
-        if user.name.lower() not in FIXED_USERS:
-            login = context.engine.logins.get((user.login or "").lower())
-            yield user.name, user.principal_id, "S", "SQL_USER", login and sid_of(login.principal_id)
-
-
-def _logins(context: Context) -> Iterator[tuple[str, int]]:
-    yield "sa", SA
-    for login in context.engine.logins.values():
-        if login.name.lower() != "sa":
-            yield login.name, login.principal_id
 
 
 def _certificates(context: Context) -> Iterator[tuple[Any, int]]:
@@ -181,30 +167,5 @@ VIEWS = [
             column("key_guid", guid, None),
         ],
         _symmetric_keys,
-    ),
-    View(
-        "database_principals",
-        [
-            column("name", sysname, lambda row: row[0], nullable=False),
-            column("principal_id", int_, lambda row: row[1], nullable=False),
-            column("type", char(1), lambda row: row[2], nullable=False),
-            column("type_desc", nvarchar(60), lambda row: row[3]),
-            column("default_schema_name", sysname, "dbo"),
-            column("sid", sid, lambda row: row[4]),
-        ],
-        _principals,
-    ),
-    View(
-        "server_principals",
-        [
-            column("name", sysname, lambda row: row[0], nullable=False),
-            column("principal_id", int_, lambda row: row[1], nullable=False),
-            column("type", char(1), "S", nullable=False),
-            column("type_desc", nvarchar(60), "SQL_LOGIN"),
-            column("is_disabled", bit, 0),
-            column("default_database_name", sysname, "master"),
-            column("sid", sid, lambda row: sid_of(row[1])),
-        ],
-        _logins,
     ),
 ]

@@ -1,0 +1,125 @@
+"""GRANT, DENY, REVOKE, members of roles and ALTER AUTHORIZATION, compiled."""
+
+from __future__ import annotations
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.tsql import grants, securables
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.execution.steps import Scope, Step
+from harness.embedded.tsql.execution.transactions import writing
+from harness.embedded.tsql.grants import SERVER, Securable
+from harness.embedded.tsql.guard import THE_SERVER, of_login
+from harness.embedded.tsql.permissions import DATABASE_ROLES, VALID
+from harness.embedded.tsql.syntax import security as nodes
+
+# Kept by the broker as well, which asks for them when a message or a connection arrives.
+_OF_THE_BROKER = {"SERVICE": ("SEND", "CONTROL"), "ENDPOINT": ("CONNECT",)}
+
+
+def permission(node: nodes.Permission, scope: Scope) -> Step:
+    def work(frame: Frame, tx: Transaction) -> None:
+        for name in node.permissions:
+            securable = _securable(frame, node, name)
+            if name not in VALID[securable.securable_class]:
+                raise SqlServerError(102, name, line=node.line)
+            _require_grantor(frame, node, securable)
+            of_server = securable.database_id == SERVER
+            if of_server and frame.database.name != "master":
+                raise SqlServerError(4621)
+            for grantee in node.grantees:
+                _permit(frame, tx, node, securable, name, securables.principal(frame, grantee, of_server=of_server))
+
+    return writing(work)
+
+
+def _securable(frame: Frame, node: nodes.Permission, name: str) -> Securable:
+    """What the permission is about: named, or the database, or the server."""
+    if not node.securable_class:
+        is_databases = name in VALID["DATABASE"] and name not in VALID["SERVER"]
+        return Securable(frame.database.database_id, "DATABASE", 0) if is_databases else THE_SERVER
+    if node.securable_class not in securables.FINDERS:
+        raise UnsupportedSyntax(f"{node.verb} ON {node.securable_class}", node.line)
+    found = securables.find(frame, node.securable_class, node.securable)
+    if found is None:
+        raise _cannot_find(frame, node)
+    return found
+
+
+def _cannot_find(frame: Frame, node: nodes.Permission) -> SqlServerError:
+    name = ".".join(node.securable)
+    if node.securable_class == "OBJECT":
+        _, schema, last = frame.instance.located(node.securable, frame.database)
+        name = f"{schema}.{last}"
+    return SqlServerError(15151, "find", node.securable_class.lower(), name)
+
+
+def _require_grantor(frame: Frame, node: nodes.Permission, securable: Securable) -> None:
+    """Who may grant: with CONTROL of the thing."""
+    control = "CONTROL SERVER" if securable == THE_SERVER else "CONTROL"
+    if securables.is_held(frame, securable, control):
+        return
+    raise SqlServerError(4613) if not node.securable_class else _cannot_find(frame, node)
+
+
+def _permit(  # noqa: PLR0917
+    frame: Frame, tx: Transaction, node: nodes.Permission, securable: Securable, name: str, grantee: str
+) -> None:
+    if node.verb == "REVOKE":
+        state = None
+    elif node.verb == "DENY":
+        state = grants.DENY
+    else:
+        state = grants.GRANT_WITH_GRANT_OPTION if node.with_grant_option else grants.GRANT
+    frame.instance.grants.set_permission(tx, securable, name, grantee, state)
+    if name not in _OF_THE_BROKER.get(securable.securable_class, ()):
+        return
+    is_granted = node.verb == "GRANT"
+    if securable.securable_class == "ENDPOINT":
+        frame.instance.engine.set_connect(tx, node.securable[-1], grantee, is_granted)
+    elif is_granted:
+        frame.database.grant(tx, name, "SERVICE", node.securable[-1], grantee)
+    else:
+        frame.database.revoke(tx, name, "SERVICE", node.securable[-1], grantee)
+
+
+# -- roles -------------------------------------------------------------------------------------------------------------
+
+
+def alter_role(node: nodes.AlterRole, scope: Scope) -> Step:
+    """Fixed roles: there are no others."""
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        roles = securables.SERVER_ROLE_IDS if node.of_server else DATABASE_ROLES
+        kind = "server role" if node.of_server else "role"
+        role = node.role.lower()
+        if role not in roles or role == "public":
+            raise SqlServerError(15151, "alter", kind, node.role)
+        member = securables.principal(frame, node.member, of_server=node.of_server)
+        database_id = SERVER if node.of_server else frame.database.database_id
+        frame.instance.grants.set_member(tx, database_id, role, member, is_member=node.adds)
+        if node.of_server:
+            tx.on_commit(lambda: _renew(frame, member))
+
+    return writing(work)
+
+
+def _renew(frame: Frame, login: str) -> None:
+    """Whoever has become a sysadmin is asked nothing from the next batch on, and the other way round."""
+    for session in frame.instance.sessions.values():
+        if session.login.lower() == login and not session.is_running:
+            session.guard = of_login(frame.instance, session.login)
+
+
+def alter_authorization(node: nodes.AlterAuthorization, scope: Scope) -> Step:
+    """Of a database: the login that is its dbo."""
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        if node.securable_class != "DATABASE":
+            raise UnsupportedSyntax(f"ALTER AUTHORIZATION ON {node.securable_class}", node.line)
+        database = frame.instance.database(node.securable[-1])
+        owner = securables.principal(frame, node.owner, of_server=True)
+        whole = Securable(database.database_id, "DATABASE", 0)
+        frame.instance.grants.set_owner(tx, whole, None if owner == "sa" else owner)
+
+    return writing(work)

@@ -1,0 +1,394 @@
+"""What a login that is no sysadmin may and may not do, with SQL Server's errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.embedded.tsql.session import Session
+from tests.embedded.tsql.sides import Side, World
+from tests.embedded.tsql.test_scripts_run import Linked, body
+
+SET_UP = """
+CREATE DATABASE shop;
+GO
+CREATE LOGIN ann WITH PASSWORD = 'Secret-word-1';
+CREATE LOGIN bob WITH PASSWORD = 'Secret-word-1';
+GO
+USE shop;
+CREATE USER ann FOR LOGIN ann;
+CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY, a int);
+INSERT INTO dbo.t (id, a) VALUES (1, 1);
+GO
+CREATE PROCEDURE dbo.read_t AS SELECT a FROM dbo.t;
+GO
+CREATE PROCEDURE dbo.read_t_by_text AS EXECUTE (N'SELECT a FROM dbo.t;');
+GO
+CREATE PROCEDURE dbo.read_t_by_text_as_owner WITH EXECUTE AS OWNER AS EXECUTE (N'SELECT a FROM dbo.t;');
+GO
+CREATE PROCEDURE dbo.call_read_t AS EXECUTE dbo.read_t;
+GO
+CREATE PROCEDURE dbo.who WITH EXECUTE AS OWNER AS
+    SELECT USER_NAME(), SUSER_SNAME(), ORIGINAL_LOGIN(), IS_SRVROLEMEMBER(N'sysadmin');
+GO
+CREATE QUEUE dbo.q;
+CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]);
+"""
+
+
+@pytest.fixture
+def side() -> Side:
+    side = World().side("Shop")
+    for batch in SET_UP.split("GO\n"):
+        side.run(batch)
+    return side
+
+
+def as_login(side: Side, login: str, database: str = "shop") -> Session:
+    side.spids += 1
+    return Session(side.engine, spid=side.spids, login=login, database=database)
+
+
+def number(side: Side, text: str, session: Session) -> int | None:
+    """Of the first error; None without one."""
+    errors = side.results(text, session).errors
+    return errors[0].number if errors else None
+
+
+# -- what a login may not ----------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "SELECT a FROM dbo.t;": (229, "The SELECT permission was denied on the object 't', database 'shop', schema 'dbo'."),
+    "INSERT INTO dbo.t (id) VALUES (2);": (229, "The INSERT permission was denied on the object 't'"),
+    "UPDATE dbo.t SET a = 2;": (229, "The UPDATE permission was denied on the object 't'"),
+    "DELETE FROM dbo.t;": (229, "The DELETE permission was denied on the object 't'"),
+    "EXECUTE dbo.read_t;": (229, "The EXECUTE permission was denied on the object 'read_t', database 'shop'"),
+    "RECEIVE * FROM dbo.q;": (229, "The RECEIVE permission was denied on the object 'q'"),
+    "WAITFOR (RECEIVE * FROM dbo.q), TIMEOUT 10;": (229, "The RECEIVE permission was denied on the object 'q'"),
+    "SELECT * FROM dbo.q;": (229, "The SELECT permission was denied on the object 'q'"),
+    "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' ON CONTRACT [DEFAULT];": (
+        229,
+        "RECEIVE",
+    ),
+    "TRUNCATE TABLE dbo.t;": (1088, 'Cannot find the object "dbo.t"'),
+    "ALTER TABLE dbo.t ADD b int;": (1088, 'Cannot find the object "dbo.t"'),
+    "DROP TABLE dbo.t;": (
+        3701,
+        "Cannot drop the table 'dbo.t', because it does not exist or you do not have permission.",
+    ),
+    "CREATE TABLE dbo.u (a int);": (262, "CREATE TABLE permission denied in database 'shop'."),
+    "CREATE QUEUE dbo.r;": (262, "CREATE QUEUE permission denied in database 'shop'."),
+    "CREATE SERVICE r ON QUEUE dbo.q;": (262, "CREATE SERVICE permission denied in database 'shop'."),
+    "CREATE ROUTE r WITH ADDRESS = 'LOCAL';": (262, "CREATE ROUTE permission denied in database 'shop'."),
+    "ALTER QUEUE dbo.q WITH STATUS = OFF;": (15151, "Cannot alter the queue 'dbo.q'"),
+    "DROP SERVICE s;": (15151, "Cannot drop the service 's'"),
+    "CREATE DATABASE other;": (262, "CREATE DATABASE permission denied in database 'master'."),
+    "ALTER DATABASE shop SET NEW_BROKER;": (5011, "User does not have permission to alter database 'shop'"),
+    "DROP DATABASE shop;": (3701, "Cannot drop the database 'shop'"),
+    "CREATE LOGIN eve WITH PASSWORD = 'x';": (15247, "User does not have permission to perform this action."),
+    "ALTER LOGIN bob WITH PASSWORD = 'x';": (15151, "Cannot alter the login 'bob'"),
+    "DROP LOGIN bob;": (15151, "Cannot drop the login 'bob'"),
+    "CREATE USER bob FOR LOGIN bob;": (15247, "User does not have permission"),
+    "CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x';": (15247, "User does not have permission"),
+    "CREATE CERTIFICATE c WITH SUBJECT = 'c';": (15247, "User does not have permission"),
+    "CREATE ENDPOINT e AS TCP (LISTENER_PORT = 5022) FOR SERVICE_BROKER ();": (15247, "User does not have permission"),
+    "GRANT SELECT ON OBJECT::dbo.t TO ann;": (15151, "Cannot find the object 'dbo.t', because it does not exist"),
+    "GRANT CREATE TABLE TO ann;": (4613, "Grantor does not have GRANT permission."),
+    "GRANT CONTROL SERVER TO ann;": (4613, "Grantor does not have GRANT permission."),
+    "ALTER ROLE db_owner ADD MEMBER ann;": (15151, "Cannot alter the role 'db_owner'"),
+    "ALTER SERVER ROLE sysadmin ADD MEMBER ann;": (15151, "Cannot alter the server role 'sysadmin'"),
+    "SELECT * FROM sys.dm_os_wait_stats;": (300, "VIEW SERVER STATE permission was denied on object 'server'"),
+    "EXECUTE sp_configure 'show advanced options', 1;": (15247, "User does not have permission"),
+    "RECONFIGURE;": (5812, "You do not have permission to run the RECONFIGURE statement."),
+    "DBCC TRACEON (3604);": (2571, "User 'ann' does not have permission to run DBCC TRACEON."),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_user_without_rights_is_refused(side, text):
+    error = side.error(text, as_login(side, "ann"))
+    expected, words = REFUSED[text]
+    assert error.number == expected
+    assert words in error.text
+    assert side.rows("SELECT id, a FROM dbo.t;") == [(1, 1)]
+
+
+@pytest.mark.parametrize("text", [text for text in REFUSED if "ALTER LOGIN" not in text])
+def test_a_member_of_sysadmin_is_not(side, text):
+    side.run("ALTER SERVER ROLE sysadmin ADD MEMBER ann;")
+    permissions = {229, 262, 300, 1088, 2571, 4613, 5011, 5812, 15151, 15247}
+    assert number(side, text, as_login(side, "ann")) not in permissions
+
+
+def test_a_login_without_a_user_enters_neither_by_use_nor_by_name(side):
+    session = as_login(side, "bob", "master")
+    error = side.error("USE shop;", session)
+    assert (error.number, error.text) == (
+        916,
+        'The server principal "bob" is not able to access the database "shop" under the current security context.',
+    )
+    assert number(side, "SELECT a FROM shop.dbo.t;", session) == 916
+    assert number(side, "EXECUTE shop.dbo.read_t;", session) == 916
+    assert side.value("SELECT USER_NAME();", session) == "guest"
+
+
+# -- what it may -------------------------------------------------------------------------------------------------------
+
+
+def test_a_granted_permission_is_enough_a_denied_one_wins_and_a_revoked_one_is_gone(side):
+    session = as_login(side, "ann")
+    select = "SELECT a FROM dbo.t;"
+    side.run("GRANT SELECT ON OBJECT::dbo.t TO ann;")
+    assert side.rows(select, session) == [(1,)]
+    side.run("DENY SELECT ON OBJECT::dbo.t TO public;")
+    assert number(side, select, session) == 229
+    side.run("REVOKE SELECT ON OBJECT::dbo.t FROM public;")
+    assert side.rows(select, session) == [(1,)]
+    side.run("REVOKE SELECT ON OBJECT::dbo.t FROM ann;")
+    assert number(side, select, session) == 229
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        "GRANT SELECT ON SCHEMA::dbo TO ann;",
+        "GRANT SELECT TO ann;",
+        "GRANT CONTROL ON OBJECT::dbo.t TO ann;",
+        "GRANT CONTROL ON DATABASE::shop TO ann;",
+        "GRANT SELECT ON OBJECT::dbo.t TO public;",
+        "ALTER ROLE db_datareader ADD MEMBER ann;",
+        "ALTER ROLE db_owner ADD MEMBER ann;",
+        "USE master; GRANT CONTROL SERVER TO ann;",
+    ],
+)
+def test_a_permission_follows_from_what_contains_it(side, grant):
+    session = as_login(side, "ann")
+    side.run(grant)
+    assert side.rows("SELECT a FROM dbo.t;", session) == [(1,)]
+
+
+def test_a_grant_that_is_rolled_back_was_never_made(side):
+    side.run("BEGIN TRANSACTION; GRANT SELECT ON OBJECT::dbo.t TO ann; ROLLBACK;")
+    assert number(side, "SELECT a FROM dbo.t;", as_login(side, "ann")) == 229
+
+
+def test_grants_members_and_owners_outlive_a_crash(side):
+    side.run("GRANT SELECT ON OBJECT::dbo.t TO ann; ALTER ROLE db_datawriter ADD MEMBER ann;")
+    side.run("USE master; GRANT CREATE ANY DATABASE TO bob;")
+    side.run("CREATE DATABASE bobs;", as_login(side, "bob", "master"))
+    side.crash()
+    session = as_login(side, "ann")
+    assert side.rows("SELECT a FROM dbo.t;", session) == [(1,)]
+    assert number(side, "UPDATE dbo.t SET a = 3;", session) is None
+    assert side.value("USE bobs; SELECT USER_NAME();", as_login(side, "bob", "master")) == "dbo"
+
+
+def test_the_creator_of_a_database_is_its_dbo(side):
+    side.run("USE master; GRANT CREATE ANY DATABASE TO bob;")
+    session = as_login(side, "bob", "master")
+    side.run("CREATE DATABASE bobs;", session)
+    side.run("USE bobs; CREATE TABLE dbo.x (a int); ALTER DATABASE bobs SET NEW_BROKER;", session)
+    assert side.value("SELECT IS_MEMBER(N'db_owner');", session) == 1
+    assert side.rows("SELECT SUSER_SNAME(owner_sid) FROM sys.databases WHERE name = N'bobs';", session) == [("bob",)]
+    assert number(side, "SELECT * FROM sys.dm_os_wait_stats;", session) == 300
+
+
+def test_what_a_dropped_principal_was_given_does_not_come_back_with_its_name(side):
+    side.run("GRANT SELECT ON OBJECT::dbo.t TO ann; DROP USER ann; CREATE USER ann FOR LOGIN ann;")
+    assert number(side, "SELECT a FROM dbo.t;", as_login(side, "ann")) == 229
+    side.run("USE master; ALTER SERVER ROLE sysadmin ADD MEMBER bob; DROP LOGIN bob;")
+    side.run("CREATE LOGIN bob WITH PASSWORD = 'Secret-word-1';")
+    assert side.value("SELECT IS_SRVROLEMEMBER(N'sysadmin');", as_login(side, "bob", "master")) == 0
+
+
+# -- modules -----------------------------------------------------------------------------------------------------------
+
+
+def test_execute_is_enough_for_what_a_procedure_does_to_its_owners_objects(side):
+    side.run("GRANT EXECUTE ON OBJECT::dbo.read_t TO ann; GRANT EXECUTE ON OBJECT::dbo.call_read_t TO ann;")
+    session = as_login(side, "ann")
+    assert side.rows("EXECUTE dbo.read_t;", session) == [(1,)]
+    side.run("REVOKE EXECUTE ON OBJECT::dbo.read_t FROM ann;")
+    assert side.rows("EXECUTE dbo.call_read_t;", session) == [(1,)]
+
+
+def test_a_text_executed_in_a_procedure_breaks_the_chain_unless_it_executes_as_owner(side):
+    side.run("GRANT EXECUTE ON SCHEMA::dbo TO ann;")
+    session = as_login(side, "ann")
+    assert number(side, "EXECUTE dbo.read_t_by_text;", session) == 229
+    assert side.rows("EXECUTE dbo.read_t_by_text_as_owner;", session) == [(1,)]
+    assert number(side, "SELECT a FROM dbo.t;", session) == 229  # the context is back
+
+
+def test_a_module_that_executes_as_owner_is_dbo_and_nobody_at_the_server(side):
+    side.run("GRANT EXECUTE ON OBJECT::dbo.who TO ann;")
+    assert side.rows("EXECUTE dbo.who;", as_login(side, "ann")) == [("dbo", "sa", "ann", 0)]
+
+
+def test_a_module_executes_as_itself_or_as_a_user(side):
+    side.run("CREATE USER reader WITHOUT LOGIN; GRANT SELECT ON OBJECT::dbo.t TO reader;")
+    side.run("CREATE PROCEDURE dbo.as_reader WITH EXECUTE AS 'reader' AS EXECUTE (N'SELECT a FROM dbo.t;');")
+    side.run("CREATE PROCEDURE dbo.as_self WITH EXECUTE AS SELF AS SELECT USER_NAME();")
+    side.run("GRANT EXECUTE ON SCHEMA::dbo TO ann;")
+    session = as_login(side, "ann")
+    assert side.rows("EXECUTE dbo.as_reader;", session) == [(1,)]
+    assert side.rows("EXECUTE dbo.as_self;", session) == [("dbo",)]
+
+
+def test_send_in_a_procedure_needs_receive_of_whoever_executes_it(side):
+    side.run("CREATE PROCEDURE dbo.send_as_caller @h uniqueidentifier AS SEND ON CONVERSATION @h (0x01);")
+    side.run(
+        "CREATE PROCEDURE dbo.send_as_owner @h uniqueidentifier WITH EXECUTE AS OWNER AS SEND ON CONVERSATION @h (0x01);"
+    )
+    side.run("GRANT EXECUTE ON SCHEMA::dbo TO ann;")
+    begin = "BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' ON CONTRACT [DEFAULT] WITH ENCRYPTION = OFF"
+    handle = side.value(f"DECLARE @h uniqueidentifier; {begin}; SELECT @h;")
+    session = as_login(side, "ann")
+    assert number(side, f"SEND ON CONVERSATION '{handle}' (0x01);", session) == 229
+    assert number(side, f"EXECUTE dbo.send_as_caller '{handle}';", session) == 229
+    assert number(side, f"EXECUTE dbo.send_as_owner '{handle}';", session) is None
+    assert number(side, f"END CONVERSATION '{handle}';", session) == 229
+    side.run("GRANT RECEIVE ON OBJECT::dbo.q TO ann;")
+    assert number(side, f"EXECUTE dbo.send_as_caller '{handle}';", session) is None
+    assert number(side, f"END CONVERSATION '{handle}' WITH CLEANUP;", session) == 28006
+
+
+def test_an_activated_procedure_runs_as_the_queues_user(side):
+    side.run("CREATE TABLE dbo.seen (who sysname);")
+    side.run("CREATE PROCEDURE dbo.see AS BEGIN RECEIVE * FROM dbo.q; INSERT INTO dbo.seen VALUES (USER_NAME()); END;")
+    side.run("CREATE USER reader WITHOUT LOGIN; GRANT EXECUTE ON OBJECT::dbo.see TO reader;")
+    activation = "ACTIVATION (STATUS = ON, PROCEDURE_NAME = dbo.see, MAX_QUEUE_READERS = 1, EXECUTE AS"
+    begin = "BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' ON CONTRACT [DEFAULT] WITH ENCRYPTION = OFF"
+    for user in ("OWNER", "'reader'"):
+        side.run(f"ALTER QUEUE dbo.q WITH {activation} {user});")
+        side.run(f"DECLARE @h uniqueidentifier; {begin}; SEND ON CONVERSATION @h (0x01);")
+        side.world.run_for(20)
+    assert side.rows("SELECT DISTINCT who FROM dbo.seen ORDER BY who;") == [("dbo",), ("reader",)]
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_functions_answer_from_the_same_model(side):
+    side.run("GRANT EXECUTE ON OBJECT::dbo.read_t TO ann; ALTER ROLE db_datareader ADD MEMBER ann;")
+    side.run("USE master; GRANT ALTER ANY LOGIN TO ann; USE shop;")
+    asked = """
+        SELECT HAS_PERMS_BY_NAME(N'dbo.read_t', N'OBJECT', N'EXECUTE'), HAS_PERMS_BY_NAME(N'dbo.t', N'OBJECT', N'SELECT'),
+            HAS_PERMS_BY_NAME(N'dbo.t', N'OBJECT', N'INSERT'), HAS_PERMS_BY_NAME(NULL, NULL, N'ALTER ANY LOGIN'),
+            HAS_PERMS_BY_NAME(NULL, NULL, N'CREATE LOGIN'), HAS_PERMS_BY_NAME(NULL, NULL, N'VIEW SERVER STATE'),
+            HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'CONTROL'), HAS_PERMS_BY_NAME(N's', N'SERVICE', N'SEND'),
+            HAS_PERMS_BY_NAME(N'nothing', N'OBJECT', N'SELECT'), HAS_PERMS_BY_NAME(NULL, NULL, N'FLY'),
+            IS_MEMBER(N'db_datareader'), IS_ROLEMEMBER(N'db_owner'), IS_ROLEMEMBER(N'db_datareader', N'ann'),
+            IS_SRVROLEMEMBER(N'sysadmin'), IS_SRVROLEMEMBER(N'public'), IS_SRVROLEMEMBER(N'nonsense'),
+            USER_NAME(), SUSER_SNAME();
+    """
+    own = (1, 1, 0, 1, 1, 0, 0, 0, None, None, 1, 0, 1, 0, 1, None, "ann", "ann")
+    assert side.rows(asked, as_login(side, "ann")) == [own]
+    sa = (1, 1, 1, 1, 1, 1, 1, 1, None, None, 0, 1, 1, 1, 1, None, "dbo", "sa")
+    assert side.rows(asked) == [sa]
+
+
+def test_the_views_show_what_was_granted(side):
+    side.run("GRANT EXECUTE ON OBJECT::dbo.read_t TO ann; DENY SELECT ON SCHEMA::dbo TO public;")
+    side.run("GRANT SEND ON SERVICE::s TO ann WITH GRANT OPTION; ALTER ROLE db_ddladmin ADD MEMBER ann;")
+    rows = side.rows(
+        """
+        SELECT p.class_desc, p.permission_name, p.state_desc, g.name
+        FROM sys.database_permissions AS p
+        JOIN sys.database_principals AS g ON g.principal_id = p.grantee_principal_id
+        WHERE p.permission_name <> N'CONNECT' ORDER BY p.class;
+        """
+    )
+    assert rows == [
+        ("OBJECT_OR_COLUMN", "EXECUTE", "GRANT", "ann"),
+        ("SCHEMA", "SELECT", "DENY", "public"),
+        ("SERVICE", "SEND", "GRANT_WITH_GRANT_OPTION", "ann"),
+    ]
+    members = """
+        SELECT r.name, m.name FROM sys.database_role_members AS x
+        JOIN sys.database_principals AS r ON r.principal_id = x.role_principal_id
+        JOIN sys.database_principals AS m ON m.principal_id = x.member_principal_id ORDER BY r.name;
+    """
+    assert side.rows(members) == [("db_ddladmin", "ann"), ("db_owner", "dbo")]
+    side.run("USE master; GRANT VIEW SERVER STATE TO ann; ALTER SERVER ROLE dbcreator ADD MEMBER bob;")
+    rows = side.rows(
+        """
+        SELECT p.permission_name, g.name FROM sys.server_permissions AS p
+        JOIN sys.server_principals AS g ON g.principal_id = p.grantee_principal_id
+        WHERE p.permission_name = N'VIEW SERVER STATE';
+        """
+    )
+    assert rows == [("VIEW SERVER STATE", "ann")]
+    members = """
+        SELECT r.name, m.name FROM sys.server_role_members AS x
+        JOIN sys.server_principals AS r ON r.principal_id = x.role_principal_id
+        JOIN sys.server_principals AS m ON m.principal_id = x.member_principal_id ORDER BY r.name;
+    """
+    assert side.rows(members) == [("dbcreator", "bob"), ("sysadmin", "sa")]
+
+
+def test_without_view_any_definition_other_logins_do_not_show(side):
+    session = as_login(side, "ann")
+    logins = "SELECT name FROM sys.server_principals WHERE type = 'S' ORDER BY name;"
+    assert side.rows(logins, session) == [("ann",), ("sa",)]
+    assert side.rows("SELECT session_id FROM sys.dm_exec_sessions;", session) == [(session.spid,)]
+    side.run("USE master; GRANT VIEW ANY DEFINITION TO ann; GRANT VIEW SERVER STATE TO ann;")
+    assert side.rows(logins, session) == [("ann",), ("bob",), ("sa",)]
+    assert len(side.rows("SELECT session_id FROM sys.dm_exec_sessions;", session)) > 1
+
+
+# -- the lab's logins --------------------------------------------------------------------------------------------------
+
+
+def test_the_test_clients_login_may_send_and_nothing_else():
+    linked = Linked()
+    linked.pool(2, 1)
+    [side] = linked.initiators
+    handle = side.value("SELECT handle FROM dbo.dialogs WHERE id = 1;")
+    client = as_login(side, "lab_Client", "SSBInitiator1")
+    side.call("dbo.SendMessage", handle, body(1, 1, 0), session=client)
+    for text, expected in {
+        "SELECT handle FROM dbo.dialogs;": 229,
+        "SELECT * FROM dbo.MySSBLabTestQueue;": 229,
+        "RECEIVE * FROM dbo.MySSBLabTestQueue;": 229,
+        f"SEND ON CONVERSATION '{handle}' MESSAGE TYPE [//MySSB.com/Lab/M_Test] (0x01);": 229,
+        f"END CONVERSATION '{handle}';": 229,
+        "EXECUTE dbo.WarmUpDialogs;": 229,
+        "EXECUTE dbo.CreateDialogs 1, 1, '00000000-0000-0000-0000-000000000000';": 229,
+        "CREATE TABLE dbo.x (a int);": 262,
+        "CREATE PROCEDURE dbo.x AS SELECT 1;": 262,
+        "ALTER PROCEDURE dbo.SendMessage @handle uniqueidentifier, @body varbinary(max) AS SELECT 1;": 15151,
+        "GRANT SELECT ON OBJECT::dbo.dialogs TO [lab_Client];": 15151,
+        "ALTER DATABASE SSBInitiator1 SET NEW_BROKER;": 5011,
+        "SELECT * FROM sys.dm_exec_requests AS r JOIN sys.dm_os_wait_stats AS w ON 1 = 1;": 300,
+        "USE master; CREATE TABLE dbo.x (a int);": 262,
+        "USE master; CREATE CERTIFICATE c WITH SUBJECT = 'c';": 15247,
+        "USE master; ALTER LOGIN [lab_User_Target] WITH PASSWORD = 'x';": 15151,
+    }.items():
+        assert number(side, text, client) == expected, text
+        side.run("USE SSBInitiator1;", client)
+    assert side.rows("SELECT name FROM sys.server_principals WHERE type = 'S' ORDER BY name;", client) == [
+        ("lab_Client",),
+        ("sa",),
+    ]
+    linked.world.run_for(10)
+    assert linked.target.value("SELECT COUNT(*) FROM dbo.messageDrop;") == 3
+
+
+def test_a_login_with_the_minimal_rights_builds_a_lab_and_a_login_with_less_does_not():
+    world = World()
+    side = world.side("Target")
+    side.run("CREATE LOGIN harness WITH PASSWORD = 'Secret-word-1';")
+    session = as_login(side, "harness", "master")
+    assert number(side, "CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'x';", session) == 15247
+    side.script("server/minimal_rights.sql", Login="harness")
+    sa, side.session = side.session, session
+    linked = Linked.__new__(Linked)
+    linked.world, linked.target, linked.initiators, linked.sides = world, side, [], [side]
+    linked.set_up(side, 5114)
+    other = world.side("Initiator1")
+    linked.set_up(other, 5115)
+    linked.introduce(side, other)
+    assert side.value("SELECT IS_SRVROLEMEMBER(N'sysadmin');") == 0
+    assert side.value("SELECT USER_NAME();") == "dbo"
+    rows = side.rows("SELECT name, principal_id FROM sys.service_broker_endpoints;", sa)
+    assert rows[0][0] == "lab_Endpoint_SRPerf_1"
