@@ -1,12 +1,14 @@
 """Instances of SQL Server and how they become a lab: one target, one to three initiators, linked, with dialogs.
 
-What differs between kinds of lab ends here. A kind of lab (`embedded`, the only one so far) starts instances and says
-how to connect to them; everything after that is plain T-SQL from `sql/`, sent through pyodbc by the modules of this
-package, the same on every kind:
+What differs between kinds of lab ends here. A kind of lab (`embedded`, `containers`, `servers`) starts instances, or
+signs in to those of a user, and says how to connect to them; everything after that is plain T-SQL from `sql/`, sent
+through pyodbc by the modules of this package, the same on every kind:
 
-- `opening`: `with lab.open("embedded", ...) as lab:` from nothing to linked instances, and back to nothing
+- `opening`: `with lab.open(topology, ...) as lab:` from nothing to linked instances; `choice`: which topology
 - `instances`: `Instance` and `Lab`: connection strings, broker addresses, who is dead and how
 - `embedded`: the instances as child processes `harness serve`
+- `containers`: SQL Server in containers of this machine, by way of `compose`
+- `servers`: a user's own; `ledger`: what of that is the harness's; `rights`: what its login lacks there
 - `processes`: child processes that die with their parent and say how they died
 - `drivers`: ODBC drivers on this machine and connection strings
 - `scripts`: sqlcmd's conventions: `GO`, `$(Variable)`
