@@ -196,7 +196,7 @@ def _refuse_other_servers(
 ) -> None:
     """LabError if a server is not what the lab file says, or if two sides are one instance."""
     found: list[dict[str, Any]] = in_parallel(
-        lambda connection: scripts.rows(connection, "server/identity.sql", {})[0], opened
+        lambda instance, connection: scripts.rows(connection, "server/identity.sql", {})[0], instances, opened
     )
     seen: dict[tuple[str, int], Instance] = {}
     for instance, row in zip(instances, found, strict=True):

@@ -9,5 +9,8 @@ USE [master];
 GO
 
 CREATE DATABASE [$(Database)];
-EXECUTE (N'USE [$(Database)]; EXECUTE sys.sp_addextendedproperty @name = N''service_broker_harness'', @value = N''made'';');
+
+-- A statement that fails does not end the batch, and its error is the one to be told.
+IF DB_ID(N'$(Database)') IS NOT NULL
+    EXECUTE (N'USE [$(Database)]; EXECUTE sys.sp_addextendedproperty @name = N''service_broker_harness'', @value = N''made'';');
 GO
