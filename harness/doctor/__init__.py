@@ -46,9 +46,10 @@ def examine(
     found = list(configuration(lab, sides))
     for difference in measured:
         found += clocks.check_clock(difference)
+    here = [cell for cell in cells if cell.server_version == lab.version]
     for number, side in enumerate(sides):
         found += servers.check_admin_connection(side)
-        need = space.largest(cells, settings, is_target=number == 0, number=number)
+        need = space.largest(here, settings, is_target=number == 0, number=number)
         if need is not None:
             found += space.check_space(side, need, is_embedded=lab.place == "embedded")
     found += _probed(lab, sides, found, tell)

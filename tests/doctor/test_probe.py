@@ -13,7 +13,7 @@ from tests.doctor.conftest import asked, ills
 from tests.doctor.test_broken import BREAKAGES, mend, run_on
 from tests.doctor.test_examine import left_over
 
-TIMEOUT_S = 1.5
+TIMEOUT_S = 1.0
 RESTART = "ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STOPPED; ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STARTED;"
 
 # What is broken (a name in test_broken), and words of the cure; initiator-2's link is well but where all is broken.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.embedded.broker.system import QUEUES
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.queries.dates import datetime_from_utc_ns
-from harness.embedded.tsql.queries.session_functions import SYSTEM_OBJECTS
+from harness.embedded.tsql.queries.session_functions import SYSTEM_OBJECTS, product
 from harness.embedded.tsql.views.principals import owner_sid
 from harness.embedded.tsql.views.view import (
     Context,
@@ -28,6 +28,9 @@ from harness.embedded.tsql.views.view import (
     sysname,
     tinyint,
 )
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
 
 
 class ObjectRow(NamedTuple):
@@ -134,6 +137,12 @@ def system_tables(context: Context) -> Iterator[ObjectRow]:
         yield ObjectRow(name, object_id, 4, "S", "SYSTEM_TABLE", 0, rows=counts[name], is_ms_shipped=1)
 
 
+def _compatibility_level(database: Database) -> int:
+    """That of a database made on this version."""
+    number, _ = product(database.engine.version)
+    return 10 * int(number.partition(".")[0])
+
+
 def objects(context: Context) -> Iterator[ObjectRow]:
     for family in (system_tables, tables, procedures, queues, internal_tables):
         yield from family(context)
@@ -219,7 +228,7 @@ VIEWS = [
             column("source_database_id", int_, None),
             column("owner_sid", sid, owner_sid),
             column("create_date", datetime, lambda database: datetime_from_utc_ns(database.create_time_ns)),
-            column("compatibility_level", tinyint, 100),
+            column("compatibility_level", tinyint, _compatibility_level),
             column("collation_name", sysname, "SQL_Latin1_General_CP1_CI_AS"),
             column("user_access", tinyint, 0),
             column("user_access_desc", nvarchar(60), "MULTI_USER"),
