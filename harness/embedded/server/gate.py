@@ -61,7 +61,7 @@ class AdministratorGate:
         others = [session for session in self._instance.sessions.values() if session.is_administrative]
         session, database = self._gate.admit(login, spid, is_administrative=True)
         refusal = None
-        if session.login.lower() != "sa":
+        if session.guard is not None:
             refusal = SqlServerError(18456, login.user)
         elif others:
             refusal = SqlServerError(17810, len(others))

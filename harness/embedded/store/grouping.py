@@ -102,7 +102,8 @@ class GroupingStore(ABC):
         started_ns = self._scheduler.clock.now_ns()
 
         def finished(error: StoreFull | None) -> None:
-            self._enter(batch, self._scheduler.clock.now_ns() - started_ns)
+            if error is None:
+                self._enter(batch, self._scheduler.clock.now_ns() - started_ns)
             self._finished(batch, lazy, error)
 
         self._flush(batch, finished)

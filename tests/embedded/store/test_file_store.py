@@ -27,8 +27,8 @@ class RealTime:
         self.scheduler = Scheduler(SystemClock(), lambda task, error: self.errors.append(error))
         RealTimeDriver(self.scheduler, loop)
 
-    def store(self, path):
-        return FileStore(path, scheduler=self.scheduler, call_soon=self.loop.call_soon_threadsafe)
+    def store(self, path, **options):
+        return FileStore(path, scheduler=self.scheduler, call_soon=self.loop.call_soon_threadsafe, **options)
 
     async def run(self, generator):
         future = self.loop.create_future()
@@ -102,6 +102,17 @@ async def test_many_commits_share_few_flushes(time, path):
     await asyncio.gather(*(time.run(session(number)) for number in range(25)))
     assert store.commits == 500 and store.flushes <= 60
     assert len(list(store.load())) == 500
+    store.close()
+
+
+@in_real_time
+async def test_what_was_written_is_counted_by_owner(time, path):
+    store = time.store(path, owner_of=lambda table: int(table.rpartition(".")[2]))
+    await time.run(store.commit([("a.5", 1, ("x" * 100,)), ("b.5", 1, ("y" * 100,)), ("a.6", 1, (1,))]))
+    await time.run(store.commit([("a.5", 1, None)]))
+    assert {owner: account.writes for owner, account in store.accounts.items()} == {5: 2, 6: 1}
+    assert store.accounts[5].bytes_written > 200 > store.accounts[6].bytes_written > 0
+    assert store.accounts[5].stall_ns > store.accounts[6].stall_ns > 0
     store.close()
 
 

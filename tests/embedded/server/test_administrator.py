@@ -1,0 +1,62 @@
+"""The dedicated administrator connection: a port of its own, one at a time, sysadmin only, base tables to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.lab import drivers, embedded
+from harness.lab.drivers import Secret
+from harness.lab.instances import Instance, LabError, Login
+
+
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    directory: Path = tmp_path_factory.mktemp("lab")
+    driver = drivers.choose("auto")
+    with embedded.running(version="2008", initiators=1, directory=directory, driver=driver) as lab:
+        yield replace(lab.target, database="master")
+
+
+def test_it_sees_what_others_do_not(instance: Instance) -> None:
+    text = "SELECT COUNT(*) FROM sys.sysdesend;"
+    with instance.connect_admin() as connection:
+        assert connection.execute(text).fetchval() == 0
+        endpoint = "SELECT e.name FROM sys.dm_exec_sessions AS s JOIN sys.endpoints AS e ON e.endpoint_id = s.endpoint_id WHERE s.session_id = @@SPID;"
+        assert connection.execute(endpoint).fetchval() == "Dedicated Admin Connection"
+        connection.close()
+    with instance.connect() as connection:
+        with pytest.raises(Exception, match=r"Invalid object name 'sys\.sysdesend'"):
+            connection.execute(text)
+        connection.close()
+
+
+def test_there_is_one_at_a_time(instance: Instance) -> None:
+    connection = instance.connect_admin()
+    with pytest.raises(LabError, match="17810"):
+        instance.connect_admin()
+    with instance.connect() as other:
+        spids = other.execute("SELECT COUNT(DISTINCT session_id), COUNT(*) FROM sys.dm_exec_sessions;").fetchone()
+        assert spids[0] == spids[1]
+        other.close()
+    connection.close()
+    instance.connect_admin().close()
+
+
+def test_it_is_for_sysadmin(instance: Instance) -> None:
+    with instance.connect() as connection:
+        connection.execute("CREATE LOGIN watcher WITH PASSWORD = 'W@tcher12'; GRANT VIEW SERVER STATE TO watcher;")
+        connection.close()
+    watcher = replace(instance, login=Login("watcher", Secret("W@tcher12")))
+    with watcher.connect() as connection:
+        for text in ("DBCC PAGE (5, 1, 16, 0) WITH TABLERESULTS;", "DBCC TRACEON (3604);"):
+            with pytest.raises(Exception, match="does not have permission to run DBCC"):
+                connection.execute(text)
+        connection.execute("DBCC TRACESTATUS (-1);")
+        connection.close()
+    with pytest.raises(LabError, match="18456"):
+        watcher.connect_admin()
+    instance.connect_admin().close()  # the refusal has left nothing behind
