@@ -170,10 +170,8 @@ def _gain(gain: pd.DataFrame) -> list[str]:
         (gain[gain.total_threads >= GAIN_NOTICEABLE_FROM.value], f"{GAIN_NOTICEABLE_FROM.value:.0f} or more"),
     ):
         if len(few):
-            parts.append(f"{percent(few.gain_percent.median())} with {words} ({len(few)} pairs of cells)")
-    whole = (
-        f"Median gain of every 150th dialog over all {len(gain)} pairs of cells {percent(gain.gain_percent.median())}"
-    )
+            parts.append(f"{percent(few.gain_percent.median())} with {words} ({_pairs(len(few))})")
+    whole = f"Median gain of every 150th dialog over {_pairs(len(gain))} {percent(gain.gain_percent.median())}"
     return [f"{whole}{': ' if parts else ''}{', '.join(parts)}."]
 
 
@@ -191,9 +189,13 @@ def _versions(run: Run) -> list[str]:
         words = f"; 95 % interval over cells {bounds[0]:.2f} to {bounds[1]:.2f}" if bounds else ""
         told.append(
             f"{version} processed {geometric_mean(both):.2f} times the messages per second of {first} "
-            f"(geometric mean of {len(both)} pairs of cells{words})."
+            f"(geometric mean of {_pairs(len(both))}{words})."
         )
     return told
+
+
+def _pairs(number: int) -> str:
+    return f"{number:,} pair{'s' * (number > 1)} of cells"
 
 
 def _said(tell: Callable[[], list[str]]) -> tuple[str, ...]:

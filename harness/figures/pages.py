@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+from matplotlib.ticker import MaxNLocator
 
 from harness.figures.parts import Sheet, cycle_entry, muted_colour, over_versions
 from harness.figures.results import Missing, listed
@@ -46,6 +47,8 @@ def draw(page_spread: pd.DataFrame) -> Sheet:
             )
         ax.set_xlim(0, most * 1.04)
         ax.set_ylim(0, most * 1.08)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(MaxNLocator(integer=True))
         ax.set_title(f"{version}: {_sequence_words(rows)}")
         ax.set_xlabel("used dialogs of an initiator (its client threads)")
     panels[0].set_ylabel("pages of sys.sysdesend that hold them")

@@ -37,6 +37,7 @@ def write(run: Run, figures: Sequence[Path]) -> Path:
         paper=f"{TITLE}, {PUBLISHED}",
         findings=findings(run),
         headlines=rows,
+        several_versions=len(run.versions) > 1,
         behind=any(BEHIND in peak.text for row in rows for peak in (row.peak_trick, row.peak_base)),
         figures=[(path.stem, _embedded(path)) for path in figures if path.suffix == ".svg"],
         footer=footer(run),

@@ -23,7 +23,7 @@ from harness.reductions.inputs import ReductionError
 from harness.reductions.session import session
 
 TABLES = ("cells", "seconds", "gain", "waits", "page_spread", "latch_share", "latches", "file_io")
-# Not every instance tells what these rest on.
+# Not every instance tells what these rest on, or has anything to tell.
 MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io")
 _CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes")
 ORDER = {
@@ -79,7 +79,7 @@ def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
     except (PySparkException, Py4JError) as error:
         raise ReductionError(f"Spark failed on {results}: {_first_line(error)}") from error
     if empty := [name for name in MAY_BE_EMPTY if not rows[name]]:
-        say(f"empty, because no instance told what they rest on: {', '.join(empty)}")
+        say(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
     return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
 
 

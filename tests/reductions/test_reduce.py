@@ -130,7 +130,7 @@ def test_records_that_no_instance_gave_leave_empty_tables_and_one_line(tmp_path,
     shutil.rmtree(run / "raw" / "file_io")
     heard = []
     reduce(run, progress=heard.append)
-    assert "empty, because no instance told what they rest on: page_spread, file_io" in heard
+    assert "empty tables, for which the instances recorded nothing: page_spread, file_io" in heard
     for name in ("page_spread", "file_io"):
         assert table(run, name).empty and "instance" in table(run, name).columns
         assert (run / "reduced" / f"{name}.csv").read_text().startswith('"cell_id"')
