@@ -115,7 +115,12 @@ def _ask(facts: Facts, connection: pyodbc.Connection, question: str, **variables
 def unanswered(facts: Facts) -> list[Finding]:
     """What could not be asked is said, so that silence means health."""
     return [
-        warning(facts.name, question, f"not examined: {reason}", "give the login the right to ask this")
+        warning(
+            facts.name,
+            question,
+            f"not examined: {reason}",
+            "sql/server/minimal_rights.sql has the rights that the doctor needs",
+        )
         for question, reason in facts.failures.items()
     ]
 
