@@ -18,20 +18,22 @@ Started as `harness serve` is, with the same options, and `--fault` as often as 
 What a REGEX is matched with is the statement's own text, white space made single, wherever the statement stands: in a
 batch, a string that is executed, a procedure. With `@3` behind it a fault comes at the third occasion only, with `@3+`
 from then on, with `@3-5` at these. Texts and severities are those of the catalogue; missing arguments are an error.
-Connections whose program is `examiner` meet no fault of logins and statements: a test looks at what was left.
 
-It ends with its parent: standard input is a pipe whose other end the parent holds.
+Standard input is a pipe whose other end the parent holds: the server ends with it. A line there, a list of faults in
+JSON, takes the place of the faults so far; the answer on standard output is how many there are now.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +53,6 @@ from harness.embedded.tsql.syntax.parser import Parser, Statement
 
 KINDS = ("login", "statement", "commit", "hang", "drop", "die", "says", "slow-start", "close-port")
 OF_STATEMENTS = ("statement", "hang", "drop", "die")
-EXAMINER = "examiner"
 FOR_EVER_NS = 10**18
 
 _SPECIFICATION = re.compile(
@@ -102,87 +103,125 @@ class Fault:
         return found
 
 
-def plant(faults: list[Fault]) -> None:
-    """Puts the faults in their places in this process."""
-    by_kind: dict[str, list[Fault]] = {kind: [fault for fault in faults if fault.kind == kind] for kind in KINDS}
-    _plant_in_statements([fault for fault in faults if fault.kind in OF_STATEMENTS])
-    if by_kind["login"]:
-        _plant_in_logins(by_kind["login"])
-    if by_kind["commit"]:
-        _plant_in_commits(by_kind["commit"])
-    if by_kind["says"]:
-        _plant_in_properties({fault.pattern.lower(): fault.value for fault in by_kind["says"]})
-    if by_kind["close-port"]:
-        TdsProtocol.connection_made = _close_at_once  # type: ignore[method-assign]
+class Faults:
+    """Those that are planted now, each kind looked up where it strikes."""
+
+    def __init__(self) -> None:
+        self._planted: list[Fault] = []
+
+    def plant(self, faults: Sequence[Fault]) -> None:
+        self._planted = list(faults)
+
+    def due(self, kinds: Collection[str], text: str = "") -> Iterator[Fault]:
+        for fault in self._planted:
+            if fault.kind in kinds and fault.concerns(text) and fault.is_due():
+                yield fault
 
 
-def _plant_in_logins(faults: list[Fault]) -> None:
-    class FaultyGate(LoginGate):
-        def admit(self, login: Login7, spid: int) -> tuple[Session, str]:
-            for fault in faults:
-                concerned = re.fullmatch(fault.pattern or ".*", login.user, re.IGNORECASE) is not None
-                if concerned and login.program != EXAMINER and fault.is_due():
-                    raise fault.errors()[-1]
-            return super().admit(login, spid)
+FAULTS = Faults()
+_connections: dict[int, TdsProtocol] = {}
 
+
+class FaultyGate(LoginGate):
+    """Refuses logins."""
+
+    def admit(self, login: Login7, spid: int) -> tuple[Session, str]:
+        for fault in FAULTS.due(["login"], login.user):
+            raise fault.errors()[-1]
+        return super().admit(login, spid)
+
+
+def install() -> None:
+    """Puts the places where faults strike into this process."""
     serve.LoginGate = FaultyGate  # type: ignore[misc]
+    serve.stop_at_end_of_stdin = _listen_to_the_parent
+    _install_in_connections()
+    _install_in_commits()
+    _install_in_properties()
+    _install_in_statements()
 
 
-def _plant_in_commits(faults: list[Fault]) -> None:
+def _listen_to_the_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    unread = b""
+
+    def read() -> None:
+        nonlocal unread
+        piece = os.read(sys.stdin.fileno(), 65536)
+        if not piece:
+            loop.remove_reader(sys.stdin.fileno())
+            stop()
+        *lines, unread = (unread + piece).split(b"\n")
+        for line in lines:
+            faults = [Fault.parse(text) for text in json.loads(line)]
+            FAULTS.plant(faults)
+            print(len(faults), flush=True)
+
+    loop.add_reader(sys.stdin.fileno(), read)
+
+
+def _install_in_connections() -> None:
+    connection_made = TdsProtocol.connection_made
+
+    def remember(self: TdsProtocol, transport: Any) -> None:
+        connection_made(self, transport)
+        _connections[self._spid] = self
+        for _ in FAULTS.due(["close-port"]):
+            transport.abort()
+
+    TdsProtocol.connection_made = remember  # type: ignore[method-assign]
+
+
+def _install_in_commits() -> None:
     reach_the_disk = Transaction._reach_the_disk
 
     def reach_or_fail(self: Transaction) -> Waiting[None]:
-        for fault in faults:
-            if fault.is_due():
-                self.active = False
-                self._roll_back()
-                raise fault.errors()[-1]
+        for fault in FAULTS.due(["commit"]):
+            self.active = False
+            self._roll_back()
+            raise fault.errors()[-1]
         yield from reach_the_disk(self)
 
     Transaction._reach_the_disk = reach_or_fail  # type: ignore[method-assign]
 
 
-def _plant_in_properties(said: dict[str, str]) -> None:
+def _install_in_properties() -> None:
     truth = session_functions.server_property
 
     def answer(frame: Frame, name: Any) -> Any:
-        value: Any = said.get(str(name).lower(), truth(frame, name))
-        return int(value) if str(value).isdecimal() and str(name).lower() == "engineedition" else value
+        for fault in FAULTS.due(["says"], str(name)):
+            return int(fault.value) if str(name).lower() == "engineedition" else fault.value
+        return truth(frame, name)
 
     session_functions.server_property = answer
 
 
-def _plant_in_statements(faults: list[Fault]) -> None:
+def _install_in_statements() -> None:
     """Every statement passes `Parser.statement`, which knows its text, and `Scope.compile`, which makes its step."""
-    if not faults:
-        return
     parse, compile_ = Parser.statement, Scope.compile
-    affected: dict[int, tuple[Statement, list[Fault]]] = {}  # the node is kept so that its id is not used again
+    texts: dict[int, tuple[Statement, str]] = {}  # the node is kept so that its id is not used again
 
     def statement(self: Parser) -> Statement:
         tokens = self.tokens
         first = tokens.peek()
         node = parse(self)
         last = tokens.all[tokens.position - 1]
-        text = " ".join(tokens.text[first.start : last.end + 1].split()) if first is not None else ""
-        if found := [fault for fault in faults if fault.concerns(text)]:
-            affected[id(node)] = (node, found)
+        if first is not None:
+            texts[id(node)] = (node, " ".join(tokens.text[first.start : last.end + 1].split()))
         return node
 
     def compiled(self: Scope, node: Statement) -> Step:
         step = compile_(self, node)
-        _, found = affected.get(id(node), (node, []))
-        return Step(_failing(step, found), True, step.line) if found else step
+        _, text = texts.get(id(node), (node, ""))
+        return Step(_perhaps_failing(step, text), True, step.line) if text else step
 
     Parser.statement = statement  # type: ignore[method-assign]
     Scope.compile = compiled  # type: ignore[method-assign]
 
 
-def _failing(step: Step, faults: list[Fault]) -> Callable[[Frame], Waiting[Any]]:
+def _perhaps_failing(step: Step, text: str) -> Callable[[Frame], Waiting[Any]]:
     def run(frame: Frame) -> Waiting[Any]:
-        for fault in faults:
-            if frame.session.program != EXAMINER and fault.is_due():
-                yield from _befall(fault, frame)
+        for fault in FAULTS.due(OF_STATEMENTS, text):
+            yield from _befall(fault, frame)
         return (yield from step.run(frame)) if step.waits else step.run(frame)
 
     return run
@@ -202,30 +241,15 @@ def _befall(fault: Fault, frame: Frame) -> Waiting[None]:
     raise last
 
 
-_connections: dict[int, TdsProtocol] = {}
-_connection_made = TdsProtocol.connection_made
-
-
-def _remember(self: TdsProtocol, transport: Any) -> None:
-    _connection_made(self, transport)
-    _connections[self._spid] = self
-
-
-def _close_at_once(self: TdsProtocol, transport: Any) -> None:
-    _connection_made(self, transport)
-    transport.abort()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="harness serve, with faults", allow_abbrev=False)
     parser.add_argument("--fault", type=Fault.parse, action="append", default=[])
     options, of_serve = parser.parse_known_args()
     lifetime.die_with_parent()
-    TdsProtocol.connection_made = _remember  # type: ignore[method-assign]
-    plant(options.fault)
-    for fault in options.fault:
-        if fault.kind == "slow-start":
-            time.sleep(float(fault.value))
+    install()
+    FAULTS.plant(options.fault)
+    for fault in FAULTS.due(["slow-start"]):
+        time.sleep(float(fault.value))
     cli.main(["serve", *of_serve, "--with-parent"])
 
 

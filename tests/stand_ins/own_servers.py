@@ -67,6 +67,17 @@ class Server:
         assert line, (self.folder.parent / f"{self.role}.log").read_text()
         assert json.loads(line)["port"] == self.port
 
+    def plant(self, *faults: str) -> None:
+        """These faults, and none of those before."""
+        assert self.process is not None and self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(faults).encode() + b"\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == b"%d\n" % len(faults)
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def stop(self) -> None:
         process, self.process = self.process, None
         if process is not None:
@@ -84,7 +95,7 @@ class Server:
             user="sa",
             password=Secret(PASSWORD),
             database=database,
-            program="examiner",
+            program="test",
         )
         connection = pyodbc.connect(text, autocommit=True, timeout=10)
         try:
@@ -157,7 +168,7 @@ class OwnServers:
             env={**child_environment({"HARNESS_PASSWORD": self.password}), "COLUMNS": "200"},
         )
 
-    def harness(self, *arguments: str, timeout_s: float = 60) -> Told:
+    def harness(self, *arguments: str, timeout_s: float = 90) -> Told:
         """Runs a command to its end. Nothing that it started is left, and no password in what it said or wrote."""
         began = time.monotonic()
         with self.begin(*arguments) as process:
