@@ -50,7 +50,7 @@ compare: setup  ## side-by-side figures and ratios of two result folders: A=... 
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
 test: setup  ## all tests; neither Docker nor network
-	@.venv/bin/python -m pytest
+	@.venv/bin/python -m pytest -m "not sqlserver"
 
 parity: setup  ## the embedded broker against SQL Server in a container: results/parity.md
 	@.venv/bin/python -m tests.parity

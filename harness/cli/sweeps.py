@@ -85,6 +85,8 @@ def _reduce_and_draw(results: Path) -> None:
     for path in figures.draw(results):
         if path.suffix == ".png":
             say(f"figure: {path}")
+        elif path.suffix == ".html":
+            say(f"report: {path}")
 
 
 @click.command(epilog=EXIT_CODES)
