@@ -101,10 +101,11 @@ class LatchWatch:
         try:
             connection = self._connected()
             self._go.wait()
-            while not self._stop.is_set():
+            is_over = False
+            while not is_over:  # even the shortest window is looked at once
                 began = time.monotonic()
                 self._look(connection, watched)
-                self._stop.wait(max(0.0, began + self._interval_s - time.monotonic()))
+                is_over = self._stop.wait(max(0.0, began + self._interval_s - time.monotonic()))
             often = Counter(wait.page for wait in watched.waits).most_common()
             pages = [page for page, _ in often]
             watched.objects = self._objects.resolve(connection, pages, within_s=RESOLVE_WITHIN_S)

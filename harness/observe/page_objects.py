@@ -33,6 +33,9 @@ ALLOCATION = 99
 _PFS_INTERVAL, _GAM_INTERVAL = 8088, 511232
 
 
+Way = Callable[["pyodbc.Connection", "Page"], tuple[int, int] | None]
+
+
 class Page(NamedTuple):
     database_id: int
     file_id: int
@@ -51,9 +54,9 @@ class PageObjects:
     """Resolves the pages of one instance; remembers the names of objects, not whose a page was."""
 
     def __init__(self) -> None:
-        self._ways: list[Callable[[pyodbc.Connection, Page], tuple[int, int] | None]] = [_of_page_info, _of_dbcc_page]
+        self._ways: dict[int, list[Way]] = {}  # left, by database: rights differ
         self._names: dict[tuple[int, int], str] = {}
-        self._refusal = ""
+        self.refusal = ""  # why pages of some database cannot be resolved
 
     def resolve(
         self, connection: pyodbc.Connection, pages: Iterable[Page], *, within_s: float
@@ -62,7 +65,7 @@ class PageObjects:
         deadline = time.monotonic() + within_s
         found: dict[Page, PageObject] = {}
         for page in pages:
-            if time.monotonic() > deadline or not self._ways:
+            if time.monotonic() > deadline:
                 break
             ids = self._ids(connection, page)
             if ids is not None:
@@ -71,20 +74,17 @@ class PageObjects:
         return found
 
     def _ids(self, connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
-        while self._ways:
+        ways = self._ways.setdefault(page.database_id, [_of_page_info, _of_dbcc_page])
+        while ways:
             try:
-                return self._ways[0](connection, page)
+                return ways[0](connection, page)
             except ScriptError as error:
                 if not is_refusal(error):
                     raise
-                del self._ways[0]
-                self._refusal = str(error)
+                del ways[0]
+                if not ways:
+                    self.refusal = str(error)
         return None
-
-    @property
-    def refusal(self) -> str:
-        """Why nothing can be resolved on this instance; empty as long as there is a way."""
-        return "" if self._ways else self._refusal
 
     def _name(self, connection: pyodbc.Connection, page: Page, object_id: int) -> str:
         if object_id == ALLOCATION:

@@ -230,6 +230,8 @@ def test_pages_that_cannot_be_resolved_are_asked_for_once(answering: Callable[[A
     connection: Any = None
     assert objects.resolve(connection, [Page(7, 1, 16), Page(7, 1, 17)], within_s=10) == {}
     assert asked == ["observe/page_object.sql", "observe/page_header.sql"]
+    assert objects.resolve(connection, [Page(2, 1, 16)], within_s=10) == {}
+    assert len(asked) == 4, "another database may be another matter"
     assert objects.refusal.endswith("(error 300)")
 
 

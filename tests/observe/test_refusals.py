@@ -1,0 +1,63 @@
+"""A login that may see nothing of the server: records less, said once, and nothing failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.lab import drivers, embedded
+from harness.lab.drivers import Secret
+from harness.lab.instances import Instance, LabError, Login
+from harness.observe import Observers, fingerprint, pages
+
+PASSWORD = "Pl@in1234"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    """An instance as seen by a login with a user in its database and nothing else."""
+    directory: Path = tmp_path_factory.mktemp("lab")
+    with embedded.running(version="2022", initiators=1, directory=directory, driver=drivers.choose("auto")) as lab:
+        master = replace(lab.target, database="master")
+        with master.connect() as connection:
+            connection.execute(f"CREATE LOGIN plain WITH PASSWORD = '{PASSWORD}'; CREATE DATABASE db;")
+            connection.execute("USE db; CREATE USER plain FOR LOGIN plain;")
+            connection.close()
+        yield replace(lab.target, database="db", login=Login("plain", Secret(PASSWORD)))
+
+
+def test_what_the_login_may_not_see_is_not_recorded_and_said_once(plain: Instance) -> None:
+    told: list[str] = []
+    observers = Observers([plain], tell=lambda text: None if text in told else told.append(text))
+    for _ in range(2):
+        observers.begin(1)
+        observers.window_begins()
+        observers.window_ends()
+        assert observers.changes(timeout_s=20) == {}
+        assert set(observers.end().records) == {"samples"}
+    observers.close()
+    assert sorted(text.partition(",")[0] for text in told) == [
+        "target does not show file_io",
+        "target does not show latches",
+        "target does not show processors",
+        "target does not show waits",
+        "target does not show who waits for pages",
+    ]
+    assert all("permission was denied" in text for text in told)
+
+
+def test_a_fingerprint_has_the_same_keys_and_says_what_was_refused(plain: Instance) -> None:
+    with plain.connect() as connection:
+        found = fingerprint.fingerprint(connection)
+        connection.close()
+    assert found["server"] is not None and found["databases"]
+    assert found["system"] is None and found["memory"] is None
+    assert {"system", "container", "memory"} <= set(found["refused"])
+
+
+def test_the_administrator_connection_is_refused(plain: Instance) -> None:
+    with pytest.raises(LabError, match="18456"):
+        pages.located(plain)
