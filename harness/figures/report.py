@@ -10,17 +10,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
+from harness.doctor.servers import LICENCE
 from harness.figures.findings import BEHIND, findings, headlines
 from harness.figures.results import LAB_WORDS, FigureError, Run, footer, origin
 from harness.whitepaper import PUBLISHED, TITLE
 
 NAME = "report.html"
-# The clause of the licence terms of SQL Server, editions for developers included.
-LICENCE = (
-    "Before you pass this page on: Microsoft's licence terms for SQL Server say \"you must obtain Microsoft's prior "
-    'written approval to disclose to a third party the results of any benchmark test of the software". Look into the '
-    "terms that you accepted."
-)
 
 
 def write(run: Run, figures: Sequence[Path]) -> Path:
@@ -34,6 +29,7 @@ def write(run: Run, figures: Sequence[Path]) -> Path:
         lab=run.lab,
         warning=LAB_WORDS.get(run.lab, f"{run.lab} lab"),
         licence=LICENCE if run.lab == "sqlserver" else "",
+        warnings=_warnings(run),
         paper=f"{TITLE}, {PUBLISHED}",
         findings=findings(run),
         headlines=rows,
@@ -72,6 +68,17 @@ def facts(run: Run) -> dict[str, Any]:
         **{_instance_name(instance): instance for instance in manifest.get("instances") or []},
     }
     return {heading: fact for heading, fact in told.items() if fact}
+
+
+def _warnings(run: Run) -> list[str]:
+    """What the preflight warned of, a line each, with the version where there are several."""
+    told = run.manifest.get("findings") or {}
+    return [
+        f"{version + ', ' if len(told) > 1 else ''}{finding['instance']}, {finding['check']}: {finding['text']}"
+        for version, findings_ in told.items()
+        for finding in findings_
+        if finding["severity"] == "warning"
+    ]
 
 
 def _instance_name(instance: dict[str, Any]) -> str:

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
+from harness.doctor.servers import LICENCE
 from harness.figures import FigureError, draw
 from harness.figures.findings import findings, headlines
 from harness.figures.latches import kind
-from harness.figures.report import LICENCE
 from harness.figures.results import read
 from harness.matrix import Cell, all_cells, quick_slice
 from tests.results_fixture import write_reduced
@@ -59,6 +59,17 @@ def test_the_page_of_sql_server_names_the_version_and_the_licences_clause(server
     text = page(server_run).text
     assert "SQL Server 2022" in text and "not SQL Server" not in text
     assert LICENCE in text
+
+
+def test_what_the_preflight_warned_of_stands_on_the_page(tmp_path):
+    told = {"instance": "target", "check": "log", "cure": ""}
+    findings = {
+        "2008": [{**told, "severity": "warning", "text": "grows"}, {**told, "severity": "information", "text": "is"}]
+    }
+    run = write_reduced(tmp_path / "run", quick_slice()[:2], findings=findings)
+    draw(run)
+    text = page(run).text
+    assert "target, log: grows" in text and "target, log: is" not in text
 
 
 def test_what_the_manifest_says_is_escaped_and_shown(tmp_path):
