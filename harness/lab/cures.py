@@ -55,6 +55,7 @@ CURES = {
     18488: "ALTER LOGIN ... WITH PASSWORD = ...",
 }
 _CURES_BY_WORDS = (
+    ("Communication link failure", "the connection broke: has the server ended?"),
     ("Query timeout expired", "something blocks it there; sys.dm_exec_requests shows what"),
     ("certificate verify failed", "trust it (trust_server_certificate = true), or give the server a valid certificate"),
     ("Login timeout expired", "something listens there and does not answer: is it SQL Server, and is it well?"),

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 WARM_UP_TIMEOUT_S = 600.0
 _POLL_S = 0.01
 _POLL_MAX_S = 0.1
+_LOOK_EVERY_S = 1.0  # at what the target has noted
 # A queue that stands still for so long will not empty by itself; its transmission status says why.
 _STANDSTILL_S = 30.0
 
 _IS_ENABLED = """\
 SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.MySSBLabTestQueue');
 """
+_SEE_ITS_LOG = "the target's error log says why"
 _CREATE = "{CALL dbo.CreateDialogs (?, ?, ?)}"
 _WARM_UP = "{CALL dbo.WarmUpDialogs}"
 
@@ -38,11 +40,11 @@ def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int) ->
     with connections(taking_part) as clients, connections([lab.target]) as (target,):
         reset.messages(lab, target)  # what is there counts as processed
 
-        def make(connection: pyodbc.Connection) -> None:
+        def make(instance: Instance, connection: pyodbc.Connection) -> None:
             scripts.execute(connection, _CREATE, used_dialogs, dialog_ratio, guid)
             scripts.execute(connection, _WARM_UP)
 
-        in_parallel(make, clients, on_interrupt=lab.close)
+        in_parallel(make, taking_part, clients, on_interrupt=lab.close)
         wait_until_drained(lab, taking_part, clients, target, expected=expected, timeout_s=WARM_UP_TIMEOUT_S)
         reset.messages(lab, target)
     return expected
@@ -66,10 +68,10 @@ def wait_until_drained(
     """Waits until the target has stored `expected` messages and no queue holds any.
 
     Depths are read from metadata, at no cost; the messages are counted, which reads the whole table, only once the
-    queues are empty. LabError says what still lies where.
+    queues are empty. LabError says what still lies where, at once if the target has noted an error or given up.
     """
     deadline = time.monotonic() + timeout_s
-    last_change = time.monotonic()
+    last_change = last_look = time.monotonic()
     before: tuple[int, ...] = ()
     pause_s = _POLL_S
     while True:
@@ -80,7 +82,10 @@ def wait_until_drained(
         now = time.monotonic()
         if (stored, *depths) != before:
             before, last_change = (stored, *depths), now
-        if now > deadline or now - last_change > _STANDSTILL_S:
+        is_hopeless = False
+        if now - last_look > _LOOK_EVERY_S:
+            last_look, is_hopeless = now, not is_enabled(target) or bool(noted_errors(target))
+        if is_hopeless or now > deadline or now - last_change > _STANDSTILL_S:
             lab.check()
             raise LabError(_what_is_left(expected, target, depths, initiators, clients))
         lab.check()
@@ -109,12 +114,17 @@ def _what_is_left(
 
 def _why_it_stands_still(target: pyodbc.Connection, depth: int) -> str:
     """The target's own account; "" if it has none and nothing lies there."""
-    why = noted_errors(target)
-    if not scripts.scalar(target, _IS_ENABLED):
-        why = f"its queue is disabled, after five rollbacks in a row{f'; {why}' if why else ''}"
-    if not why and depth:
-        return "no procedure takes them: the target's error log says why"
-    return why
+    noted = noted_errors(target)
+    if not is_enabled(target):
+        return f"its queue is disabled, after five rollbacks in a row; {noted or _SEE_ITS_LOG}"
+    if depth and not noted:
+        return f"no procedure takes them; {_SEE_ITS_LOG}"
+    return noted
+
+
+def is_enabled(target: pyodbc.Connection) -> bool:
+    """Whether messages can be received from the target's queue."""
+    return bool(scripts.scalar(target, _IS_ENABLED))
 
 
 def noted_errors(target: pyodbc.Connection) -> str:

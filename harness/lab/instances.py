@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from harness.failures import MachineFailure
-from harness.lab import drivers
-from harness.lab.cures import out_of_reach
+from harness.lab import cures, drivers
 from harness.lab.drivers import Driver, Secret
 from harness.lab.processes import Child, stop_all
 from harness.lab.scripts import ScriptError, error_text
@@ -110,9 +109,9 @@ class Instance:
         import pyodbc  # noqa: PLC0415
 
         pyodbc.pooling = False
-        if reason := out_of_reach(self.host, port):
+        if reason := self.out_of_reach(port):
             self.check()
-            raise LabError(f"{self.name} ({self.host}:{port}): {reason}")
+            raise LabError(reason)
         try:
             connection = pyodbc.connect(connection_string, autocommit=True, timeout=drivers.login_timeout_s())
         except pyodbc.Error as error:
@@ -120,6 +119,11 @@ class Instance:
             raise LabError(f"{self.name} ({self.host}:{port}): {error_text(error)}") from None
         connection.timeout = STATEMENT_TIMEOUT_S if query_timeout_s is None else query_timeout_s
         return connection
+
+    def out_of_reach(self, port: int | None = None) -> str:
+        """Why nobody can connect to it, in one line; "" if somebody can."""
+        reason = cures.out_of_reach(self.host, port or self.port)
+        return f"{self.name} ({self.host}:{port or self.port}): {reason}" if reason else ""
 
     def check(self) -> None:
         """InstanceDied, with its signal and its last words, if its process has ended."""

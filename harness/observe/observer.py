@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.lab.instances import Instance
-from harness.lab.scripts import error_text
+from harness.lab.scripts import ScriptError, error_text
 from harness.observe.questions import SAMPLED, Sample
 from harness.observe.snapshots import Snapshot, snapshot
 
@@ -77,6 +77,9 @@ class Observer:
         def answer() -> None:
             try:
                 future.set_result(action())
+            except ScriptError as error:
+                self._disconnect()
+                future.set_exception(ScriptError(f"{self.instance.name}: {error}"))
             except Exception as error:
                 self._disconnect()
                 future.set_exception(error)

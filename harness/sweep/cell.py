@@ -316,6 +316,10 @@ def _cause(lab: Lab, symptom: str) -> str:
             lab.check()
         except LabError as death:
             return str(death)
-        if time.monotonic() > deadline or ("connect" not in symptom.lower() and "link" not in symptom.lower()):
+        if "connect" not in symptom.lower() and "link" not in symptom.lower():
             return symptom
+        if time.monotonic() > deadline:
+            # A server of the user's own is no process of ours.
+            gone = [reason for instance in lab.instances if (reason := instance.out_of_reach())]
+            return f"{gone[0]} ({symptom})" if gone else symptom
         time.sleep(POLL_S)

@@ -100,6 +100,9 @@ class FakeInstance:
     def client_connection_string(self) -> str:
         return f"to {self.name}"
 
+    def out_of_reach(self) -> str:
+        return ""
+
 
 class FakeLab:
     """`death` is what `check` raises."""
@@ -108,6 +111,10 @@ class FakeLab:
         self.target = FakeInstance("target")
         self.initiators = [FakeInstance(f"initiator-{number}") for number in range(1, initiators + 1)]
         self.death = ""
+
+    @property
+    def instances(self) -> list[FakeInstance]:
+        return [self.target, *self.initiators]
 
     def check(self) -> None:
         if self.death:

@@ -93,7 +93,7 @@ def test_messages_that_the_target_does_not_take_are_told_with_its_own_account(be
     )
     bench.target.queue_enabled, bench.target.errors = True, []
     assert failed(bench, drain=0.2).endswith(
-        "7 in the target's queue; no procedure takes them: the target's error log says why"
+        "7 in the target's queue; no procedure takes them; the target's error log says why"
     )
 
 
