@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     import pyodbc
 
 SERVICE = "//MySSB.com/Lab/S_Test"
+# The files of each database, so that none grows in most cells; `harness doctor` says what the largest ones take. A log
+# is written through once before it can be used, which takes its time.
+DATA_SIZE_MB = 1024
+LOG_SIZE_MB = 2048
 
-_BOTH = ("common/database.sql", "common/message_type.sql", "common/contract.sql")
+_BOTH = ("common/database.sql", "common/files.sql", "common/message_type.sql", "common/contract.sql")
 _TARGET = (
     "target/message_drop.sql",
     "target/receive_count.sql",
@@ -80,6 +84,8 @@ def link(lab: Lab) -> None:
         "Encryption": "ON" if lab.security.dialog else "OFF",
         "EndpointEncryption": "REQUIRED ALGORITHM AES" if lab.security.endpoint_encryption else "DISABLED",
         "MaxQueueReaders": str(MAX_QUEUE_READERS),
+        "DataSizeMb": str(DATA_SIZE_MB),
+        "LogSizeMb": str(LOG_SIZE_MB),
     }
     with _opened(lab.instances) as connections:
         identities = in_parallel(

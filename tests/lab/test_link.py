@@ -100,3 +100,18 @@ def test_clients_get_a_new_password_with_every_link_and_it_shows_nowhere(lab: La
     with pytest.raises(pyodbc.Error, match="Login failed for user"):
         pyodbc.connect(before)
     pyodbc.connect(instance.client_connection_string()).close()
+
+
+def test_clients_may_call_the_send_procedure_and_nothing_else(lab: Lab) -> None:
+    instance = lab.initiators[0]
+    client = pyodbc.connect(instance.client_connection_string(), autocommit=True)
+    for statement, number in {
+        "SELECT handle FROM dbo.dialogs;": 229,
+        "RECEIVE * FROM dbo.MySSBLabTestQueue;": 229,
+        "EXECUTE dbo.WarmUpDialogs;": 229,
+        "CREATE TABLE dbo.x (a int);": 262,
+        "SELECT * FROM sys.dm_os_wait_stats;": 300,
+    }.items():
+        with pytest.raises(pyodbc.Error, match=rf"\({number}\)"):
+            client.execute(statement)
+    client.close()

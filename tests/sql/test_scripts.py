@@ -32,7 +32,7 @@ def listed_in_readme() -> dict[str, str]:
     return {name: cell.strip() for name, cell in rows}
 
 
-FOLDERS = {"common", "doctor", "initiator", "link", "observe", "reset", "server", "target"}
+FOLDERS = {"common", "container", "doctor", "initiator", "link", "observe", "reset", "server", "target"}
 
 
 def test_scripts_lie_in_the_known_folders():

@@ -38,6 +38,8 @@ class Linked:
             "MaxQueueReaders": "16",
             "ListenerIp": "(127.0.0.1)",
             "EndpointEncryption": "DISABLED",
+            "DataSizeMb": "1024",
+            "LogSizeMb": "2048",
             "MasterKeyPassword": "Str0ng!",
             "ClientPassword": "Str0ng!",
             "Prefix": "lab_",

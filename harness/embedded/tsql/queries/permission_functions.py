@@ -53,7 +53,7 @@ def is_srvrolemember(frame: Frame, role: Any, login: Any = None) -> int | None:
         return None
     if login is None:
         if frame.session.guard is None:
-            return 1  # "sysadmin" is a member of all of them, as far as this function goes
+            return 1  # a sysadmin passes for a member of every role
         return int(name in frame.session.guard.server_principals())
     member = str(login).lower()
     if member != "sa" and member not in frame.instance.engine.logins:
