@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import settings
 from harness.failures import MachineFailure, UsageFailure
-from harness.lab import ledger, rights, scripts
+from harness.lab import cures, ledger, rights, scripts
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
 from harness.lab.ledger import Holdings, Keys, Thing, place
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 _PASSWORD = "HARNESS_PASSWORD"
+_KNOCK_TIMEOUT_S = 1.0  # at a port that is expected to be closed, or behind a firewall
 _AZURE_EDITIONS = frozenset({5, 6, 8, 9, 11})  # of SERVERPROPERTY('EngineEdition')
 _MARKETING = {major: version for version, major in MAJORS.items()}
 _asked: dict[Server, Secret] = {}
@@ -79,6 +80,7 @@ def start(
         for instance, connection in zip(instances, opened, strict=True):
             ledger.refuse_if_in_use(instance, connection)
         holdings = _remove_leftovers(lab, opened, holdings, tell)
+        in_parallel(lambda server, instance: _refuse_taken_port(lab_file, server, instance), servers, instances)
         for row in zip(instances, holdings, plans, strict=True):
             tell(ledger.description(*row))
         tell("harness lab clean removes all of it")
@@ -233,6 +235,16 @@ def _refuse_collisions(
         lines += ledger.refusals(instance, held, plan, keys)
     if lines:
         raise LabError(lines[0] + (f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""))
+
+
+def _refuse_taken_port(lab_file: LabFile, server: Server, instance: Instance) -> None:
+    """CREATE ENDPOINT succeeds on a port that something else has, and never listens: only the error log says so."""
+    if cures.out_of_reach(instance.host, instance.broker_port, _KNOCK_TIMEOUT_S):
+        return
+    raise LabError(
+        f"{place(instance)}: something listens on port {instance.broker_port} already: free it, or give the endpoint "
+        f"another ({lab_file.where_of(server, 'broker_port')})"
+    )
 
 
 def _check_rights(instances: Sequence[Instance], opened: Sequence[pyodbc.Connection], tell: Tell) -> None:
