@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.syntax.files import parse_file_clause
 from harness.embedded.tsql.syntax.parser import Parser, Statement
 
 
@@ -287,7 +288,8 @@ def parse_alter_database(parser: Parser) -> Statement:
     """`ALTER DATABASE { name | CURRENT } SET option [ = ] [ value ] [ WITH { ROLLBACK IMMEDIATE | NO_WAIT | ... } ]`"""
     tokens, line = parser.tokens, parser.line
     name = "" if tokens.accept("CURRENT") else tokens.name()
-    tokens.expect("SET")
+    if not tokens.accept("SET"):
+        return parse_file_clause(parser, line, name)
     option = tokens.advance().text.upper()
     if option not in BROKER_OPTIONS and option not in DATABASE_OPTIONS:
         tokens.unsupported(f"ALTER DATABASE SET {option}")
