@@ -6,9 +6,6 @@ command line, as it would for a user.
 
 from __future__ import annotations
 
-import json
-import re
-import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,3 +167,123 @@ def test_a_step_that_fails_is_told_and_leaves_nothing(
     for part in STEPS[fault].split(", "):
         assert part in told.line
     clean_as_told(own, told)
+
+
+def test_a_port_that_something_else_has_is_told_before_anything_is_created(own: OwnServers) -> None:
+    for server in own.servers:
+        with socket.create_server(("127.0.0.1", server.broker_port)):
+            told = own.harness("doctor", *LAB)
+        assert told.code == 3
+        assert told.line.startswith(f"{server.role} (127.0.0.1:{server.port}): something listens on port ")
+        assert "will be created" not in told.out
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_server_that_dies_while_the_lab_is_opened_leaves_what_clean_removes(
+    side: str, running: dict[str, Server], own: OwnServers
+) -> None:
+    running[side].plant("die:CREATE ENDPOINT")
+    told = own.harness(*OPEN)
+    assert told.code == 3
+    assert told.line.startswith(side)
+    assert "the server closed the connection" in told.line
+    assert "harness lab clean removes it" in told.out
+    clean_as_told(own, told)
+
+
+# -- while a sweep runs ------------------------------------------------------------------------------------------------
+
+RUN = ("run", CELL, *LAB, *TIMES)
+FULL = "The transaction log for database 'ssbh' is full due to 'LOG_BACKUP'. (error 9002)"
+TRANSIENT = {
+    "statement:SEND=9002/ssbh@100-111": FULL,
+    "statement:SEND=1205/57@100": "chosen as the deadlock victim. Rerun the transaction. (error 1205)",
+    "drop:SEND@100-101": "gave up after 10 failed calls in a row: Communication link failure",
+}
+
+
+@pytest.mark.parametrize("fault", TRANSIENT)
+def test_what_passes_fails_a_cell_that_is_tried_again_and_the_sweep_goes_on(
+    fault: str, running: dict[str, Server], own: OwnServers
+) -> None:
+    running["initiator-1"].plant(fault)
+    told = own.harness("matrix", "--only-sweep", "--cells", f"{CELL} {OTHER_CELL}", *LAB, *TIMES)
+    assert (told.code, told.err) == (0, "")
+    first, *others = entries(own)
+    assert first.outcome == "failed"
+    assert TRANSIENT[fault] in first.reason
+    assert f"{first.cell} failed, is tried again: {first.reason}" in told.out
+    assert {entry.cell for entry in others if entry.outcome == "completed"} == {CELL, OTHER_CELL}
+    remove(own)
+
+
+# Side, fault, exit code, and what the last line says.
+LASTING = [
+    ("initiator-1", "statement:SEND=9002/ssbh@100+", 1, FULL),
+    (
+        "target",
+        "statement:INSERT INTO dbo.messageDrop=9002/ssbh@5+",
+        1,
+        f"the activation procedure noted 2 errors: {FULL}",
+    ),
+    ("target", "statement:INSERT INTO dbo.messageDrop=1105/dbo.messageDrop//tempdb/PRIMARY@5+", 1, CURES[1105]),
+    ("target", "statement:INSERT INTO dbo.messageDrop=1205/57@5+", 1, "its queue is disabled, after five rollbacks"),
+    ("initiator-1", "login:ssbh_Client=18456/ssbh_Client", 1, CURES[18456]),
+    ("initiator-1", "die:SEND@100", 1, "nothing listens there: start the server, or check host and port"),
+    (
+        "target",
+        "die:INSERT INTO dbo.messageDrop@5",
+        1,
+        "nothing listens there: start the server, or check host and port",
+    ),
+]
+
+
+@pytest.mark.parametrize("side, fault, code, line", LASTING, ids=[f"{side}-{fault}" for side, fault, _, _ in LASTING])
+def test_what_lasts_fails_the_cell_with_its_reason(  # noqa: PLR0917
+    side: str, fault: str, code: int, line: str, running: dict[str, Server], own: OwnServers
+) -> None:
+    running[side].plant(fault)
+    told = own.harness(*RUN)
+    assert told.code == code
+    assert line in told.line
+    assert [entry.outcome for entry in entries(own)] == ["failed", "failed"]
+    remove(own)
+
+
+def test_a_sweep_whose_server_does_not_come_back_ends(running: dict[str, Server], own: OwnServers) -> None:
+    running["initiator-1"].plant("die:SEND@100")
+    told = own.harness("matrix", "--only-sweep", "--cells", f"{CELL} {OTHER_CELL}", *LAB, *TIMES)
+    assert told.code == 3
+    port = running["initiator-1"].port
+    assert told.line == (
+        f"the lab does not come up: initiator-1 (127.0.0.1:{port}): nothing listens there: start the server, or check "
+        "host and port"
+    )
+    remove(own)
+
+
+def test_what_a_server_does_not_show_is_told_and_the_sweep_goes_on(running: dict[str, Server], own: OwnServers) -> None:
+    running["target"].plant("statement:SELECT .*dm_os_wait=300/VIEW SERVER STATE/server/master")
+    told = own.harness(*RUN)
+    assert (told.code, told.err) == (0, "")
+    assert "target does not show waits, which are not recorded: observe/waits.sql" in told.out
+    assert CURES[300] in told.out
+    remove(own)
+
+
+def test_a_refused_administrator_connection_is_told_and_the_sweep_goes_on(own: OwnServers) -> None:
+    initiator = own.servers[1]
+    own.lab_file(initiator_1_admin_port=initiator.admin_port)
+    with initiator.connection(port=initiator.admin_port):
+        told = own.harness(*RUN)
+    assert (told.code, told.err) == (0, "")
+    assert "the maximum number of '1' dedicated administrator connections already exists" in told.out
+    remove(own)
+
+
+def remove(own: OwnServers) -> None:
+    """A closed lab stays on the servers until it is removed."""
+    heal(own)
+    told = own.harness("lab", "clean", *LAB, "--yes")
+    assert (told.code, told.err) == (0, "")

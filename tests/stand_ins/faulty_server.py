@@ -125,10 +125,10 @@ _connections: dict[int, TdsProtocol] = {}
 class FaultyGate(LoginGate):
     """Refuses logins."""
 
-    def admit(self, login: Login7, spid: int) -> tuple[Session, str]:
+    def admit(self, login: Login7, spid: int, *, is_administrative: bool = False) -> tuple[Session, str]:
         for fault in FAULTS.due(["login"], login.user):
             raise fault.errors()[-1]
-        return super().admit(login, spid)
+        return super().admit(login, spid, is_administrative=is_administrative)
 
 
 def install() -> None:

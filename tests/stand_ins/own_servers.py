@@ -41,13 +41,15 @@ class Server:
     version: str = "2022"
     port: int = 0
     broker_port: int = 0
+    admin_port: int = 0
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
-        self.port, self.broker_port = free_ports(2)
+        self.port, self.broker_port, self.admin_port = free_ports(3)
 
     def start(self, *faults: str, options: Sequence[str] = (), wait: bool = True) -> None:
         words = ["--name", self.role, "--port", str(self.port), "--data", str(self.folder), "--version", self.version]
+        words += ["--admin-port", str(self.admin_port)]
         words += [word for fault in faults for word in ("--fault", fault)]
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder.parent / f"{self.role}.log").open("ab") as log:
@@ -88,10 +90,10 @@ class Server:
             process.stdout.close()
 
     @contextmanager
-    def connection(self, database: str = "master") -> Iterator[pyodbc.Connection]:
+    def connection(self, database: str = "master", *, port: int | None = None) -> Iterator[pyodbc.Connection]:
         text = drivers.choose().connection_string(
             host="127.0.0.1",
-            port=self.port,
+            port=port or self.port,
             user="sa",
             password=Secret(PASSWORD),
             database=database,
