@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.lab import drivers, instances, scripts
 from harness.lab.cures import CURES
+from harness.lab.drivers import Secret
+from harness.lab.scripts import ScriptError
 from harness.sweep.journal import Entry, read
-from tests.stand_ins.own_servers import OwnServers, Server, Told, stop_all
+from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, Told, stop_all
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -23,6 +26,7 @@ LAB = ("--lab-file", "lab.toml")
 OPEN = ("lab", "open", *LAB)
 TIMES = ("--measure", "300ms", "--settle", "200ms", "--drain", "5s")
 CELL, OTHER_CELL = "i1-t2-r1-p100-v2022", "i1-t1-r1-p100-v2022"
+RUN = ("run", CELL, *LAB, *TIMES)
 
 
 @pytest.fixture(scope="module")
@@ -191,9 +195,50 @@ def test_a_server_that_dies_while_the_lab_is_opened_leaves_what_clean_removes(
     clean_as_told(own, told)
 
 
+@pytest.mark.parametrize("errors, cure", [("5061/ssbh,5069", CURES[5061]), ("9775/ssbh", CURES[9775])])
+def test_a_broker_that_is_off_and_cannot_be_turned_on_is_told(
+    errors: str, cure: str, running: dict[str, Server], own: OwnServers
+) -> None:
+    """A database that an administrator has prepared, from a backup say: then the broker is off."""
+    target = running["target"]
+    mark = "EXECUTE sys.sp_addextendedproperty @name = N'service_broker_harness', @value = N'prepared';"
+    target.run("CREATE DATABASE ssbh_SSBTarget;", "ALTER DATABASE ssbh_SSBTarget SET DISABLE_BROKER;")
+    target.run(mark, database="ssbh_SSBTarget")
+    try:
+        target.plant(f"statement:ALTER DATABASE .* SET ENABLE_BROKER={errors}")
+        told = own.harness(*OPEN)
+        assert told.code == 3
+        assert told.line.startswith("target: common/database.sql, ") and cure in told.line
+    finally:
+        target.plant()
+        target.run("DROP DATABASE ssbh_SSBTarget;")
+
+
+def test_a_statement_that_does_not_return_ends_in_time(
+    running: dict[str, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "STATEMENT_TIMEOUT_S", 1)
+    target = running["target"]
+    login = instances.Login("sa", Secret(PASSWORD))
+    instance = instances.Instance("target", "master", "127.0.0.1", target.port, 0, drivers.choose(), login)
+    target.plant("hang:SELECT 1")
+    with instances.connections([instance]) as (connection,), pytest.raises(ScriptError, match="something blocks it"):
+        scripts.scalar(connection, "SELECT 1;")
+    target.plant()
+
+
+@pytest.mark.parametrize("verb", [("ui", "--port", "0"), ("doctor",), ("matrix", "--cells", CELL), RUN[:2]])
+def test_every_verb_tells_a_refused_login_in_one_line(
+    verb: tuple[str, ...], running: dict[str, Server], own: OwnServers
+) -> None:
+    running["initiator-1"].plant("login=18456/sa")
+    told = own.harness(*verb, *LAB)
+    assert told.code == 3
+    assert f"initiator-1 (127.0.0.1:{running['initiator-1'].port}): Login failed for user 'sa'." in told.line
+
+
 # -- while a sweep runs ------------------------------------------------------------------------------------------------
 
-RUN = ("run", CELL, *LAB, *TIMES)
 FULL = "The transaction log for database 'ssbh' is full due to 'LOG_BACKUP'. (error 9002)"
 TRANSIENT = {
     "statement:SEND=9002/ssbh@100-111": FULL,
