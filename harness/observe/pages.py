@@ -64,9 +64,10 @@ def summary(spread: Spread) -> str:
     shared = [Counter((page.file_id, page.page_id) for page in found) for found in spread.values()]
     pages = sum(len(counts) for counts in shared)
     most = max((count for counts in shared for count in counts.values()), default=0)
+    noun = "page" if pages == 1 else "pages"
     sequential = all(is_sequential(found) for found in spread.values())
     return (
-        f"{len(dialogs)} in use lie on {pages} pages of sys.sysdesend, at most {most} on one; "
+        f"{len(dialogs)} in use lie on {pages} {noun} of sys.sysdesend, at most {most} on one; "
         f"conversation handles are {'' if sequential else 'NOT '}sequential"
     )
 
