@@ -223,11 +223,15 @@ class Delivery:
 
     @staticmethod
     def _discard_blocked(tx: Transaction, queue: Queue, endpoint: ConversationEndpoint) -> None:
-        tx.on_rollback(partial(setattr, queue, "blocked", queue.blocked))
-        for row in queue.blocked:
-            if row.endpoint is endpoint:
-                tx.write(queue.blocked_table, row.queuing_order, None)
+        discarded = [row for row in queue.blocked if row.endpoint is endpoint]
+        for row in discarded:
+            tx.write(queue.blocked_table, row.queuing_order, None)
         queue.blocked = [row for row in queue.blocked if row.endpoint is not endpoint]
+
+        def bring_back() -> None:  # others may have come meanwhile
+            queue.blocked = sorted([*queue.blocked, *discarded], key=lambda row: row.queuing_order)
+
+        tx.on_rollback(bring_back)
 
     @staticmethod
     def _put_back(

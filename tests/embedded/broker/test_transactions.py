@@ -4,7 +4,7 @@ import pytest
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, TaskState
-from tests.embedded.broker.world import M, bodies, with_transaction
+from tests.embedded.broker.world import M, bodies, snapshot, with_transaction
 
 
 def waiting_send(instance, tx, handle, body=b"x"):
@@ -345,3 +345,26 @@ def test_a_timer_that_waited_for_its_conversation_finds_it_gone(here):
     assert here.receive() == []
     here.crash()
     assert not here.db.endpoints
+
+
+def test_what_comes_to_a_queue_that_is_off_outlives_the_rollback_of_another_conversations_end(here):
+    first, second = here.begin(), here.begin()
+    for handle in (first, second):
+        here.send(handle)
+    here.alter_queue(status=False)
+
+    def timer(handle):
+        tx = begin_tx(here)
+        here.run(here.db.begin_conversation_timer(tx, handle, 1))
+        here.commit(tx)
+        here.world.run_for(2)
+
+    timer(first)
+    tx = begin_tx(here)
+    here.end(first, tx=tx)
+    timer(second)
+    tx.rollback()
+    before = snapshot(here)
+    assert len(before["blocked"]["q"]) == 2
+    here.crash()
+    assert snapshot(here) == before
