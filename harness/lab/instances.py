@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from harness.failures import MachineFailure
-from harness.lab import cures, drivers
+from harness.lab import cures, drivers, interruption
 from harness.lab.drivers import Driver, Secret
 from harness.lab.processes import Child, stop_all
 from harness.lab.scripts import ScriptError, error_text
@@ -167,7 +167,7 @@ def in_parallel(
     """`map` with one native thread each, for calls that block in the driver; raises the first error after all ended.
 
     A script that fails is told with the instance's name, if an Instance is among the action's arguments.
-    Nothing can interrupt a call inside the driver. On Ctrl-C `on_interrupt` may end what the calls wait for.
+    On Ctrl-C statements under way are cancelled, and `on_interrupt` may end what else the calls wait for.
     """
     rows = list(zip(*arguments, strict=True))
 
@@ -184,6 +184,7 @@ def in_parallel(
             return [future.result() for future in futures]
         except KeyboardInterrupt:
             on_interrupt()
+            interruption.cancel(futures)
             raise
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.failures import MachineFailure
+from harness.lab import interruption
 from harness.lab.cures import explained
 
 if TYPE_CHECKING:
@@ -162,10 +163,11 @@ def scalar(connection: pyodbc.Connection, statement: str) -> Any:
 def _query(connection: pyodbc.Connection, statement: str, origin: str) -> tuple[list[str], list[Any]]:
     import pyodbc  # noqa: PLC0415
 
-    names: list[str] = []
-    values: list[Any] = []
     with connection.cursor() as cursor:
-        try:
+
+        def ask() -> tuple[list[str], list[Any]]:
+            names: list[str] = []
+            values: list[Any] = []
             cursor.execute(statement)
             while True:
                 if cursor.description:
@@ -173,6 +175,9 @@ def _query(connection: pyodbc.Connection, statement: str, origin: str) -> tuple[
                     values += cursor.fetchall()
                 if not cursor.nextset():
                     return names, values
+
+        try:
+            return interruption.call(cursor, ask)
         except pyodbc.Error as error:
             raise ScriptError(f"{origin}: {error_text(error)}") from error
 
@@ -181,10 +186,14 @@ def _execute(connection: pyodbc.Connection, statement: str, parameters: Sequence
     import pyodbc  # noqa: PLC0415
 
     with connection.cursor() as cursor:
-        try:
+
+        def execute() -> None:
             cursor.execute(statement, *parameters)
             while cursor.nextset():
                 pass
+
+        try:
+            interruption.call(cursor, execute)
         except pyodbc.Error as error:
             raise ScriptError(f"{origin}: {error_text(error)}") from error
 

@@ -6,6 +6,7 @@ command line, as it would for a user.
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from harness.lab.cures import CURES
 from harness.lab.drivers import Secret
 from harness.lab.scripts import ScriptError
 from harness.sweep.journal import Entry, read
-from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, Told, stop_all
+from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, Told, output_until, stop_all
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -225,6 +226,20 @@ def test_a_statement_that_does_not_return_ends_in_time(
     with instances.connections([instance]) as (connection,), pytest.raises(ScriptError, match="something blocks it"):
         scripts.scalar(connection, "SELECT 1;")
     target.plant()
+
+
+@pytest.mark.parametrize("statement", ["CREATE DATABASE", "CREATE ENDPOINT"])
+def test_ctrl_c_ends_an_opening_that_a_server_holds_up(
+    statement: str, running: dict[str, Server], own: OwnServers
+) -> None:
+    running["initiator-1"].plant(f"hang:{statement}")
+    with own.begin(*OPEN) as process:
+        output_until(process, "harness lab clean removes all of it")
+        running["initiator-1"].wait_until_struck()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.split("\n") == ["", "harness: interrupted", ""]
 
 
 @pytest.mark.parametrize("verb", [("ui", "--port", "0"), ("doctor",), ("matrix", "--cells", CELL), RUN[:2]])

@@ -20,7 +20,8 @@ batch, a string that is executed, a procedure. With `@3` behind it a fault comes
 from then on, with `@3-5` at these. Texts and severities are those of the catalogue; missing arguments are an error.
 
 Standard input is a pipe whose other end the parent holds: the server ends with it. A line there, a list of faults in
-JSON, takes the place of the faults so far; the answer on standard output is how many there are now.
+JSON, takes the place of the faults so far; the answer on standard output is how many there are now. A fault that makes
+somebody wait says so there: `struck`.
 """
 
 from __future__ import annotations
@@ -234,6 +235,7 @@ def _befall(fault: Fault, frame: Frame) -> Waiting[None]:
     if fault.kind == "drop":
         _connections[session.spid].abort()
     if fault.kind != "statement":
+        print("struck", flush=True)
         yield Delay(FOR_EVER_NS)
     *before, last = fault.errors()
     for error in before:

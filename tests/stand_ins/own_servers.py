@@ -74,7 +74,14 @@ class Server:
         assert self.process is not None and self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(faults).encode() + b"\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == b"%d\n" % len(faults)
+        while (line := self.process.stdout.readline()) == b"struck\n":
+            pass  # by those before
+        assert line == b"%d\n" % len(faults), line
+
+    def wait_until_struck(self) -> None:
+        """By a fault that makes somebody wait."""
+        assert self.process is not None and self.process.stdout is not None
+        assert self.process.stdout.readline() == b"struck\n"
 
     @property
     def is_running(self) -> bool:
