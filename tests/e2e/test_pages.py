@@ -62,7 +62,7 @@ def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(t
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "dialogs of i1-r1-v2008: 3 in use lie on 1 pages of sys.sysdesend, at most 3 on one" in done.stdout
+    assert "dialogs of i1-r1-v2008: 3 in use lie on 1 page of sys.sysdesend, at most 3 on one" in done.stdout
     assert "dialogs of i1-r150-v2008: 3 in use lie on 3 pages of sys.sysdesend, at most 1 on one" in done.stdout
     [results] = tmp_path.iterdir()
     distinct = {}
