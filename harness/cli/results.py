@@ -52,7 +52,7 @@ def figures(results: Path) -> None:
         from harness import figures as parts
 
         for path in parts.draw(_existing_results(results)):
-            say(f"figure: {path}")
+            say(f"{'report' if path.suffix == '.html' else 'figure'}: {path}")
 
 
 @click.command(epilog=EXIT_CODES, short_help="Compare two runs: figures and ratios per cell.")
