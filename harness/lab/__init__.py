@@ -15,6 +15,7 @@ through pyodbc by the modules of this package, the same on every kind:
 - `link`: keys, certificates, endpoints, routes, bindings
 - `dialogs`: the dialog pools, their warm-up, and waiting until everything sent has been processed
 - `interruption`: Ctrl-C in the midst of ODBC calls
+- `cures`: what a refusal means and what cures it; why a server is out of reach
 - `reset`: back to empty tables between cells, back to no conversation between groups
 
 Instances are started from the main thread (see `processes`); blocking calls to several instances run in one native

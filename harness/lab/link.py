@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from harness.lab import scripts
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, Login, in_parallel
+from harness.lab.scripts import ScriptError
 from harness.whitepaper import MAX_QUEUE_READERS
 
 if TYPE_CHECKING:
@@ -169,8 +170,11 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
 
 
 def _exported(connection: pyodbc.Connection, kind: str, variables: dict[str, str]) -> bytes:
-    row = scripts.rows(connection, f"link/export_{kind}_certificate.sql", variables)[0]
-    return bytes(row["certificate_binary"])
+    path = f"link/export_{kind}_certificate.sql"
+    binary = scripts.rows(connection, path, variables)[0]["certificate_binary"]
+    if binary is None:
+        raise ScriptError(f"{path}: the login does not see the certificate: GRANT VIEW ANY DEFINITION TO the login")
+    return bytes(binary)
 
 
 def _password() -> Secret:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab import drivers, instances, scripts
+from harness.lab import drivers, instances, link, scripts
 from harness.lab.cures import CURES
 from harness.lab.drivers import Secret
 from harness.lab.scripts import ScriptError
@@ -215,15 +215,36 @@ def test_a_broker_that_is_off_and_cannot_be_turned_on_is_told(
         target.run("DROP DATABASE ssbh_SSBTarget;")
 
 
+def test_a_certificate_that_the_login_may_not_see_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "rows", lambda *_: [{"certificate_binary": None}])
+    with pytest.raises(ScriptError, match="does not see the certificate: GRANT VIEW ANY DEFINITION"):
+        link._exported(None, "endpoint", {})
+
+
+def instance_at(port: int) -> instances.Instance:
+    login = instances.Login("sa", Secret(PASSWORD))
+    return instances.Instance("target", "master", "127.0.0.1", port, 0, drivers.choose(), login)
+
+
+def test_a_server_that_stays_mute_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "_LOGIN_TIMEOUT_S", 1)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as mute,
+        pytest.raises(instances.LabError, match="Login timeout expired: something listens there and does not answer"),
+    ):
+        instance_at(mute.getsockname()[1]).connect()
+
+
 def test_a_statement_that_does_not_return_ends_in_time(
     running: dict[str, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instances, "STATEMENT_TIMEOUT_S", 1)
     target = running["target"]
-    login = instances.Login("sa", Secret(PASSWORD))
-    instance = instances.Instance("target", "master", "127.0.0.1", target.port, 0, drivers.choose(), login)
     target.plant("hang:SELECT 1")
-    with instances.connections([instance]) as (connection,), pytest.raises(ScriptError, match="something blocks it"):
+    with (
+        instances.connections([instance_at(target.port)]) as (connection,),
+        pytest.raises(ScriptError, match="something blocks it"),
+    ):
         scripts.scalar(connection, "SELECT 1;")
     target.plant()
 
