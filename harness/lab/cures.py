@@ -16,6 +16,7 @@ KNOCK_TIMEOUT_S = 5.0
 
 _LACKS_A_RIGHT = "the login lacks the right to it: grant it, or let the harness sign in with a login that has it"
 _IN_USE = "end the other sessions in the database, then try again"
+_BROKE = "the connection broke: has the server ended?"
 _LOG_FULL = "log_reuse_wait_desc in sys.databases says why; make the log file larger or free its disk"
 
 CURES = {
@@ -53,13 +54,21 @@ CURES = {
     18486: "ALTER LOGIN ... WITH PASSWORD = ... UNLOCK",
     18487: "ALTER LOGIN ... WITH PASSWORD = ...",
     18488: "ALTER LOGIN ... WITH PASSWORD = ...",
+    # FreeTDS's own numbers
+    20004: _BROKE,
+    20006: _BROKE,
+    20017: _BROKE,
+    20047: _BROKE,
 }
+_HANGS_UP = "something listens there and hangs up: is it SQL Server, and is it well?"
 _CURES_BY_WORDS = (
-    ("Communication link failure", "the connection broke: has the server ended?"),
+    ("Communication link failure", _BROKE),
     ("Query timeout expired", "something blocks it there; sys.dm_exec_requests shows what"),
     ("certificate verify failed", "trust it (trust_server_certificate = true), or give the server a valid certificate"),
     ("Login timeout expired", "something listens there and does not answer: is it SQL Server, and is it well?"),
-    ("during handshakes before login", "something listens there and hangs up: is it SQL Server, and is it well?"),
+    ("during handshakes before login", _HANGS_UP),
+    ("Unable to connect to data source", _HANGS_UP),
+    ("Timeout expired", "no answer in time: is it SQL Server, is it well, does something block it?"),
 )
 # How the drivers for Linux tell what became of a connection: Windows' numbers, or the system's own.
 _CONNECTION_ENDS = {

@@ -30,6 +30,14 @@ TOLD = [
         "[42S02] [FreeTDS][SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)",
         "Invalid object name 'x'. (error 208)",
     ),
+    (
+        "[01000] [FreeTDS][SQL Server]Unexpected EOF from the server (20017) (SQLExecDirectW)",
+        "Unexpected EOF from the server (error 20017): the connection broke: has the server ended?",
+    ),
+    (
+        "[HYT00] [FreeTDS][SQL Server]Timeout expired (0) (SQLExecDirectW)",
+        "Timeout expired: no answer in time: is it SQL Server, is it well, does something block it?",
+    ),
 ]
 
 
