@@ -310,7 +310,6 @@ LASTING = [
     ("target", "statement:INSERT INTO dbo.messageDrop=1105/dbo.messageDrop//tempdb/PRIMARY@5+", 1, CURES[1105]),
     ("target", "statement:INSERT INTO dbo.messageDrop=1205/57@5+", 1, "its queue is disabled, after five rollbacks"),
     ("initiator-1", "login:ssbh_Client=18456/ssbh_Client", 1, CURES[18456]),
-    ("initiator-1", "die:SEND@100", 1, "nothing listens there: start the server, or check host and port"),
     (
         "target",
         "die:INSERT INTO dbo.messageDrop@5",
