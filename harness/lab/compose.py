@@ -123,10 +123,15 @@ def containers() -> dict[str, Container]:
     return {str(row["Service"]): _container(row) for row in rows}
 
 
+def log(service: str, tail: str = "all") -> str:
+    """What a container logged."""
+    return _compose("logs", "--no-color", "--no-log-prefix", "--tail", tail, service)
+
+
 def last_line(service: str) -> str:
     """The last line that a container logged, cut to 300 characters."""
     try:
-        said = _compose("logs", "--no-color", "--no-log-prefix", "--tail", "20", service)
+        said = log(service, "20")
     except ComposeError:
         return ""
     lines = [line.strip() for line in said.splitlines() if line.strip()]

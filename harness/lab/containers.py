@@ -1,16 +1,51 @@
-"""The sqlserver lab in containers."""
+"""The sqlserver lab in containers: SQL Server as docker-compose.yml describes it, one profile a version.
+
+A lab takes down what it brought up, with its data; containers that ran before (`harness lab up`) are used, emptied of
+an earlier lab's databases, and left running. All versions publish the same ports, so another version goes first.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from harness.failures import MachineFailure
+from harness.lab import compose, drivers, scripts
+from harness.lab.compose import ComposeError, Container
 from harness.lab.drivers import Driver
-from harness.lab.instances import Lab
+from harness.lab.instances import Instance, InstanceDied, Lab, LabError, Login, connections, in_parallel
+from harness.lab.processes import Child
 
 VERSIONS = ("2017", "2019", "2022", "2025")
 SWEEP_VERSIONS = ("2022", "2025")
+HOST = "127.0.0.1"
+BROKER_PORT = 5114
+TEMPDB_SIZE_MB = 2048  # a batch of RECEIVE is 10,000 messages, up to 80 MB, for each queue reader
+
+_SQL_PORT, _ADMIN_PORT = 1433, 1434  # inside
+_READY_TIMEOUT_S = 300.0
+_REFUSED_S = 60.0
+_POLL_S = 0.5
+_LOOK_S = 2.0
+_KILLED = 137  # exit code: 128 and SIGKILL
+
+
+@dataclass(frozen=True)
+class _Role:
+    """What an instance is called: by Compose and the other instances, in the lab, and its database."""
+
+    alias: str
+    name: str
+    database: str
+
+
+_ROLES = (
+    _Role("target", "target", "SSBTarget"),
+    *(_Role(f"initiator{number}", f"initiator-{number}", f"SSBInitiator{number}") for number in (1, 2, 3)),
+)
 
 
 @contextlib.contextmanager
@@ -23,5 +58,259 @@ def running(
     watch: Callable[[], None],
     tell: Callable[[str], None],
 ) -> Iterator[Lab]:
-    raise NotImplementedError
-    yield
+    """A target and `initiators` initiators, ready and without databases. To be called from the main thread.
+
+    Raises ComposeError, LabError, InstanceDied or scripts.ScriptError, and leaves nothing running that did not before.
+    """
+    services = _services(version, initiators)
+    ran_before = _make_room(version, tell)
+    lab: Lab | None = None
+    try:
+        instances = _bring_up(services, driver, watch, tell)
+        _prepare(instances, services, watch, tell)
+        for instance, service in zip(instances, services, strict=True):
+            instance.process = _Watched(service, compose.containers()[service].name, directory)
+        lab = Lab("sqlserver", "containers", version, instances[0], instances[1:], directory)
+        yield lab
+    finally:
+        if lab is not None:
+            lab.close()
+        _take_down([service for service in services if service not in ran_before], bool(ran_before), directory, tell)
+
+
+def up(version: str, initiators: int, tell: Callable[[str], None]) -> None:
+    """Brings containers up and leaves them running, ready."""
+    if version not in VERSIONS:
+        raise LabError(f"there are no containers of SQL Server {version!r}; versions: {', '.join(VERSIONS)}")
+    drivers.check_manager()
+    services = _services(version, initiators)
+    _make_room(version, tell)
+    try:
+        _bring_up(services, drivers.choose(), lambda: None, tell)
+    except BaseException:
+        tell("what did come up stays: harness lab status, harness lab down")
+        raise
+    for line in status():
+        tell(line)
+
+
+def down(tell: Callable[[str], None]) -> None:
+    """Takes every container of the lab down, with its data."""
+    there = compose.containers()
+    compose.down()
+    tell(f"taken down: {', '.join(sorted(there))}" if there else "no containers were there")
+
+
+def status() -> list[str]:
+    """A line a container: version, state, how it feels, where it listens."""
+    there = [one for name, one in sorted(compose.containers().items()) if name.partition("-")[0] != "volumes"]
+    return [_line(one) for one in there] or ["no containers: harness lab up starts them"]
+
+
+def _line(container: Container) -> str:
+    role, _, version = container.service.partition("-")
+    state = container.state if container.is_running else f"{container.state} ({container.exit_code})"
+    health = f", {container.health}" if container.health else ""
+    address = f", {HOST},{container.ports[_SQL_PORT]}" if _SQL_PORT in container.ports else ""
+    return f"{role} SQL Server {version}: {state}{health}{address}"
+
+
+# -- up and down -------------------------------------------------------------------------------------------------------
+
+
+def _services(version: str, initiators: int) -> list[str]:
+    return [f"{role.alias}-{version}" for role in _ROLES[: initiators + 1]]
+
+
+def _make_room(version: str, tell: Callable[[str], None]) -> set[str]:
+    """Takes down other versions and remnants; the services of this version that run."""
+    compose.check()
+    there = compose.containers()
+    running = {name for name, one in there.items() if one.is_running and compose.version(name) == version}
+    others = {name for name in there if compose.version(name) != version}
+    if others or (there and not running):
+        tell(f"taking down {', '.join(sorted(others or there))}")
+        if running:
+            compose.remove(sorted(others))
+        else:
+            compose.down()
+    return running
+
+
+def _bring_up(
+    services: Sequence[str], driver: Driver, watch: Callable[[], None], tell: Callable[[str], None]
+) -> list[Instance]:
+    began = time.monotonic()
+    tell(f"starting {', '.join(services)}")
+    compose.up(services, watch=watch, tell=tell)
+    there = compose.containers()
+    for service in services:
+        _raise_if_ended(service, there)
+    login = Login("sa", compose.password())
+    instances = [
+        Instance(
+            name=role.name,
+            database=role.database,
+            host=HOST,
+            port=there[service].ports[_SQL_PORT],
+            broker_port=BROKER_PORT,
+            driver=driver,
+            login=login,
+            broker_host=role.alias,
+            admin_port=there[service].ports[_ADMIN_PORT],
+        )
+        for role, service in zip(_ROLES, services, strict=False)
+    ]
+    _wait_until_ready(instances, services, watch, tell)
+    tell(f"{len(services)} instances are ready after {time.monotonic() - began:.0f} s")
+    return instances
+
+
+def _wait_until_ready(
+    instances: Sequence[Instance], services: Sequence[str], watch: Callable[[], None], tell: Callable[[str], None]
+) -> None:
+    """Until each answers a query and every database of it is online; LabError says what is wrong with the first."""
+    began = time.monotonic()
+    deadline = began + _READY_TIMEOUT_S
+    look_at = 0.0
+    waiting = dict(zip(services, instances, strict=True))
+    while True:
+        watch()
+        answers = dict(zip(waiting, in_parallel(_why_not_ready, list(waiting.values())), strict=True))
+        for service in [service for service, why in answers.items() if not why]:
+            tell(f"{service} is ready")
+            del waiting[service]
+        if not waiting:
+            return
+        now = time.monotonic()
+        if now >= look_at:
+            there, look_at = compose.containers(), now + _LOOK_S
+            for service in services:
+                _raise_if_ended(service, there)
+        # A server that comes up may refuse anybody for a while.
+        if now > began + _REFUSED_S and (refused := [name for name, why in answers.items() if "(error 18456)" in why]):
+            raise LabError(
+                f"{refused[0]} was made with another password than {compose.ROOT / '.env'} or the environment has: "
+                "harness lab down removes it, with its data"
+            )
+        if now > deadline:
+            service = next(iter(waiting))
+            raise LabError(
+                f"{service} was not ready after {_READY_TIMEOUT_S:.0f} s ({answers[service]}); "
+                f"last line of its log: {compose.last_line(service)}"
+            )
+        time.sleep(_POLL_S)
+
+
+def _why_not_ready(instance: Instance) -> str:
+    """ "" once it is."""
+    try:
+        with connections([instance], "master") as (connection,):
+            [row] = scripts.rows(connection, "container/ready.sql", {})
+    except (LabError, scripts.ScriptError) as error:
+        return str(error)
+    count = int(row["databases_not_online"])
+    return f"{count} databases are not online yet" if count else ""
+
+
+def _raise_if_ended(service: str, there: dict[str, Container]) -> None:
+    container = there.get(service)
+    if container is None or not container.is_running:
+        raise InstanceDied(_death(service, container))
+
+
+def _death(service: str, container: Container | None) -> str:
+    if container is None:
+        return f"the container {service} is gone"
+    if container.state not in ("exited", "dead"):
+        return f"the container {service} does not run: it is {container.state}"
+    text = f"the container {container.service} ended with exit code {container.exit_code}"
+    if container.exit_code == _KILLED:
+        text += " (killed, as a rule for want of memory: MSSQL_CONTAINER_MEMORY in .env)"
+    line = compose.last_line(container.service)
+    return f"{text}; last line of its log: {line}" if line else text
+
+
+def _take_down(services: Sequence[str], others_stay: bool, directory: Path, tell: Callable[[str], None]) -> None:
+    """Keeps the logs and removes the rest. What fails here must not hide why the lab ends."""
+    if not services:
+        return
+    try:
+        if there := sorted(set(services) & set(compose.containers())):
+            tell(f"taking down {', '.join(there)}")
+            _keep_logs(there, directory)
+        if others_stay:
+            compose.remove(services)
+        else:
+            compose.down()
+    except ComposeError as error:
+        tell(f"containers may still be there ({error}): harness lab down removes them")
+
+
+def _keep_logs(services: Sequence[str], directory: Path) -> None:
+    folder = directory / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for service in services:
+        with contextlib.suppress(ComposeError):
+            (folder / f"{service}.log").write_text(compose.log(service), encoding="utf-8")
+
+
+# -- what a fresh instance lacks ---------------------------------------------------------------------------------------
+
+
+def _prepare(
+    instances: Sequence[Instance], services: Sequence[str], watch: Callable[[], None], tell: Callable[[str], None]
+) -> None:
+    """Empty, tempdb laid out, the administrator connection reachable."""
+
+    def lay_out(instance: Instance) -> bool:
+        with connections([instance], "master") as (connection,):
+            scripts.run(connection, "container/drop_database.sql", {"Database": instance.database})
+            scripts.run(connection, "container/tempdb.sql", {"TempdbSizeMb": str(TEMPDB_SIZE_MB)})
+            scripts.run(connection, "container/remote_admin_connections.sql", {})
+        return _admin_connection_answers(instance)
+
+    answers = in_parallel(lay_out, instances)
+    # The option needs no restart by the manual; whether the listener on Linux leaves the loopback interface at once
+    # is not said anywhere.
+    deaf = [service for service, answer in zip(services, answers, strict=True) if not answer]
+    if deaf:
+        tell(f"restarting {', '.join(deaf)} for the administrator connection")
+        compose.restart(deaf)
+        _wait_until_ready(instances, services, watch, tell)
+
+
+def _admin_connection_answers(instance: Instance) -> bool:
+    try:
+        instance.connect_admin("master").close()
+    except MachineFailure:
+        return False
+    return True
+
+
+class _Watched:
+    """Knows at no cost whether a container has ended: `docker wait` returns when it does."""
+
+    def __init__(self, service: str, container: str, directory: Path) -> None:
+        self._service = service
+        self._wait = Child(
+            service, ["docker", "wait", container], log=directory / "logs" / f"{service}.wait", pipe_stdout=True
+        )
+        self._stopping = False
+        self._death: str | None = None
+
+    def death(self) -> str | None:
+        """How it ended, in one line; None while it runs or after `stop`."""
+        if self._stopping or self._wait.is_alive():
+            return None
+        if self._death is None:
+            self._death = _death(self._service, compose.containers().get(self._service))
+        return self._death
+
+    def request_stop(self) -> None:
+        self._stopping = True
+        self._wait.request_stop()
+
+    def stop(self, grace_s: float = 5.0) -> None:
+        self._stopping = True
+        self._wait.stop(grace_s)

@@ -59,7 +59,9 @@ class Driver:
 
         The servers of a lab own self-signed certificates, hence no validation of them unless asked for.
         """
-        signed_in = {"Trusted_Connection": "yes"} if user is None or password is None else {"UID": user, "PWD": password}
+        signed_in = (
+            {"Trusted_Connection": "yes"} if user is None or password is None else {"UID": user, "PWD": password}
+        )
         parts = {"DRIVER": self.name, **signed_in, "DATABASE": database, "APP": program}
         if self.kind == "microsoft":
             trust = "yes" if trust_server_certificate else "no"

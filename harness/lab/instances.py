@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from harness.failures import MachineFailure
 from harness.lab import cures, drivers, interruption
 from harness.lab.drivers import Driver, Secret
-from harness.lab.processes import Child, stop_all
+from harness.lab.processes import Process, stop_all
 from harness.lab.scripts import ScriptError, error_text
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Instance:
     broker_port: int  # where its Service Broker endpoint listens
     driver: Driver
     login: Login | None  # None: integrated authentication
-    process: Child | None = field(default=None, repr=False)
+    process: Process | None = field(default=None, repr=False)
     broker_host: str = ""  # what the other instances call it, where that is not `host`
     listener_ip: str = "ALL"  # where its endpoint listens, as T-SQL has it: ALL or one address (127.0.0.1)
     admin_port: int | None = None  # of the dedicated administrator connection; None: not to be had

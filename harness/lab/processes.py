@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Protocol
 
 from harness.failures import MachineFailure
 from harness.settings import child_environment
@@ -39,6 +39,18 @@ def die_with_parent(parent_pid: int) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
         os._exit(1)  # the parent died before the line above
+
+
+class Process(Protocol):
+    """What a lab must know of whatever runs an instance for it."""
+
+    def death(self) -> str | None:
+        """How it ended, in one line; None while it runs or after `stop`."""
+        ...
+
+    def request_stop(self) -> None: ...
+
+    def stop(self, grace_s: float = 5.0) -> None: ...
 
 
 class Child:
@@ -162,7 +174,7 @@ def last_line(log: Path) -> str:
     return lines[-1][:300] if lines else ""
 
 
-def stop_all(children: Sequence[Child], grace_s: float = 5.0) -> None:
+def stop_all(children: Sequence[Process], grace_s: float = 5.0) -> None:
     """Asks all to end, then waits for each: as long as the slowest, not as long as all together."""
     for child in children:
         child.request_stop()

@@ -1,0 +1,402 @@
+"""A stand-in for the Docker engine, and for Compose: what `harness.lab.compose` asks of both, and no more.
+
+It reads the real docker-compose.yml with the values that it is called with. A container of SQL Server is an embedded
+instance (see container.py) on a loopback address of its own; published ports are relayed to it, as Docker's proxy does.
+Data lies in folders named like the volumes. Everything ends with the process that started the engine.
+
+    with docker_engine.running() as docker:          # docker.environment: for the code under test
+        ...
+
+Faults: `pull` (no image can be pulled), `exit:<service>` (ends at once), `slow:<service>` (runs and never listens).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from harness.lab.embedded import free_ports
+
+HERE = Path(__file__).parent
+ROLES = ("TARGET", "INITIATOR1", "INITIATOR2", "INITIATOR3")
+_VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::(-|\?)([^}]*))?\})")
+_LISTENING_TIMEOUT_S = 30.0
+
+
+# -- for tests ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class StandIn:
+    """A running engine, as a test sees it."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    environment: dict[str, str]
+
+    def requests(self) -> list[list[str]]:
+        """The words of every call of `docker` so far."""
+        path = self.folder / "requests"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def containers(self) -> list[psutil.Process]:
+        """The processes that play containers and live."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return [one for one in psutil.Process(self.process.pid).children() if one.status() != psutil.STATUS_ZOMBIE]
+        return []
+
+    def volumes(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "volumes").glob("*"))
+
+
+@contextlib.contextmanager
+def running(*faults: str, images: Sequence[str] = ()) -> Iterator[StandIn]:
+    """An engine with free ports for everything that docker-compose.yml publishes; its end ends the containers."""
+    # Not below pytest's folders: the path of a socket has 108 characters at most.
+    folder = Path(tempfile.mkdtemp(prefix="docker-"))
+    words = [sys.executable, str(HERE / "docker_engine.py"), str(folder), json.dumps(faults), json.dumps(images)]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    try:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        ports = iter(free_ports(2 * len(ROLES)))
+        published = {f"MSSQL_{role}{kind}_PORT": str(next(ports)) for role in ROLES for kind in ("", "_ADMIN")}
+        path = f"{HERE}{os.pathsep}{os.environ['PATH']}"
+        yield StandIn(folder, process, {"PATH": path, "DOCKER_STAND_IN": str(folder), **published})
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# -- compose files -----------------------------------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """Docker's answer on stderr, with exit code 1."""
+
+
+def interpolated(text: str, values: Mapping[str, str]) -> str:
+    """`$$`, `${NAME}`, `${NAME:-default}` and `${NAME:?text}`, as Compose has them."""
+
+    def value(match: re.Match[str]) -> str:
+        escaped, name, kind, rest = match.groups()
+        if escaped:
+            return "$"
+        found = values.get(name, "")
+        if not found and kind == "?":
+            raise Refused(f"required variable {name} is missing a value: {rest}")
+        return found or (rest if kind == "-" else "")
+
+    return _VARIABLE.sub(value, text)
+
+
+def project(folder: Path, file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """A compose file with its values in it: the environment's, else those of .env."""
+    dotenv = folder / ".env"
+    lines = dotenv.read_text().splitlines() if dotenv.exists() else []
+    values = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+
+    def fill(node: Any) -> Any:
+        if isinstance(node, dict):
+            return {key: fill(value) for key, value in node.items()}
+        if isinstance(node, list):
+            return [fill(item) for item in node]
+        return interpolated(node, {**values, **environment}) if isinstance(node, str) else node
+
+    filled: dict[str, Any] = fill(yaml.safe_load(file.read_text()))
+    return filled
+
+
+# -- the engine --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Container:
+    service: str
+    definition: dict[str, Any]
+    name: str
+    address: str
+    log: Path
+    state: str = "created"
+    exit_code: int = 0
+    process: asyncio.subprocess.Process | None = None
+    relays: list[asyncio.Server] = field(default_factory=list)
+    inside: dict[int, tuple[str, int]] = field(default_factory=dict)  # port of the container -> where it really is
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    mourner: asyncio.Task[None] | None = None
+
+    @property
+    def ports(self) -> list[tuple[int, int]]:
+        """(published, the container's)"""
+        return [
+            (int(port), int(inner)) for _, port, inner in (one.split(":") for one in self.definition.get("ports", []))
+        ]
+
+    def row(self, project_name: str) -> dict[str, Any]:
+        publishers = [
+            {"URL": "127.0.0.1", "TargetPort": inner, "PublishedPort": port, "Protocol": "tcp"}
+            for port, inner in (self.ports if self.state == "running" else [])
+        ]
+        return {
+            "Service": self.service,
+            "Name": self.name,
+            "Project": project_name,
+            "State": self.state,
+            "Health": "healthy" if self.inside else "",
+            "ExitCode": self.exit_code,
+            "Publishers": publishers,
+        }
+
+
+class Engine:
+    def __init__(self, folder: Path, faults: Sequence[str], images: Sequence[str]) -> None:
+        self.folder = folder
+        self.faults = set(faults)
+        self.images = set(images)
+        self.containers: dict[str, Container] = {}
+        self.subnet = f"127.{random.randint(2, 254)}.{random.randint(1, 254)}"
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = json.loads(await reader.readline())
+        with (self.folder / "requests").open("a") as file:
+            file.write(json.dumps(request["words"]) + "\n")
+        try:
+            reply = {"stdout": await self.run(request["words"], request["environment"]), "code": 0}
+        except Refused as error:
+            reply = {"stderr": f"{error}\n", "code": 1}
+        with contextlib.suppress(ConnectionError):
+            writer.write(json.dumps(reply).encode() + b"\n")
+            await writer.drain()
+            writer.close()
+
+    async def run(self, words: list[str], environment: dict[str, str]) -> str:  # noqa: PLR0911
+        match words:
+            case ["version", *_]:
+                return "28.2.2\n"
+            case ["compose", "version"]:
+                return "Docker Compose version v2.26.1\n"
+            case ["image", "inspect", image]:
+                if image not in self.images:
+                    raise Refused(f"Error response from daemon: No such image: {image}")
+                return "[{}]\n"
+            case ["pull", "--quiet", image]:
+                if "pull" in self.faults:
+                    raise Refused('Error response from daemon: Get "https://mcr.microsoft.com/v2/": no such host')
+                self.images.add(image)
+                return f"{image}\n"
+            case ["volume", "rm", "--force", *names]:
+                for name in names:
+                    shutil.rmtree(self.folder / "volumes" / name, ignore_errors=True)
+                return ""
+            case ["wait", name]:
+                container = next(one for one in self.containers.values() if one.name == name)
+                await container.ended.wait()
+                return f"{container.exit_code}\n"
+            case [
+                "compose",
+                "--project-directory",
+                folder,
+                "--file",
+                file,
+                "--profile",
+                profile,
+                verb,
+                *arguments,
+            ]:
+                return await self.compose(project(Path(folder), Path(file), environment), profile, verb, arguments)
+        raise Refused(f"the stand-in for Docker knows no {' '.join(words)}")
+
+    async def compose(self, given: dict[str, Any], profile: str, verb: str, arguments: list[str]) -> str:
+        services = {
+            name: one for name, one in given["services"].items() if profile == "*" or profile in one["profiles"]
+        }
+        names = [word for word in arguments if not word.startswith("-")]
+        match verb:
+            case "config":
+                return "".join(f"{one['image']}\n" for one in services.values())
+            case "up":
+                for name in names:
+                    await self.start(given["name"], services, name)
+                return ""
+            case "ps":
+                return "".join(json.dumps(one.row(given["name"])) + "\n" for one in self.containers.values())
+            case "logs":
+                return self.containers[names[-1]].log.read_text() if names[-1] in self.containers else ""
+            case "restart":
+                for name in names:
+                    await self.end(self.containers[name])
+                    await self.play(given["name"], self.containers[name])
+                return ""
+            case "rm" | "down":
+                for name in names or list(self.containers):
+                    if name in self.containers:
+                        await self.end(self.containers.pop(name))
+                if verb == "down" and "--volumes" in arguments:
+                    shutil.rmtree(self.folder / "volumes", ignore_errors=True)
+                return ""
+        raise Refused(f"the stand-in for Compose knows no {verb}")
+
+    async def start(self, project_name: str, services: dict[str, Any], name: str) -> None:
+        if name not in services:
+            raise Refused(f"no such service: {name}")
+        definition = services[name]
+        for needed in definition.get("depends_on", {}):
+            await self.start(project_name, services, needed)
+        if name in self.containers and self.containers[name].state == "running":
+            return
+        if definition["image"] not in self.images:
+            raise Refused(f"Error response from daemon: No such image: {definition['image']}")
+        log = self.folder / f"{name}.log"
+        address = self.hosts().get(definition.get("hostname", ""), "")
+        container = Container(name, definition, f"{project_name}-{name}-1", address, log)
+        self.containers[name] = container
+        await self.play(project_name, container)
+
+    async def play(self, project_name: str, container: Container) -> None:
+        """Runs what the container runs."""
+        container.log.touch()
+        container.ended.clear()
+        environment = container.definition.get("environment", {})
+        hostname = container.definition.get("hostname")
+        if hostname is None or f"exit:{container.service}" in self.faults or environment["ACCEPT_EULA"] != "Y":
+            refused = "The SQL Server End-User License Agreement (EULA) must be accepted before SQL Server can start."
+            container.exit_code = 0 if hostname is None else 1
+            said = refused if environment.get("ACCEPT_EULA") != "Y" else "This program has encountered a fatal error."
+            container.log.write_text("" if hostname is None else f"Starting.\n{said}\n")
+            container.state = "exited"
+            container.ended.set()
+            return
+        await self.publish(container)
+        container.state = "running"
+        if f"slow:{container.service}" in self.faults:
+            return
+        volume = container.definition["volumes"][0].split(":")[0]
+        given = {
+            "hostname": hostname,
+            "address": container.address,
+            "version": container.service.rpartition("-")[2],
+            "data": str(self.folder / "volumes" / f"{project_name}_{volume}"),
+            "hosts": self.hosts(),
+        }
+        with container.log.open("ab") as log:
+            container.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, str(HERE / "container.py"), json.dumps(given)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "HARNESS_SA_PASSWORD": environment["MSSQL_SA_PASSWORD"]},
+            )
+        assert container.process.stdout is not None
+        line = await asyncio.wait_for(container.process.stdout.readline(), _LISTENING_TIMEOUT_S)
+        if line:
+            ready = json.loads(line)
+            container.inside = {1433: (container.address, 1433), 1434: ("127.0.0.1", ready["admin_port"])}
+        container.mourner = asyncio.create_task(self.mourn(container))
+
+    def hosts(self) -> dict[str, str]:
+        """Addresses by name."""
+        return {role.lower(): f"{self.subnet}.{number}" for number, role in enumerate(ROLES, start=1)}
+
+    async def mourn(self, container: Container) -> None:
+        assert container.process is not None
+        container.exit_code = abs(await container.process.wait())
+        if container.exit_code == 9:
+            container.exit_code = 137
+        container.state, container.inside = "exited", {}
+        await self.unpublish(container)
+        container.ended.set()
+
+    async def publish(self, container: Container) -> None:
+        for port, inner in container.ports:
+
+            async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, inner: int = inner) -> None:
+                await self.relay(container, inner, reader, writer)
+
+            try:
+                container.relays.append(await asyncio.start_server(relay, "127.0.0.1", port))
+            except OSError as error:
+                await self.unpublish(container)
+                assert error.errno == errno.EADDRINUSE
+                raise Refused(
+                    "Error response from daemon: failed to set up container networking: driver failed programming "
+                    f"external connectivity on endpoint {container.name}: failed to bind host port for "
+                    f"127.0.0.1:{port}:172.18.0.2:{inner}/tcp: address already in use"
+                ) from None
+
+    async def unpublish(self, container: Container) -> None:
+        for server in container.relays:
+            server.close()
+        container.relays.clear()
+
+    async def relay(
+        self, container: Container, inner: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Carries bytes both ways until either side ends."""
+        try:
+            if inner not in container.inside:
+                return
+            there, back = await asyncio.open_connection(*container.inside[inner])
+            await asyncio.gather(_carry(reader, back), _carry(there, writer))
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    async def end(self, container: Container) -> None:
+        await self.unpublish(container)
+        process = container.process
+        if process is not None and process.returncode is None:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.terminate()
+            await process.wait()
+        container.state, container.inside = "exited", {}
+        container.ended.set()
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+async def _main(folder: Path, faults: Sequence[str], images: Sequence[str]) -> None:
+    engine = Engine(folder, faults, images)
+    parent_gone = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), parent_gone.set)
+    async with await asyncio.start_unix_server(engine.answer, str(folder / "socket")):
+        print("ready", flush=True)
+        await parent_gone.wait()
+        await asyncio.gather(*(engine.end(one) for one in engine.containers.values()))
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])))
