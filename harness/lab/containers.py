@@ -23,7 +23,9 @@ VERSIONS = ("2017", "2019", "2022", "2025")
 SWEEP_VERSIONS = ("2022", "2025")
 HOST = "127.0.0.1"
 BROKER_PORT = 5114
-TEMPDB_SIZE_MB = 2048  # a batch of RECEIVE is 10,000 messages, up to 80 MB, for each queue reader
+# The target's queue readers keep batches of 10,000 messages in table variables, up to 80 MB each.
+TEMPDB_SIZES_MB = {"target": 2048}
+TEMPDB_SIZE_MB = 512
 
 _SQL_PORT, _ADMIN_PORT = 1433, 1434  # inside
 _READY_TIMEOUT_S = 300.0
@@ -68,9 +70,11 @@ def running(
     try:
         instances = _bring_up(services, driver, watch, tell)
         _prepare(instances, services, watch, tell)
-        for instance, service in zip(instances, services, strict=True):
-            instance.process = _Watched(service, compose.containers()[service].name, directory)
         lab = Lab("sqlserver", "containers", version, instances[0], instances[1:], directory)
+        there = compose.containers()
+        for instance, service in zip(instances, services, strict=True):
+            _raise_if_ended(service, there)
+            instance.process = _Watched(service, there[service].name, directory)
         yield lab
     finally:
         if lab is not None:
@@ -264,9 +268,10 @@ def _prepare(
     """Empty, tempdb laid out, the administrator connection reachable."""
 
     def lay_out(instance: Instance) -> bool:
+        size_mb = TEMPDB_SIZES_MB.get(instance.name, TEMPDB_SIZE_MB)
         with connections([instance], "master") as (connection,):
             scripts.run(connection, "container/drop_database.sql", {"Database": instance.database})
-            scripts.run(connection, "container/tempdb.sql", {"TempdbSizeMb": str(TEMPDB_SIZE_MB)})
+            scripts.run(connection, "container/tempdb.sql", {"TempdbSizeMb": str(size_mb)})
             scripts.run(connection, "container/remote_admin_connections.sql", {})
         return _admin_connection_answers(instance)
 

@@ -26,7 +26,8 @@ END;
 GO
 
 -- New rows go to the files in proportion to their free space: equal files share them evenly.
-DECLARE @size_mb int = (SELECT $(TempdbSizeMb) / COUNT(*) FROM sys.database_files WHERE type = 0);
+DECLARE @share_mb int = (SELECT $(TempdbSizeMb) / COUNT(*) FROM sys.database_files WHERE type = 0);
+DECLARE @log_mb int = 256;
 DECLARE @file_id int = 0;
 DECLARE @statement nvarchar(max);
 
@@ -35,9 +36,9 @@ BEGIN
     SET @file_id = (SELECT MIN(file_id) FROM sys.database_files WHERE file_id > @file_id);
     SET @statement = NULL;
     SELECT @statement = N'ALTER DATABASE [tempdb] MODIFY FILE (NAME = ' + QUOTENAME(name)
-        + N', SIZE = ' + CAST(@size_mb AS nvarchar(20)) + N'MB);'
+        + N', SIZE = ' + CAST(CASE WHEN type = 0 THEN @share_mb ELSE @log_mb END AS nvarchar(20)) + N'MB);'
     FROM sys.database_files
-    WHERE file_id = @file_id AND size < @size_mb * 128;
+    WHERE file_id = @file_id AND size < CASE WHEN type = 0 THEN @share_mb ELSE @log_mb END * 128;
     IF @statement IS NOT NULL
         EXEC (@statement);
 END;

@@ -1,0 +1,99 @@
+"""The files that a database says it has, the options of an instance, and the scripts that lay both out."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.embedded.tsql.instance import Usage
+from tests.embedded.tsql.sides import Side, World
+
+FILES = "SELECT name, type_desc, size, growth, is_percent_growth FROM sys.database_files ORDER BY file_id;"
+
+
+@pytest.fixture
+def side() -> Side:
+    side = World().side("Target")
+    side.run("CREATE DATABASE db; USE db;")
+    return side
+
+
+def test_a_database_begins_with_a_data_and_a_log_file(side):
+    assert side.rows(FILES) == [("db", "ROWS", 1024, 8192, False), ("db_log", "LOG", 1024, 8192, False)]
+    assert side.value("SELECT COUNT(*) FROM sys.master_files WHERE database_id = DB_ID('db');") == 2
+
+
+def test_files_are_added_and_modified_and_come_back_after_a_crash(side):
+    side.run("ALTER DATABASE db MODIFY FILE (NAME = N'db', SIZE = 16MB, FILEGROWTH = 10%);")
+    side.run("ALTER DATABASE db ADD FILE (NAME = more, FILENAME = '/tmp/more.ndf', SIZE = 64KB);")
+    side.run("ALTER DATABASE db ADD LOG FILE (NAME = [more log], FILENAME = '/tmp/more.ldf', SIZE = 1GB);")
+    files = side.rows(FILES)
+    assert files[0] == ("db", "ROWS", 2048, 10, True)
+    assert [(name, size) for name, _, size, _, _ in files[2:]] == [("more", 8), ("more log", 131072)]
+    side.crash()
+    side.run("USE db;")
+    assert side.rows(FILES) == files
+
+
+@pytest.mark.parametrize(
+    "statement, number",
+    [
+        ("ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 8MB);", 5039),
+        ("ALTER DATABASE db MODIFY FILE (NAME = db);", 5038),
+        ("ALTER DATABASE db MODIFY FILE (NAME = other, SIZE = 80MB);", 5041),
+        ("ALTER DATABASE db ADD FILE (NAME = DB, FILENAME = 'x');", 1828),
+        ("ALTER DATABASE db ADD FILE (NAME = x);", 102),
+        ("BEGIN TRANSACTION; ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 80MB);", 226),
+        ("EXEC sp_configure 'no such option', 1;", 15123),
+        ("EXEC sp_configure 'remote admin connections', 2;", 15129),
+        ("BEGIN TRANSACTION; RECONFIGURE;", 574),
+    ],
+)
+def test_what_cannot_be_is_refused_with_sql_servers_number(side, statement, number):
+    assert side.error(statement).number == number
+
+
+def test_a_dropped_database_takes_its_files_along(side):
+    side.run("ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 16MB);")
+    side.run("USE master; DROP DATABASE db; CREATE DATABASE db; USE db;")
+    assert side.rows(FILES)[0][2] == 1024
+
+
+def test_an_option_holds_after_reconfigure_and_after_a_new_start(side):
+    text = "SELECT value, value_in_use FROM sys.configurations WHERE name = 'remote admin connections';"
+    assert side.rows(text) == [(0, 0)]
+    told = side.run("EXEC sp_configure 'remote admin connections', 1;").messages
+    assert [(one.number, one.severity) for one in told] == [(15457, 0)]
+    assert side.rows(text) == [(1, 0)]
+    side.run("RECONFIGURE;")
+    assert side.rows(text) == [(1, 1)]
+    side.crash()
+    assert side.rows(text) == [(1, 1)]
+
+
+# -- scripts -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_of_a_lab_become_large_enough_and_never_smaller(side):
+    for size in ("32", "16"):
+        side.script("common/files.sql", Database="db", DataSizeMb=size, LogSizeMb="64")
+        assert [(row[2], row[3]) for row in side.rows(FILES)] == [(4096, 32768), (8192, 32768)]
+
+
+def test_tempdb_gets_a_data_file_for_each_core_all_of_one_size(side):
+    side.instance.usage = lambda: Usage(cpu_count=4)
+    for _ in range(2):
+        side.script("container/tempdb.sql", TempdbSizeMb="512")
+        files = side.rows(FILES)
+        assert [(kind, size) for _, kind, size, _, _ in files] == [
+            ("ROWS", 16384),
+            ("LOG", 32768),
+            *[("ROWS", 16384)] * 3,
+        ]
+
+
+def test_the_other_scripts_for_containers_run_twice(side):
+    for _ in range(2):
+        side.script("container/remote_admin_connections.sql")
+        assert side.script("container/ready.sql")[-1].sets[0][1] == [(0,)]
+        side.script("container/drop_database.sql", Database="db")
+    assert side.value("SELECT DB_ID('db');") is None
