@@ -67,7 +67,10 @@ def check() -> None:
     """ComposeError unless the engine answers, Compose is there, and the licence terms are accepted."""
     _expect(_docker("version", "--format", _SERVER_VERSION, timeout_s=_PROBE_TIMEOUT_S), "Docker does not answer")
     if _docker("compose", "version", timeout_s=_TIMEOUT_S).returncode:
-        raise ComposeError("the command docker has no Compose plugin: apt-get install docker-compose-v2")
+        raise ComposeError(
+            "the command docker has no Compose plugin: apt-get install docker-compose-v2 (Ubuntu) or "
+            "docker-compose-plugin (Docker's own packages)"
+        )
     if value("ACCEPT_EULA").upper() != "Y":
         raise ComposeError(
             "SQL Server in containers needs your word: ACCEPT_EULA=Y, in the environment or in "
@@ -82,8 +85,9 @@ def value(name: str) -> str:
 
 def password() -> Secret:
     """Of the login sa: the environment's, else that of .env, made and kept there on first use."""
-    given = os.environ.get(_PASSWORD)
-    return Secret(given) if given else env_file.password(ROOT)
+    if given := os.environ.get(_PASSWORD):
+        return env_file.strong(Secret(given), "the environment")
+    return env_file.password(ROOT)
 
 
 def up(services: Sequence[str], *, watch: Callable[[], None], tell: Callable[[str], None]) -> None:
@@ -239,7 +243,7 @@ _CAUSES = (
     ),
     (r"no space left on device", "()", "the disk is full: docker system df says what takes it"),
     (
-        r"permission denied.*docker",
+        r"permission denied while trying to connect",
         "()",
         "this user may not use Docker: sudo usermod -aG docker $USER, then sign in again",
     ),

@@ -52,12 +52,17 @@ def password(folder: Path) -> Secret:
     if not found:
         found = new_password()
         _add(folder / NAME, f"{_PASSWORD}={found}\n")
-    if not satisfies_policy(found):
+    return strong(found, str(folder / NAME))
+
+
+def strong(password: Secret, place: str) -> Secret:
+    """The same; EnvFileError where SQL Server would refuse it."""
+    if not satisfies_policy(password):
         raise EnvFileError(
-            f"{_PASSWORD} in {folder / NAME} is too weak for SQL Server: 8 characters or more, of three of the kinds "
+            f"{_PASSWORD} in {place} is too weak for SQL Server: 8 characters or more, of three of the kinds "
             "capital, small letter, digit, other"
         )
-    return found
+    return password
 
 
 def new_password() -> Secret:

@@ -1,0 +1,269 @@
+"""docker-compose.yml, .env and the command docker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.lab import compose, containers, env_file
+from tests.stand_ins import docker_engine
+
+FILE = compose.ROOT / "docker-compose.yml"
+GIVEN = {"ACCEPT_EULA": "Y", "MSSQL_SA_PASSWORD": "never-on-a-command-line-1A"}
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout without .env, and nothing of ours in the environment."""
+    shutil.copy(FILE, tmp_path)
+    monkeypatch.setattr(compose, "ROOT", tmp_path)
+    for name in [name for name in os.environ if name.startswith("MSSQL_") or name == "ACCEPT_EULA"]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+# -- docker-compose.yml ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plugin() -> None:
+    try:
+        found = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False, timeout=20)
+    except FileNotFoundError:
+        pytest.skip("the command docker is not installed")
+    if found.returncode:
+        pytest.skip("docker has no Compose plugin")
+
+
+def config(*words: str, **given: str) -> subprocess.CompletedProcess[str]:
+    """What Compose itself makes of the file; it needs no engine."""
+    line = ["docker", "compose", "--file", str(FILE), "--env-file", "/dev/null", *words]
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **given}
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env=environment)
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("version", containers.VERSIONS)
+def test_compose_accepts_the_file_for_every_version(version):
+    found = config("--profile", version, "config", **GIVEN)
+    assert (found.returncode, found.stderr) == (0, "")
+    services = yaml.safe_load(found.stdout)["services"]
+    assert sorted(services) == [
+        f"{role}-{version}" for role in ("initiator1", "initiator2", "initiator3", "target", "volumes")
+    ]
+    assert {one["image"] for one in services.values()} == {f"mcr.microsoft.com/mssql/server:{version}-latest"}
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("missing", GIVEN)
+def test_compose_says_what_is_missing_and_how_to_give_it(missing):
+    found = config("--profile", "2022", "config", **{name: value for name, value in GIVEN.items() if name != missing})
+    assert found.returncode != 0
+    assert missing in found.stderr
+    assert ("licence terms" in found.stderr) == (missing == "ACCEPT_EULA")
+
+
+def definitions() -> dict[str, Any]:
+    found: dict[str, Any] = docker_engine.project(compose.ROOT, FILE, GIVEN)
+    return found
+
+
+def instances() -> dict[str, Any]:
+    return {name: one for name, one in definitions()["services"].items() if not name.startswith("volumes-")}
+
+
+def test_ports_are_published_on_the_loopback_interface_alone_and_the_broker_s_nowhere():
+    for name, service in instances().items():
+        published = [port.split(":") for port in service["ports"]]
+        assert {host for host, _, _ in published} == {"127.0.0.1"}, name
+        assert sorted(inner for _, _, inner in published) == ["1433", "1434"]
+        assert service["expose"] == ["5114"]
+
+
+def test_every_instance_has_a_volume_for_data_and_one_for_the_log_of_its_own():
+    mounted = [volume.split(":") for service in instances().values() for volume in service["volumes"]]
+    assert set(Counter(volume for volume, _ in mounted).values()) == {1}
+    assert Counter(path for _, path in mounted) == {"/var/opt/mssql": 16, "/var/opt/mssql-log": 16}
+    assert {volume for volume, _ in mounted} == set(definitions()["volumes"])
+    for service in instances().values():
+        assert service["environment"]["MSSQL_LOG_DIR"] == "/var/opt/mssql-log"
+
+
+def test_instances_of_a_version_find_each_other_by_name_and_wait_for_their_volumes():
+    for version in containers.VERSIONS:
+        ours = {name: one for name, one in instances().items() if one["profiles"] == [version]}
+        assert sorted(one["hostname"] for one in ours.values()) == ["initiator1", "initiator2", "initiator3", "target"]
+        for name, one in ours.items():
+            assert one["networks"] == {"lab": {"aliases": [one["hostname"]]}}
+            assert name == f"{one['hostname']}-{version}"
+            assert one["depends_on"] == {f"volumes-{version}": {"condition": "service_completed_successfully"}}
+
+
+def test_the_password_reaches_a_container_by_its_environment_alone():
+    for service in instances().values():
+        assert service["environment"].pop("MSSQL_SA_PASSWORD") == GIVEN["MSSQL_SA_PASSWORD"]
+        assert GIVEN["MSSQL_SA_PASSWORD"] not in repr(service)
+        [_, check] = service["healthcheck"]["test"]
+        assert 'SQLCMDPASSWORD="$MSSQL_SA_PASSWORD"' in check
+        assert " -P" not in check
+
+
+@pytest.mark.parametrize("folder", ["mssql-tools", "mssql-tools18"])
+def test_the_health_check_finds_sqlcmd_in_old_and_new_images(tmp_path, folder):
+    tool = tmp_path / folder / "bin" / "sqlcmd"
+    tool.parent.mkdir(parents=True)
+    tool.write_text('#!/bin/sh\necho "$SQLCMDPASSWORD $*" >> "$0.called"\n')
+    tool.chmod(0o755)
+    [_, check] = instances()["target-2022"]["healthcheck"]["test"]
+    line = check.replace("/opt/", f"{tmp_path}/")
+    assert subprocess.run(["/bin/sh", "-c", line], env={"MSSQL_SA_PASSWORD": "a b"}, check=False).returncode == 0
+    assert tool.with_name("sqlcmd.called").read_text().startswith("a b -C -S 127.0.0.1 -U sa")
+
+
+# -- .env --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_password_is_made_on_first_use_kept_and_this_user_s_alone(root):
+    made = compose.password()
+    assert env_file.satisfies_policy(made)
+    assert made.isalnum()
+    assert (root / ".env").stat().st_mode & 0o777 == 0o600
+    assert f"MSSQL_SA_PASSWORD={made}\n" in (root / ".env").read_text()
+    assert compose.password() == made
+    assert repr(made) == "Secret(...)"
+    assert env_file.new_password() != made
+
+
+def test_what_stands_in_the_file_stays_and_is_read_as_compose_reads_it(root):
+    before = "# mine\nexport MSSQL_PID=Express\nACCEPT_EULA='Y' # yes\nMSSQL_CONTAINER_CPUS=2 # two"
+    (root / ".env").write_text(before)
+    made = compose.password()
+    assert (root / ".env").read_text() == f"{before}\nMSSQL_SA_PASSWORD={made}\n"
+    assert [compose.value(name) for name in ("MSSQL_PID", "ACCEPT_EULA", "MSSQL_CONTAINER_CPUS")] == [
+        "Express",
+        "Y",
+        "2",
+    ]
+
+
+def test_the_environment_comes_before_the_file_which_is_not_made_for_nothing(root, monkeypatch):
+    monkeypatch.setenv("MSSQL_SA_PASSWORD", GIVEN["MSSQL_SA_PASSWORD"])
+    assert compose.password() == GIVEN["MSSQL_SA_PASSWORD"]
+    assert not (root / ".env").exists()
+
+
+def test_a_file_that_others_may_read_is_made_private(root):
+    (root / ".env").write_text("MSSQL_SA_PASSWORD=Str0ngEnough\n")
+    (root / ".env").chmod(0o644)
+    assert compose.password() == "Str0ngEnough"
+    assert (root / ".env").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_of_somebody_else_that_others_may_read_is_refused(root, monkeypatch):
+    (root / ".env").write_text("MSSQL_SA_PASSWORD=Str0ngEnough\n")
+    (root / ".env").chmod(0o644)
+
+    def chmod(path: Path, mode: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "chmod", chmod)
+    with pytest.raises(env_file.EnvFileError, match=r"\.env holds a password, others may read it, and it is not yours"):
+        compose.password()
+
+
+@pytest.mark.parametrize("weak", ["short1A", "onlysmallletters", "small0and1digits"])
+def test_a_password_that_sql_server_would_refuse_is_refused_at_once(root, weak):
+    (root / ".env").write_text(f"MSSQL_SA_PASSWORD={weak}\n")
+    with pytest.raises(env_file.EnvFileError, match="too weak for SQL Server") as caught:
+        compose.password()
+    assert weak not in str(caught.value)
+
+
+# -- the command docker ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def put(values: dict[str, str]) -> None:
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+
+    return put
+
+
+def test_an_engine_answers_or_not(environment, root):
+    with docker_engine.running() as docker:
+        environment(docker.environment)
+        assert compose.engine_answers()
+        assert not (root / ".env").exists()
+    assert not compose.engine_answers()
+
+
+def test_an_engine_that_hangs_is_given_up_soon(environment):
+    environment({"PATH": f"{docker_engine.HERE}:{os.environ['PATH']}", "DOCKER_STAND_IN_FAULT": "hangs"})
+    began = time.monotonic()
+    assert not compose.engine_answers()
+    assert time.monotonic() - began < 6
+
+
+@pytest.mark.parametrize(
+    "values, text",
+    [
+        ({"PATH": "/nowhere"}, r"docker is not installed: see https://"),
+        ({"DOCKER_STAND_IN": "/nowhere"}, r"the Docker engine does not answer: start it"),
+        ({"DOCKER_STAND_IN_FAULT": "no compose"}, r"no Compose plugin: apt-get install"),
+        ({}, r"ACCEPT_EULA=Y, in the environment or in .*\.env, says that you accept"),
+        ({"ACCEPT_EULA": "no"}, r"ACCEPT_EULA=Y"),
+    ],
+)
+def test_what_is_missing_is_one_line_with_its_cure(environment, values, text):
+    with docker_engine.running() as docker:
+        environment(docker.environment | values)
+        with pytest.raises(compose.ComposeError, match=text) as caught:
+            compose.up(["target-2022"], watch=lambda: None, tell=print)
+        assert "\n" not in str(caught.value)
+        assert docker.containers() == []
+
+
+@pytest.mark.parametrize(
+    "said, text",
+    [
+        ("Bind for 127.0.0.1:14330 failed: port is already allocated", r"port 14330 on 127\.0\.0\.1 is taken"),
+        ("failed to bind host port for 127.0.0.1:14341:172.18.0.2:1434/tcp: address already in use", "port 14341 "),
+        (
+            "no matching manifest for linux/arm64/v8 in the manifest list entries",
+            "no image of SQL Server for linux/arm64/v8",
+        ),
+        ("write /var/lib/docker/tmp: no space left on device", "the disk is full"),
+        ("permission denied while trying to connect to the Docker daemon socket", "this user may not use Docker"),
+        (f"odd: {GIVEN['MSSQL_SA_PASSWORD']}", r"docker compose up failed: odd: \*\*\*$"),
+        ("", "docker compose up failed: exit code 1"),
+    ],
+)
+def test_docker_s_reasons_are_told_in_one_line_without_the_password(environment, said, text):
+    environment(GIVEN)
+    with pytest.raises(compose.ComposeError, match=text) as caught:
+        compose._expect(
+            subprocess.CompletedProcess([], 1, "", f"progress\n{said}\n" if said else ""), "docker compose up failed"
+        )
+    assert "\n" not in str(caught.value)
+
+
+def test_a_list_of_containers_is_read_as_old_and_new_versions_of_compose_write_it(monkeypatch):
+    row = (
+        '{"Service": "target-2022", "Name": "lab-target-2022-1", "State": "running", "Health": "healthy", "ExitCode": 0,'
+        ' "Publishers": [{"URL": "127.0.0.1", "TargetPort": 1433, "PublishedPort": 14330, "Protocol": "tcp"}]}'
+    )
+    for text in (row, f"[{row}]"):
+        monkeypatch.setattr(compose, "_compose", lambda *_, text=text: text)
+        assert compose.containers()["target-2022"].ports == {1433: 14330}
+    monkeypatch.setattr(compose, "_compose", lambda *_: "\n")
+    assert compose.containers() == {}

@@ -1,0 +1,263 @@
+"""The sqlserver lab in containers, over a stand-in for Docker whose containers are embedded instances."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness import lab as labs
+from harness.failures import MachineFailure
+from harness.lab import compose, containers, dialogs, scripts
+from harness.lab.instances import Lab
+from harness.lab.opening import Topology
+from tests.stand_ins import docker_engine
+from tests.stand_ins.docker_engine import StandIn
+
+IMAGES = [f"mcr.microsoft.com/mssql/server:{version}-latest" for version in containers.VERSIONS]
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout of its own, so that .env is not the developer's; the licence terms are accepted."""
+    root = tmp_path / "checkout"
+    root.mkdir()
+    shutil.copy(compose.ROOT / "docker-compose.yml", root)
+    monkeypatch.setattr(compose, "ROOT", root)
+    monkeypatch.delenv("MSSQL_SA_PASSWORD", raising=False)
+    monkeypatch.setenv("ACCEPT_EULA", "Y")
+    return root
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., StandIn]]:
+    """Starts an engine and puts its command first on the path."""
+    with ExitStack() as stack:
+
+        def start(*faults: str, images: list[str] = IMAGES) -> StandIn:
+            docker = stack.enter_context(docker_engine.running(*faults, images=images))
+            for name, value in docker.environment.items():
+                monkeypatch.setenv(name, value)
+            return docker
+
+        yield start
+
+
+@pytest.fixture
+def docker(start: Callable[..., StandIn]) -> StandIn:
+    return start()
+
+
+def opened(version: str = "2022", **options: Any) -> Any:
+    return labs.open(Topology("containers"), version=version, **options)
+
+
+def version_of(lab: Lab) -> list[str]:
+    found = []
+    for instance in lab.instances:
+        with closing(instance.connect()) as connection:
+            found.append(str(scripts.scalar(connection, "SELECT SERVERPROPERTY('ProductMajorVersion');")))
+    return found
+
+
+# -- a lab -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_lab_is_linked_instances_that_carry_messages_and_leaves_nothing_behind(docker, tmp_path):
+    told: list[str] = []
+    with opened(initiators=2, directory=tmp_path / "lab", tell=told.append) as lab:
+        assert (lab.kind, lab.place, lab.version) == ("sqlserver", "containers", "2022")
+        assert [one.broker_address for one in lab.instances] == [
+            "TCP://target:5114",
+            "TCP://initiator1:5114",
+            "TCP://initiator2:5114",
+        ]
+        assert {one.host for one in lab.instances} == {"127.0.0.1"}
+        assert version_of(lab) == ["16"] * 3
+        assert dialogs.build(lab, initiators=2, used_dialogs=2, dialog_ratio=3) == 12
+        assert len(docker.containers()) == 3
+        assert docker.volumes()
+    assert docker.containers() == []
+    assert docker.volumes() == []
+    assert told[0] == "starting target-2022, initiator1-2022, initiator2-2022"
+    assert "3 instances are ready after" in told[-2]
+    assert told[-1] == "taking down initiator1-2022, initiator2-2022, target-2022"
+    logs = tmp_path / "lab" / "logs"
+    assert "plays SQL Server 2022" in (logs / "target-2022.log").read_text()
+
+
+def test_an_instance_is_laid_out_and_its_administrator_connection_answers(docker):
+    with opened() as lab, closing(lab.target.connect_admin()) as admin, closing(lab.target.connect()) as connection:
+        assert scripts.scalar(admin, "SELECT 1;") == 1
+        cores = scripts.scalar(connection, "SELECT cpu_count FROM sys.dm_os_sys_info;")
+        counted = "SELECT COUNT(*) FROM tempdb.sys.database_files WHERE type = 0;"
+        assert scripts.scalar(connection, counted) == cores
+        wanted = "SELECT value_in_use FROM sys.configurations WHERE name = N'remote admin connections';"
+        assert scripts.scalar(connection, wanted) == 1
+        growing = "SELECT COUNT(*) FROM sys.database_files WHERE size < 128 * 1024;"
+        assert scripts.scalar(connection, growing) == 0
+
+
+def test_the_password_is_on_no_command_line_in_no_log_and_in_no_request(docker, root, tmp_path):
+    directory = tmp_path / "lab"
+    told: list[str] = []
+    with opened(directory=directory, tell=told.append) as lab:
+        assert lab.target.login is not None
+        password = str(lab.target.login.password)
+        assert password in (root / ".env").read_text()
+        lines = []
+        for process in psutil.process_iter():
+            try:
+                lines.append(" ".join(process.cmdline()))
+            except psutil.Error:
+                continue
+        assert not [line for line in lines if password in line]
+        assert password not in repr(lab)
+    assert password not in json.dumps(docker.requests()) + "\n".join(told)
+    for path in [*directory.rglob("*"), *docker.folder.glob("*.log")]:
+        assert path.is_dir() or password.encode() not in path.read_bytes(), path
+
+
+def test_a_version_takes_the_place_of_another(docker):
+    told: list[str] = []
+    containers.up("2019", 1, told.append)
+    assert told[-2:] == [line for line in containers.status() if "SQL Server 2019: running" in line]
+    told.clear()
+    with opened("2025", tell=told.append) as lab:
+        assert version_of(lab) == ["17", "17"]
+        assert [name for name in compose.containers() if name.endswith("2019")] == []
+    assert told[0] == "taking down initiator1-2019, target-2019, volumes-2019"
+    assert docker.containers() == []
+
+
+# -- containers that run before and after ------------------------------------------------------------------------------
+
+
+def test_what_was_up_before_a_lab_stays_up_and_is_used_emptied(docker):
+    told: list[str] = []
+    containers.up("2022", 1, told.append)
+    before = {process.pid for process in docker.containers()}
+    for initiators, others in ((1, 0), (2, 1)):
+        with opened(initiators=initiators) as lab:
+            now = {process.pid for process in docker.containers()}
+            assert now > before if others else now == before
+            with closing(lab.initiators[0].connect()) as connection:
+                assert scripts.scalar(connection, "SELECT COUNT(*) FROM sys.conversation_endpoints;") == 0
+            dialogs.build(lab, initiators=initiators, used_dialogs=1, dialog_ratio=2)
+        assert {process.pid for process in docker.containers()} == before
+    assert not [name for name in docker.volumes() if "initiator2" in name and name.endswith("-data")]
+    containers.down(told.append)
+    assert told[-1] == "taken down: initiator1-2022, target-2022, volumes-2022"
+    assert docker.containers() == []
+    containers.down(told.append)
+    assert told[-1] == "no containers were there"
+    assert containers.status() == ["no containers: harness lab up starts them"]
+
+
+def test_a_version_that_has_no_image_is_refused(docker):
+    with pytest.raises(MachineFailure, match="no containers of SQL Server '2008'; versions: 2017, 2019, 2022, 2025"):
+        containers.up("2008", 1, print)
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def fails(docker: StandIn, text: str, **options: Any) -> None:
+    """The lab does not open, says so in one line, and nothing is left."""
+    with pytest.raises(MachineFailure, match=text) as caught, opened(**options):
+        pytest.fail("the lab opened")
+    assert "\n" not in str(caught.value)
+    assert docker.containers() == []
+    assert docker.volumes() == []
+
+
+@pytest.mark.parametrize(
+    "values, text",
+    [
+        ({"PATH": "/nowhere"}, "docker is not installed"),
+        ({"DOCKER_STAND_IN": "/nowhere"}, "the Docker engine does not answer: start it"),
+        ({"DOCKER_STAND_IN_FAULT": "no compose"}, "no Compose plugin"),
+        ({"ACCEPT_EULA": ""}, "ACCEPT_EULA=Y, .* says that you accept"),
+        ({"MSSQL_SA_PASSWORD": "weak"}, "MSSQL_SA_PASSWORD in the environment is too weak"),
+    ],
+)
+def test_a_machine_that_lacks_something_is_told_what(docker, monkeypatch, values, text):
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    fails(docker, text)
+
+
+def test_an_image_that_cannot_be_pulled_is_named(start):
+    told: list[str] = []
+    docker = start("pull", images=[])
+    fails(
+        docker,
+        "the image mcr.microsoft.com/mssql/server:2022-latest cannot be pulled: .*no such host",
+        tell=told.append,
+    )
+    assert "pulling mcr.microsoft.com/mssql/server:2022-latest: about 600 MB, once" in told
+
+
+def test_a_container_that_ends_at_once_is_named_with_its_last_words(start):
+    docker = start("exit:initiator1-2022")
+    fails(docker, "container initiator1-2022 ended with exit code 1; last line of its log: .*a fatal error")
+
+
+def test_a_server_that_does_not_come_up_is_given_up(start, monkeypatch):
+    monkeypatch.setattr(containers, "_READY_TIMEOUT_S", 1.0)
+    fails(start("slow:target-2022"), r"target-2022 was not ready after 1 s \(target \(127.0.0.1:\d+\): ")
+
+
+def test_a_port_that_is_taken_is_named(docker):
+    port = int(os.environ["MSSQL_INITIATOR1_PORT"])
+    with socket.create_server(("127.0.0.1", port)):
+        fails(docker, f"port {port} on 127.0.0.1 is taken: stop what listens there, or give another in .env")
+
+
+def test_ctrl_c_while_servers_come_up_takes_them_down(start):
+    docker = start("slow:target-2022")
+
+    def watch() -> None:
+        if sum("ps" in words for words in docker.requests()) > 1:  # the second look comes while it waits
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), opened(watch=watch):
+        pytest.fail("the lab opened")
+    assert docker.containers() == []
+
+
+def test_containers_made_with_another_password_are_told(docker, monkeypatch):
+    containers.up("2022", 1, print)
+    monkeypatch.setattr(containers, "_REFUSED_S", 0.0)
+    monkeypatch.setenv("MSSQL_SA_PASSWORD", "Another0nce")
+    with (
+        pytest.raises(MachineFailure, match=r"target-2022 was made with another password than .* harness lab down"),
+        opened(),
+    ):
+        pytest.fail("the lab opened")
+    assert len(docker.containers()) == 2
+
+
+def test_a_container_that_dies_in_the_lab_is_named_with_its_last_words(docker):
+    with opened() as lab:
+        lab.check()
+        [target] = [one for one in docker.containers() if '"hostname": "target"' in " ".join(one.cmdline())]
+        target.kill()
+        assert isinstance(lab.target.process, containers._Watched)
+        psutil.wait_procs([psutil.Process(lab.target.process._wait.pid)], timeout=10)
+        with pytest.raises(
+            labs.InstanceDied, match=r"container target-2022 ended with exit code 137 .*memory"
+        ) as caught:
+            lab.check()
+        assert "last line of its log: " in str(caught.value)
+        with pytest.raises(labs.InstanceDied):
+            lab.target.connect()
+    assert docker.containers() == []
