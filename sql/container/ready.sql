@@ -1,6 +1,9 @@
 /*
 Purpose:   whether the instance has come up: every database can be used.
 Called by: the lab, until it says 0.
-Columns:   databases_not_online
+Assumes:   nothing.
+Variables: none
+Columns:   databases_not_online (int)
 */
 SELECT COUNT(*) AS databases_not_online FROM sys.databases WHERE state_desc <> N'ONLINE';
+GO

@@ -120,3 +120,11 @@ def test_queues_that_every_database_has_are_microsofts(full):
         "ServiceBrokerQueue",
     ]
     assert full.rows("SELECT name FROM sys.objects WHERE type = 'SQ' AND is_ms_shipped = 0;") == [("q",)]
+
+
+def test_a_view_may_stand_in_a_query_twice_with_other_columns(side):
+    text = """
+        SELECT name FROM sys.databases WHERE database_id = DB_ID()
+        UNION ALL SELECT name FROM sys.databases WHERE state_desc = N'ONLINE' AND name = N'master';
+    """
+    assert sorted(side.rows(text)) == [("db",), ("master",)]
