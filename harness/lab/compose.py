@@ -86,8 +86,13 @@ def value(name: str) -> str:
 def password() -> Secret:
     """Of the login sa: the environment's, else that of .env, made and kept there on first use."""
     if given := os.environ.get(_PASSWORD):
-        return env_file.strong(Secret(given), "the environment")
+        return env_file.strong(Secret(given), password_place())
     return env_file.password(ROOT)
+
+
+def password_place() -> str:
+    """Where a user finds it."""
+    return "the environment" if os.environ.get(_PASSWORD) else str(ROOT / env_file.NAME)
 
 
 def up(services: Sequence[str], *, watch: Callable[[], None], tell: Callable[[str], None]) -> None:

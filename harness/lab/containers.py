@@ -106,9 +106,14 @@ def down(tell: Callable[[str], None]) -> None:
 
 
 def status() -> list[str]:
-    """A line a container: version, state, how it feels, where it listens."""
+    """A line a container: version, state, how it feels, where it listens; and how to sign in."""
     there = [one for name, one in sorted(compose.containers().items()) if name.partition("-")[0] != "volumes"]
-    return [_line(one) for one in there] or ["no containers: harness lab up starts them"]
+    if not there:
+        return ["no containers: harness lab up starts them"]
+    return [
+        *(_line(one) for one in there),
+        f"login sa; its password is MSSQL_SA_PASSWORD in {compose.password_place()}",
+    ]
 
 
 def _line(container: Container) -> str:
@@ -194,7 +199,7 @@ def _wait_until_ready(
         # A server that comes up may refuse anybody for a while.
         if now > began + _REFUSED_S and (refused := [name for name, why in answers.items() if "(error 18456)" in why]):
             raise LabError(
-                f"{refused[0]} was made with another password than {compose.ROOT / '.env'} or the environment has: "
+                f"{refused[0]} was made with another password than {compose.password_place()} has: "
                 "harness lab down removes it, with its data"
             )
         if now > deadline:

@@ -129,7 +129,9 @@ def test_the_password_is_on_no_command_line_in_no_log_and_in_no_request(docker, 
 def test_a_version_takes_the_place_of_another(docker):
     told: list[str] = []
     containers.up("2019", 1, told.append)
-    assert told[-2:] == [line for line in containers.status() if "SQL Server 2019: running" in line]
+    assert told[-3:] == containers.status()
+    assert ["SQL Server 2019: running, healthy, 127.0.0.1," in line for line in told[-3:]] == [True, True, False]
+    assert told[-1] == f"login sa; its password is MSSQL_SA_PASSWORD in {compose.ROOT / '.env'}"
     told.clear()
     with opened("2025", tell=told.append) as lab:
         assert version_of(lab) == ["17", "17"]
