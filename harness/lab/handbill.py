@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.lab import compose
 from harness.lab.choice import Choice
 from harness.lab.instances import Instance, Lab
 
@@ -31,6 +32,8 @@ def lines(lab: Lab) -> Iterator[str]:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(lab.target.login.password)
         yield f"login sa; its password, gone with the lab: cat {secret}"
+    elif lab.place == "containers":
+        yield f"login sa; its password is in {compose.password_place()}"
     for instance in lab.instances:
         user = f"-U {instance.login.user}" if instance.login else "-E"
         yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"
