@@ -16,7 +16,7 @@ from rich.console import Console
 from harness import doctor
 from harness import settings as settings_module
 from harness.failures import MachineFailure, UsageFailure
-from harness.lab import drivers, interruption
+from harness.lab import compose, drivers, interruption
 from harness.lab.choice import Choice, choose
 from harness.lab.handbill import first_line
 from harness.lab.instances import Lab, connections, in_parallel
@@ -68,8 +68,8 @@ def sweep(
     """The cells that the options select, or those that a run lacks; None where a long sweep was not confirmed."""
     choice = _choice_of(resume, options, settings_file) if resume else choose(options, settings_file=settings_file)
     settings = choice.settings
-    cells = planning.chosen_cells(settings, initiators_max=choice.topology.initiators_max)
     announce(first_line(choice))
+    cells = planning.chosen_cells(settings, initiators_max=choice.topology.initiators_max)
     length_s = planning.estimate_s(settings, cells)
     plan = f"{len(cells)} cells, about {duration(length_s)}"
     if length_s > planning.ASK_FROM_S and not confirm(f"{plan}: begin?"):
@@ -93,9 +93,9 @@ def single(
 ) -> Outcome:
     """One cell, and its numbers as lines."""
     choice = choose(options, settings_file=settings_file)
+    announce(first_line(choice))
     cell = _named_cell(cell_id, given_axes, choice.topology)
     choice = replace(choice, settings=choice.settings.model_copy(update={"cells": (cell.id,)}))
-    announce(first_line(choice))
     announce(f"cell: {cell.id}")
     results = _open_results(choice.settings, None, [cell])
     tally = _run(choice, results, [cell], _Notes(announce))
@@ -190,6 +190,8 @@ def _open_results(settings: Settings, resume: Path | None, cells: Sequence[Cell]
     """The run's folder with its manifest; everything that can be checked before anything starts is checked here."""
     drivers.check_manager()
     driver = drivers.choose(settings.driver)
+    if settings.lab == "sqlserver" and settings.lab_file is None:
+        compose.check()
     if resume is not None:
         old = _read_manifest(resume)
         new = manifest.new(old["run_id"], settings, cells=len(cells), driver=driver)
