@@ -29,6 +29,7 @@ from harness.sweep.reporting import Bar, PlainLines, Reporter, Silent, duration
 from harness.sweep.stand import LabStand
 from harness.sweep.sweep import Sweep, Tally
 
+EMBEDDED_EDITION = "Embedded Service Broker"  # SERVERPROPERTY('Edition') of the servers in this repository
 _DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
 
 
@@ -265,6 +266,8 @@ def _examine(
             current["instances"].append(
                 {"name": instance.name, "lab_version": lab.version, **row, "fingerprint": taken}
             )
+    if any(EMBEDDED_EDITION in str(identity["edition"]) for identity in lab.identities):
+        current["lab"] = "embedded"  # whatever the servers were called, their numbers are not SQL Server's
     current["findings"][lab.version] = [asdict(finding) for finding in findings]
     manifest.write(results, current)
     for finding in findings:

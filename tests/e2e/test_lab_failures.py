@@ -6,6 +6,7 @@ command line, as it would for a user.
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 from collections.abc import Iterator
@@ -359,6 +360,14 @@ def test_a_refused_administrator_connection_is_told_and_the_sweep_goes_on(own: O
         told = own.harness(*RUN)
     assert (told.code, told.err) == (0, "")
     assert "the maximum number of '1' dedicated administrator connections already exists" in told.out
+    remove(own)
+
+
+def test_numbers_of_embedded_servers_are_not_sql_servers_whatever_they_are_called(own: OwnServers) -> None:
+    assert own.harness(*RUN).code == 0
+    newest = max(own.folder.glob("results/*/manifest.json"), key=lambda path: path.stat().st_mtime)
+    told = json.loads(newest.read_text())
+    assert (told["settings"]["lab"], told["lab"]) == ("sqlserver", "embedded")
     remove(own)
 
 
