@@ -204,5 +204,15 @@ def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) ->
         "latch_share": pd.DataFrame(shares),
         "latches": latch,
         "file_io": files,
+        "counters": pd.DataFrame(
+            {
+                "instance": [f"initiator-{number}" for number in range(1, cell.initiators + 1)],
+                "counter": "Broker Statistics\\SQL SENDs/sec",
+                "samples": 2,
+                "mean": round(messages, 3),
+                "change": round(messages / 2, 3),
+                "change_per_s": round(messages, 3),
+            }
+        ),
     }
     return {name: [dict(axes) | row for row in table.to_dict("records")] for name, table in tables.items()}

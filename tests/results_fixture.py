@@ -225,6 +225,8 @@ def _samples(cell: Cell, per_s: float, moments_ns: tuple[int, int, int, int, int
             depth = backlog if instance == "target" else backlog / 4 / cell.initiators
             rows.append((instance, at_ns, metric, "MySSBLabTestQueue", float(int(depth))))
             rows.append((instance, at_ns, "activated_tasks", "MySSBLabTestQueue", 2.0))
+            sends = 0.0 if instance == "target" else per_s / cell.initiators * (at_ns - from_ns) / NS
+            rows.append((instance, at_ns, "counter", "Broker Statistics\\SQL SENDs/sec", float(int(sends))))
     looks = instances_fixture.looks((measured_to_ns - measured_from_ns) / NS)
     for instance in instances(cell):
         rows += [

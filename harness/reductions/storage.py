@@ -1,11 +1,11 @@
-"""What latches other than those of pages, and the files of the databases, cost the instances in the measured window."""
+"""What the instances tell of the measured window beside waits: latches other than pages', database files, counters."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from harness.reductions.attempts import ATTEMPT, AXES, NS_PER_S, with_moments
+from harness.reductions.attempts import ATTEMPT, AXES, NS_PER_S, in_window, with_moments
 
 MIB = 1024 * 1024
 FILE_COUNTS = (
@@ -56,6 +56,26 @@ def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:
         _per_second("writes").alias("writes_per_s"),
         _per_second("bytes_written", MIB).alias("written_mib_per_s"),
         _each("write_stall_ms", "writes").alias("write_stall_ms_mean"),
+    )
+
+
+def counters(samples: DataFrame, attempts: DataFrame) -> DataFrame:
+    """One row a cell, instance and performance counter: what it changed by between its first and its last sample in the
+    measured window, and its mean there, which is what counts for those that hold a level instead of a total.
+
+    Null where there is one sample: a window of a second has hardly more.
+    """
+    needed = samples.where(F.col("metric") == "counter").select(
+        *ATTEMPT, "instance", "sampled_at_ns", F.col("label").alias("counter"), "value"
+    )
+    seen = _of_attempts(needed, attempts).where(in_window("sampled_at_ns"))
+    between_s = (F.max("sampled_at_ns") - F.min("sampled_at_ns")) / NS_PER_S
+    change = F.when(F.count(F.lit(1)) > 1, F.max_by("value", "sampled_at_ns") - F.min_by("value", "sampled_at_ns"))
+    return seen.groupBy(*AXES, "attempt", "instance", "counter").agg(
+        F.count(F.lit(1)).cast("int").alias("samples"),
+        F.round(F.avg("value"), 3).alias("mean"),
+        change.alias("change"),
+        F.round(change / F.nullif(between_s, F.lit(0.0)), 3).alias("change_per_s"),
     )
 
 

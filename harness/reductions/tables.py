@@ -22,9 +22,9 @@ from harness.reductions import attempts, cells, inputs, pages, seconds, storage,
 from harness.reductions.inputs import ReductionError
 from harness.reductions.session import session
 
-TABLES = ("cells", "seconds", "gain", "waits", "page_spread", "latch_share", "latches", "file_io")
+TABLES = ("cells", "seconds", "gain", "waits", "page_spread", "latch_share", "latches", "file_io", "counters")
 # Not every instance tells what these rest on, or has anything to tell.
-MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io")
+MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io", "counters")
 _CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes")
 ORDER = {
     "cells": _CELLS_IN_ORDER,
@@ -35,6 +35,7 @@ ORDER = {
     "latch_share": (*_CELLS_IN_ORDER, "instance", "object_name", "wait_type"),
     "latches": (*_CELLS_IN_ORDER, "instance", "latch_class"),
     "file_io": (*_CELLS_IN_ORDER, "instance", "database_name", "file_type", "file_name"),
+    "counters": (*_CELLS_IN_ORDER, "instance", "counter"),
 }
 NOTES_SHOWN = 10
 
@@ -132,6 +133,7 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         "latch_share": pages.latch_share(rows["latch_waits"], rows["samples"], counting),
         "latches": storage.latches(rows["latches"], counting),
         "file_io": storage.file_io(rows["file_io"], counting),
+        "counters": storage.counters(rows["samples"], counting),
     }
 
 

@@ -61,7 +61,7 @@ def table(run, name):
 
 
 def test_the_tables_are_written_as_parquet_and_csv_and_nothing_else(run):
-    names = ("cells", "gain", "seconds", "waits", "page_spread", "latch_share", "latches", "file_io")
+    names = ("cells", "gain", "seconds", "waits", "page_spread", "latch_share", "latches", "file_io", "counters")
     assert sorted(os.listdir(run / "reduced")) == sorted(
         f"{name}.{end}" for name in names for end in ("parquet", "csv")
     )

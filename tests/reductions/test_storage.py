@@ -1,7 +1,7 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions.storage import MIB, file_io, latches
+from harness.reductions.storage import MIB, counters, file_io, latches
 
 pytestmark = pytest.mark.spark
 
@@ -37,3 +37,23 @@ def test_a_file_has_rates_of_the_window_and_the_mean_stall_of_one_write(spark, r
         "reads_per_s double, read_mib_per_s double, read_stall_ms_mean double, growth_bytes long",
     )
     assertDataFrameEqual(file_io(raw("file_io", [log]), attempts).select(*expected.columns), expected)
+
+
+def test_a_counter_has_its_change_between_the_samples_of_the_window_and_its_mean(spark, raw, attempts):
+    def sample(at_s: float, label: str, value: float, metric: str = "counter") -> dict[str, object]:
+        moment = int(at_s * 1_000_000_000)
+        return {"instance": "target", "sampled_at_ns": moment, "metric": metric, "label": label, "value": value}
+
+    rows = [
+        sample(0.5, "SQL SENDs/sec", 1),  # before the window, [1 s, 3 s)
+        sample(1.0, "SQL SENDs/sec", 100),
+        sample(2.5, "SQL SENDs/sec", 400),
+        sample(3.0, "SQL SENDs/sec", 9000),
+        sample(2.0, "Tasks Running", 16),
+        sample(2.0, "dbo.q", 7, metric="queue_depth"),
+    ]
+    expected = spark.createDataFrame(
+        [("SQL SENDs/sec", 2, 250.0, 300.0, 200.0), ("Tasks Running", 1, 16.0, None, None)],
+        "counter string, samples int, mean double, change double, change_per_s double",
+    )
+    assertDataFrameEqual(counters(raw("samples", rows), attempts).select(*expected.columns), expected)
