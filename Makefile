@@ -17,7 +17,7 @@ MATRIX_OPTIONS := $(LAB_OPTIONS) $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASUR
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
-	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir; up takes VERSION=2022"
+	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir; up and doctor take VERSION=2022"
 	@echo "           compare takes A=results/x B=results/y; containers need ACCEPT_EULA=Y"
 
 setup: .venv/.ready  ## virtual environment, ODBC, Java: once
@@ -35,7 +35,7 @@ ui: setup  ## Locust's web UI for one scenario on 127.0.0.1:8089
 	@$(HARNESS) ui $(LAB_OPTIONS)
 
 doctor: setup  ## examine a lab: findings and cures
-	@$(HARNESS) doctor $(LAB_OPTIONS)
+	@$(HARNESS) doctor $(LAB_OPTIONS) $(if $(VERSION),--server-version $(VERSION))
 
 up: setup  ## SQL Server in containers, left running: ACCEPT_EULA=Y make up VERSION=2022
 	@$(HARNESS) lab up $(if $(VERSION),--server-version $(VERSION))
