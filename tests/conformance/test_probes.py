@@ -171,7 +171,8 @@ def test_receive_top_0_counts_as_a_receive_for_the_queue_monitor(services):
     wait_until(lambda: stored(services) == [b"\xff"])
     assert services.execute(MONITOR).fetchval() == "NOTIFIED"
     services.execute("RECEIVE TOP (0) message_body FROM dbo.TargetQueue;").fetchall()
-    wait_until(lambda: services.execute(MONITOR).fetchval() != "NOTIFIED")
+    # Another reader is as good a proof: the monitor may have come by and be NOTIFIED again by the time it is asked.
+    wait_until(lambda: services.execute(MONITOR).fetchval() != "NOTIFIED" or len(stored(services)) > 1)
 
 
 def test_an_activated_procedure_runs_in_a_system_session(services):
