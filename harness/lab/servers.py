@@ -186,7 +186,7 @@ def _listener_ip(server: Server) -> str:
         address = ipaddress.ip_address(server.broker_host)
     except ValueError:
         return "(127.0.0.1)"
-    return f"({address})" if address.version == 4 else f"('{address}')"
+    return f"({address})" if address.version == 4 else f"(''{address}'')"  # link/endpoint.sql has it in a string
 
 
 def _others(lab: Lab, instance: Instance) -> Sequence[Instance]:

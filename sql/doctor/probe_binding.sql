@@ -8,8 +8,9 @@ Variables: Database (name of the initiator's database), RemoteName (name of the 
 USE [$(Database)];
 GO
 
-CREATE REMOTE SERVICE BINDING [Probe_$(RemoteName)] AUTHORIZATION [dbo]
-    TO SERVICE N'//MySSB.com/Lab/S_Probe'
+-- In a string, because parsers want a keyword where the variable stands.
+EXECUTE (N'CREATE REMOTE SERVICE BINDING [Probe_$(RemoteName)] AUTHORIZATION [dbo]
+    TO SERVICE N''//MySSB.com/Lab/S_Probe''
     WITH USER = [$(BindingUser)],
-    ANONYMOUS = $(Anonymous);
+    ANONYMOUS = $(Anonymous);');
 GO

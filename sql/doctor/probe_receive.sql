@@ -13,6 +13,7 @@ SET NOCOUNT ON;
 DECLARE @handle uniqueidentifier;
 DECLARE @type nvarchar(256);
 DECLARE @body varbinary(max);
+DECLARE @timeout_ms int = $(TimeoutMs);
 
 WAITFOR
 (
@@ -21,7 +22,7 @@ WAITFOR
         @type = message_type_name,
         @body = message_body
     FROM dbo.MySSBLabProbeQueue
-), TIMEOUT $(TimeoutMs);
+), TIMEOUT @timeout_ms;
 
 SELECT @type AS message_type_name, CAST(@body AS nvarchar(4000)) AS message_text
 WHERE @type IS NOT NULL;

@@ -12,11 +12,18 @@ GO
 SET NOCOUNT ON;
 DECLARE @handle uniqueidentifier;
 
-BEGIN DIALOG @handle
-    FROM SERVICE [//MySSB.com/Lab/S_Probe]
-    TO SERVICE N'//MySSB.com/Lab/S_Probe', N'$(BrokerInstance)'
-    ON CONTRACT [DEFAULT]
-    WITH LIFETIME = 60, ENCRYPTION = $(Encryption);
+IF N'$(Encryption)' = N'ON'
+    BEGIN DIALOG @handle
+        FROM SERVICE [//MySSB.com/Lab/S_Probe]
+        TO SERVICE N'//MySSB.com/Lab/S_Probe', N'$(BrokerInstance)'
+        ON CONTRACT [DEFAULT]
+        WITH LIFETIME = 60, ENCRYPTION = ON;
+ELSE
+    BEGIN DIALOG @handle
+        FROM SERVICE [//MySSB.com/Lab/S_Probe]
+        TO SERVICE N'//MySSB.com/Lab/S_Probe', N'$(BrokerInstance)'
+        ON CONTRACT [DEFAULT]
+        WITH LIFETIME = 60, ENCRYPTION = OFF;
 
 SEND ON CONVERSATION @handle MESSAGE TYPE [DEFAULT] (CAST(N'$(LocalName)' AS varbinary(256)));
 GO

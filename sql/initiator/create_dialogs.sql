@@ -29,11 +29,18 @@ BEGIN
     BEGIN TRANSACTION;
     WHILE @begun < @used_dialogs * @dialog_ratio
     BEGIN
-        BEGIN DIALOG @handle
-            FROM SERVICE [//MySSB.com/Lab/S_Test]
-            TO SERVICE N'//MySSB.com/Lab/S_Test', @service_broker_guid
-            ON CONTRACT [//MySSB.com/Lab/C_Test]
-            WITH ENCRYPTION = $(Encryption);
+        IF N'$(Encryption)' = N'ON'
+            BEGIN DIALOG @handle
+                FROM SERVICE [//MySSB.com/Lab/S_Test]
+                TO SERVICE N'//MySSB.com/Lab/S_Test', @service_broker_guid
+                ON CONTRACT [//MySSB.com/Lab/C_Test]
+                WITH ENCRYPTION = ON;
+        ELSE
+            BEGIN DIALOG @handle
+                FROM SERVICE [//MySSB.com/Lab/S_Test]
+                TO SERVICE N'//MySSB.com/Lab/S_Test', @service_broker_guid
+                ON CONTRACT [//MySSB.com/Lab/C_Test]
+                WITH ENCRYPTION = OFF;
 
         SET @begun = @begun + 1;
         IF @begun % @dialog_ratio = 0

@@ -5,36 +5,24 @@ Called by: the lab, on every instance, after endpoint_certificate.sql.
 Assumes:   an instance has one endpoint of this kind; one of this name is altered to these options, and keeps who
            may connect. Who creates it owns it, so that the right to create endpoints is enough.
 Variables: LocalName (name of this side in the lab), BrokerPort (TCP port; 5114 in the paper),
-           ListenerIp (ALL as in the paper, or one address in parentheses: (127.0.0.1)),
+           ListenerIp (ALL as in the paper, or one address in parentheses: (127.0.0.1), (''::1'')),
            EndpointEncryption (DISABLED as in the paper, or REQUIRED ALGORITHM AES),
            Prefix (begins the name of every object outside the lab's databases; may be empty)
 */
 USE [master];
 GO
 
+DECLARE @verb nvarchar(6) = N'CREATE';
 IF EXISTS (SELECT 1 FROM sys.service_broker_endpoints WHERE name = N'$(Prefix)Endpoint_SRPerf_1')
-    SET NOEXEC ON;
-GO
+    SET @verb = N'ALTER';
 
-CREATE ENDPOINT [$(Prefix)Endpoint_SRPerf_1]
+-- In a string, because parsers want a number and keywords where the variables stand.
+EXECUTE (@verb + N' ENDPOINT [$(Prefix)Endpoint_SRPerf_1]
     STATE = STARTED
     AS TCP (LISTENER_PORT = $(BrokerPort), LISTENER_IP = $(ListenerIp))
     FOR SERVICE_BROKER (
         MESSAGE_FORWARDING = DISABLED,
         AUTHENTICATION = CERTIFICATE [$(Prefix)$(LocalName)_Endpoint],
         ENCRYPTION = $(EndpointEncryption)
-    );
-GO
-
-SET NOEXEC OFF;
-GO
-
-ALTER ENDPOINT [$(Prefix)Endpoint_SRPerf_1]
-    STATE = STARTED
-    AS TCP (LISTENER_PORT = $(BrokerPort), LISTENER_IP = $(ListenerIp))
-    FOR SERVICE_BROKER (
-        MESSAGE_FORWARDING = DISABLED,
-        AUTHENTICATION = CERTIFICATE [$(Prefix)$(LocalName)_Endpoint],
-        ENCRYPTION = $(EndpointEncryption)
-    );
+    );');
 GO

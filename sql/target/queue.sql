@@ -14,20 +14,20 @@ IF EXISTS (SELECT 1 FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.My
 GO
 
 CREATE QUEUE [dbo].[MySSBLabTestQueue]
-    WITH STATUS = ON,
-    ACTIVATION (
-        STATUS = ON,
-        PROCEDURE_NAME = [dbo].[SRPerf_Queue_LabTest],
-        MAX_QUEUE_READERS = $(MaxQueueReaders),
-        EXECUTE AS OWNER
-    )
+    WITH STATUS = ON
     ON [PRIMARY];
 GO
 
 SET NOEXEC OFF;
 GO
 
-ALTER QUEUE [dbo].[MySSBLabTestQueue]
+-- In a string, because parsers want a number there and find the variable's name before sqlcmd has put one in.
+EXECUTE (N'ALTER QUEUE [dbo].[MySSBLabTestQueue]
     WITH STATUS = ON,
-    ACTIVATION (STATUS = ON, MAX_QUEUE_READERS = $(MaxQueueReaders));
+    ACTIVATION (
+        STATUS = ON,
+        PROCEDURE_NAME = [dbo].[SRPerf_Queue_LabTest],
+        MAX_QUEUE_READERS = $(MaxQueueReaders),
+        EXECUTE AS OWNER
+    );');
 GO
