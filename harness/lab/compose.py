@@ -102,7 +102,7 @@ def up(services: Sequence[str], *, watch: Callable[[], None], tell: Callable[[st
     profile = version(services[0])
     for image in sorted(set(_compose("config", "--images", profile=profile).split())):
         if _docker("image", "inspect", image, timeout_s=_TIMEOUT_S).returncode:
-            tell(f"pulling {image}: about 600 MB, once")
+            tell(f"pulling {image}: once")
             pulled = _docker("pull", "--quiet", image, timeout_s=_PULL_TIMEOUT_S, watch=watch)
             _expect(pulled, f"the image {image} cannot be pulled")
     _compose("up", "--detach", "--no-recreate", *services, profile=profile, timeout_s=_UP_TIMEOUT_S, watch=watch)

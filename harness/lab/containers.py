@@ -70,7 +70,7 @@ def running(
     try:
         instances = _bring_up(services, driver, watch, tell)
         _prepare(instances, services, watch, tell)
-        lab = Lab("sqlserver", "containers", version, instances[0], instances[1:], directory)
+        lab = Lab("containers", version, instances[0], instances[1:], directory)
         there = compose.containers()
         for instance, service in zip(instances, services, strict=True):
             _raise_if_ended(service, there)

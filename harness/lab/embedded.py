@@ -72,7 +72,7 @@ def _start(version: str, initiators: int, directory: Path, driver: Driver) -> La
     except BaseException:
         stop_all(children)
         raise
-    return Lab("embedded", "embedded", version, instances[0], instances[1:], directory)
+    return Lab("embedded", version, instances[0], instances[1:], directory)
 
 
 def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:

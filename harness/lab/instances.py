@@ -135,7 +135,6 @@ class Instance:
 class Lab:
     """Linked instances, ready for dialogs. Everything further is T-SQL."""
 
-    kind: str  # embedded | sqlserver
     place: Literal["embedded", "containers", "servers"]
     version: str
     target: Instance

@@ -58,7 +58,6 @@ def start(
     servers = (lab_file.target, *lab_file.initiators[:initiators])
     instances = [_instance(server, driver) for server in servers]
     lab = Lab(
-        "sqlserver",
         "servers",
         lab_file.version,
         instances[0],

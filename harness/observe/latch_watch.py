@@ -6,7 +6,6 @@ objects when the window is over, while clients stop and queues drain.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
 import time
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness.lab import scripts
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError, error_text
+from harness.observe.kept import KeptConnection
 from harness.observe.page_objects import UNKNOWN, Page, PageObject, PageObjects
 from harness.observe.refusals import is_refusal
 
@@ -64,7 +64,7 @@ class LatchWatch:
     def __init__(self, instance: Instance, interval_s: float = LOOK_S) -> None:
         self.instance = instance
         self._interval_s = interval_s
-        self._connection: pyodbc.Connection | None = None
+        self._connection = KeptConnection(instance, query_timeout_s=LOOK_TIMEOUT_S)
         self._objects = PageObjects()
         self._thread: threading.Thread | None = None
 
@@ -85,7 +85,7 @@ class LatchWatch:
 
     def close(self) -> None:
         self._abandon()
-        self._disconnect()
+        self._connection.drop()
 
     def _abandon(self) -> None:
         thread, self._thread = self._thread, None
@@ -99,7 +99,7 @@ class LatchWatch:
     def _run(self) -> None:
         watched = Watched()
         try:
-            connection = self._connected()
+            connection = self._connection.get()
             self._go.wait()
             is_over = False
             while not is_over:  # even the shortest window is looked at once
@@ -114,7 +114,7 @@ class LatchWatch:
             if isinstance(error, ScriptError) and is_refusal(error):
                 watched.refusal = str(error)
             else:
-                self._disconnect()
+                self._connection.drop()
                 watched.failure = error_text(error)
         self._outcome.set_result(watched)
 
@@ -128,14 +128,3 @@ class LatchWatch:
                 page = Page(*(int(part) for part in resource.groups()))
                 session, duration_ms = row["session_id"] or 0, int(row["wait_duration_ms"])
                 watched.waits.append(LatchWait(at_ns, session, row["wait_type"], duration_ms, page))
-
-    def _connected(self) -> pyodbc.Connection:
-        if self._connection is None:
-            self._connection = self.instance.connect(query_timeout_s=LOOK_TIMEOUT_S)
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            with contextlib.suppress(Exception):
-                self._connection.close()
-            self._connection = None

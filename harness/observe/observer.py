@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError, error_text
+from harness.observe.kept import KeptConnection
 from harness.observe.questions import SAMPLED, Sample
 from harness.observe.snapshots import Snapshot, snapshot
 
@@ -41,7 +41,7 @@ class Observer:
         self._interval_s = interval_s
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._recording: Recording | None = None
-        self._connection: pyodbc.Connection | None = None
+        self._connection = KeptConnection(instance, query_timeout_s=QUERY_TIMEOUT_S)
         self._thread = threading.Thread(target=self._run, name=f"observer of {instance.name}", daemon=True)
         self._thread.start()
 
@@ -65,7 +65,7 @@ class Observer:
 
     def snapshot(self) -> Future[Snapshot]:
         """Waits, processor time, latches and file I/O as they are now."""
-        return self._ask(lambda: snapshot(self._connected()))
+        return self._ask(lambda: snapshot(self._connection.get()))
 
     def close(self) -> None:
         self._requests.put(None)
@@ -78,10 +78,10 @@ class Observer:
             try:
                 future.set_result(action())
             except ScriptError as error:
-                self._disconnect()
+                self._connection.drop()
                 future.set_exception(ScriptError(f"{self.instance.name}: {error}"))
             except Exception as error:
-                self._disconnect()
+                self._connection.drop()
                 future.set_exception(error)
 
         self._requests.put(answer)
@@ -98,7 +98,7 @@ class Observer:
                 due_s = max(due_s + self._interval_s, time.monotonic())
                 continue
             if request is None:
-                self._disconnect()
+                self._connection.drop()
                 return
             before = self._recording
             request()
@@ -111,22 +111,11 @@ class Observer:
             return
         at_ns = time.time_ns()
         try:
-            connection = self._connected()
+            connection = self._connection.get()
             for question in self._questions:
                 recording.samples += [(at_ns, sample) for sample in question(connection)]
         except Exception as error:
-            self._disconnect()
+            self._connection.drop()
             text = error_text(error)
             recording.failures.append(text)
             recording.samples.append((at_ns, Sample(FAILURE, text, 1.0)))
-
-    def _connected(self) -> pyodbc.Connection:
-        if self._connection is None:
-            self._connection = self.instance.connect(query_timeout_s=QUERY_TIMEOUT_S)
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            with contextlib.suppress(Exception):
-                self._connection.close()
-            self._connection = None
