@@ -111,7 +111,7 @@ def test_everything_created_is_told_before_listed_in_the_ledger_and_removed_by_c
     told_before_creation = Teller()
     with opened(own, told_before_creation) as lab:
         told = list(told_before_creation)
-        assert (lab.kind, lab.place, lab.prefix) == ("sqlserver", "servers", "ssbh_")
+        assert (lab.place, lab.prefix) == ("servers", "ssbh_")
         new = created(before, own.contents())
         listed = {instance.name: ledger_of(instance) for instance in lab.instances}
         for role, name in new:
