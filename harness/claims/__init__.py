@@ -1,0 +1,1 @@
+"""The paper's statements, held against a result set of any lab."""
