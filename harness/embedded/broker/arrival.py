@@ -1,9 +1,10 @@
 """Arrival: frames from the network.
 
-Frames wait in one inbox. One task takes everything that lies there, accepts it in one transaction, waits for its
-commit and only then acknowledges: a batch of messages is one flush of the store. While it waits the next batch
-gathers. The rules are those of "exactly once in order": the next message in sequence is accepted, an old one is
-acknowledged again, an early one is held (in memory, not acknowledged) until those before it have come.
+Frames wait in an inbox, of which there are as many as the platform has dispatchers; a conversation has always the same.
+A task takes everything that lies there, accepts it in one transaction, waits for its commit and only then acknowledges:
+a batch of messages is one flush of the store. While it waits the next batch gathers. The rules are those of "exactly
+once in order": the next message in sequence is accepted, an old one is acknowledged again, an early one is held (in
+memory, not acknowledged) until those before it have come.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from harness.embedded.broker.frames import (
 from harness.embedded.broker.routing import Local, Remote, Unknown
 from harness.embedded.broker.states import EndpointState
 from harness.embedded.broker.transactions import Transaction
+from harness.embedded.broker.transmission import share
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Signal, Waiting
 from harness.embedded.store import Write
@@ -36,6 +38,16 @@ if TYPE_CHECKING:
 
 EARLY_MAX = 1024  # messages held for one conversation; what comes on top is sent again by the far side
 _ENDS = (system.END_DIALOG, system.ERROR)
+
+
+class _Inbox:
+    """Frames that a task has still to take."""
+
+    __slots__ = ("frames", "signal")
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.signal = Signal()
 
 
 class _Batch:
@@ -51,23 +63,42 @@ class _Batch:
 class Arrival:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._inbox: list[Frame] = []
-        self._signal = Signal()
+        self._inboxes = [_Inbox() for _ in range(engine.platform.dispatchers)]
 
     def start(self) -> None:
-        self._engine.scheduler.spawn(self._run(), "arrival")
+        for inbox in self._inboxes:
+            self._engine.scheduler.spawn(self._run(inbox), "arrival")
 
     def on_frames(self, frames: Sequence[Frame]) -> None:
-        self._inbox.extend(frames)
         self._engine.counters.fragments_received += len(frames)
-        self._signal.notify_one()
+        inboxes = self._inboxes
+        if len(inboxes) == 1:
+            inboxes[0].frames.extend(frames)
+            inboxes[0].signal.notify_one()
+            return
+        for frame in frames:
+            inbox = inboxes[share(frame.conversation_id, len(inboxes))]
+            inbox.frames.append(frame)
+            inbox.signal.notify_one()
 
-    def _run(self) -> Waiting[None]:
+    def _run(self, inbox: _Inbox) -> Waiting[None]:
         while True:
-            while not self._inbox:
-                yield from self._signal.wait()
-            frames, self._inbox = self._inbox, []
+            while not inbox.frames:
+                yield from inbox.signal.wait()
+            frames, inbox.frames = inbox.frames, []
+            yield from self._process(frames)
             yield from self._take(frames)
+
+    def _process(self, frames: list[Frame]) -> Waiting[None]:
+        """The processor time of a batch, before anything of it shows."""
+        platform = self._engine.platform
+        messages = [frame for frame in frames if isinstance(frame, MessageFrame)]
+        if messages:
+            yield from platform.cpu("enqueue", len(messages), sum(len(frame.body or b"") for frame in messages))
+            if first := sum(frame.sequence == 0 for frame in messages):
+                yield from platform.cpu("create_target", first)
+        if acknowledgements := len(frames) - len(messages):
+            yield from platform.cpu("acknowledge", acknowledgements)
 
     def _take(self, frames: list[Frame]) -> Waiting[None]:
         engine = self._engine

@@ -76,6 +76,8 @@ class Dialogs:
         database.store_endpoint(tx, endpoint)
         if endpoint.lifetime is not None:
             tx.on_commit(partial(engine.expiry.watch, endpoint))
+        yield from engine.platform.cpu("begin_dialog")
+        yield from engine.platform.latch(endpoint.page)
         return endpoint.conversation_handle
 
     @staticmethod
@@ -148,6 +150,7 @@ class Dialogs:
         if after is None:
             raise SqlServerError(8427, endpoint.state_desc)
         self._changing(tx, endpoint)
+        yield from engine.platform.cpu("end_conversation")
         yield from engine.platform.latch(endpoint.page)
         if endpoint.dialog_timer is not None:
             tx.on_rollback(partial(setattr, endpoint, "dialog_timer", endpoint.dialog_timer))

@@ -180,6 +180,7 @@ class QueueMonitor:
             while True:
                 reader.received_rows = False
                 engine.counters.procedures_invoked += 1
+                yield from engine.platform.cpu("launch")
                 yield from engine.activate(queue.database, queue)
                 if not reader.received_rows or self._is_stopped:
                     break

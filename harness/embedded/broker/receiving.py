@@ -52,9 +52,13 @@ class Receiving:
         else:
             attempt = partial(self._from_next_group, tx, queue, limit)
         self._engine.counters.receives += 1
+        yield from self._engine.platform.cpu("receive")
         is_selective = conversation_handle is not None or conversation_group_id is not None
         rows = yield from self._attempt(queue, attempt, limit == 0, is_selective, wait, timeout_ms)
-        return rows or []
+        if rows:
+            size_bytes = sum(len(row.message_body or b"") for row in rows)
+            yield from self._engine.platform.cpu("received_message", len(rows), size_bytes)
+        return rows
 
     def get_conversation_group(
         self, tx: Transaction, queue: Queue, *, wait: bool, timeout_ms: int | None

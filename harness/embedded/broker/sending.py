@@ -46,8 +46,10 @@ class Sending:
             if not endpoint.group.try_acquire(tx):
                 yield from endpoint.group.acquire(tx, engine.waits)
             self._check(endpoint, name, body)
+        platform = engine.platform
         for endpoint in endpoints:
-            yield from engine.platform.latch(endpoint.page)
+            yield from platform.cpu("send", 1, len(body or b""))
+            yield from platform.latch(endpoint.page)
             self.append(tx, endpoint, name, body)
         engine.counters.sends += 1
 

@@ -2,17 +2,18 @@
 
 A conversation's messages go out in sequence, at most `WINDOW` of them unacknowledged. What is not acknowledged in time
 is sent again after 4, 8, 16, 32 and then every 64 seconds. Nothing here waits for a single message: endpoints with
-something to send are collected, and one task hands the transport everything there is, by address, at the end of the
-scheduler's turn.
+something to send are collected, and a dispatcher hands the transport everything there is, by address, at the end of the
+scheduler's turn. There are as many dispatchers as the platform says; a conversation has always the same one.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from harness.embedded.broker.conversations import ConversationEndpoint, TransmissionRow
 from harness.embedded.broker.frames import ERROR, MESSAGE, ErrorFrame, Frame, MessageFrame
@@ -29,35 +30,54 @@ RETRY_DELAYS_NS = tuple(seconds * SECOND for seconds in (4, 8, 16, 32, 64))
 WINDOW = 64  # messages of one conversation on the wire: enough for a round trip, little to send again
 
 
+def share(conversation_id: str, dispatchers: int) -> int:
+    """Which dispatcher a conversation has: the same in every process, whatever hash() makes of it there."""
+    return crc32(conversation_id.encode()) % dispatchers if dispatchers > 1 else 0
+
+
+class _Dispatcher:
+    """A task that transmits, and what it has to do."""
+
+    __slots__ = ("woken", "work")
+
+    def __init__(self) -> None:
+        self.woken: dict[ConversationEndpoint, None] = {}
+        self.work = Signal()
+
+
 class Transmitter:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._woken: dict[ConversationEndpoint, None] = {}
-        self._work = Signal()
+        self._dispatchers = [_Dispatcher() for _ in range(engine.platform.dispatchers)]
         # By number of tries: each list is in order of time, because each has one delay.
         self._retries: tuple[deque[tuple[int, ConversationEndpoint]], ...] = tuple(deque() for _ in RETRY_DELAYS_NS)
         self._timer: Timer | None = None
         self._broken: set[tuple[str, int]] = set()
 
     def start(self) -> None:
-        self._engine.scheduler.spawn(self._run(), "transmitter")
+        for dispatcher in self._dispatchers:
+            self._engine.scheduler.spawn(self._run(dispatcher), "transmitter")
 
     def wake(self, endpoint: ConversationEndpoint) -> None:
         """The endpoint may have something to send."""
-        self._woken[endpoint] = None
-        self._work.notify_one()
+        dispatcher = self._dispatchers[share(endpoint.conversation_id, len(self._dispatchers))]
+        dispatcher.woken[endpoint] = None
+        dispatcher.work.notify_one()
 
-    def _run(self) -> Waiting[None]:
+    def _run(self, dispatcher: _Dispatcher) -> Waiting[None]:
+        platform = self._engine.platform
         while True:
-            while not self._woken:
-                yield from self._work.wait()
-            woken, self._woken = self._woken, {}
-            outgoing: dict[tuple[str, int], list[Frame]] = {}
+            while not dispatcher.woken:
+                yield from dispatcher.work.wait()
+            woken, dispatcher.woken = dispatcher.woken, {}
+            outgoing: dict[tuple[str, int], list[MessageFrame]] = {}
             here: list[ConversationEndpoint] = []
             for endpoint in self._in_order(woken):
                 if len(endpoint.unacknowledged) > endpoint.in_flight:
+                    yield from platform.latch(endpoint.page)
                     self._collect(endpoint, outgoing, here)
             for address, frames in outgoing.items():
+                yield from platform.cpu("transmit", len(frames), sum(len(frame.body or b"") for frame in frames))
                 self.send(address, frames)
             for endpoint in here:
                 yield from self._deliver_here(endpoint)
@@ -69,7 +89,7 @@ class Transmitter:
             return sorted(woken, key=lambda one: -one.priority if one.database.is_honor_broker_priority_on else -5)
         return woken
 
-    def send(self, address: tuple[str, int], frames: list[Frame]) -> None:
+    def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
         transport = self._engine.transport
         if transport is not None:
             transport.send(address, frames)
@@ -78,7 +98,7 @@ class Transmitter:
     def _collect(
         self,
         endpoint: ConversationEndpoint,
-        outgoing: dict[tuple[str, int], list[Frame]],
+        outgoing: dict[tuple[str, int], list[MessageFrame]],
         here: list[ConversationEndpoint],
     ) -> None:
         destination = self._engine.router.destination(endpoint)
@@ -94,7 +114,7 @@ class Transmitter:
             here.append(endpoint)
         self._plan_retry(endpoint)
 
-    def _frames(self, endpoint: ConversationEndpoint, frames: list[Frame]) -> None:
+    def _frames(self, endpoint: ConversationEndpoint, frames: list[MessageFrame]) -> None:
         rows, in_flight = endpoint.unacknowledged, endpoint.in_flight
         header = self._engine.sending.header(endpoint)
         for row in islice(rows, in_flight, WINDOW) if in_flight or len(rows) > WINDOW else rows:

@@ -1,14 +1,13 @@
 """What takes time on real hardware is asked of a platform, so that a simulated one can give it a price.
 
-Of processor, latch, flush and transfer only the latch is asked for so far: the flush is the store's, the transfer the
-transport's. The real platform answers with an empty tuple, which `yield from` passes at no cost; one whose latches are
-waited for is in `latches`.
+The broker asks for processor time and page latches; the flush is the store's, the transfer the transport's. It knows no
+price: it names the work. The real platform answers with an empty tuple, which `yield from` passes at no cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from harness.embedded.runtime.tasks import Wait
 
@@ -24,14 +23,43 @@ class Page(NamedTuple):
         return f"{self.database_id}:{self.file_id}:{self.page_id}"
 
 
+# What the broker does with a processor. `count` says how often, `size_bytes` what of messages it moves.
+Work = Literal[
+    "begin_dialog",
+    "send",  # the whole statement with its share of BEGIN and COMMIT TRANSACTION
+    "transmit",  # a message from the transmission queue to the transport
+    "acknowledge",  # an acknowledgement that has arrived
+    "enqueue",  # a message that has arrived, into its queue
+    "create_target",  # the target's endpoint of a conversation, on its first message
+    "receive",  # the statement, whatever it finds
+    "received_message",  # each message it returns, with what the procedure does with it
+    "end_conversation",
+    "launch",  # of an activation procedure
+]
+
+
 class Platform(Protocol):
+    @property
+    def dispatchers(self) -> int:
+        """How many tasks transmit, and how many take what arrives. Each has its conversations to itself."""
+        ...
+
+    def cpu(self, work: Work, count: int = 1, size_bytes: int = 0) -> Iterable[Wait]:
+        """Processor time."""
+        ...
+
     def latch(self, page: Page) -> Iterable[Wait]:
         """An exclusive latch on a page, taken, held for one row's change and given up again."""
         ...
 
 
 class RealPlatform:
-    """The hardware this runs on."""
+    """The hardware this runs on, which takes its time by itself."""
+
+    dispatchers = 1
+
+    def cpu(self, work: Work, count: int = 1, size_bytes: int = 0) -> Iterable[Wait]:
+        return ()
 
     def latch(self, page: Page) -> Iterable[Wait]:
         return ()
