@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -70,8 +69,9 @@ def wait_until_drained(
     Depths are read from metadata, at no cost; the messages are counted, which reads the whole table, only once the
     queues are empty. LabError says what still lies where, at once if the target has noted an error or given up.
     """
-    deadline = time.monotonic() + timeout_s
-    last_change = last_look = time.monotonic()
+    clock = lab.clock
+    deadline = clock.now_s() + timeout_s
+    last_change = last_look = clock.now_s()
     before: tuple[int, ...] = ()
     pause_s = _POLL_S
     while True:
@@ -79,7 +79,7 @@ def wait_until_drained(
         stored = 0 if any(depths) else processed(target)
         if stored >= expected and not any(depths):
             return
-        now = time.monotonic()
+        now = clock.now_s()
         if (stored, *depths) != before:
             before, last_change = (stored, *depths), now
         is_hopeless = False
@@ -89,7 +89,7 @@ def wait_until_drained(
             lab.check()
             raise LabError(_what_is_left(expected, target, depths, initiators, clients))
         lab.check()
-        time.sleep(pause_s)
+        clock.sleep(pause_s)
         pause_s = min(_POLL_MAX_S, pause_s * 1.5)
 
 

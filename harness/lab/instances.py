@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from harness.failures import MachineFailure
 from harness.lab import cures, drivers, interruption
@@ -41,6 +42,21 @@ class Login:
     password: Secret
 
 
+class Clock(Protocol):
+    """Where those who wait for a lab have the time from; a simulated lab has its own."""
+
+    def now_s(self) -> float:
+        """Monotonic, from any origin."""
+        ...
+
+    def sleep(self, duration_s: float) -> None: ...
+
+
+class RealClock:
+    now_s = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+
+
 @dataclass(frozen=True)
 class Security:
     """What is encrypted. The paper: dialogs are, the way between endpoints is not again."""
@@ -52,6 +68,8 @@ class Security:
 @dataclass
 class Instance:
     """One instance of SQL Server (or what stands for it) with the one database that the lab uses on it."""
+
+    takes_turns: ClassVar[bool] = False  # its calls must not run beside others: virtual time is one for all
 
     name: str  # target | initiator-1 ...
     database: str  # SSBTarget | SSBInitiator1 ...
@@ -135,7 +153,7 @@ class Instance:
 class Lab:
     """Linked instances, ready for dialogs. Everything further is T-SQL."""
 
-    place: Literal["embedded", "containers", "servers"]
+    place: Literal["embedded", "containers", "servers", "simulated"]
     version: str
     target: Instance
     initiators: list[Instance]
@@ -144,6 +162,7 @@ class Lab:
     security: Security = field(default_factory=Security)
     variables: dict[str, str] = field(default_factory=dict)  # of sqlcmd, beside those of each instance
     identities: list[dict[str, Any]] = field(default_factory=list)  # rows of observe/instance.sql, target first
+    clock: Clock = field(default_factory=RealClock, repr=False)
     watch: Callable[[], None] = field(default=lambda: None, repr=False)  # raises to end whatever waits for the lab
 
     @property
@@ -164,6 +183,7 @@ def in_parallel(
     action: Callable[..., Result], *arguments: Iterable[Any], on_interrupt: Callable[[], None] = lambda: None
 ) -> list[Result]:
     """`map` with one native thread each, for calls that block in the driver; raises the first error after all ended.
+    With instances that take turns it is `map`, in this thread.
 
     A script that fails is told with the instance's name, if an Instance is among the action's arguments.
     On Ctrl-C statements under way are cancelled, and `on_interrupt` may end what else the calls wait for.
@@ -177,6 +197,8 @@ def in_parallel(
             names = [value.name for value in row if isinstance(value, Instance)]
             raise ScriptError(": ".join([*names, str(error)])) from None
 
+    if any(value.takes_turns for row in rows for value in row if isinstance(value, Instance)):
+        return [named(*row) for row in rows]
     with ThreadPoolExecutor(max(1, len(rows))) as pool:
         futures = [pool.submit(named, *row) for row in rows]
         try:
