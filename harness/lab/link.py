@@ -21,7 +21,7 @@ from harness.lab import scripts
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, Lab, Login, in_parallel
 from harness.lab.scripts import ScriptError
-from harness.whitepaper import MAX_QUEUE_READERS
+from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP
 
 if TYPE_CHECKING:
     import pyodbc
@@ -49,6 +49,7 @@ _INITIATOR = (
     "initiator/create_dialogs.sql",
     "initiator/warm_up_dialogs.sql",
     "initiator/send_message.sql",
+    "initiator/send_message_on_new_dialog.sql",
     "initiator/client_login.sql",
     "initiator/client_grants.sql",
 )
@@ -86,6 +87,8 @@ def link(lab: Lab) -> None:
         "Encryption": "ON" if lab.security.dialog else "OFF",
         "EndpointEncryption": "REQUIRED ALGORITHM AES" if lab.security.endpoint_encryption else "DISABLED",
         "MaxQueueReaders": str(MAX_QUEUE_READERS),
+        "ReceiveTop": str(RECEIVE_TOP),
+        "ReceiveTimeoutMs": str(RECEIVE_TIMEOUT_MS),
         "LogSizeMb": str(LOG_SIZE_MB),
     }
     with _opened(lab.instances) as connections:

@@ -1,7 +1,8 @@
 /*
-Purpose:   what a test client may do: call the send procedure, and nothing else.
-Called by: the lab, on every initiator, after client_login.sql and send_message.sql.
-Assumes:   user and procedure exist. No right on the queue: dbo.SendMessage executes as its owner.
+Purpose:   what a test client may do: call the two send procedures, and nothing else.
+Called by: the lab, on every initiator, after client_login.sql, send_message.sql and
+           send_message_on_new_dialog.sql.
+Assumes:   user and procedures exist. No right on the queue: the procedures execute as their owner.
 Variables: Database (name of the initiator's database),
            Prefix (begins the name of every object outside the lab's databases; may be empty)
 */
@@ -9,4 +10,7 @@ USE [$(Database)];
 GO
 
 GRANT EXECUTE ON OBJECT::dbo.SendMessage TO [$(Prefix)Client];
+GO
+
+GRANT EXECUTE ON OBJECT::dbo.SendMessageOnNewDialog TO [$(Prefix)Client];
 GO

@@ -1,7 +1,8 @@
 /*
 Purpose:   dbo.SRPerf_Queue_LabTest, the paper's activation procedure: receives up to 10,000 messages of one
            conversation group at a time, writes the first 2000 bytes of each to dbo.messageDrop and the count to
-           dbo.receiveCount, all in one transaction, and ends when three seconds bring nothing.
+           dbo.receiveCount, all in one transaction, and ends when three seconds bring nothing. Both numbers are the
+           paper's; the ladder of its recommendations runs the procedure with others too.
 Called by: Service Broker, up to MAX_QUEUE_READERS at once (queue.sql).
 Assumes:   the tables of this folder. Errors are handled inside the transaction, hence XACT_ABORT OFF: with ON every
            error would doom it.
@@ -11,7 +12,9 @@ Assumes:   the tables of this folder. Errors are handled inside the transaction,
            that dooms the transaction (XACT_STATE() = -1: deadlock victim, an error in a trigger, a failed conversion)
            leaves ROLLBACK as the only way out, savepoints included; the messages return to the queue, and the error
            is noted afterwards in a transaction of its own.
-Variables: Database (name of the target's database)
+Variables: Database (name of the target's database),
+           ReceiveTop (messages that one RECEIVE takes at most; 10000 in the paper),
+           ReceiveTimeoutMs (how long a reader without messages stays, in ms; 3000 in the paper)
 */
 USE [$(Database)];
 GO
@@ -29,6 +32,8 @@ BEGIN
         message_type_name nvarchar(256) NOT NULL,
         message_body varbinary(max) NULL
     );
+    -- A variable, because parsers want a number after TIMEOUT and find the name before sqlcmd has put one in.
+    DECLARE @timeout_ms int = $(ReceiveTimeoutMs);
     DECLARE @messages int;
     DECLARE @stored int;
     DECLARE @one_by_one bit;
@@ -49,18 +54,18 @@ BEGIN
 
         WAITFOR
         (
-            RECEIVE TOP (10000)
+            RECEIVE TOP ($(ReceiveTop))
                 conversation_handle,
                 message_sequence_number,
                 message_type_name,
                 message_body
             FROM dbo.MySSBLabTestQueue
             INTO @receive
-        ), TIMEOUT 3000;
+        ), TIMEOUT @timeout_ms;
 
         SET @messages = @@ROWCOUNT;
 
-        -- Nothing for three seconds. A RECEIVE that failed, because the queue was disabled meanwhile, counts no rows
+        -- Nothing within the timeout. A RECEIVE that failed, because the queue was disabled meanwhile, counts no rows
         -- either: the procedure ends instead of spinning on the error.
         IF @messages = 0
         BEGIN

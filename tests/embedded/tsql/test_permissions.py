@@ -346,6 +346,7 @@ def test_the_test_clients_login_may_send_and_nothing_else():
     handle = side.value("SELECT handle FROM dbo.dialogs WHERE id = 1;")
     client = as_login(side, "lab_Client", "SSBInitiator1")
     side.call("dbo.SendMessage", handle, body(1, 1, 0), session=client)
+    side.call("dbo.SendMessageOnNewDialog", linked.guid(), body(1, 1, 0), session=client)
     for text, expected in {
         "SELECT handle FROM dbo.dialogs;": 229,
         "SELECT * FROM dbo.MySSBLabTestQueue;": 229,
@@ -371,7 +372,7 @@ def test_the_test_clients_login_may_send_and_nothing_else():
         ("sa",),
     ]
     linked.world.run_for(10)
-    assert linked.target.value("SELECT COUNT(*) FROM dbo.messageDrop;") == 3
+    assert linked.target.value("SELECT COUNT(*) FROM dbo.messageDrop;") == 4
 
 
 def test_a_login_with_the_minimal_rights_builds_a_lab_and_a_login_with_less_does_not():

@@ -36,6 +36,8 @@ class Linked:
             "LocalName": side.name,
             "Encryption": "ON",
             "MaxQueueReaders": "16",
+            "ReceiveTop": "10000",
+            "ReceiveTimeoutMs": "3000",
             "ListenerIp": "(127.0.0.1)",
             "EndpointEncryption": "DISABLED",
             "DataSizeMb": "1024",
@@ -137,6 +139,45 @@ def test_every_message_is_processed_once_in_order_and_the_books_show_it(linked):
     receives = linked.observe(target, "receives")
     assert sum(row["messages"] for row in receives) == 60
     assert linked.observe(target, "errors") == []
+
+
+def test_a_dialog_per_message_leaves_nothing_but_closed_targets_which_go_when_their_time_is_over():
+    linked = Linked()
+    target, [side] = linked.target, linked.initiators
+    side.run("USE SSBInitiator1;")
+    for sequence in range(5):
+        side.call("dbo.SendMessageOnNewDialog", linked.guid(), body(1, 1, sequence))
+    linked.world.run_for(5)
+    [books] = linked.observe(target, "books")
+    assert (books["messages"], books["distinct_sequences"]) == (5, 5)
+    assert sum(row["messages"] for row in linked.observe(target, "receives")) == 10, "each message and its EndDialog"
+    assert linked.observe(target, "errors") == []
+    assert linked.observe(side, "transmission_queue") == [{"messages": 0}]
+    assert linked.observe(side, "queue_depth")[0]["messages"] == 0, "the target answers nothing"
+    assert linked.observe(side, "conversations") == []
+    closed = [{"is_initiator": 0, "state": "CD", "state_desc": "CLOSED", "conversations": 5}]
+    assert linked.observe(target, "conversations") == closed
+    linked.world.run_for(3600)
+    assert linked.observe(target, "conversations") == closed
+    linked.world.run_for(1900)
+    assert linked.observe(target, "conversations") == []
+
+
+def test_a_receive_takes_no_more_than_it_is_told_and_a_reader_stays_no_longer():
+    linked = Linked()
+    linked.pool(1, 1)
+    target, [side] = linked.target, linked.initiators
+    linked.world.run_for(5)
+    assert linked.observe(target, "activated_tasks") == []
+    one_by_one = linked.variables(target) | {"ReceiveTop": "1", "ReceiveTimeoutMs": "100"}
+    target.script("target/receive_procedure.sql", **one_by_one)
+    target.script("reset/messages.sql", **one_by_one)
+    handle = side.value("SELECT handle FROM dbo.dialogs;")
+    for sequence in range(4):
+        side.call("dbo.SendMessage", handle, body(1, 1, sequence))
+    linked.world.run_for(1)
+    assert [row["messages"] for row in linked.observe(target, "receives")] == [1, 1, 1, 1]
+    assert linked.observe(target, "activated_tasks") == []
 
 
 OBSERVATIONS = sorted(path.stem for path in (scripts.SQL_ROOT / "observe").glob("*.sql"))
