@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from harness.embedded.runtime.platform import Page
+from harness.embedded.runtime.platform import Page, RealPlatform
 from harness.embedded.runtime.tasks import Delay, Scheduler, Task, Wait
 from harness.embedded.runtime.waits import WaitStatistics
 
 
-class PageLatches:
+class PageLatches(RealPlatform):
     """A platform on which every change of a row holds its page's latch for `hold_ns`."""
 
     def __init__(self, scheduler: Scheduler, waits: WaitStatistics, *, hold_ns: int) -> None:
