@@ -1,0 +1,35 @@
+"""The lab in virtual time: a model. Everything that runs on a lab runs on this one, by the same scripts.
+
+`open` gives empty instances, as every lab does; `harness.lab.link` installs the workload.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.lab.instances import Lab
+from harness.simulation.instances import SimulatedInstance
+from harness.simulation.world import World
+
+
+@dataclass
+class SimulatedLab(Lab):
+    """A lab with its world."""
+
+    world: World = None  # type: ignore[assignment]  # fields with defaults stand before it
+
+
+def open(*, version: str, initiators: int, seed: int) -> SimulatedLab:
+    """A target and so many initiators, empty, at the beginning of time."""
+    world = World(seed)
+    numbers = range(1, initiators + 1)
+    return SimulatedLab(
+        "simulated",
+        version,
+        SimulatedInstance.on(world.server("target", version), "SSBTarget"),
+        [SimulatedInstance.on(world.server(f"initiator-{n}", version), f"SSBInitiator{n}") for n in numbers],
+        Path(),
+        clock=world,
+        world=world,
+    )

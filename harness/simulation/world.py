@@ -1,0 +1,197 @@
+"""Instances in one virtual time, joined by one network.
+
+Everything random comes from the world's seed: an instance's entropy follows from the seed, its name and how often it
+was started, by SHA-256. So the same seed gives the same trace, whatever else ran in the process before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.frames import Frame
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, TaskState, Waiting
+from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
+from harness.embedded.runtime.waits import WaitStatistics
+from harness.embedded.store import Key, MemoryStore, Value
+from harness.embedded.tsql import activation
+from harness.embedded.tsql.guard import of_login
+from harness.embedded.tsql.instance import Instance
+from harness.embedded.tsql.session import Session
+from harness.embedded.tsql.views.files import database_of
+
+FIRST_SPID = 51  # as SQL Server's user sessions
+DAY_S = 24 * 3600.0
+
+
+class World:
+    """Virtual time, the network, and the servers in it, by name."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.clock = VirtualClock()
+        self.driver = VirtualDriver(self.clock)
+        self.servers: dict[str, Server] = {}
+
+    def server(self, name: str, version: str) -> Server:
+        """A new computer with an empty instance, running."""
+        assert name not in self.servers, name
+        server = self.servers[name] = Server(self, name, version)
+        server.start()
+        return server
+
+    def entropy(self, *names: object) -> SeededEntropy:
+        """Random bytes for a purpose."""
+        return SeededEntropy(derived_seed(self.seed, *names))
+
+    def crash(self, name: str) -> None:
+        """kill -9: what was not on disk is gone, connections break, frames to it are lost."""
+        self.servers[name].crash()
+
+    def restart(self, name: str) -> None:
+        """Starts a crashed instance from what was on disk."""
+        self.servers[name].start()
+
+    def now_s(self) -> float:
+        return self.clock.now_ns() / SECOND
+
+    def utc_ns(self) -> int:
+        return self.clock.utc_ns()
+
+    def sleep(self, duration_s: float) -> None:
+        """Lets so much virtual time pass."""
+        self.driver.run_for(duration_s)
+
+    def run_until(self, condition: Callable[[], bool], *, limit_s: float = DAY_S) -> bool:
+        """Lets time pass until the condition holds; False if it does not within the limit."""
+        return self.driver.run_until(condition, limit_s=limit_s)
+
+
+def derived_seed(seed: int, *names: object) -> int:
+    """A seed for a part: the same for the same names in any process."""
+    digest = hashlib.sha256("/".join(str(part) for part in (seed, *names)).encode()).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+class Server:
+    """One computer with an instance on it. `start` and `crash` take turns; between them the rows on disk stay."""
+
+    def __init__(self, world: World, name: str, version: str) -> None:
+        self.world = world
+        self.name = name
+        self.version = version
+        self.starts = 0
+        self.is_running = False
+        self.port: int | None = None  # of its broker endpoint, while it listens
+        self._rows: dict[tuple[str, Key], Value] = {}  # on disk, when it was started last
+
+    def start(self) -> None:
+        assert not self.is_running, f"{self.name} runs"
+        self.starts += 1
+        self.scheduler = self.world.driver.scheduler()
+        self.waits = WaitStatistics()
+        self.store = MemoryStore(self.scheduler, rows=self._rows, flush=_flush, owner_of=database_of)
+        self.engine = Engine(
+            name=self.name,
+            version=self.version,
+            scheduler=self.scheduler,
+            entropy=self.world.entropy(self.name, self.starts),
+            store=self.store,
+            transport=_Transport(self),
+            waits=self.waits,
+        )
+        activation.install(self.engine)
+        self.engine.recover()
+        self._spids = itertools.count(FIRST_SPID)
+        self.is_running = True
+
+    def crash(self) -> None:
+        assert self.is_running, f"{self.name} does not run"
+        self.is_running = False
+        self.port = None
+        self._rows = self.store.rows
+        self.world.driver.schedulers.remove(self.scheduler)
+
+    @property
+    def instance(self) -> Instance:
+        return Instance.of(self.engine)
+
+    def session(self, *, login: str, database: str, program: str, is_administrative: bool = False) -> Session:
+        """A session as after a login, whose password is not asked for; SqlServerError if it may not enter."""
+        if database.lower() not in self.engine.databases:
+            raise SqlServerError(4060, database)
+        known = self.engine.logins.get(login.lower())
+        if login != "sa" and (known is None or known.is_disabled):
+            raise SqlServerError(18456, login)
+        guard = of_login(self.instance, login)
+        if guard is not None and guard.user_in(self.instance.database(database)) is None:
+            raise SqlServerError(4060, database)
+        return Session(
+            self.engine,
+            spid=next(self._spids),
+            login=login,
+            database=database,
+            program=program,
+            host=self.name,
+            is_administrative=is_administrative,
+        )
+
+    def finish(self, generator: Waiting[None], *, timeout_s: float, is_cancelled: Callable[[], bool]) -> str:
+        """Lets time pass until a statement has ended; "" or the SQLSTATE of what broke it off."""
+        if not self.is_running:
+            generator.close()
+            return "08S01"
+        started = self.starts
+        task = self.scheduler.spawn(_kept(generator), "statement")
+
+        def is_over() -> bool:
+            return task.state is TaskState.DONE or is_cancelled() or self.starts != started or not self.is_running
+
+        self.world.run_until(is_over, limit_s=timeout_s or DAY_S)
+        if task.state is TaskState.DONE:
+            if task.result is not None:
+                raise task.result
+            return ""
+        if self.starts != started or not self.is_running:
+            return "08S01"
+        self.scheduler.cancel(task)
+        return "HY008" if is_cancelled() else "HYT00"
+
+
+def _kept(generator: Waiting[None]) -> Waiting[Exception | None]:
+    """The error of a statement goes to who executed it, not to the driver."""
+    try:
+        yield from generator
+    except Exception as error:
+        return error
+    return None
+
+
+def _flush(size_bytes: int) -> Waiting[None]:
+    yield Delay(5 * MILLISECOND)
+
+
+class _Transport:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def listen(self, host: str, port: int) -> None:
+        self._server.port = port
+
+    def stop_listening(self) -> None:
+        self._server.port = None
+
+    def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
+        target: Any = self._server.world.servers.get(address[0])
+        if target is None or target.port != address[1]:
+            return
+        frames = list(frames)
+        scheduler = target.scheduler
+        scheduler.call_at(
+            self._server.world.clock.now_ns() + MILLISECOND // 10,
+            lambda: target.engine.on_frames(self._server.name, frames),
+        )

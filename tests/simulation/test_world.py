@@ -1,0 +1,69 @@
+"""Time, crashes and seeds of a world."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from harness.lab import dialogs, link
+from harness.lab.instances import InstanceDied
+from harness.simulation import lab as simulated
+from harness.simulation.instances import SimulatedInstance
+from harness.simulation.lab import SimulatedLab
+from harness.simulation.world import World, derived_seed
+
+
+@pytest.fixture(scope="module")
+def linked() -> SimulatedLab:
+    lab = simulated.open(version="2008", initiators=1, seed=1)
+    link.link(lab)
+    return lab
+
+
+def test_an_hour_with_nothing_to_do_costs_milliseconds(linked: SimulatedLab) -> None:
+    began_s, before_s = time.perf_counter(), linked.clock.now_s()
+    linked.clock.sleep(3600.0)
+    assert linked.clock.now_s() == before_s + 3600.0
+    assert time.perf_counter() - began_s < 0.1
+
+
+def test_dialogs_are_built_and_warmed_up_in_virtual_time(linked: SimulatedLab) -> None:
+    assert dialogs.build(linked, initiators=1, used_dialogs=3, dialog_ratio=5) == 15
+    with linked.initiators[0].connect() as connection:
+        assert len(dialogs.used([connection])[0]) == 3
+
+
+def test_a_crashed_instance_comes_back_with_what_was_on_disk() -> None:
+    world = World(1)
+    instance = SimulatedInstance.on(world.server("target", "2008"), "master")
+    with instance.connect() as connection:
+        connection.execute("CREATE TABLE dbo.t (i int); INSERT INTO dbo.t VALUES (1);")
+    world.crash("target")
+    with pytest.raises(InstanceDied, match="target is down"):
+        instance.connect()
+    world.restart("target")
+    with instance.connect() as connection:
+        assert connection.execute("SELECT i FROM dbo.t;").fetchall() == [(1,)]
+
+
+def test_a_restarted_instance_does_not_repeat_its_entropy() -> None:
+    def guids() -> list[str]:
+        world = World(7)
+        instance = SimulatedInstance.on(world.server("target", "2008"), "master")
+        found = []
+        for _ in range(2):
+            with instance.connect() as connection:
+                found.append(connection.execute("SELECT NEWID();").fetchval())
+            world.crash("target")
+            world.restart("target")
+        return found
+
+    first, second = guids()
+    assert first != second
+    assert guids() == [first, second]
+
+
+def test_seeds_are_derived_from_all_names() -> None:
+    assert derived_seed(1, "a", 2) == derived_seed(1, "a", 2)
+    assert len({derived_seed(1, "a"), derived_seed(2, "a"), derived_seed(1, "b"), derived_seed(1, "a", "b")}) == 4
