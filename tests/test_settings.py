@@ -66,3 +66,30 @@ def test_patterns_come_one_by_one_or_separated_by_spaces() -> None:
 def test_children_inherit_no_setting() -> None:
     assert not [key for key in settings.child_environment({}) if key.startswith("HARNESS_")]
     assert settings.child_environment({"HARNESS_SA_PASSWORD": "x"})["HARNESS_SA_PASSWORD"] == "x"
+
+
+BAD_OF_SIMULATIONS = [
+    ({"seed": "x"}, "--seed: 'x': input should be a valid integer, unable to parse string as an integer"),
+    ({"master": "lokal"}, "--master: 'lokal' is no master of Spark (examples: local[*], local[4], spark://host:7077,"),
+    ({"settle": "soon"}, "--settle: 'soon' is no duration"),
+    ({"sede": "1"}, "--sede: there is no setting 'sede'; nearest: seed"),
+]
+
+
+@pytest.mark.parametrize("options, message", BAD_OF_SIMULATIONS)
+def test_a_bad_setting_of_a_simulation_is_one_line_too(options: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings.create_simulation(options, environment={})
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[4]", "local[4,2]", "local-cluster[2,1,512]", "yarn"])
+def test_masters_of_spark_are_taken(master: str) -> None:
+    assert settings.create_simulation({"master": master}, environment={}).master == master
+
+
+def test_settings_of_other_runs_in_the_environment_are_no_business_of_a_simulation_and_the_reverse() -> None:
+    environment = {"HARNESS_LAB": "embedded", "HARNESS_DRIVER": "freetds", "HARNESS_HARDWARE": "mine.toml"}
+    simulated = settings.create_simulation({}, environment=environment)
+    assert (simulated.lab, simulated.hardware) == ("simulated", "mine.toml")
+    assert settings.create({}, environment=environment).driver == "freetds"

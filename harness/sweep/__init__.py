@@ -4,6 +4,7 @@
 - `settling`: when the rate is steady enough to be measured
 - `accounting`: sent = processed, exactly once and in order on each dialog
 - `journal`, `manifest`: what became of each cell, and under which circumstances; together they allow a resume
+- `folder`: where they lie: begun anew, or taken up again
 - `sweep`: the loop over the cells: groups, retries, rebuilding what died
 - `reporting`: what the user sees meanwhile
 

@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from harness.lab.drivers import Driver
-from harness.settings import RESUME_MAY_DIFFER, Settings
+from harness.settings import RESUME_MAY_DIFFER, RunSettings
 
 NAME = "manifest.json"
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
 # What must be the same when a sweep goes on: other code or another machine is another experiment.
-_DECISIVE = ("lab", "seed", "harness_version", "code", "versions", "machine")
+_DECISIVE = ("lab", "seed", "model", "harness_version", "code", "versions", "machine")
 
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def new(run_id: str, settings: Settings, *, cells: int, driver: Driver) -> dict[str, Any]:
+def new(run_id: str, settings: RunSettings, *, cells: int, driver: Driver | None) -> dict[str, Any]:
+    """The manifest of a run that begins; in virtual time there is no driver."""
     return {
         "run_id": run_id,
         "lab": settings.lab,
@@ -65,7 +66,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         if key not in RESUME_MAY_DIFFER and old["settings"].get(key) != value
     ]
     for key in _DECISIVE:
-        before, now_ = old.get(key), new[key]
+        before, now_ = old.get(key), new.get(key)
         if before == now_ or key in new["settings"]:
             continue
         if isinstance(before, dict) and isinstance(now_, dict):
@@ -108,8 +109,10 @@ def code_fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def versions(driver: Driver) -> dict[str, str]:
-    found = {"python": platform.python_version(), "odbc_driver": f"{driver.kind}: {Path(driver.name).name}"}
+def versions(driver: Driver | None) -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    if driver is not None:
+        found["odbc_driver"] = f"{driver.kind}: {Path(driver.name).name}"
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)

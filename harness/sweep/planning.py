@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.matrix import INITIATORS, Cell, all_cells, quick_slice, select, sweep_order
-from harness.settings import Settings
+from harness.settings import RunSettings, Settings
 from harness.sweep.reporting import duration
 
 
@@ -46,7 +46,7 @@ class Group:
         return self.initiators * self.threads * self.dialog_ratio
 
 
-def chosen_cells(settings: Settings, *, initiators_max: int = INITIATORS[-1]) -> list[Cell]:
+def chosen_cells(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]) -> list[Cell]:
     """The cells that these settings select on a lab of so many initiators, in the order in which they run."""
     cells = select(all_cells(settings.server_versions, initiators_max=initiators_max), settings.cells)
     if settings.quick:

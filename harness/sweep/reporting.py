@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol
 
@@ -34,6 +35,14 @@ class Silent:
     def note(self, text: str) -> None: ...
 
 
+class Left(Protocol):
+    """How long the rest takes."""
+
+    def start(self, now_s: float) -> None: ...
+    def cell_done(self, now_s: float, cell: str) -> None: ...
+    def left_s(self, cells: int) -> float | None: ...
+
+
 class TimeLeft:
     """From the time that the last cells took; nothing until one is done."""
 
@@ -43,13 +52,34 @@ class TimeLeft:
     def start(self, now_s: float) -> None:
         self._ends.append(now_s)
 
-    def cell_done(self, now_s: float) -> None:
+    def cell_done(self, now_s: float, cell: str) -> None:
         self._ends.append(now_s)
 
     def left_s(self, cells: int) -> float | None:
         if len(self._ends) < 2:
             return None
         return (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1) * cells
+
+
+class WorkLeft:
+    """Of cells that differ much: from the time that the work done so far took. `work` is each open cell's share."""
+
+    def __init__(self, work: Mapping[str, float]) -> None:
+        self._open = dict(work)
+        self._all = sum(work.values())
+        self._began_s = self._now_s = 0.0
+
+    def start(self, now_s: float) -> None:
+        self._began_s = now_s
+
+    def cell_done(self, now_s: float, cell: str) -> None:
+        self._open.pop(cell, None)
+        self._now_s = now_s
+
+    def left_s(self, cells: int) -> float | None:
+        left = sum(self._open.values())
+        done = self._all - left
+        return (self._now_s - self._began_s) * left / done if done > 0 else None
 
 
 def duration(seconds: float) -> str:
@@ -65,10 +95,10 @@ def duration(seconds: float) -> str:
 class PlainLines:
     """One line a cell, for logs and pipes."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, left: Left | None = None) -> None:
         self._console = console
         self._total = 0
-        self._left = TimeLeft()
+        self._left = left or TimeLeft()
 
     def begin(self, total: int, done: int) -> None:
         self._total = total
@@ -81,7 +111,7 @@ class PlainLines:
     def rate(self, messages_per_s: float) -> None: ...
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
-        self._left.cell_done(time.monotonic())
+        self._left.cell_done(time.monotonic(), cell)
         left = self._left.left_s(self._total - number)
         ending = f", {duration(left)} left" if left is not None and number < self._total else ""
         self.note(f"cell {number} of {self._total}: {cell} {outcome}: {text}{ending}")
@@ -93,7 +123,7 @@ class PlainLines:
 class Bar:
     """Cell k of n, what runs now, messages per second, time left; failures stay on the screen above the bar."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, left: Left | None = None) -> None:
         self._progress = Progress(
             TextColumn("cell"),
             MofNCompleteColumn(),
@@ -106,7 +136,7 @@ class Bar:
         self._live = Live(self._progress, console=console, refresh_per_second=4, transient=False)
         self._console = console
         self._task: TaskID | None = None
-        self._left = TimeLeft()
+        self._left = left or TimeLeft()
         self._total = 0
 
     def __enter__(self) -> Bar:
@@ -130,7 +160,7 @@ class Bar:
         self._update(rate=f"{messages_per_s:,.0f} messages/s")
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
-        self._left.cell_done(time.monotonic())
+        self._left.cell_done(time.monotonic(), cell)
         left = self._left.left_s(self._total - number)
         self._update(completed=number, left=f"{duration(left)} left" if left is not None else "")
         if outcome != "completed":

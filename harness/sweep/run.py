@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from harness import doctor
-from harness import settings as settings_module
-from harness.failures import MachineFailure, UsageFailure
+from harness.failures import UsageFailure
 from harness.lab import compose, drivers, interruption
 from harness.lab.choice import Choice, choose
 from harness.lab.handbill import first_line
@@ -23,8 +19,8 @@ from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.opening import Topology
 from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
 from harness.observe.fingerprint import fingerprint
-from harness.settings import Settings, nearest
-from harness.sweep import journal, manifest, planning
+from harness.settings import Settings
+from harness.sweep import folder, journal, manifest, planning
 from harness.sweep.reporting import Bar, PlainLines, Reporter, Silent, duration
 from harness.sweep.stand import LabStand
 from harness.sweep.sweep import Sweep, Tally
@@ -33,16 +29,8 @@ EMBEDDED_EDITION = "Embedded Service Broker"  # SERVERPROPERTY('Edition') of the
 _DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
 
 
-class PreflightFailed(MachineFailure):
-    """This machine cannot do the run as it stands; one line with the cure."""
-
-
-class ResumeRefused(UsageFailure):
-    """A run cannot go on under other circumstances; the differences."""
-
-
 class UnknownName(UsageFailure):
-    """An axis value or a folder that does not exist; names the nearest."""
+    """An axis value that does not exist; names the nearest."""
 
 
 @dataclass
@@ -155,36 +143,10 @@ def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any], topology: To
 
 def _choice_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Choice:
     """The settings of the run to be resumed; those given now must not differ."""
-    stored = _read_manifest(resume)["settings"]
-    unknown = [key for key in stored if key not in Settings.model_fields]
-    if unknown:
-        raise ResumeRefused(f"{resume} was made by another version of the harness: it has the setting {unknown[0]!r}")
+    stored = folder.stored_settings(resume, Settings)
     choice = choose(options, settings_file=settings_file, stored=stored)
-    before, now = Settings(**stored), choice.settings
-    different = [
-        f"{key} is {_text(getattr(before, key))} in the run and {_text(getattr(now, key))} now"
-        for key in sorted(Settings.model_fields.keys() - settings_module.RESUME_MAY_DIFFER)
-        if getattr(before, key) != getattr(now, key)
-    ]
-    if different:
-        raise ResumeRefused(f"{resume} cannot be resumed with other settings: {'; '.join(different)}")
+    folder.require_same(resume, stored, choice.settings)
     return choice
-
-
-def _text(value: object) -> str:
-    return " ".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _read_manifest(results: Path) -> dict[str, Any]:
-    try:
-        return manifest.read(results)
-    except (FileNotFoundError, NotADirectoryError):
-        folder = results.parent
-        others = sorted(path.parent.name for path in folder.glob(f"*/{manifest.NAME}")) if folder.is_dir() else []
-        hint = nearest(results.name, others[-5:]) if others else ""
-        raise UnknownName(f"{results} is no result folder (no {manifest.NAME} in it){hint}") from None
-    except json.JSONDecodeError as error:
-        raise UnknownName(f"{results / manifest.NAME} is damaged: {error}") from None
 
 
 def _open_results(settings: Settings, resume: Path | None, cells: Sequence[Cell]) -> Path:
@@ -193,35 +155,11 @@ def _open_results(settings: Settings, resume: Path | None, cells: Sequence[Cell]
     driver = drivers.choose(settings.driver)
     if settings.lab == "sqlserver" and settings.lab_file is None:
         compose.check()
-    if resume is not None:
-        old = _read_manifest(resume)
-        new = manifest.new(old["run_id"], settings, cells=len(cells), driver=driver)
-        if different := manifest.differences(old, new):
-            raise ResumeRefused(f"{resume} cannot be resumed: {'; '.join(different)}")
-        _require_writable(resume)
-        return resume
-    run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{settings.lab}"
-    folder = settings.results / run_id
-    for suffix in range(2, 100):
-        if not folder.exists():
-            break
-        folder = settings.results / f"{run_id}-{suffix}"
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise PreflightFailed(
-            f"the results folder {settings.results} cannot be written ({error.strerror}): choose another with --results"
-        ) from None
-    _require_writable(folder)
-    manifest.write(folder, manifest.new(folder.name, settings, cells=len(cells), driver=driver))
-    return folder
 
+    def circumstances(run_id: str) -> dict[str, Any]:
+        return manifest.new(run_id, settings, cells=len(cells), driver=driver)
 
-def _require_writable(folder: Path) -> None:
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PreflightFailed(
-            f"the results folder {folder} cannot be written: choose another with --results, or mend its permissions"
-        )
+    return folder.reopen(resume, circumstances) if resume else folder.create(settings, circumstances)
 
 
 def _run(choice: Choice, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:
@@ -245,9 +183,7 @@ def _run(choice: Choice, results: Path, cells: Sequence[Cell], reporter: Reporte
             watch=watch,
         )
         tally = Sweep(stand, journal.Journal(results / journal.NAME), reporter, results, watch=watch).run(cells)
-    final = manifest.read(results)
-    final["finished_at"] = manifest.now()
-    manifest.write(results, final)
+    folder.finish(results)
     return tally
 
 

@@ -37,3 +37,12 @@ def test_every_other_circumstance_is_named_with_both_values() -> None:
     assert f'code: "{old["code"]}" in the run, "0123" now' in lines
     assert any(line.startswith("machine.processors: ") and line.endswith("in the run, 64 now") for line in lines)
     assert len(lines) == 4
+
+
+def test_a_run_in_virtual_time_has_no_driver_and_cannot_go_on_on_other_hardware() -> None:
+    settings = settings_module.create_simulation({}, environment={})
+    old = manifest.new("run", settings, cells=3, driver=None) | {"model": {"client.round_trip_us": 350.0}}
+    assert "odbc_driver" not in old["versions"]
+    assert manifest.differences(old, old | {"model": {"client.round_trip_us": 400.0}}) == [
+        "model.client.round_trip_us: 350.0 in the run, 400.0 now"
+    ]

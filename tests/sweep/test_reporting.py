@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from harness.sweep.reporting import Bar, PlainLines, TimeLeft, duration
+from harness.sweep.reporting import Bar, PlainLines, TimeLeft, WorkLeft, duration
 
 
 @pytest.mark.parametrize(
@@ -19,9 +19,19 @@ def test_the_time_left_follows_from_the_cells_done() -> None:
     left = TimeLeft()
     left.start(100)
     assert left.left_s(10) is None
-    left.cell_done(102)
-    left.cell_done(106)
+    left.cell_done(102, "a")
+    left.cell_done(106, "b")
     assert left.left_s(10) == 30
+
+
+def test_the_time_left_of_cells_that_differ_follows_from_the_work_done() -> None:
+    left = WorkLeft({"a": 6.0, "b": 3.0, "c": 1.0})
+    left.start(100)
+    assert left.left_s(3) is None
+    left.cell_done(112, "a")
+    assert left.left_s(2) == 8
+    left.cell_done(118, "b")
+    assert left.left_s(1) == 2
 
 
 def test_without_a_terminal_every_cell_is_a_plain_line() -> None:

@@ -1,0 +1,106 @@
+"""A run's folder: made anew with its manifest, or taken up again where nothing that matters has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.failures import MachineFailure, UsageFailure
+from harness.settings import RESUME_MAY_DIFFER, RunSettings, nearest
+from harness.sweep import manifest
+
+
+class NotWritable(MachineFailure):
+    """The results cannot be written there; one line with the cure."""
+
+
+class ResumeRefused(UsageFailure):
+    """A run cannot go on under other circumstances; the differences."""
+
+
+class NoRun(UsageFailure):
+    """A folder that is not a run's; names the nearest."""
+
+
+def create(settings: RunSettings, circumstances: Callable[[str], dict[str, Any]]) -> Path:
+    """A new folder with the manifest that `circumstances` makes of the run's id."""
+    run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{settings.lab}"
+    folder = settings.results / run_id
+    for suffix in range(2, 100):
+        if not folder.exists():
+            break
+        folder = settings.results / f"{run_id}-{suffix}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise NotWritable(
+            f"the results folder {settings.results} cannot be written ({error.strerror}): choose another with --results"
+        ) from None
+    _require_writable(folder)
+    manifest.write(folder, circumstances(folder.name))
+    return folder
+
+
+def reopen(folder: Path, circumstances: Callable[[str], dict[str, Any]]) -> Path:
+    """The folder of a run that goes on; ResumeRefused where the circumstances are others now."""
+    old = read_manifest(folder)
+    if different := manifest.differences(old, circumstances(old["run_id"])):
+        raise ResumeRefused(f"{folder} cannot be resumed: {'; '.join(different)}")
+    _require_writable(folder)
+    return folder
+
+
+def finish(folder: Path) -> None:
+    """Notes in the manifest that every cell had its turn."""
+    final = manifest.read(folder)
+    final["finished_at"] = manifest.now()
+    manifest.write(folder, final)
+
+
+def stored_settings(folder: Path, kind: type[RunSettings]) -> dict[str, Any]:
+    """The settings of the run in `folder`, to be the defaults of those that go on with it."""
+    stored: dict[str, Any] = read_manifest(folder)["settings"]
+    unknown = [key for key in stored if key not in kind.model_fields]
+    if unknown:
+        raise ResumeRefused(f"{folder} was made by another version of the harness: it has the setting {unknown[0]!r}")
+    return stored
+
+
+def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> None:
+    """ResumeRefused where settings given now differ from the stored ones."""
+    before = type(now)(**stored)
+    different = [
+        f"{key} is {_text(getattr(before, key))} in the run and {_text(getattr(now, key))} now"
+        for key in sorted(type(now).model_fields.keys() - RESUME_MAY_DIFFER)
+        if getattr(before, key) != getattr(now, key)
+    ]
+    if different:
+        raise ResumeRefused(f"{folder} cannot be resumed with other settings: {'; '.join(different)}")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run; NoRun where there is none, or a damaged one."""
+    try:
+        return manifest.read(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        parent = folder.parent
+        others = sorted(path.parent.name for path in parent.glob(f"*/{manifest.NAME}")) if parent.is_dir() else []
+        hint = nearest(folder.name, others[-5:]) if others else ""
+        raise NoRun(f"{folder} is no result folder (no {manifest.NAME} in it){hint}") from None
+    except json.JSONDecodeError as error:
+        raise NoRun(f"{folder / manifest.NAME} is damaged: {error}") from None
+
+
+def _text(value: object) -> str:
+    return " ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _require_writable(folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise NotWritable(
+            f"the results folder {folder} cannot be written: choose another with --results, or mend its permissions"
+        )
