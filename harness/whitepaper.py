@@ -2,13 +2,14 @@
 
 Every number that this harness takes from the paper, or draws beside its own, stands here once, with the section it
 comes from. The paper prints its results as pictures and states only a few of them in its text; only what the text
-states is kept: nothing is read off a picture.
+states is kept: nothing is read off a picture. `CLAIMS` is what a run can be held against; `harness.claims` does so.
 
 The axes of the paper's test matrix (table 1) are `harness.matrix`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -120,3 +121,343 @@ CLIENT_COMPUTER = Computer(
 )
 SERVER_VERSIONS = ("SQL Server 2005 Enterprise SP2", "SQL Server 2008 Enterprise CTP6")
 STORAGE = "3PAR S400 SAN, 240 disks of 147 GB at 10,000 rpm, 16 GB data cache; a LUN for data, one for log, RAID 1+0"
+
+# --- Claims ----------------------------------------------------------------------------------------------------------
+#
+# What the paper states and a run can check. The paper's words for numbers are turned into bounds by these tolerances.
+
+# "Almost", "as much as": within a tenth of the number; of a gain, of the factor of throughput that it stands for.
+NEAR = 0.10
+# "About 50%" of a processor, which the paper gives in steps of five points: within a fifth of the number.
+ABOUT = 0.20
+# "Almost linear scale increase": what n initiators reach is within a fifth of n times what one reaches, either way.
+NEAR_LINEAR = 0.80
+# "Noticeable", "beneficial", "increased", "impacted": a change of a tenth. Cells of a second repeat to a few percent.
+NOTICEABLE = 0.10
+# "Comparable": the geometric mean of the cells' ratios differs from 1 by no more than a tenth.
+COMPARABLE = 0.10
+# "Begin to plateau": the first number of threads that reaches nine tenths of the highest rate of its line; the number
+# of threads may be the matrix' neighbour of the stated one: 3x10 and 3x20 beside 3x15.
+PLATEAU = 0.90
+PLATEAU_FROM, PLATEAU_TO = 30, 60
+LARGE_PAYLOAD_BYTES = 4_096  # "larger message sizes": the upper two of the matrix' four
+# "Low contention" against contention, "much less", "most of the waiting": at most half of the other.
+MUCH = 2.0
+# "Processes many messages in one transaction": two and more on average; one each would be RECEIVE TOP (1).
+MANY = 2.0
+# "Removes the latch contention": leaves a tenth of it at most.
+REMOVED = 0.10
+# "Always": in 95 of 100 cells, for a cell of a second can catch any hiccup of a machine.
+ALWAYS = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A statement that a run can check: it holds where the run's number lies in [holds_from, holds_to].
+
+    `wording` is the paper's number, or its word for it; `published` the number where it has one; `unit` that of the
+    run's number and of the bounds.
+    """
+
+    key: str
+    statement: str
+    section: str
+    wording: str
+    unit: str
+    published: float | None = None
+    holds_from: float = -math.inf
+    holds_to: float = math.inf
+
+
+def _near(statement: Statement, key: str, words: str, tolerance: float = NEAR) -> Claim:
+    low, high = statement.value * (1 - tolerance), statement.value * (1 + tolerance)
+    return Claim(key, words, statement.section, statement.wording, statement.unit, statement.value, low, high)
+
+
+def _slower(key: str, words: str, section: str) -> Claim:
+    """What the paper advises against costs throughput: the advised way is so many times as fast."""
+    return Claim(key, words, section, "slower", "times", None, 1 + NOTICEABLE)
+
+
+_TEST_RESULTS = "Initiator and Target Server Performance"
+_TRICK = "The 150 Trick"
+_COMPARISON = "1 Dialog vs. 150 Dialogs (figure 5)"
+_GAIN_FACTOR = 1 + GAIN_MAX_PERCENT.value / 100
+_MORE_THAN_HALF = 100 * MUCH / (1 + MUCH)  # percent of a whole of which the other part is 1/MUCH of this one
+
+CLAIMS: tuple[Claim, ...] = (
+    # Throughput
+    Claim(
+        "matrix_complete",
+        "The matrix has 528 unique tests",
+        PERMUTATIONS.section,
+        PERMUTATIONS.wording,
+        PERMUTATIONS.unit,
+        PERMUTATIONS.value,
+        PERMUTATIONS.value,
+        PERMUTATIONS.value,
+    ),
+    _near(PEAK_THROUGHPUT[1], "peak_1_initiator", "One initiator reaches almost 5,000 messages/s with the 150 trick"),
+    _near(PEAK_THROUGHPUT[2], "peak_2_initiators", "Two initiators reach almost 12,000 messages/s"),
+    Claim(
+        "peak_3_initiators",
+        "Three initiators reach over 18,000 messages/s",
+        PEAK_THROUGHPUT[3].section,
+        PEAK_THROUGHPUT[3].wording,
+        PEAK_THROUGHPUT[3].unit,
+        PEAK_THROUGHPUT[3].value,
+        PEAK_THROUGHPUT[3].value,
+    ),
+    _near(PEAK_THROUGHPUT_AS_CONCLUDED, "peak_concluded", "One target takes almost 19,000 messages/s"),
+    Claim(
+        "linear_1_to_3",
+        "Throughput grows almost linearly from one initiator to three",
+        PEAK_THROUGHPUT[3].section,
+        "almost linear",
+        "times",
+        3,
+        3 * NEAR_LINEAR,
+        3 / NEAR_LINEAR,
+    ),
+    Claim(
+        "linear_third_initiator",
+        "The third initiator adds almost as much as each of the first two",
+        PEAK_THROUGHPUT[3].section,
+        "almost linear",
+        "times",
+        1.5,
+        1.5 * NEAR_LINEAR,
+        1.5 / NEAR_LINEAR,
+    ),
+    Claim(
+        "threads_raise_throughput",
+        "More threads on one initiator raise its throughput",
+        PEAK_THROUGHPUT[1].section,
+        "increased",
+        "times",
+        None,
+        1 + NOTICEABLE,
+    ),
+    Claim(
+        "payload_matters",
+        "Larger payloads cost throughput: 8K against 100 bytes",
+        "Test Matrix",
+        "affected performance",
+        "times",
+        None,
+        0,
+        1 - NOTICEABLE,
+    ),
+    Claim(
+        "peak_of_small_payloads",
+        "The peak is one of the smaller payloads",
+        PEAK_THROUGHPUT[3].section,
+        "with smaller-size messages",
+        "times",
+        None,
+        1,
+    ),
+    Claim(
+        "plateau_of_large_payloads",
+        "Larger payloads begin to level off at 3×15 threads",
+        PLATEAU_OF_LARGE_PAYLOADS.section,
+        PLATEAU_OF_LARGE_PAYLOADS.wording,
+        PLATEAU_OF_LARGE_PAYLOADS.unit,
+        PLATEAU_OF_LARGE_PAYLOADS.value,
+        PLATEAU_FROM,
+        PLATEAU_TO,
+    ),
+    Claim(
+        "versions_alike",
+        "2005 and 2008 are alike, cell by cell",
+        "Test Matrix",
+        "comparable",
+        "times",
+        1,
+        1 - COMPARABLE,
+        1 / (1 - COMPARABLE),
+    ),
+    Claim(
+        "messages_on_disk",
+        "The target writes all of the messages to disk: bytes logged for each byte stored",
+        "Conclusion",
+        "all of the messages",
+        "times",
+        None,
+        1,
+    ),
+    # The 150 trick
+    Claim(
+        "gain_max",
+        "The 150 trick gains as much as 315 % above 15 threads",
+        GAIN_MAX_PERCENT.section,
+        GAIN_MAX_PERCENT.wording,
+        "%",
+        GAIN_MAX_PERCENT.value,
+        100 * (_GAIN_FACTOR * (1 - NEAR) - 1),
+        100 * (_GAIN_FACTOR * (1 + NEAR) - 1),
+    ),
+    Claim(
+        "no_gain_up_to_15",
+        "The 150 trick gains nothing at 15 threads or less",
+        NO_GAIN_UP_TO.section,
+        NO_GAIN_UP_TO.wording,
+        "%",
+        holds_to=100 * NOTICEABLE,
+    ),
+    Claim(
+        "gain_noticeable_from_30",
+        "The gain is noticeable at 30 threads and more",
+        GAIN_NOTICEABLE_FROM.section,
+        GAIN_NOTICEABLE_FROM.wording,
+        "%",
+        holds_from=100 * NOTICEABLE,
+    ),
+    Claim(
+        "contention_above_15",
+        "Page latches are contended above 15 threads, hardly at 15 or less, where every dialog is used",
+        _COMPARISON,
+        "low contention; contention above 15 threads",
+        "%",
+        holds_from=_MORE_THAN_HALF,
+    ),
+    Claim(
+        "contention_on_sysdesend",
+        "The contended pages of initiators are those of sys.sysdesend, where every dialog is used",
+        _COMPARISON,
+        LATCHED_TABLE,
+        "%",
+        holds_from=50,
+    ),
+    Claim(
+        "sysdercv_no_bottleneck",
+        "sys.sysdercv is of no concern: its pages are not where tasks wait",
+        _TRICK,
+        "not a concern",
+        "%",
+        holds_to=100 * REMOVED,
+    ),
+    Claim(
+        "trick_removes_contention",
+        "Using every 150th dialog removes the contention for page latches",
+        "Recommendations",
+        "removes",
+        "%",
+        holds_to=100 * REMOVED,
+    ),
+    Claim(
+        "hot_page_without_trick",
+        "Where every dialog is used, used dialogs share pages of sys.sysdesend",
+        "Recommendations",
+        "page hot-spot",
+        "%",
+        holds_from=100 * ALWAYS,
+    ),
+    Claim(
+        "page_of_its_own_with_trick",
+        "With every 150th, no two used dialogs lie on one page",
+        _TRICK,
+        "at most 144 rows per page, so 150",
+        "dialogs",
+        1,
+        1,
+        1,
+    ),
+    Claim(
+        "memory_per_dialog",
+        "A used dialog of the 150 trick costs 8 KB of memory, one page",
+        "Conclusion",
+        "about one database page or 8KB",
+        "KB",
+        8,
+        8 * (1 - NEAR),
+        8 * (1 + NEAR),
+    ),
+    _near(TRICK_MEMORY_50_DIALOGS, "memory_of_50_dialogs", "50 used dialogs require 400 KB"),
+    # Initiators and target
+    Claim(
+        "initiator_top_wait_without_trick",
+        "Initiators wait longest for PAGELATCH_EX/SH without the trick",
+        _TEST_RESULTS,
+        TOP_WAIT["initiator", BASE_DIALOG_RATIO],
+        "points ahead",
+        holds_from=0,
+    ),
+    Claim(
+        "initiator_top_wait_with_trick",
+        "Initiators wait longest for WRITELOG with the trick",
+        _TEST_RESULTS,
+        TOP_WAIT["initiator", TRICK_DIALOG_RATIO],
+        "points ahead",
+        holds_from=0,
+    ),
+    Claim(
+        "target_top_wait",
+        "The target waits longest for WRITELOG",
+        _TEST_RESULTS,
+        TOP_WAIT["target", TRICK_DIALOG_RATIO],
+        "points ahead",
+        holds_from=0,
+    ),
+    Claim(
+        "initiator_waits_more",
+        "Page latch and log waits of an initiator are much longer than the target's",
+        _TRICK,
+        "much less on Target",
+        "%",
+        holds_from=_MORE_THAN_HALF,
+    ),
+    Claim(
+        "initiator_is_bottleneck",
+        "The initiators are always the bottleneck, never the target: cells with a target that keeps up",
+        _TRICK,
+        "always",
+        "%",
+        None,
+        100 * ALWAYS,
+    ),
+    Claim(
+        "receive_takes_many",
+        "A RECEIVE of the target takes many messages in one transaction",
+        _TRICK,
+        "many messages (up to 10,000)",
+        "messages",
+        holds_from=MANY,
+    ),
+    _near(INITIATOR_PROCESSOR_PERCENT, "initiator_processors", "Initiators use about 50 % of their processors", ABOUT),
+    _near(TARGET_PROCESSOR_PERCENT, "target_processors", "The target of three uses 45 % of its processors", ABOUT),
+    Claim(
+        "initiators_alike",
+        "The three initiators carry the same load: least against most busy",
+        _TEST_RESULTS,
+        "the same",
+        "%",
+        None,
+        100 * (1 - COMPARABLE),
+    ),
+    # Techniques
+    _slower("single_conversation", "One conversation for all messages is slower than many", "Many Conversations"),
+    _slower(
+        "dialog_per_message",
+        "One message a conversation is slower than many messages on each",
+        "Sending Multiple Messages per Conversation",
+    ),
+    _slower(
+        "receive_top_1",
+        "RECEIVE TOP (1) is slower than RECEIVE TOP (N)",
+        "Receiving Multiple Messages per Conversation",
+    ),
+    _slower(
+        "short_activation_life", "Activated tasks that end at once are slower than those that stay", "Recommendations"
+    ),
+    _slower("few_readers", "Fewer queue readers than one a core are slower than one to two a core", "Recommendations"),
+    _slower("warm_up_needed", "Conversations that are not warmed up are slower", "Warm-up System Tables"),
+    Claim(
+        "techniques_build_up",
+        "Each technique builds on its predecessor to increase performance",
+        "Recommendations",
+        "increase",
+        "times",
+        holds_from=1,
+    ),
+)

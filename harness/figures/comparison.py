@@ -15,7 +15,7 @@ from rich.table import Table
 from harness.figures import compared
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.pairing import AXES, POINT, by_version, common, pair, version_note
-from harness.figures.ratios import geometric_mean, interval
+from harness.claims.intervals import geometric_mean, interval
 from harness.figures.results import FigureError, Run, footer, origin, read
 
 RATIOS = ("processed_per_s", "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95")
