@@ -49,11 +49,16 @@ class Clock(Protocol):
         """Monotonic, from any origin."""
         ...
 
+    def utc_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC."""
+        ...
+
     def sleep(self, duration_s: float) -> None: ...
 
 
 class RealClock:
     now_s = staticmethod(time.monotonic)
+    utc_ns = staticmethod(time.time_ns)
     sleep = staticmethod(time.sleep)
 
 

@@ -7,11 +7,10 @@ signal, calls that failed with the driver's text, messages that got stuck with t
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,11 +19,10 @@ from harness import records
 from harness.lab import dialogs, reset, scripts
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError, error_text, in_words
-from harness.load.clients import Clients
-from harness.load.plan import CellPlan, LoadError, LoadReport
+from harness.load.plan import CellPlan, LoadError, LoadReport, Progress
 from harness.matrix import Cell
-from harness.observe import Observers
 from harness.observe import pages as dialog_pages
+from harness.observe.observers import Observed
 from harness.settings import Settings
 from harness.sweep import accounting
 from harness.sweep.accounting import Books
@@ -71,6 +69,34 @@ class Moments:
     stopped_at_ns: int = 0
     drained_at_ns: int = 0
     settled: bool = False
+
+
+class Clients(Protocol):
+    """The test clients: `load.clients.Clients`, or those of a simulated lab."""
+
+    def prepare(self, plan: CellPlan) -> None: ...
+
+    def start(self) -> None: ...
+
+    def progress(self) -> Progress: ...
+
+    def stop(self) -> LoadReport: ...
+
+
+class Observers(Protocol):
+    """What reads the instances beside the load: `observe.Observers`, or those of a simulated lab."""
+
+    def begin(self, count: int) -> None: ...
+
+    def window_begins(self) -> None: ...
+
+    def window_ends(self) -> None: ...
+
+    def changes(self, *, timeout_s: float) -> dict[str, dict[str, list[Any]]]: ...
+
+    def end(self) -> Observed: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass
@@ -129,7 +155,7 @@ class Attempt:
         try:
             with self.phases.phase("settle"):
                 parts.clients.start()
-                self.moments.started_at_ns = time.time_ns()
+                self.moments.started_at_ns = parts.lab.clock.utc_ns()
                 self._settle()
             with self.phases.phase("measure"):
                 self._measure()
@@ -153,11 +179,11 @@ class Attempt:
 
     def _settle(self) -> None:
         settling = Settling(self.settings.settle / 2, self.settings.settle)
-        began = time.perf_counter()
-        last_watch = began
+        clock = self.surroundings.lab.clock
+        began, last_watch = clock.now_s(), 0.0
         while True:
             progress = self.surroundings.clients.progress()
-            at_s = time.perf_counter() - began
+            at_s = clock.now_s() - began
             if progress.counted_at_ns:
                 settling.add((progress.counted_at_ns - self.moments.started_at_ns) / 1e9, progress.sent)
             if settling.is_over(at_s):
@@ -165,19 +191,20 @@ class Attempt:
             if at_s - last_watch > WATCH_S:
                 last_watch = at_s
                 self.surroundings.lab.check()
-            time.sleep(POLL_S)
+            clock.sleep(POLL_S)
         self.moments.settled = settling.is_steady()
 
     def _measure(self) -> None:
         parts = self.surroundings
         parts.observers.window_begins()
-        self.moments.measured_from_ns = time.time_ns()
-        until = time.perf_counter() + self.settings.measure
-        while (left := until - time.perf_counter()) > 0:
-            time.sleep(min(WATCH_S, left))
+        clock = parts.lab.clock
+        self.moments.measured_from_ns = clock.utc_ns()
+        until = clock.now_s() + self.settings.measure
+        while (left := until - clock.now_s()) > 0:
+            clock.sleep(min(WATCH_S, left))
             parts.lab.check()
             self.on_rate(parts.clients.progress().calls_per_s)
-        self.moments.measured_to_ns = time.time_ns()
+        self.moments.measured_to_ns = clock.utc_ns()
         parts.observers.window_ends()
         try:
             self.changes = parts.observers.changes(timeout_s=SNAPSHOT_TIMEOUT_S)
@@ -210,7 +237,7 @@ class Attempt:
         except LabError as error:
             parts.lab.check()
             raise CellFailed(f"not drained: {error}") from None
-        self.moments.drained_at_ns = time.time_ns()
+        self.moments.drained_at_ns = parts.lab.clock.utc_ns()
 
     def _balance(self) -> dict[str, list[Any]]:
         assert self.report is not None
@@ -310,7 +337,7 @@ def _named_failures(lab: Lab) -> Iterator[None]:
 
 
 def _cause(lab: Lab, symptom: str) -> str:
-    deadline = time.monotonic() + 0.5  # a connection may break before its process has ended
+    deadline = lab.clock.now_s() + 0.5  # a connection may break before its process has ended
     while True:
         try:
             lab.check()
@@ -318,8 +345,8 @@ def _cause(lab: Lab, symptom: str) -> str:
             return str(death)
         if "connect" not in symptom.lower() and "link" not in symptom.lower():
             return symptom
-        if time.monotonic() > deadline:
+        if lab.clock.now_s() > deadline:
             # A server of the user's own is no process of ours.
             gone = [reason for instance in lab.instances if (reason := instance.out_of_reach())]
             return f"{gone[0]} ({symptom})" if gone else symptom
-        time.sleep(POLL_S)
+        lab.clock.sleep(POLL_S)

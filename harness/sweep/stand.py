@@ -122,7 +122,7 @@ class LabStand:
             )
         )
         self._on_lab(lab)
-        self._parts = self._surroundings(lab, self._clients)
+        self._parts = self._surroundings(lab)
 
     def _build_pool(self, cell: Cell) -> None:
         assert self._parts is not None
@@ -131,7 +131,7 @@ class LabStand:
             # Disconnects every session in the databases, ours included.
             _release(parts)
             reset.conversations(parts.lab)
-            self._parts = self._surroundings(parts.lab, parts.clients)
+            self._parts = self._surroundings(parts.lab)
         self._group, self._pool_used = None, True
         dialogs.build(
             parts.lab,
@@ -158,10 +158,11 @@ class LabStand:
             self._said.add(text)
             self._on_note(text)
 
-    def _surroundings(self, lab: Lab, clients: Clients) -> Surroundings:
+    def _surroundings(self, lab: Lab) -> Surroundings:
+        assert self._clients is not None
         return Surroundings(
             lab,
-            clients,
+            self._clients,
             Observers(lab.instances, tell=self._say_once),
             lab.target.connect(),
             [instance.connect() for instance in lab.initiators],

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from harness import records
 from harness.lab import scripts
-from harness.lab.instances import InstanceDied
+from harness.lab.instances import InstanceDied, RealClock
 from harness.load.health import GeneratorHealth
 from harness.load.plan import CellPlan, LoadReport, Progress
 from harness.observe.observers import SAMPLES, Observed
@@ -111,6 +111,7 @@ class FakeLab:
         self.target = FakeInstance("target")
         self.initiators = [FakeInstance(f"initiator-{number}") for number in range(1, initiators + 1)]
         self.death = ""
+        self.clock = RealClock()
 
     @property
     def instances(self) -> list[FakeInstance]:
@@ -131,11 +132,11 @@ class FakeClients:
         self.trouble: Exception | None = None
         self.failed_calls = 0
         self.stopped = 0
-        self._plan: CellPlan | None = None
+        self.plan: CellPlan | None = None
         self._progress = 0
 
     def prepare(self, plan: CellPlan) -> None:
-        self._plan = plan
+        self.plan = plan
 
     def start(self) -> None:
         self._started_ns = time.time_ns()
@@ -147,10 +148,10 @@ class FakeClients:
         return Progress(time.time_ns(), self._progress, 100.0, 0, 1)
 
     def stop(self) -> LoadReport:
-        assert self._plan is not None
+        assert self.plan is not None
         self.stopped += 1
         now_ns = time.time_ns()
-        plan, cell = self._plan, self._plan.cell
+        plan, cell = self.plan, self.plan.cell
         for initiator in range(1, cell.initiators + 1):
             rows = [(initiator, t, s, now_ns) for t in range(1, cell.threads + 1) for s in range(self.messages)]
             self.deliver(rows)
