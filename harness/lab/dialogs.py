@@ -27,26 +27,30 @@ _CREATE = "{CALL dbo.CreateDialogs (?, ?, ?)}"
 _WARM_UP = "{CALL dbo.WarmUpDialogs}"
 
 
-def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int) -> int:
+def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int, warm_up: bool = True) -> int:
     """Begins `used_dialogs` × `dialog_ratio` dialogs on each of the first initiators and warms up every one.
 
+    Without `warm_up` none has sent anything, and the target knows none of them: "otherwise sys.sysdercv could become a
+    bottleneck", says the paper.
     Waits until the target has processed all warm-up messages, and empties its tables. Returns how many dialogs there
     are.
     """
     guid = str(lab.identities[0]["service_broker_guid"])
     taking_part = lab.initiators[:initiators]
-    expected = initiators * used_dialogs * dialog_ratio
+    begun = initiators * used_dialogs * dialog_ratio
+    expected = begun if warm_up else 0
     with connections(taking_part) as clients, connections([lab.target]) as (target,):
         reset.messages(lab, target)  # what is there counts as processed
 
         def make(instance: Instance, connection: pyodbc.Connection) -> None:
             scripts.execute(connection, _CREATE, used_dialogs, dialog_ratio, guid)
-            scripts.execute(connection, _WARM_UP)
+            if warm_up:
+                scripts.execute(connection, _WARM_UP)
 
         in_parallel(make, taking_part, clients, on_interrupt=lab.close)
         wait_until_drained(lab, taking_part, clients, target, expected=expected, timeout_s=WARM_UP_TIMEOUT_S)
         reset.messages(lab, target)
-    return expected
+    return begun
 
 
 def used(initiators: Sequence[pyodbc.Connection]) -> list[list[str]]:

@@ -23,8 +23,8 @@ its dialog's handle and waits), `cell_start`, `cell_stop`, and the workers' `cel
 until it is answered, and a worker that hears it twice does its work once.
 
 **Secrets.** Connection strings go from the sweep's process to each worker through the worker's stdin. They pass neither
-a command line nor Locust's network messages. They are those of a login that may execute `dbo.SendMessage` and nothing
-else; so nobody here looks up dialogs: their handles come with the plan.
+a command line nor Locust's network messages. They are those of a login that may execute the two send procedures and
+nothing else; so nobody here looks up dialogs: their handles come with the plan.
 
 **Endings.** Every process dies with its parent (`harness.lab.processes`). A worker or the master that dies is a
 `LoadError` with its name and signal; the next `prepare` builds all of them anew. A thread that stays in a call after

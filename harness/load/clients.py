@@ -79,6 +79,7 @@ class Clients:
             threads=plan.cell.threads,
             payload_bytes=plan.cell.payload_bytes,
             results=str(plan.results.absolute()),
+            procedure=plan.procedure,
             connections=connections,
             handles=[list(handles[: plan.cell.threads]) for handles in plan.handles],
             timeout_s=PREPARE_TIMEOUT_S,

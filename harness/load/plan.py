@@ -10,15 +10,33 @@ from harness.failures import MachineFailure
 from harness.load.health import GeneratorHealth
 from harness.matrix import Cell
 
+# Both take an identifier and a body: the first the handle of the dialog to send on, the second the target's broker
+# instance, to which it begins a dialog for this message alone.
+SEND_MESSAGE = "dbo.SendMessage"
+SEND_MESSAGE_ON_NEW_DIALOG = "dbo.SendMessageOnNewDialog"
+
 
 class LoadError(MachineFailure):
     """The clients could not do what was asked; the message says which part and why, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
+class Sending:
+    """How clients send: which procedure each thread calls, and what it takes first, by initiator and thread."""
+
+    procedure: str
+    handles: Sequence[Sequence[str]] = field(repr=False)
+
+    @property
+    def begins_dialogs(self) -> bool:
+        """Each message has a dialog of its own, and no two of them an order."""
+        return self.procedure == SEND_MESSAGE_ON_NEW_DIALOG
+
+
+@dataclass(frozen=True, slots=True)
 class CellPlan:
     """One attempt of one cell. `connection_strings` holds one per initiator, with the initiator's database; `handles`
-    the dialogs in use of each, one for each thread or more: a test client may send and look at nothing."""
+    what the threads of each give to `procedure`, one for each thread or more: a test client looks up nothing."""
 
     cell: Cell
     attempt: int
@@ -26,6 +44,7 @@ class CellPlan:
     connection_strings: Sequence[str] = field(repr=False)
     handles: Sequence[Sequence[str]] = field(repr=False)
     results: Path
+    procedure: str = SEND_MESSAGE
 
     def __post_init__(self) -> None:
         assert len(self.connection_strings) == len(self.handles) == self.cell.initiators

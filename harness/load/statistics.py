@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-METHOD, NAME = "CALL", "dbo.SendMessage"
+METHOD = "CALL"
 
 
 def two_digits_ms(latencies_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -23,16 +23,18 @@ def two_digits_ms(latencies_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64
     return rounded
 
 
-def log_calls(stats: Any, latencies_ns: npt.NDArray[np.int64], *, payload_bytes: int, failures: list[str]) -> None:
+def log_calls(
+    stats: Any, latencies_ns: npt.NDArray[np.int64], *, procedure: str, payload_bytes: int, failures: list[str]
+) -> None:
     """Adds calls (failed ones among them) to Locust's `RequestStats`."""
     for text in failures:
-        stats.log_error(METHOD, NAME, text)
+        stats.log_error(METHOD, procedure, text)
     if not len(latencies_ns):
         return
     values, counts = np.unique(two_digits_ms(latencies_ns), return_counts=True)
     histogram = list(zip(values.tolist(), counts.tolist(), strict=True))
     now = time.time()
-    for entry in (stats.total, stats.get(NAME, METHOD)):
+    for entry in (stats.total, stats.get(procedure, METHOD)):
         entry.num_requests += len(latencies_ns)
         entry.num_reqs_per_sec[int(now)] += len(latencies_ns)
         entry.last_request_timestamp = now

@@ -22,13 +22,15 @@ import numpy.typing as npt
 import pyodbc
 
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
+from harness.load.plan import SEND_MESSAGE
 
 # A pooled connection hides the cost of connecting and the state of its session.
 pyodbc.pooling = False
 
 # pyodbc binds the parameters anew for each call, and Microsoft's driver therefore prepares anew: one round trip either
 # way, but as an RPC (sp_prepexecrpc) without the T-SQL that EXEC (sp_prepexec) would carry. FreeTDS calls by name.
-SEND = "{CALL dbo.SendMessage (?, ?)}"
+CALL = "{{CALL {} (?, ?)}}"
+SEND = CALL.format(SEND_MESSAGE)
 PING = "SELECT 1"
 
 LOGIN_TIMEOUT_S = 15
@@ -87,11 +89,20 @@ class CallLog:
 class CellRun:
     """What the threads of one worker share in one cell. `stopping` is the only word that reaches them in their loop."""
 
-    def __init__(self, *, connection_string: str, initiator: int, run: int, payload_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        connection_string: str,
+        initiator: int,
+        run: int,
+        payload_bytes: int,
+        procedure: str = SEND_MESSAGE,
+    ) -> None:
         self.connection_string = connection_string
         self.initiator = initiator
         self.run = run
         self.payload_bytes = payload_bytes
+        self.call = CALL.format(procedure)
         self.stopping = False
         self.clock_offset_ns = clock_offset_ns()
 
@@ -193,7 +204,7 @@ class ClientThread:
     def _send_until_stopping(self, run: CellRun) -> None:
         """The closed loop. Everything it touches is its own, but for the run's word to stop."""
         log = self.log
-        execute, send, handle, body = self._cursor.execute, SEND, self._handle, self._body
+        execute, send, handle, body = self._cursor.execute, run.call, self._handle, self._body
         offset, clock, stamp = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into
         failures_in_a_row = 0
         sequence = 0

@@ -19,6 +19,7 @@ from flask import Response, jsonify, request
 from gevent.event import AsyncResult
 from locust import LoadTestShape, argument_parser, stats
 
+from harness.load.plan import SEND_MESSAGE
 from harness.load.scenario import CHOICES, THREADS_MAX, BadScenario, Scenario
 
 logger = logging.getLogger(__name__)
@@ -119,6 +120,7 @@ class WebInterface:
             "threads": scenario.threads,
             "payload_bytes": scenario.payload_bytes,
             "results": "",
+            "procedure": SEND_MESSAGE,
             "connections": answer["connections"],
             "handles": answer["handles"],
             "timeout_s": PREPARE_TIMEOUT_S,

@@ -107,6 +107,7 @@ class CellDriver:
             initiator=self._initiator,
             run=plan["run"],
             payload_bytes=plan["payload_bytes"],
+            procedure=plan["procedure"],
         )
         self._threads = clients.threads
         for number, (thread, handle) in enumerate(zip(self._threads, plan["handles"], strict=True), start=1):
@@ -235,6 +236,7 @@ class CellDriver:
             statistics.log_calls(
                 self._environment.stats,
                 latencies_ns,
+                procedure=self._plan["procedure"],
                 payload_bytes=self._plan["payload_bytes"],
                 failures=[text for _, text in thread.log.failures[known_failures:failed]],
             )

@@ -19,7 +19,7 @@ from harness import records
 from harness.lab import dialogs, reset, scripts
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError, error_text, in_words
-from harness.load.plan import CellPlan, LoadError, LoadReport, Progress
+from harness.load.plan import SEND_MESSAGE, CellPlan, LoadError, LoadReport, Progress, Sending
 from harness.matrix import Cell
 from harness.observe import pages as dialog_pages
 from harness.observe.observers import Observed
@@ -122,6 +122,7 @@ class Attempt:
     results: Path
     phases: Phases
     on_rate: Any = lambda rate: None
+    sending: Sending | None = None  # None: each thread on the dialog of the pool that bears its number
     moments: Moments = field(default_factory=Moments)
     report: LoadReport | None = None
     books: Books | None = None
@@ -141,14 +142,17 @@ class Attempt:
         with self.phases.phase("prepare"):
             parts.lab.check()
             reset.messages(parts.lab, parts.target)
+            own = dialogs.used(parts.initiators[: self.cell.initiators]) if self.sending is None else ()
+            sending = self.sending or Sending(SEND_MESSAGE, own)
             parts.clients.prepare(
                 CellPlan(
                     self.cell,
                     self.number,
                     self.run_number,
                     [instance.client_connection_string() for instance in self._taking_part()],
-                    dialogs.used(parts.initiators[: self.cell.initiators]),
+                    sending.handles,
                     self.results,
+                    sending.procedure,
                 )
             )
         parts.observers.begin(1 + self.cell.initiators)
@@ -246,7 +250,8 @@ class Attempt:
         stored = accounting.read_books(
             tuple(row.values()) for row in scripts.rows(target, "observe/books.sql", variables)
         )
-        self.books = accounting.balance(self.report.sent, stored)
+        has_order = self.sending is None or not self.sending.begins_dialogs
+        self.books = accounting.balance(self.report.sent, stored, has_order=has_order)
         deliveries = scripts.columns(target, "observe/deliveries.sql", variables)
         return deliveries
 

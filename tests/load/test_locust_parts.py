@@ -11,7 +11,8 @@ from harness.load import messages
 from harness.load.dispatch import InitiatorDispatcher
 from harness.load.health import GeneratorHealth
 from harness.load.messages import Answerer, Asker, Unanswered
-from harness.load.statistics import METHOD, NAME, log_calls, two_digits_ms
+from harness.load.plan import SEND_MESSAGE
+from harness.load.statistics import METHOD, log_calls, two_digits_ms
 from harness.load.users import Clients, TestClient
 
 
@@ -45,11 +46,11 @@ def test_the_next_cell_may_have_more_workers_and_other_counts():
 def test_many_calls_at_once_count_like_locusts_own_one_by_one():
     latencies_ns = np.array([150_000_000, 250_000_000, 250_000_000, 98_000_000], dtype=np.int64)
     ours, theirs = RequestStats(), RequestStats()
-    log_calls(ours, latencies_ns, payload_bytes=100, failures=["no"])
+    log_calls(ours, latencies_ns, procedure=SEND_MESSAGE, payload_bytes=100, failures=["no"])
     for latency_ns in latencies_ns:
-        theirs.log_request(METHOD, NAME, latency_ns / 1e6, 100)
-    theirs.log_error(METHOD, NAME, "no")
-    for mine, other in ((ours.total, theirs.total), (ours.get(NAME, METHOD), theirs.get(NAME, METHOD))):
+        theirs.log_request(METHOD, SEND_MESSAGE, latency_ns / 1e6, 100)
+    theirs.log_error(METHOD, SEND_MESSAGE, "no")
+    for mine, other in ((ours.total, theirs.total), (ours.get(SEND_MESSAGE, METHOD), theirs.get(SEND_MESSAGE, METHOD))):
         for field in ("num_requests", "num_failures", "total_response_time", "total_content_length", "fail_ratio"):
             assert getattr(mine, field) == getattr(other, field), field
         for field in ("min_response_time", "max_response_time", "median_response_time", "response_times"):

@@ -9,7 +9,7 @@ import pytest
 from harness import settings as settings_module
 from harness.lab import dialogs
 from harness.lab.cures import CURES
-from harness.load.plan import LoadError
+from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
 from harness.matrix import Cell
 from harness.observe.pages import DialogPage
 from harness.sweep.cell import Attempt, CellFailed, Surroundings
@@ -67,6 +67,19 @@ def test_a_duplicate_fails_the_cell_however_fast_it_was(bench: Bench) -> None:
     bench.clients.deliver = lambda rows: bench.target.stored.extend([*rows, rows[-1]])
     assert "2 duplicated" in failed(bench)
     assert cell_row(bench.results)["duplicated_messages"] == 2
+
+
+def test_messages_that_have_a_dialog_each_have_no_order(bench: Bench) -> None:
+    bench.clients.deliver = lambda rows: bench.target.stored.extend(reversed(rows))
+    assert "misordered" in failed(bench)
+    bench.target.stored.clear()
+    attempt = bench.attempt()
+    attempt.sending = Sending(SEND_MESSAGE_ON_NEW_DIALOG, [["a broker instance"] * CELL.threads] * CELL.initiators)
+    attempt.run()
+    assert cell_row(bench.results)["outcome"] == "completed"
+    assert bench.clients.plan is not None
+    assert bench.clients.plan.procedure == SEND_MESSAGE_ON_NEW_DIALOG
+    assert bench.clients.plan.handles == attempt.sending.handles
 
 
 def test_a_lost_message_stops_the_drain_and_fails_the_cell(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
