@@ -16,6 +16,7 @@ class WaitTotal:
     waiting_tasks_count: int = 0
     wait_ns: int = 0
     max_wait_ns: int = 0
+    signal_ns: int = 0  # part of `wait_ns`: could go on, and waited for a processor
 
 
 class CurrentWait(NamedTuple):
@@ -35,21 +36,40 @@ class WaitStatistics:
     def __init__(self) -> None:
         self.totals: dict[str, WaitTotal] = {}
         self.current: dict[Task | None, CurrentWait] = {}
+        self._ended: tuple[Task | None, int, str, int] | None = None  # the latest wait: whose, when, type, duration
 
     def begin(self, task: Task | None, wait_type: str, now_ns: int, resource_description: str | None = None) -> None:
         self.current[task] = CurrentWait(wait_type, now_ns, resource_description)
 
     def end(self, task: Task | None, now_ns: int) -> None:
         wait = self.current.pop(task)
-        self._add(wait.wait_type, now_ns - wait.started_ns)
-
-    def _add(self, wait_type: str, duration_ns: int) -> None:
-        total = self.totals.get(wait_type)
-        if total is None:
-            total = self.totals[wait_type] = WaitTotal()
+        duration_ns = now_ns - wait.started_ns
+        self._ended = (task, now_ns, wait.wait_type, duration_ns)
+        total = self._total(wait.wait_type)
         total.waiting_tasks_count += 1
         total.wait_ns += duration_ns
         total.max_wait_ns = max(total.max_wait_ns, duration_ns)
+
+    def runnable(self, task: Task | None, now_ns: int, duration_ns: int) -> None:
+        """The task could go on but waits so long for a processor: signal wait time of the wait that it has just ended,
+        or of SOS_SCHEDULER_YIELD if there was none."""
+        ended, self._ended = self._ended, None
+        if ended is not None and ended[0] is task and ended[1] == now_ns:
+            total = self._total(ended[2])
+            whole_ns = ended[3] + duration_ns
+        else:
+            total = self._total("SOS_SCHEDULER_YIELD")
+            total.waiting_tasks_count += 1
+            whole_ns = duration_ns
+        total.wait_ns += duration_ns
+        total.signal_ns += duration_ns
+        total.max_wait_ns = max(total.max_wait_ns, whole_ns)
+
+    def _total(self, wait_type: str) -> WaitTotal:
+        total = self.totals.get(wait_type)
+        if total is None:
+            total = self.totals[wait_type] = WaitTotal()
+        return total
 
     def clear(self) -> None:
         self.totals.clear()

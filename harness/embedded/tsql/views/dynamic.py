@@ -116,7 +116,7 @@ VIEWS = [
             column("waiting_tasks_count", bigint, lambda row: row[1].waiting_tasks_count, nullable=False),
             column("wait_time_ms", bigint, lambda row: row[1].wait_ns // MILLISECOND, nullable=False),
             column("max_wait_time_ms", bigint, lambda row: row[1].max_wait_ns // MILLISECOND, nullable=False),
-            column("signal_wait_time_ms", bigint, 0, nullable=False),
+            column("signal_wait_time_ms", bigint, lambda row: row[1].signal_ns // MILLISECOND, nullable=False),
         ],
         lambda context: list(context.engine.waits.totals.items()),
     ),

@@ -1,0 +1,258 @@
+"""The network of the simulated lab: full-duplex ports at a switch, and the connections between the brokers.
+
+Frames that a broker sends at once travel as one train: through the sender's port, over the wire, through the receiver's
+port, each as fast as the port is and one train after another. So what several initiators send shares the target's one
+port. A frame's size on the wire is its message's body and `frame_overhead_bytes`.
+
+Between two computers frames keep their order and none is lost, as TCP has it, until a fault is set on the link. When a
+link is cut, a computer goes down or nobody listens, the sender's broker hears that its connection is gone, and again
+when there is a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from harness.embedded.broker.frames import Frame, MessageFrame
+from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
+from harness.simulation import parameters
+
+Address = tuple[str, int]
+
+# As Windows says it; what sys.transmission_queue shows behind "Connection attempt failed with error".
+REFUSED = "10061(No connection could be made because the target machine actively refused it.)"
+RESET = "10054(An existing connection was forcibly closed by the remote host.)"
+TIMED_OUT = (
+    "10060(A connection attempt failed because the connected party did not properly respond after a period of time, "
+    "or established connection failed because connected host has failed to respond.)"
+)
+
+
+class Broker(Protocol):
+    """What the network needs of `broker.engine.Engine`."""
+
+    def on_frames(self, peer: object, frames: Sequence[Frame]) -> None: ...
+
+    def on_connection_state(self, address: Address, up: bool, error: str) -> None: ...
+
+
+@dataclass
+class Faults:
+    """What is wrong with a link, one way; nothing by default."""
+
+    extra_latency_ns: int = 0
+    duplicate_share: float = 0.0  # of frames, that arrive twice
+    delay_share: float = 0.0  # of frames, that others overtake
+    delay_max_ns: int = 0  # how much later such a frame, or the second of two, arrives at most
+
+
+class Network:
+    """Computers by name. An instance's broker endpoint is reached at its computer's name and its port."""
+
+    def __init__(self, clock: Clock, entropy: Entropy, network: parameters.Network) -> None:
+        self.clock = clock
+        self.latency_ns = int(network.latency_us * 1000)
+        self.bits_per_s = network.bits_per_s
+        self.frame_overhead_bytes = network.frame_overhead_bytes
+        self.bytes_sent: dict[tuple[str, str], int] = {}  # by sender and receiver
+        self._entropy = entropy
+        self._ports: dict[str, _Port] = {}
+        self._links: dict[tuple[str, str], _Link] = {}
+        self.transports: dict[str, Transport] = {}  # of computers that are up
+        self.listening: dict[Address, Transport] = {}
+
+    def transport(self, computer: str, scheduler: Scheduler) -> Transport:
+        """For the engine of a computer that is being started; `attach` the engine before it recovers."""
+        assert computer not in self.transports, f"{computer} is up"
+        self._ports.setdefault(computer, _Port())
+        transport = self.transports[computer] = Transport(self, computer, scheduler)
+        return transport
+
+    def down(self, computer: str) -> None:
+        """The computer's instance was killed: its connections break, and what is on the way to it is lost."""
+        gone = self.transports.pop(computer)
+        for address in [address for address, transport in self.listening.items() if transport is gone]:
+            del self.listening[address]
+        gone.is_up = False
+        for transport in self.transports.values():
+            transport.lost(computer, RESET)
+
+    def cut(self, one: str, other: str) -> None:
+        """Nothing passes between the two, and what is on the way is lost."""
+        for here, there in ((one, other), (other, one)):
+            self.link(here, there).cut()
+            if here in self.transports:
+                self.transports[here].lost(there, TIMED_OUT)
+
+    def join(self, one: str, other: str) -> None:
+        """The end of a cut."""
+        for here, there in ((one, other), (other, one)):
+            self.link(here, there).is_cut = False
+            if here in self.transports:
+                self.transports[here].try_again()
+
+    def faults(self, sender: str, receiver: str) -> Faults:
+        """Of the link that way; set what is to be wrong with it."""
+        return self.link(sender, receiver).faults
+
+    def is_faulty(self, sender: str, receiver: str) -> bool:
+        link = self.link(sender, receiver)
+        return link.is_cut or link.faults != Faults()
+
+    # What the transports ask
+
+    def link(self, sender: str, receiver: str) -> _Link:
+        link = self._links.get((sender, receiver))
+        if link is None:
+            link = self._links[sender, receiver] = _Link(sender, receiver)
+        return link
+
+    def carry(self, link: _Link, receiver: Transport, frames: Sequence[Frame]) -> None:
+        """Through the sender's port."""
+        size_bytes = self._size_bytes(frames)
+        way = (link.sender, link.receiver)
+        self.bytes_sent[way] = self.bytes_sent.get(way, 0) + size_bytes
+        through_ns = size_bytes * 8 * SECOND // self.bits_per_s
+        port = self._ports[link.sender]
+        now_ns = self.clock.now_ns()
+        if port.out_free_ns <= now_ns:
+            port.out_free_ns = now_ns + through_ns
+            self._through(link, receiver, frames, through_ns, link.cuts)
+        else:
+            begins_ns = port.out_free_ns
+            port.out_free_ns += through_ns
+            passing = partial(self._through, link, receiver, frames, through_ns, link.cuts)
+            self.transports[link.sender].scheduler.call_at(begins_ns, passing)
+
+    def _through(self, link: _Link, receiver: Transport, frames: Sequence[Frame], through_ns: int, cuts: int) -> None:
+        """The train begins to leave the sender's port now. Latency being the same everywhere, trains come to a
+        receiver's port in the order in which they begin to leave: its turn can be settled here."""
+        port = self._ports[link.receiver]
+        first_bit_ns = self.clock.now_ns() + self.latency_ns
+        arrived_ns = max(first_bit_ns, port.in_free_ns) + through_ns
+        port.in_free_ns = arrived_ns
+        faults = link.faults
+        due_ns = link.last_due_ns = max(arrived_ns + faults.extra_latency_ns, link.last_due_ns)
+        if faults.duplicate_share or faults.delay_share:
+            self._disorderly(link, receiver, frames, due_ns, cuts)
+        else:
+            receiver.scheduler.call_at(due_ns, partial(receiver.arrived, link, frames, cuts))
+
+    def _disorderly(self, link: _Link, receiver: Transport, frames: Sequence[Frame], due_ns: int, cuts: int) -> None:
+        faults = link.faults
+        for frame in frames:
+            arrivals_ns = [due_ns]
+            if self._random() < faults.delay_share:
+                arrivals_ns = [due_ns + int(self._random() * faults.delay_max_ns)]
+            if self._random() < faults.duplicate_share:
+                arrivals_ns.append(due_ns + int(self._random() * faults.delay_max_ns))
+            for at_ns in arrivals_ns:
+                receiver.scheduler.call_at(at_ns, partial(receiver.arrived, link, [frame], cuts))
+
+    def _size_bytes(self, frames: Sequence[Frame]) -> int:
+        size_bytes = self.frame_overhead_bytes * len(frames)
+        for frame in frames:
+            if isinstance(frame, MessageFrame) and frame.body is not None:
+                size_bytes += len(frame.body)
+        return size_bytes
+
+    def _random(self) -> float:
+        """From 0 to 1, 1 excluded."""
+        return int.from_bytes(self._entropy.random_bytes(4), "big") / 2**32
+
+
+class Transport:
+    """The engine's transport while its computer is up (`broker.engine.Transport`)."""
+
+    broker: Broker
+
+    def __init__(self, network: Network, computer: str, scheduler: Scheduler) -> None:
+        self.computer = computer
+        self.scheduler = scheduler
+        self.is_up = True
+        self._network = network
+        self._peers: dict[Address, bool] = {}  # whom this one has sent to; whether the connection is there
+
+    def attach(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def listen(self, host: str, port: int) -> None:
+        """On the computer's name, whatever the host."""
+        self.stop_listening()
+        self._network.listening[self.computer, port] = self
+        for transport in self._network.transports.values():
+            transport.try_again()
+
+    def stop_listening(self) -> None:
+        listening = self._network.listening
+        for address in [address for address, transport in listening.items() if transport is self]:
+            del listening[address]
+            for other in self._network.transports.values():
+                other.lost(address[0], RESET)
+
+    def send(self, address: Address, frames: Sequence[Frame]) -> None:
+        receiver = self._network.listening.get(address)
+        link = self._network.link(self.computer, address[0])
+        if receiver is not None and not link.is_cut:
+            self._peers[address] = True
+            self._network.carry(link, receiver, frames)
+        elif self._peers.get(address, True):
+            self._break(address, TIMED_OUT if link.is_cut else REFUSED)
+
+    def lost(self, computer: str, error: str) -> None:
+        """The connections to a computer are gone."""
+        for address, is_there in self._peers.items():
+            if is_there and address[0] == computer:
+                self._break(address, error)
+
+    def try_again(self) -> None:
+        """Somebody listens, or a link is whole again: connections that were gone are made where they can be."""
+        network = self._network
+        for address, is_there in self._peers.items():
+            if not is_there and address in network.listening and not network.link(self.computer, address[0]).is_cut:
+                self._peers[address] = True
+                self._tell(address, True, "")
+
+    def arrived(self, link: _Link, frames: Sequence[Frame], cuts: int) -> None:
+        if self.is_up and link.cuts == cuts:
+            self.broker.on_frames(link.sender, frames)
+
+    def _break(self, address: Address, error: str) -> None:
+        self._peers[address] = False
+        self._tell(address, False, error)
+
+    def _tell(self, address: Address, is_up: bool, error: str) -> None:
+        # Not at once: the broker is in the middle of sending.
+        at_ns = self._network.clock.now_ns() + self._network.latency_ns
+        self.scheduler.call_at(at_ns, partial(self.broker.on_connection_state, address, is_up, error))
+
+
+class _Port:
+    """When a computer's port has passed on what it has, each way."""
+
+    __slots__ = ("in_free_ns", "out_free_ns")
+
+    def __init__(self) -> None:
+        self.in_free_ns = 0
+        self.out_free_ns = 0
+
+
+class _Link:
+    """One way between two computers."""
+
+    __slots__ = ("cuts", "faults", "is_cut", "last_due_ns", "receiver", "sender")
+
+    def __init__(self, sender: str, receiver: str) -> None:
+        self.sender = sender
+        self.receiver = receiver
+        self.faults = Faults()
+        self.is_cut = False
+        self.cuts = 0  # what left before a cut does not arrive after it
+        self.last_due_ns = 0
+
+    def cut(self) -> None:
+        self.is_cut = True
+        self.cuts += 1

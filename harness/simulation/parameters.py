@@ -1,0 +1,269 @@
+"""What the model's hardware can do: parameters with units, bounds and where each value comes from.
+
+A hardware file is TOML, one table a section, one line a parameter:
+
+    [log]
+    flush_latency_us = { value = 4500, low = 500, high = 12000, free = true, source = "..." }
+
+`low` and `high` bound what the hardware makes plausible; `free` marks the few that calibration may fit, the others are
+given. `paper` and `this-machine` come with the package. What stands here are inputs of a model, never measurements of
+SQL Server.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.embedded.runtime.platform import Work
+from harness.failures import UsageFailure
+from harness.settings import nearest
+
+PAPER = "paper"
+THIS_MACHINE = "this-machine"
+_SUFFIX = ".toml"
+
+
+class HardwareError(UsageFailure):
+    """A hardware file that is unknown or says what cannot be: one line with file, key and bounds."""
+
+
+class Declared(BaseModel):
+    """One parameter as its file declares it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    value: float
+    low: Annotated[float, Field(ge=0)]
+    high: float
+    source: Annotated[str, Field(min_length=1)]  # Appendix A, documentation, textbook, calibrated
+    free: bool = False
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Client(_Section):
+    """A thread of a test client: a closed loop of calls."""
+
+    round_trip_us: float  # network, driver and protocol on both sides, beside the procedure itself
+    think_time_us: float
+
+
+class Processors(_Section):
+    """Cores of a database server, and the processor time of what the broker does with them (`platform.Work`)."""
+
+    count: int
+    begin_dialog_us: float
+    send_us: float
+    send_us_per_kib: float
+    transmit_us: float
+    transmit_us_per_kib: float
+    acknowledge_us: float
+    enqueue_us: float
+    enqueue_us_per_kib: float
+    create_target_us: float
+    receive_us: float
+    received_message_us: float
+    received_message_us_per_kib: float
+    end_conversation_us: float
+    launch_us: float
+
+    def price_us(self, work: Work) -> float:
+        """For each time."""
+        price: float = getattr(self, f"{work}_us")
+        return price
+
+    def price_us_per_kib(self, work: Work) -> float:
+        """For each KiB of the messages that it moves; 0 where size does not matter."""
+        price: float = getattr(self, f"{work}_us_per_kib", 0.0)
+        return price
+
+
+class Latch(_Section):
+    """The latch of a page of sys.sysdesend."""
+
+    hold_us: float  # exclusive, for the change of a row
+    shared_hold_us: float  # for looking the row up; 0: nobody looks it up
+    hand_over_us: float  # from a release to the next owner's being able to go on, when somebody waited
+
+
+class Log(_Section):
+    """The device that a transaction log is on."""
+
+    flush_latency_us: float  # of one write, whatever its size
+    flush_latency_spread: float  # the latency of a write is uniform within this part of it below and above
+    bytes_per_s: int
+    bytes_per_flush: int  # the longest write
+    flushes_in_flight: int  # writes that are under way together
+    record_overhead_bytes: int  # of each row's record, beside its values
+
+
+class Network(_Section):
+    """Switched, full-duplex Ethernet: one port a computer."""
+
+    latency_us: float  # one way
+    bits_per_s: int  # of each port, each way
+    frame_overhead_bytes: int  # of each frame of the dialog protocol, beside a message's body
+
+
+class Broker(_Section):
+    """Degrees of parallelism inside an instance."""
+
+    dispatchers: int  # tasks that transmit, and tasks that take what arrives
+    max_queue_readers: int  # of the activated queue
+
+
+class _Sections(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    client: Client
+    processors: Processors
+    latch: Latch
+    log: Log
+    network: Network
+    broker: Broker
+
+
+SECTIONS: Mapping[str, type[_Section]] = {
+    "client": Client,
+    "processors": Processors,
+    "latch": Latch,
+    "log": Log,
+    "network": Network,
+    "broker": Broker,
+}
+
+
+class Parameters(_Sections):
+    """One hardware: `name`, typed values by section, and `declared`, each parameter's bounds and source by its name."""
+
+    name: str
+    declared: Mapping[str, Declared] = Field(repr=False)
+
+    @property
+    def free(self) -> list[str]:
+        """Names of those that calibration may fit, in the file's order."""
+        return [name for name, one in self.declared.items() if one.free]
+
+    def value(self, name: str) -> float:
+        """By the parameter's name alone, such as `send_us`: no two sections share a name."""
+        return self._known(name).value
+
+    def with_values(self, values: Mapping[str, float]) -> Parameters:
+        """The same hardware but for these; HardwareError outside a parameter's bounds."""
+        changed = {name: self._known(name).model_copy(update={"value": value}) for name, value in values.items()}
+        return _checked(self.name, {**self.declared, **changed})
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        """One row a parameter: for the manifest of a run."""
+        return [
+            {"section": section, "parameter": name, **self.declared[name].model_dump()}
+            for section, model in SECTIONS.items()
+            for name in model.model_fields
+        ]
+
+    def _known(self, name: str) -> Declared:
+        declared = self.declared.get(name)
+        if declared is None:
+            raise HardwareError(f"hardware {self.name}: no parameter {name!r}{nearest(name, list(self.declared))}")
+        return declared
+
+
+def names() -> list[str]:
+    """The hardware that comes with the package."""
+    folder = files(__package__) / "hardware"
+    return sorted(one.name.removesuffix(_SUFFIX) for one in folder.iterdir() if one.name.endswith(_SUFFIX))
+
+
+def read(name_or_path: str) -> Parameters:
+    """Hardware by the name it has in the package, or by the path of a file of one's own."""
+    if name_or_path in names():
+        return _read_packaged(name_or_path)
+    path = Path(name_or_path)
+    if path.suffix != _SUFFIX and not path.is_file():
+        raise HardwareError(f"{name_or_path!r} is no hardware{nearest(name_or_path, names())}, or the path of a file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise HardwareError(f"there is no hardware file {path}; with the package come {', '.join(names())}") from None
+    except UnicodeDecodeError:
+        raise HardwareError(f"{path.name}: not UTF-8, as TOML has to be") from None
+    except OSError as error:
+        raise HardwareError(f"{path}: {error.strerror}") from None
+    return parse(text, path.name)
+
+
+@cache
+def _read_packaged(name: str) -> Parameters:
+    return parse((files(__package__) / "hardware" / f"{name}{_SUFFIX}").read_text(encoding="utf-8"), name + _SUFFIX)
+
+
+def parse(text: str, file: str) -> Parameters:
+    """Hardware from a file's text; its name is the file's without the suffix."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise HardwareError(f"{file}: {error}") from None
+    _check_names(file, "", tables, SECTIONS)
+    declared: dict[str, Declared] = {}
+    for section, model in SECTIONS.items():
+        table = tables[section]
+        if not isinstance(table, dict):
+            raise HardwareError(f"{file}: [{section}] is no table")
+        _check_names(file, f"{section}.", table, model.model_fields)
+        for key in model.model_fields:
+            declared[key] = _declared(file, f"{section}.{key}", table[key])
+    return _checked(file.removesuffix(_SUFFIX), declared)
+
+
+def _check_names(file: str, prefix: str, found: Iterable[str], wanted: Iterable[str]) -> None:
+    valid = list(wanted)
+    for name in found:
+        if name not in valid:
+            raise HardwareError(f"{file}: {prefix}{name} is unknown{nearest(name, valid)}")
+    for name in valid:
+        if name not in found:
+            raise HardwareError(f"{file}: {prefix}{name} is missing")
+
+
+def _declared(file: str, key: str, entry: object) -> Declared:
+    if not isinstance(entry, dict):
+        raise HardwareError(f"{file}: {key} has to be a table of value, low, high and source")
+    try:
+        return Declared.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join([key, *(str(part) for part in first["loc"])])
+        raise HardwareError(f"{file}: {place}: {first['msg'].lower()}") from None
+
+
+def _checked(name: str, declared: Mapping[str, Declared]) -> Parameters:
+    """Within bounds, and of the types of their sections."""
+    sections: dict[str, _Section] = {}
+    for section, model in SECTIONS.items():
+        for key in model.model_fields:
+            one = declared[key]
+            if not one.low <= one.value <= one.high:
+                raise HardwareError(
+                    f"hardware {name}: {section}.{key} = {one.value:g} is out of bounds ({one.low:g} to {one.high:g})"
+                )
+        try:
+            sections[section] = model.model_validate({key: declared[key].value for key in model.model_fields})
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = str(first["loc"][0])
+            raise HardwareError(
+                f"hardware {name}: {section}.{key} = {declared[key].value:g}: has to be a whole number"
+            ) from None
+    return Parameters.model_validate({"name": name, "declared": dict(declared), **sections})
+
+
+WORKS: tuple[Work, ...] = get_args(Work)
