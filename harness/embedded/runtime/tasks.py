@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 Result = TypeVar("Result")
@@ -66,10 +66,12 @@ class Task:
         self.value: Any = None
         self.result: Any = None
         self.error: BaseException | None = None
-        self.finished = Signal()
+        self.finished: Signal | None = None  # made when somebody joins
 
     def join(self) -> Waiting[Any]:
         """Waits until the task is done and returns its result or raises its error."""
+        if self.finished is None:
+            self.finished = Signal()
         while self.state is not TaskState.DONE:
             yield from self.finished.wait()
         if self.error is not None:
@@ -77,10 +79,13 @@ class Task:
         return self.result
 
 
-@dataclass(slots=True, eq=False)
 class Timer:
-    due_ns: int
-    action: Callable[[], None] | None
+    """Something to do at its time, unless it is cancelled before."""
+
+    __slots__ = ("action",)
+
+    def __init__(self, action: Callable[[], object] | None) -> None:
+        self.action = action
 
     def cancel(self) -> None:
         self.action = None
@@ -124,45 +129,57 @@ class Scheduler:
             task._wait = None
         if task.state is TaskState.READY:
             self._ready.remove(task)
-        self._finish_with(task, lambda: task._generator.throw(Cancelled()))
+        self._go_on(task, task._generator.throw, Cancelled())
 
     def call_at(self, due_ns: int, action: Callable[[], None]) -> Timer:
+        timer = Timer(action)
+        self.set_timer(due_ns, timer)
+        return timer
+
+    def set_timer(self, due_ns: int, timer: Timer) -> None:
+        """`call_at` for a timer that is there already."""
         self._sequence += 1
-        timer = Timer(due_ns, action)
         heapq.heappush(self._timers, (due_ns, self._sequence, timer))
         if not self._running:
             self.on_work()
-        return timer
 
     def next_due_ns(self) -> int | None:
         """When the next timer is due; None without one."""
-        while self._timers and self._timers[0][2].action is None:
-            heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        timers = self._timers
+        while timers:
+            if timers[0][2].action is not None:
+                return timers[0][0]
+            heapq.heappop(timers)
+        return None
 
     def has_work(self) -> bool:
         """Whether `run` would run anything now."""
+        if self._ready:
+            return True
         due_ns = self.next_due_ns()
-        return bool(self._ready) or (due_ns is not None and due_ns <= self.clock.now_ns())
+        return due_ns is not None and due_ns <= self.clock.now_ns()
 
     def run(self) -> None:
         """Fires the timers that are due and runs tasks until none is ready."""
         assert not self._running, "run() is not reentrant"
         self._running = True
+        ready = self._ready
         try:
-            self._fire_due_timers()
-            while self._ready:
-                self._step(self._ready.popleft())
+            if self._timers:
+                self._fire_due_timers()
+            while ready:
+                task = ready.popleft()
+                value, task.value = task.value, None
+                self.current = task
+                self._go_on(task, task._generator.send, value)
         finally:
             self._running = False
             self.current = None
 
     def _fire_due_timers(self) -> None:
-        if not self._timers:
-            return
-        now_ns = self.clock.now_ns()
-        while self._timers and self._timers[0][0] <= now_ns:
-            action = heapq.heappop(self._timers)[2].action
+        timers, now_ns = self._timers, self.clock.now_ns()
+        while timers and timers[0][0] <= now_ns:
+            action = heapq.heappop(timers)[2].action
             if action is not None:
                 action()
 
@@ -172,14 +189,9 @@ class Scheduler:
         if not self._running:
             self.on_work()
 
-    def _step(self, task: Task) -> None:
-        value, task.value = task.value, None
-        self.current = task
-        self._finish_with(task, lambda: task._generator.send(value))
-
-    def _finish_with(self, task: Task, resume: Callable[[], Wait]) -> None:
+    def _go_on(self, task: Task, resume: Callable[[Any], Wait], value: Any) -> None:
         try:
-            wait = resume()
+            wait = resume(value)
         except StopIteration as end:
             self._done(task, end.value, None)
         except Cancelled:
@@ -193,26 +205,28 @@ class Scheduler:
 
     def _done(self, task: Task, result: Any, error: BaseException | None) -> None:
         task.state, task.result, task.error = TaskState.DONE, result, error
-        if error is not None and not task.finished.waiters:
+        finished = task.finished
+        if error is not None and (finished is None or not finished.waiters):
             self._on_error(task, error)
-        task.finished.notify_all()
+        if finished is not None:
+            finished.notify_all()
 
 
-class Delay:
+class Delay(Timer):
     """`yield Delay(ns)`: the task goes on after that time."""
 
-    __slots__ = ("_timer", "duration_ns")
+    __slots__ = ("duration_ns",)
 
     def __init__(self, duration_ns: int) -> None:
         self.duration_ns = duration_ns
-        self._timer: Timer | None = None
+        self.action = None
 
     def arm(self, scheduler: Scheduler, task: Task) -> None:
-        self._timer = scheduler.call_at(scheduler.clock.now_ns() + self.duration_ns, lambda: scheduler.wake(task))
+        self.action = partial(scheduler.wake, task)
+        scheduler.set_timer(scheduler.clock.now_ns() + self.duration_ns, self)
 
     def disarm(self, task: Task) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self.action = None
 
 
 class _SignalWait:

@@ -102,18 +102,24 @@ class VirtualDriver:
         return value
 
     def _run_ready(self) -> None:
-        while True:
+        has_run = True
+        while has_run:
+            has_run = False
             for scheduler in self.schedulers:
-                scheduler.run()
+                if scheduler.has_work():
+                    scheduler.run()
+                    has_run = True
             if self.errors:
                 task, error = self.errors.pop(0)
                 raise AssertionError(f"task {task.name} ended with {error!r}") from error
-            if not any(scheduler.has_work() for scheduler in self.schedulers):
-                return
 
     def _next_due_ns(self) -> int | None:
-        due = [due_ns for scheduler in self.schedulers if (due_ns := scheduler.next_due_ns()) is not None]
-        return min(due, default=None)
+        first_ns: int | None = None
+        for scheduler in self.schedulers:
+            due_ns = scheduler.next_due_ns()
+            if due_ns is not None and (first_ns is None or due_ns < first_ns):
+                first_ns = due_ns
+        return first_ns
 
 
 def _kept(generator: Waiting[Result]) -> Waiting[tuple[Result | None, Exception | None]]:
