@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.lab.instances import Lab
 from harness.simulation.instances import SimulatedInstance
+from harness.simulation.parameters import Parameters
 from harness.simulation.world import World
 
 
@@ -20,9 +21,9 @@ class SimulatedLab(Lab):
     world: World = None  # type: ignore[assignment]  # fields with defaults stand before it
 
 
-def open(*, version: str, initiators: int, seed: int) -> SimulatedLab:
+def open(parameters: Parameters, *, version: str, initiators: int, seed: int) -> SimulatedLab:
     """A target and so many initiators, empty, at the beginning of time."""
-    world = World(seed)
+    world = World(seed, parameters)
     numbers = range(1, initiators + 1)
     return SimulatedLab(
         "simulated",

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from heapq import heappop, heappush
 
 from harness.embedded.broker.engine import Engine
-from harness.embedded.broker.frames import Frame
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, TaskState, Waiting
+from harness.embedded.runtime.tasks import SECOND, TaskState, Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import Key, MemoryStore, Value
@@ -23,6 +22,9 @@ from harness.embedded.tsql.guard import of_login
 from harness.embedded.tsql.instance import Instance
 from harness.embedded.tsql.session import Session
 from harness.embedded.tsql.views.files import database_of
+from harness.simulation.network import Network
+from harness.simulation.parameters import Parameters
+from harness.simulation.platform import Computer
 
 FIRST_SPID = 51  # as SQL Server's user sessions
 DAY_S = 24 * 3600.0
@@ -31,11 +33,15 @@ DAY_S = 24 * 3600.0
 class World:
     """Virtual time, the network, and the servers in it, by name."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, parameters: Parameters) -> None:
         self.seed = seed
+        self.parameters = parameters
         self.clock = VirtualClock()
         self.driver = VirtualDriver(self.clock)
+        self.network = Network(self.clock, self.entropy("network"), parameters.network)
         self.servers: dict[str, Server] = {}
+        self._visits: list[tuple[int, int, Callable[[], None]]] = []  # by (due, sequence)
+        self._sequence = 0
 
     def server(self, name: str, version: str) -> Server:
         """A new computer with an empty instance, running."""
@@ -63,8 +69,23 @@ class World:
         return self.clock.utc_ns()
 
     def sleep(self, duration_s: float) -> None:
-        """Lets so much virtual time pass."""
-        self.driver.run_for(duration_s)
+        """Lets so much virtual time pass, visits included."""
+        until_ns = self.clock.now_ns() + round(duration_s * SECOND)
+        while self._visits and self._visits[0][0] <= until_ns:
+            due_ns, _, action = heappop(self._visits)
+            self._run_until_ns(due_ns)
+            action()
+        self._run_until_ns(until_ns)
+
+    def visit(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Calls from outside while somebody sleeps, when it is time: so observers with connections of their own look
+        at instances under load."""
+        self._sequence += 1
+        heappush(self._visits, (self.clock.now_ns() + round(delay_s * SECOND), self._sequence, action))
+
+    def _run_until_ns(self, until_ns: int) -> None:
+        if until_ns > self.clock.now_ns():
+            self.driver.run_for((until_ns - self.clock.now_ns()) / SECOND)
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = DAY_S) -> bool:
         """Lets time pass until the condition holds; False if it does not within the limit."""
@@ -86,7 +107,6 @@ class Server:
         self.version = version
         self.starts = 0
         self.is_running = False
-        self.port: int | None = None  # of its broker endpoint, while it listens
         self._rows: dict[tuple[str, Key], Value] = {}  # on disk, when it was started last
 
     def start(self) -> None:
@@ -94,25 +114,33 @@ class Server:
         self.starts += 1
         self.scheduler = self.world.driver.scheduler()
         self.waits = WaitStatistics()
-        self.store = MemoryStore(self.scheduler, rows=self._rows, flush=_flush, owner_of=database_of)
+        entropy = self.world.entropy(self.name, self.starts)
+        # The device draws from entropy of its own: how often it flushes makes no difference to identifiers.
+        device_entropy = self.world.entropy(self.name, self.starts, "log")
+        self.computer = Computer(self.scheduler, self.waits, device_entropy, self.world.parameters)
+        self.store = MemoryStore(self.scheduler, rows=self._rows, flush=self.computer.log.flush, owner_of=database_of)
+        transport = self.world.network.transport(self.name, self.scheduler)
         self.engine = Engine(
             name=self.name,
             version=self.version,
             scheduler=self.scheduler,
-            entropy=self.world.entropy(self.name, self.starts),
+            entropy=entropy,
             store=self.store,
-            transport=_Transport(self),
+            transport=transport,
+            platform=self.computer.platform,
             waits=self.waits,
         )
+        transport.attach(self.engine)
         activation.install(self.engine)
         self.engine.recover()
+        self.instance.usage = self.computer.usage
         self._spids = itertools.count(FIRST_SPID)
         self.is_running = True
 
     def crash(self) -> None:
         assert self.is_running, f"{self.name} does not run"
         self.is_running = False
-        self.port = None
+        self.world.network.down(self.name)
         self._rows = self.store.rows
         self.world.driver.schedulers.remove(self.scheduler)
 
@@ -169,29 +197,3 @@ def _kept(generator: Waiting[None]) -> Waiting[Exception | None]:
     except Exception as error:
         return error
     return None
-
-
-def _flush(size_bytes: int) -> Waiting[None]:
-    yield Delay(5 * MILLISECOND)
-
-
-class _Transport:
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def listen(self, host: str, port: int) -> None:
-        self._server.port = port
-
-    def stop_listening(self) -> None:
-        self._server.port = None
-
-    def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
-        target: Any = self._server.world.servers.get(address[0])
-        if target is None or target.port != address[1]:
-            return
-        frames = list(frames)
-        scheduler = target.scheduler
-        scheduler.call_at(
-            self._server.world.clock.now_ns() + MILLISECOND // 10,
-            lambda: target.engine.on_frames(self._server.name, frames),
-        )

@@ -11,12 +11,15 @@ import pytest
 
 from harness.lab import scripts
 from harness.simulation.instances import SimulatedInstance
+from harness.simulation.parameters import read
 from harness.simulation.world import World
+
+PAPER = read("paper")
 
 
 @pytest.fixture
 def world() -> World:
-    return World(1)
+    return World(1, PAPER)
 
 
 @pytest.fixture

@@ -11,12 +11,15 @@ from harness.lab.instances import InstanceDied
 from harness.simulation import lab as simulated
 from harness.simulation.instances import SimulatedInstance
 from harness.simulation.lab import SimulatedLab
+from harness.simulation.parameters import read
 from harness.simulation.world import World, derived_seed
+
+PAPER = read("paper")
 
 
 @pytest.fixture(scope="module")
 def linked() -> SimulatedLab:
-    lab = simulated.open(version="2008", initiators=1, seed=1)
+    lab = simulated.open(PAPER, version="2008", initiators=1, seed=1)
     link.link(lab)
     return lab
 
@@ -35,7 +38,7 @@ def test_dialogs_are_built_and_warmed_up_in_virtual_time(linked: SimulatedLab) -
 
 
 def test_a_crashed_instance_comes_back_with_what_was_on_disk() -> None:
-    world = World(1)
+    world = World(1, PAPER)
     instance = SimulatedInstance.on(world.server("target", "2008"), "master")
     with instance.connect() as connection:
         connection.execute("CREATE TABLE dbo.t (i int); INSERT INTO dbo.t VALUES (1);")
@@ -49,7 +52,7 @@ def test_a_crashed_instance_comes_back_with_what_was_on_disk() -> None:
 
 def test_a_restarted_instance_does_not_repeat_its_entropy() -> None:
     def guids() -> list[str]:
-        world = World(7)
+        world = World(7, PAPER)
         instance = SimulatedInstance.on(world.server("target", "2008"), "master")
         found = []
         for _ in range(2):
