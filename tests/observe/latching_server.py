@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.embedded.runtime.latches import PageLatches
 from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.server.serve import InstanceServer
 from harness.lab import drivers
@@ -20,6 +19,7 @@ from harness.lab.drivers import Secret
 from harness.lab.embedded import _ready
 from harness.lab.instances import Instance, Login
 from harness.lab.processes import Child, stop_all
+from tests.latching import LatchingPlatform
 
 PASSWORD = "Latch!ng1"
 HOLD_NS = 5 * MILLISECOND
@@ -55,6 +55,6 @@ if __name__ == "__main__":
         sys.argv[2],
         Path(sys.argv[1]),
         PASSWORD,
-        platform=lambda scheduler, waits: PageLatches(scheduler, waits, hold_ns=HOLD_NS),
+        platform=lambda scheduler, waits: LatchingPlatform(scheduler, waits, hold_ns=HOLD_NS),
     )
     sys.exit(asyncio.run(server.serve("127.0.0.1", 0, admin_port=0, with_parent=True)))

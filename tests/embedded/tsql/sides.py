@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.embedded.broker.engine import Engine
-from harness.embedded.runtime.latches import PageLatches
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.embedded.runtime.waits import WaitStatistics
@@ -20,6 +19,7 @@ from harness.embedded.tsql.session import Session
 from harness.embedded.tsql.views.files import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_time
+from tests.latching import LatchingPlatform
 
 LISTINGS = Path(__file__).parent.parent.parent / "listings"
 
@@ -114,7 +114,7 @@ class Side:
         self.scheduler = self.world.driver.scheduler()
         self.store = MemoryStore(self.scheduler, rows=rows, flush=flush_time, owner_of=database_of)
         waits = WaitStatistics()
-        latches = PageLatches(self.scheduler, waits, hold_ns=self.world.latch_ns) if self.world.latch_ns else None
+        latches = LatchingPlatform(self.scheduler, waits, hold_ns=self.world.latch_ns) if self.world.latch_ns else None
         self.engine = Engine(
             name=self.name,
             version=self.version,

@@ -1,0 +1,104 @@
+"""The log device, and group commit on it, against their arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.embedded.runtime.virtual import SeededEntropy
+from harness.embedded.store import MemoryStore
+from harness.simulation.log import LogDevice
+from harness.simulation.parameters import Log
+from tests.simulation.hardware_fixture import Bench
+
+LATENCY_US = 4_000.0
+PARAMETERS = Log(
+    flush_latency_us=LATENCY_US,
+    flush_latency_spread=0.0,
+    bytes_per_s=100_000_000,
+    bytes_per_flush=60_000,
+    flushes_in_flight=8,
+    record_overhead_bytes=60,
+)
+
+
+def device(**changes: float) -> LogDevice:
+    return LogDevice(SeededEntropy(1), PARAMETERS.model_copy(update=changes))
+
+
+@pytest.mark.parametrize(
+    "size_bytes, expected_us",
+    [
+        (0, 4_000),
+        (1_000, 4_010),  # 100 bytes a microsecond
+        (60_000, 4_600),
+        (61_000, 4_610),  # two writes at the same time
+        (480_000, 8_800),
+        (481_000, 12_810),  # the ninth write waits for the first eight
+    ],
+)
+def test_a_flush_takes_a_latency_for_each_round_of_writes_and_time_for_its_bytes(size_bytes, expected_us):
+    assert device().duration_ns(size_bytes) == expected_us * 1_000
+
+
+def test_writes_and_bytes_are_counted():
+    log = device()
+    log.duration_ns(61_000)
+    log.duration_ns(100)
+    assert (log.writes, log.bytes_written) == (3, 61_100)
+
+
+def test_latency_spreads_evenly_around_its_mean_and_follows_from_the_seed():
+    log, again = device(flush_latency_spread=0.5), device(flush_latency_spread=0.5)
+    durations_us = [log.duration_ns(0) / 1_000 for _ in range(4_000)]
+    assert durations_us == [again.duration_ns(0) / 1_000 for _ in range(4_000)]
+    assert sum(durations_us) / len(durations_us) == pytest.approx(LATENCY_US, rel=0.02)
+    assert 2_000 <= min(durations_us) < 2_050 and 5_950 < max(durations_us) <= 6_000
+
+
+def test_a_slow_device_takes_longer_until_it_is_well_again():
+    log = device()
+    log.slowdown = 3.0
+    assert log.duration_ns(1_000) == 12_030_000
+    log.slowdown = 1.0
+    assert log.duration_ns(1_000) == 4_010_000
+
+
+@pytest.mark.parametrize("threads", [1, 2, 10, 50])
+def test_group_commit_gives_everybody_one_commit_a_flush(threads):
+    """A closed loop of commits with nothing between them: who commits while a flush is under way joins the next, so
+    all threads share a flush and each commits once a latency, however many they are."""
+    bench = Bench()
+    store = MemoryStore(bench.scheduler, flush=device(bytes_per_s=10**12).flush)
+    commits = 0
+
+    def committing(thread: int):
+        nonlocal commits
+        while True:
+            yield from store.commit([("t", thread, (b"x",))])
+            commits += 1
+
+    for thread in range(threads):
+        bench.scheduler.spawn(committing(thread), "thread")
+    bench.run(4.0)
+    assert commits == pytest.approx(threads * 4.0 / (LATENCY_US * 1e-6), rel=0.01)
+    assert store.flushes == pytest.approx(1_000, abs=2)
+
+
+def test_commits_that_come_in_the_middle_of_a_flush_wait_for_its_rest_and_a_whole_one():
+    """With arrivals spread over the flush: half a flush and a flush on average."""
+    bench = Bench()
+    store = MemoryStore(bench.scheduler, flush=device(bytes_per_s=10**12).flush)
+    waited_us: list[float] = []
+
+    def committing(number: int):
+        came_us = bench.now_us()
+        yield from store.commit([("t", number, (b"x",))])
+        waited_us.append(bench.now_us() - came_us)
+
+    for number in range(4_000):
+        bench.scheduler.call_at(
+            number * 97_000, lambda n=number: bench.scheduler.spawn(committing(n), "commit") and None
+        )
+    bench.run(2.0)
+    assert len(waited_us) == 4_000
+    assert sum(waited_us) / len(waited_us) == pytest.approx(1.5 * LATENCY_US, rel=0.03)
