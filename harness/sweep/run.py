@@ -169,7 +169,7 @@ def _run(choice: Choice, results: Path, cells: Sequence[Cell], reporter: Reporte
         if lab.version not in examined:
             examined.add(lab.version)
             of_version = [cell for cell in cells if cell.server_version == lab.version]
-            _examine(lab, of_version, choice.settings, results, reporter.note, first=len(examined) == 1)
+            examine(lab, of_version, choice.settings, results, reporter.note, first=len(examined) == 1)
 
     with interruption.noted() as watch:
         stand = LabStand(
@@ -187,7 +187,7 @@ def _run(choice: Choice, results: Path, cells: Sequence[Cell], reporter: Reporte
     return tally
 
 
-def _examine(
+def examine(
     lab: Lab, cells: Sequence[Cell], settings: Settings, results: Path, note: Callable[[str], None], *, first: bool
 ) -> None:
     """Findings of the doctor and fingerprints of the instances go into the manifest; an error ends the run here."""

@@ -6,22 +6,20 @@ the group (version, initiators, ratio) changes; clients, connections and observe
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.lab import dialogs, reset
-from harness.lab import open as open_lab
+from harness.lab import dialogs
 from harness.lab.instances import Instance, Lab, LabError, in_parallel
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.lab.scripts import ScriptError
-from harness.load.clients import Clients
 from harness.load.plan import LoadError
 from harness.matrix import Cell
-from harness.observe import Observers, pages
+from harness.observe import pages
 from harness.settings import Settings
-from harness.sweep.cell import Attempt, Measured, NotReady, Surroundings
+from harness.sweep.cell import Attempt, Measured, NotReady
+from harness.sweep.opened import OpenedLab
 from harness.sweep.phases import Phases
 
 
@@ -41,33 +39,28 @@ class LabStand:
         watch: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
-        self._topology = topology
         self._results = results
         self._on_rate = on_rate
-        self._on_lab = on_lab
         self._on_note = on_note
-        self._watch = watch
         # A lab serves every cell of its version, a pool every cell of its group.
         self._initiators = {
             cell.server_version: max(c.initiators for c in cells if c.server_version == cell.server_version)
             for cell in cells
         }
         self._threads = {cell.group: max(c.threads for c in cells if c.group == cell.group) for cell in cells}
-        self._lab_exits = contextlib.ExitStack()
-        self._clients: Clients | None = None
-        self._parts: Surroundings | None = None
+        self._opened = OpenedLab(settings, topology, results, on_lab=on_lab, on_note=on_note, watch=watch)
         self._group: tuple[str, int, int] | None = None
         self._pool_used = False
         self._pages: pages.Spread = {}  # of the pool that stands
-        self._said: set[str] = set()
 
     def make_ready(self, cell: Cell, phases: Phases) -> None:
         try:
-            if self._parts is not None and self._parts.lab.version != cell.server_version:
+            parts = self._opened.parts
+            if parts is not None and parts.lab.version != cell.server_version:
                 self._close_lab()
-            if self._parts is None:
+            if self._opened.parts is None:
                 with phases.phase("lab"):
-                    self._open(cell.server_version)
+                    self._opened.open(cell.server_version, self._initiators[cell.server_version])
             if self._group != cell.group:
                 with phases.phase("dialogs"):
                     self._build_pool(cell)
@@ -75,12 +68,12 @@ class LabStand:
             raise NotReady(str(error)) from None
 
     def run(self, cell: Cell, attempt: int, run: int, phases: Phases) -> Measured:
-        assert self._parts is not None
+        assert self._opened.parts is not None
         measured = Attempt(
             cell,
             attempt,
             run,
-            self._parts,
+            self._opened.parts,
             self._settings,
             self._results,
             phases,
@@ -92,46 +85,16 @@ class LabStand:
         return measured
 
     def tear_down(self) -> None:
-        self._close_lab()
-        clients, self._clients = self._clients, None
-        if clients is not None:
-            with contextlib.suppress(Exception):
-                clients.close()
+        self._group, self._pool_used = None, False
+        self._opened.close()
 
     def _close_lab(self) -> None:
-        """The clients stay: they connect to whatever lab comes next."""
-        parts, self._parts, self._group, self._pool_used = self._parts, None, None, False
-        if parts is not None:
-            _release(parts)
-        exits, self._lab_exits = self._lab_exits, contextlib.ExitStack()
-        with contextlib.suppress(Exception):
-            exits.close()
-
-    def _open(self, version: str) -> None:
-        if self._clients is None:
-            self._clients = Clients(log_directory=self._results / "lab" / "logs", run=self._results.name)
-        lab = self._lab_exits.enter_context(
-            open_lab(
-                self._topology,
-                version=version,
-                initiators=self._initiators[version],
-                directory=self._results / "lab",
-                driver=self._settings.driver,
-                watch=self._watch,
-                tell=self._on_note,
-            )
-        )
-        self._on_lab(lab)
-        self._parts = self._surroundings(lab)
+        self._group, self._pool_used = None, False
+        self._opened.close_lab()
 
     def _build_pool(self, cell: Cell) -> None:
-        assert self._parts is not None
-        parts = self._parts
-        if self._pool_used:
-            # Disconnects every session in the databases, ours included.
-            _release(parts)
-            reset.conversations(parts.lab)
-            self._parts = self._surroundings(parts.lab)
+        assert self._opened.parts is not None
+        parts = self._opened.without_conversations() if self._pool_used else self._opened.parts
         self._group, self._pool_used = None, True
         dialogs.build(
             parts.lab,
@@ -150,27 +113,5 @@ class LabStand:
         try:
             return dict(zip([one.name for one in taking_part], in_parallel(pages.located, taking_part), strict=True))
         except (LabError, ScriptError) as error:
-            self._say_once(f"on which pages the dialogs lie is not recorded: {error}")
+            self._opened.say_once(f"on which pages the dialogs lie is not recorded: {error}")
             return {}
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._on_note(text)
-
-    def _surroundings(self, lab: Lab) -> Surroundings:
-        assert self._clients is not None
-        return Surroundings(
-            lab,
-            self._clients,
-            Observers(lab.instances, tell=self._say_once),
-            lab.target.connect(),
-            [instance.connect() for instance in lab.initiators],
-        )
-
-
-def _release(parts: Surroundings) -> None:
-    parts.observers.close()
-    for connection in (parts.target, *parts.initiators):
-        with contextlib.suppress(Exception):
-            connection.close()

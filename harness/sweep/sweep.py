@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from harness.failures import MachineFailure
-from harness.matrix import Cell
 from harness.sweep import manifest
 from harness.sweep.cell import CellFailed, Measured, NotReady
 from harness.sweep.journal import Entry, Journal
@@ -30,14 +29,25 @@ class SweepStopped(MachineFailure):
     """The sweep cannot go on; the message says why. The journal is complete."""
 
 
-class Stand(Protocol):
+class Named(Protocol):
+    """What can be swept: a cell of the matrix, a run of a technique."""
+
+    @property
+    def id(self) -> str: ...
+
+
+Swept = TypeVar("Swept", bound=Named)
+Swept_contra = TypeVar("Swept_contra", bound=Named, contravariant=True)
+
+
+class Stand(Protocol[Swept_contra]):
     """Where cells run: lab, dialogs, clients, observers."""
 
-    def make_ready(self, cell: Cell, phases: Phases) -> None:
+    def make_ready(self, cell: Swept_contra, phases: Phases) -> None:
         """Builds whatever this cell needs and does not stand yet; NotReady where it cannot."""
         ...
 
-    def run(self, cell: Cell, attempt: int, run: int, phases: Phases) -> Measured:
+    def run(self, cell: Swept_contra, attempt: int, run: int, phases: Phases) -> Measured:
         """One attempt by the protocol; raw records are written when it returns. CellFailed otherwise."""
         ...
 
@@ -55,12 +65,12 @@ class Tally:
     not_ready: int = 0  # attempts in a row
 
 
-class Sweep:
+class Sweep(Generic[Swept]):
     """Runs cells on a stand and keeps the journal."""
 
     def __init__(
         self,
-        stand: Stand,
+        stand: Stand[Swept],
         journal: Journal,
         reporter: Reporter,
         results: Path,
@@ -75,7 +85,7 @@ class Sweep:
         self._watch = watch
         self._free_bytes = free_bytes
 
-    def run(self, cells: Sequence[Cell]) -> Tally:
+    def run(self, cells: Sequence[Swept]) -> Tally:
         """Every cell that the journal does not call completed. The stand is torn down at the end, however it ends."""
         done = self._journal.completed()
         tally = Tally(completed=sum(cell.id in done for cell in cells))
@@ -97,7 +107,7 @@ class Sweep:
             self._stand.tear_down()
         return tally
 
-    def _run_cell(self, cell: Cell, tally: Tally) -> Entry:
+    def _run_cell(self, cell: Swept, tally: Tally) -> Entry:
         before = self._journal.attempts(cell.id)
         for attempt in range(before + 1, before + 1 + ATTEMPTS_MAX):
             entry = self._attempt(cell, attempt, tally)
@@ -112,7 +122,7 @@ class Sweep:
                 self._reporter.note(f"{cell.id} failed, is tried again: {entry.reason}")
         return entry
 
-    def _attempt(self, cell: Cell, attempt: int, tally: Tally) -> Entry:
+    def _attempt(self, cell: Swept, attempt: int, tally: Tally) -> Entry:
         run = self._journal.next_run()
 
         def on_phase(name: str) -> None:
