@@ -10,6 +10,7 @@ from harness.embedded.store.protocol import Key, StoreFull, Value
 
 # What a write costs a log beside its values: header, lengths, transaction id.
 _OVERHEAD_BYTES = 60
+_SIZED = (bytes, str)  # everything else counts as a number
 
 
 class MemoryStore(GroupingStore):
@@ -46,26 +47,31 @@ class MemoryStore(GroupingStore):
         self._scheduler.spawn(self._write(batch, then), "log writer")
 
     def _write(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> Waiting[None]:
-        sizes = [(table, _size(row)) for (table, _), row in batch.rows.items()]
-        for table, size in sizes:
-            self._count(batch, table, size)
+        size = self._measure(batch)
         if self._log is not None:
-            yield from self._log(sum(size for _, size in sizes))
+            yield from self._log(size)
         if self.is_full:
             then(StoreFull("the store is full"))
             return
         self._apply(batch)
         then(None)
 
+    def _measure(self, batch: Batch) -> int:
+        """What the batch costs the log, in bytes: for each owner in the batch, in all as the result."""
+        sizes: dict[str, int] = {}
+        for (table, _), row in batch.rows.items():
+            size = _OVERHEAD_BYTES
+            if row is not None:
+                for value in row:
+                    size += len(value) if isinstance(value, _SIZED) else 8
+            sizes[table] = sizes.get(table, 0) + size
+        for table, size in sizes.items():
+            self._count(batch, table, size)
+        return sum(sizes.values())
+
     def _apply(self, batch: Batch) -> None:
+        rows = self.rows
+        rows.update(batch.rows)  # type: ignore[arg-type]
         for place, row in batch.rows.items():
             if row is None:
-                self.rows.pop(place, None)
-            else:
-                self.rows[place] = row
-
-
-def _size(row: Value | None) -> int:
-    if row is None:
-        return _OVERHEAD_BYTES
-    return _OVERHEAD_BYTES + sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
+                del rows[place]
