@@ -13,7 +13,7 @@ from harness.embedded.tsql.execution.steps import Step
 from harness.embedded.tsql.instance import Instance
 from harness.embedded.tsql.raised import RaisedError
 from harness.embedded.tsql.results import Parameter, ResultSink
-from harness.embedded.tsql.session_options import Options
+from harness.embedded.tsql.session_options import DEFAULTS
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
@@ -53,7 +53,7 @@ class Session:
         self._first_database = database
         self.database: Database = self.instance.database(database)
         self.guard = guard.of_login(self.instance, login)  # None: a sysadmin, of whom nothing is asked
-        self.options = Options()
+        self.options = DEFAULTS
         self.tx: Transaction | None = None
         self.tran_count = 0
         self.transaction_name = ""
@@ -104,7 +104,7 @@ class Session:
     def reset(self) -> None:
         """RESETCONNECTION: as freshly logged in, but for the id."""
         self.rollback()
-        self.options = Options()
+        self.options = DEFAULTS
         self.guard = guard.of_login(self.instance, self.login)
         self.database = self.instance.engine.databases.get(self._first_database.lower(), self.database)
         self.prepared.clear()

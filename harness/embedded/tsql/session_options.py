@@ -18,6 +18,8 @@ class Options:
     isolation_level: int = 2  # of sys.dm_exec_sessions: 1 READ UNCOMMITTED, 2 READ COMMITTED, ...
 
 
+DEFAULTS = Options()  # one for all sessions: what a SET makes of it is made once
+
 Setter = Callable[[Options, str], Options]
 
 

@@ -14,7 +14,7 @@ from harness.embedded.tsql.execution.steps import Scope, Signal, Step, plain, wa
 from harness.embedded.tsql.queries import dates
 from harness.embedded.tsql.queries.functions import NVARCHAR
 from harness.embedded.tsql.raised import RaisedError
-from harness.embedded.tsql.session_options import SETTERS, Options
+from harness.embedded.tsql.session_options import DEFAULTS, SETTERS
 from harness.embedded.tsql.syntax import flow as nodes
 
 LOOP_SLICE = 1000  # plain loops give way to other tasks after so many rounds
@@ -273,7 +273,7 @@ def set_variable(node: nodes.SetVariable, scope: Scope) -> Step:
 
 def set_option(node: nodes.SetOption, scope: Scope) -> Step:
     setters = [setter for option in node.options if (setter := SETTERS.get(option)) is not None]
-    before = after = Options()
+    before = after = DEFAULTS
     for setter in setters:
         after = setter(after, node.value)
     ends = node.options == ["NOEXEC"] and node.value == "ON"
