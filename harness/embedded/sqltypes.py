@@ -19,12 +19,12 @@ own order excepted: nothing here depends on it).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX = -1  # the length of varchar(max), nvarchar(max), varbinary(max)
 
 
-@dataclass(frozen=True, slots=True)
-class SqlType:
+class SqlType(NamedTuple):
     """A data type; `length` counts characters for text, bytes for binary, and is MAX for (max)."""
 
     name: str
