@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tsql.conversion import converter, fits
+from harness.embedded.tsql.conversion import INTEGER_RANGES, converter, fits
+from harness.embedded.tsql.execution import integers
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope
 from harness.embedded.tsql.guard import Need, object_of, state_shown_by
@@ -200,9 +201,9 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
     tree = expression.tree
     while isinstance(tree, exp.Paren):
         tree = tree.this
-    quick = _constant(tree, target) or _variable(tree, scope, target, expression.line)
-    if quick is not None:
-        return quick
+    known = _constant(tree, target) or _variable(tree, scope, target, expression.line)
+    if known is not None:
+        return known
     scope.check(expression.tree, expression.line)
 
     def make(frame: Frame) -> Plan:
@@ -220,7 +221,26 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
         return binding.plan(f"SELECT {value.sql}", renderer, [column])
 
     planned = Planned(make)
-    return lambda frame: planned.for_(frame).value(frame)
+    quick = integers.number(tree, scope) if target is None or target.name in _PLAIN else None
+    if quick is None:
+        return lambda frame: planned.for_(frame).value(frame)
+    count = quick
+    low, high = INTEGER_RANGES[target.name if target is not None else "bigint"]
+
+    def evaluate(frame: Frame) -> Any:
+        try:
+            value = count(frame)
+        except integers.NotPlain:
+            return planned.for_(frame).value(frame)
+        if value is None or low <= value <= high:
+            return value
+        return planned.for_(frame).value(frame)  # raises what there is to raise
+
+    return evaluate
+
+
+# A bit is not cut down to its range, but 1 for all that is not 0.
+_PLAIN = INTEGER_RANGES.keys() - {"bit"}
 
 
 def _for_sqlite(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -275,4 +295,31 @@ def condition(expression: Expression, scope: Scope) -> Evaluate:
         return binding.plan(f"SELECT {sql}", renderer, [])
 
     planned = Planned(make)
-    return lambda frame: planned.for_(frame).value(frame)
+    if all(isinstance(node, _CONSTANT) for node in expression.tree.walk()):
+        return _once(lambda frame: planned.for_(frame).value(frame))
+    quick = integers.truth(expression.tree, scope)
+    if quick is None:
+        return lambda frame: planned.for_(frame).value(frame)
+    test = quick
+
+    def holds(frame: Frame) -> Any:
+        try:
+            return test(frame)
+        except integers.NotPlain:
+            return planned.for_(frame).value(frame)
+
+    return holds
+
+
+_CONSTANT = (exp.EQ, exp.NEQ, exp.Literal, exp.National, exp.Paren)  # all that `1 = 1` and `N'$(x)' = N'ON'` need
+
+
+def _once(evaluate: Evaluate) -> Evaluate:
+    kept: list[Any] = []
+
+    def value(frame: Frame) -> Any:
+        if not kept:
+            kept.append(evaluate(frame))
+        return kept[0]
+
+    return value
