@@ -1,23 +1,49 @@
-"""Writes the `calls` of one worker's threads: every call's start and latency, a row each."""
+"""Writes the `calls` of one initiator's clients: every call's start and latency, a row each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd  # noqa: F401  pyarrow imports it for its first array: a third of a second, not at a cell's end
 
 from harness import records
-from harness.load.threads import ClientThread
 from harness.matrix import Cell
 
 
+class Log(Protocol):
+    """The calls of one client: `threads.CallLog`, or a simulated client's."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def failures(self) -> Sequence[tuple[int, str]]:
+        """Index of the call, text."""
+        ...
+
+    def starts_ns(self) -> npt.NDArray[np.int64]: ...
+
+    def latencies_ns(self, first: int, last: int) -> npt.NDArray[np.int64]: ...
+
+
+class Client(Protocol):
+    @property
+    def number(self) -> int:
+        """From 1."""
+        ...
+
+    @property
+    def log(self) -> Log: ...
+
+
 def write_calls(
-    threads: Sequence[ClientThread], *, results: Path, cell: Cell, attempt: int, initiator: int, clock_offset_ns: int
+    threads: Sequence[Client], *, results: Path, cell: Cell, attempt: int, initiator: int, clock_offset_ns: int
 ) -> Path:
-    """The worker's file for one attempt of a cell. Threads have finished, or are left behind."""
+    """The initiator's file for one attempt of a cell. Threads have finished, or are left behind."""
     counts = [thread.log.count for thread in threads]
     succeeded = np.ones(sum(counts), dtype=bool)
     base = 0

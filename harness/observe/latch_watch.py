@@ -58,6 +58,25 @@ class Watched:
         return self.objects.get(wait.page, UNKNOWN)
 
 
+def look(connection: pyodbc.Connection, watched: Watched, at_ns: int) -> None:
+    """Adds who waits now."""
+    rows = scripts.rows(connection, "observe/page_latch_waits.sql", {})
+    watched.looks_at_ns.append(at_ns)
+    for row in rows:
+        resource = _RESOURCE.match(row["resource_description"] or "")
+        if resource is not None:
+            page = Page(*(int(part) for part in resource.groups()))
+            session, duration_ms = row["session_id"] or 0, int(row["wait_duration_ms"])
+            watched.waits.append(LatchWait(at_ns, session, row["wait_type"], duration_ms, page))
+
+
+def resolve(connection: pyodbc.Connection, watched: Watched, objects: PageObjects, *, within_s: float) -> None:
+    """What lies on the pages, those that were waited for most first."""
+    often = Counter(wait.page for wait in watched.waits).most_common()
+    watched.objects = objects.resolve(connection, [page for page, _ in often], within_s=within_s)
+    watched.unresolved = objects.refusal
+
+
 class LatchWatch:
     """Watches one instance; for each cell `prepare`, `begin`, `end`."""
 
@@ -104,12 +123,9 @@ class LatchWatch:
             is_over = False
             while not is_over:  # even the shortest window is looked at once
                 began = time.monotonic()
-                self._look(connection, watched)
+                look(connection, watched, time.time_ns())
                 is_over = self._stop.wait(max(0.0, began + self._interval_s - time.monotonic()))
-            often = Counter(wait.page for wait in watched.waits).most_common()
-            pages = [page for page, _ in often]
-            watched.objects = self._objects.resolve(connection, pages, within_s=RESOLVE_WITHIN_S)
-            watched.unresolved = self._objects.refusal
+            resolve(connection, watched, self._objects, within_s=RESOLVE_WITHIN_S)
         except Exception as error:
             if isinstance(error, ScriptError) and is_refusal(error):
                 watched.refusal = str(error)
@@ -117,14 +133,3 @@ class LatchWatch:
                 self._connection.drop()
                 watched.failure = error_text(error)
         self._outcome.set_result(watched)
-
-    def _look(self, connection: pyodbc.Connection, watched: Watched) -> None:
-        at_ns = time.time_ns()
-        rows = scripts.rows(connection, "observe/page_latch_waits.sql", {})
-        watched.looks_at_ns.append(at_ns)
-        for row in rows:
-            resource = _RESOURCE.match(row["resource_description"] or "")
-            if resource is not None:
-                page = Page(*(int(part) for part in resource.groups()))
-                session, duration_ms = row["session_id"] or 0, int(row["wait_duration_ms"])
-                watched.waits.append(LatchWait(at_ns, session, row["wait_type"], duration_ms, page))

@@ -78,22 +78,14 @@ class Observers:
 
     def end(self) -> Observed:
         recordings = [(observer, observer.end()) for observer in self._taking_part]
-        samples: Columns = {name: [] for name in SAMPLES}
-        failures: list[str] = []
-        for observer, future in recordings:
-            recording = future.result(timeout=2 * QUERY_TIMEOUT_S)
-            failures += [f"observer of {observer.instance.name}: {text}" for text in recording.failures]
-            _add_samples(samples, observer.instance.name, recording)
-        waits: Columns = {name: [] for name in LATCH_WAITS}
-        shown = False
-        for watch, outcome in zip(self._watching, self._watched, strict=True):
-            name, watched = watch.instance.name, outcome.result(timeout=LOOK_TIMEOUT_S + RESOLVE_WITHIN_S)
-            shown |= not watched.refusal
-            failures += [f"latches of {name}: {watched.failure}"] if watched.failure else []
-            self._tell_refusals(name, watched)
-            _add_looks(samples, name, watched)
-            _add_waits(waits, name, watched)
-        return Observed({"samples": samples, **({"latch_waits": waits} if shown else {})}, failures)
+        recorded = {one.instance.name: future.result(timeout=2 * QUERY_TIMEOUT_S) for one, future in recordings}
+        watched = {
+            watch.instance.name: outcome.result(timeout=LOOK_TIMEOUT_S + RESOLVE_WITHIN_S)
+            for watch, outcome in zip(self._watching, self._watched, strict=True)
+        }
+        for name, one in watched.items():
+            self._tell_refusals(name, one)
+        return observed(recorded, watched)
 
     def close(self) -> None:
         for watch in self._watches:
@@ -109,6 +101,22 @@ class Observers:
             self._tell(f"{name} does not show who waits for pages, which is not recorded: {watched.refusal}")
         if watched.unresolved:
             self._tell(f"{name} does not show what lies on a page, so waits are recorded without: {watched.unresolved}")
+
+
+def observed(recorded: Mapping[str, Recording], watched: Mapping[str, Watched]) -> Observed:
+    """The records of what was seen, by instance."""
+    samples: Columns = {name: [] for name in SAMPLES}
+    failures: list[str] = []
+    for name, recording in recorded.items():
+        failures += [f"observer of {name}: {text}" for text in recording.failures]
+        _add_samples(samples, name, recording)
+    waits: Columns = {name: [] for name in LATCH_WAITS}
+    for name, one in watched.items():
+        failures += [f"latches of {name}: {one.failure}"] if one.failure else []
+        _add_looks(samples, name, one)
+        _add_waits(waits, name, one)
+    is_shown = any(not one.refusal for one in watched.values())
+    return Observed({"samples": samples, **({"latch_waits": waits} if is_shown else {})}, failures)
 
 
 def _add(columns: Columns, *values: Any) -> None:

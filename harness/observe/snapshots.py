@@ -50,7 +50,7 @@ class Snapshot:
     refusals: Mapping[str, str] = field(default_factory=dict)  # record → why it is missing
 
 
-def snapshot(connection: pyodbc.Connection) -> Snapshot:
+def snapshot(connection: pyodbc.Connection, utc_ns: Callable[[], int] = time.time_ns) -> Snapshot:
     refusals: dict[str, str] = {}
 
     def answer(record: str, file: str, keys: int) -> Totals | None:
@@ -64,7 +64,7 @@ def snapshot(connection: pyodbc.Connection) -> Snapshot:
     latches = answer("latches", "latches", 1)
     file_io = answer("file_io", "file_io", 3)
     spent, processors = processor[0] if processor else (None, 0)
-    return Snapshot(time.time_ns(), waits, spent, processors, latches, file_io, refusals)
+    return Snapshot(utc_ns(), waits, spent, processors, latches, file_io, refusals)
 
 
 def _answer(
