@@ -160,7 +160,7 @@ class Parameters(_Sections):
     def with_values(self, values: Mapping[str, float]) -> Parameters:
         """The same hardware but for these; HardwareError outside a parameter's bounds."""
         changed = {name: self._known(name).model_copy(update={"value": value}) for name, value in values.items()}
-        return _checked(self.name, {**self.declared, **changed})
+        return _checked(self.name, f"hardware {self.name}", {**self.declared, **changed})
 
     def as_rows(self) -> list[dict[str, Any]]:
         """One row a parameter: for the manifest of a run."""
@@ -221,7 +221,7 @@ def parse(text: str, file: str) -> Parameters:
         _check_names(file, f"{section}.", table, model.model_fields)
         for key in model.model_fields:
             declared[key] = _declared(file, f"{section}.{key}", table[key])
-    return _checked(file.removesuffix(_SUFFIX), declared)
+    return _checked(file.removesuffix(_SUFFIX), file, declared)
 
 
 def _check_names(file: str, prefix: str, found: Iterable[str], wanted: Iterable[str]) -> None:
@@ -245,15 +245,15 @@ def _declared(file: str, key: str, entry: object) -> Declared:
         raise HardwareError(f"{file}: {place}: {first['msg'].lower()}") from None
 
 
-def _checked(name: str, declared: Mapping[str, Declared]) -> Parameters:
-    """Within bounds, and of the types of their sections."""
+def _checked(name: str, where: str, declared: Mapping[str, Declared]) -> Parameters:
+    """Within bounds, and of the types of their sections; `where` begins what is said otherwise."""
     sections: dict[str, _Section] = {}
     for section, model in SECTIONS.items():
         for key in model.model_fields:
             one = declared[key]
             if not one.low <= one.value <= one.high:
                 raise HardwareError(
-                    f"hardware {name}: {section}.{key} = {one.value:g} is out of bounds ({one.low:g} to {one.high:g})"
+                    f"{where}: {section}.{key} = {one.value:g} is out of bounds ({one.low:g} to {one.high:g})"
                 )
         try:
             sections[section] = model.model_validate({key: declared[key].value for key in model.model_fields})
@@ -261,7 +261,7 @@ def _checked(name: str, declared: Mapping[str, Declared]) -> Parameters:
             first = error.errors()[0]
             key = str(first["loc"][0])
             raise HardwareError(
-                f"hardware {name}: {section}.{key} = {declared[key].value:g}: has to be a whole number"
+                f"{where}: {section}.{key} = {declared[key].value:g} has to be a whole number"
             ) from None
     return Parameters.model_validate({"name": name, "declared": dict(declared), **sections})
 

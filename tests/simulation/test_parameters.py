@@ -1,0 +1,128 @@
+"""Hardware files: what comes with the package, bounds, and every mistake in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from harness.failures import UsageFailure
+from harness.simulation import parameters
+from harness.simulation.parameters import SECTIONS, WORKS, HardwareError
+
+FOLDER = Path(parameters.__file__).parent / "hardware"
+PAPER = (FOLDER / "paper.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["paper", "this-machine"])
+def test_what_comes_with_the_package_says_where_every_value_comes_from(name):
+    hardware = parameters.read(name)
+    assert hardware.name == name
+    assert all(one.source for one in hardware.declared.values())
+    assert 1 <= len(hardware.free) <= 8
+    assert all(hardware.declared[key].low < hardware.declared[key].high for key in hardware.free)
+
+
+def test_the_names_are_those_of_the_files():
+    assert parameters.names() == ["paper", "this-machine"]
+
+
+def test_no_two_sections_share_a_name():
+    keys = [key for model in SECTIONS.values() for key in model.model_fields]
+    assert len(keys) == len(set(keys))
+
+
+def test_every_work_of_the_broker_has_a_price():
+    prices = parameters.read("paper").processors
+    assert all(prices.price_us(work) > 0 for work in WORKS)
+    assert prices.price_us_per_kib("send") > 0 == prices.price_us_per_kib("launch")
+    priced = {f"{work}{suffix}" for work in WORKS for suffix in ("_us", "_us_per_kib")}
+    assert set(type(prices).model_fields) <= priced | {"count"}
+
+
+def test_a_value_can_be_replaced_within_its_bounds():
+    paper = parameters.read("paper")
+    other = paper.with_values({"send_us": 410.5, "count": 4})
+    assert (other.processors.send_us, other.processors.count, other.value("send_us")) == (410.5, 4, 410.5)
+    assert paper.processors.send_us == paper.value("send_us") != 410.5
+    assert other.latch == paper.latch
+    assert other.with_values({"send_us": paper.value("send_us"), "count": 8}) == paper
+
+
+@pytest.mark.parametrize(
+    "values, line",
+    [
+        ({"send_us": 5000}, "hardware paper: processors.send_us = 5000 is out of bounds (100 to 700)"),
+        ({"count": 2.5}, "hardware paper: processors.count = 2.5 has to be a whole number"),
+        ({"sendus": 1}, "hardware paper: no parameter 'sendus'; nearest: send_us"),
+        ({"hold_us": float("nan")}, "hardware paper: latch.hold_us = nan is out of bounds (2 to 50)"),
+    ],
+)
+def test_what_cannot_be_is_refused(values, line):
+    with pytest.raises(HardwareError) as caught:
+        parameters.read("paper").with_values(values)
+    assert str(caught.value).startswith(line)
+
+
+def test_parameters_cannot_be_changed_in_place():
+    with pytest.raises(ValidationError):
+        parameters.read("paper").latch.hold_us = 1.0
+
+
+@pytest.mark.parametrize(
+    "old, new, line",
+    [
+        ("value = 15,", "value = 99,", "mine.toml: latch.hold_us = 99 is out of bounds (2 to 50)"),
+        ("[latch]", "[lach]", "mine.toml: lach is unknown; nearest: latch"),
+        ("hold_us = {", "hld_us = {", "mine.toml: latch.hld_us is unknown; nearest: hold_us"),
+        ("value = 15,", "vlue = 15,", "mine.toml: latch.hold_us.value: field required"),
+        ("value = 15,", 'value = "15",', "mine.toml: latch.hold_us.value: input should be a valid number"),
+        ("value = 15,", "value = inf,", "mine.toml: latch.hold_us.value: input should be a finite number"),
+        ("[latch]", "[latch", "mine.toml: Expected"),
+        ("[client]\n", "[other]\nx = 1\n[client]\n", "mine.toml: other is unknown"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line_with_the_file_and_the_key(tmp_path, old, new, line):
+    file = tmp_path / "mine.toml"
+    assert old in PAPER
+    file.write_text(PAPER.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(HardwareError) as caught:
+        parameters.read(str(file))
+    assert str(caught.value).startswith(line), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[client]\n", "client = 1\n", "[client]\nround_trip_us = 300\n"])
+def test_a_file_that_says_too_little_is_told_what_is_missing(tmp_path, text):
+    file = tmp_path / "mine.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageFailure) as caught:
+        parameters.read(str(file))
+    assert str(caught.value).startswith("mine.toml: ") and "\n" not in str(caught.value)
+
+
+def test_hardware_that_is_not_there(tmp_path):
+    with pytest.raises(UsageFailure, match=r"'papr' is no hardware; nearest: paper"):
+        parameters.read("papr")
+    with pytest.raises(UsageFailure, match=r"there is no hardware file .*x\.toml; with the package come paper"):
+        parameters.read(str(tmp_path / "x.toml"))
+    with pytest.raises(UsageFailure, match=r"Is a directory"):
+        parameters.read(str(tmp_path.with_suffix(".toml").mkdir() or tmp_path.with_suffix(".toml")))
+    (tmp_path / "y.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageFailure, match=r"y\.toml: not UTF-8"):
+        parameters.read(str(tmp_path / "y.toml"))
+
+
+def test_ones_own_file_is_read_by_its_path(tmp_path):
+    file = tmp_path / "faster.toml"
+    file.write_text(PAPER.replace("value = 4500", "value = 700"), encoding="utf-8")
+    mine = parameters.read(str(file))
+    assert (mine.name, mine.log.flush_latency_us) == ("faster", 700)
+
+
+def test_the_rows_for_a_manifest_hold_everything():
+    rows = parameters.read("paper").as_rows()
+    assert [(row["section"], row["value"]) for row in rows if row["parameter"] == "count"] == [("processors", 8)]
+    assert set(rows[0]) == {"section", "parameter", "value", "low", "high", "source", "free"}
+    assert len(rows) == sum(len(model.model_fields) for model in SECTIONS.values())
