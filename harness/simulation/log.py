@@ -1,15 +1,17 @@
 """The device that a simulated transaction log is on.
 
-Group commit is the store's: it has one flush under way and gathers the commits that come meanwhile. The device says
-how long a flush takes: it goes out in writes of at most `bytes_per_flush`, `flushes_in_flight` of them together, each
-such round takes one latency, and all bytes go through at `bytes_per_s`.
+Group commit is the store's: it gathers the commits that come while as many writes are in flight as may be. The device
+says how long a flush takes. It goes out in writes of at most `bytes_per_flush`; `flushes_in_flight` of them may be on
+their way; the bytes of all go one after another through one channel of `bytes_per_s`; each is done a latency after its
+last byte, and not before the one that went out before it: a log is written in order.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import deque
 
-from harness.embedded.runtime.tasks import SECOND, Delay, Entropy, Waiting
+from harness.embedded.runtime.tasks import SECOND, Clock, Delay, Entropy, Waiting
 from harness.simulation.parameters import Log
 
 _MICROSECOND = 1_000
@@ -17,29 +19,43 @@ _DRAWS = 256  # random numbers are made ahead, so many at a time
 
 
 class LogDevice:
-    """`flush` is what `MemoryStore` takes. `slowdown` stretches every flush: 1.0 unless a fault, or a ramp, says so."""
+    """`flush` is what `MemoryStore` takes. `slowdown` stretches every write: 1.0 unless a fault, or a ramp, says so."""
 
-    def __init__(self, entropy: Entropy, parameters: Log) -> None:
+    def __init__(self, clock: Clock, entropy: Entropy, parameters: Log) -> None:
         self.slowdown = 1.0
         self.bytes_written = 0
         self.writes = 0
+        self._clock = clock
         self._entropy = entropy
         self._parameters = parameters
         self._latency_ns = parameters.flush_latency_us * _MICROSECOND
         self._draws: list[float] = []
+        self._done_at_ns = deque([0] * parameters.flushes_in_flight)  # of the last writes, the oldest first
+        self._channel_free_at_ns = 0
 
     def flush(self, size_bytes: int) -> Waiting[None]:
         yield Delay(self.duration_ns(size_bytes))
 
     def duration_ns(self, size_bytes: int) -> int:
-        """Of the next flush, of so many bytes; each asking draws a latency for each round of writes."""
-        parameters = self._parameters
-        writes = max(1, -(-size_bytes // parameters.bytes_per_flush))
-        rounds = -(-writes // parameters.flushes_in_flight)
-        self.writes += writes
+        """Of a flush of so many bytes that begins now; each asking draws a latency for each of its writes."""
+        now_ns = self._clock.now_ns()
+        left_bytes = size_bytes
+        while True:
+            piece_bytes = min(left_bytes, self._parameters.bytes_per_flush)
+            self._write(now_ns, piece_bytes)
+            left_bytes -= piece_bytes
+            if left_bytes <= 0:
+                return self._done_at_ns[-1] - now_ns
+
+    def _write(self, now_ns: int, size_bytes: int) -> None:
+        self.writes += 1
         self.bytes_written += size_bytes
-        latency_ns = sum(self._draw_latency_ns() for _ in range(rounds))
-        return int((latency_ns + size_bytes * SECOND / parameters.bytes_per_s) * self.slowdown)
+        may_begin_ns = self._done_at_ns.popleft()
+        last_done_ns = self._done_at_ns[-1] if self._done_at_ns else may_begin_ns
+        transfer_ns = int(size_bytes * SECOND / self._parameters.bytes_per_s * self.slowdown)
+        sent_ns = max(now_ns, may_begin_ns, self._channel_free_at_ns) + transfer_ns
+        self._channel_free_at_ns = sent_ns
+        self._done_at_ns.append(max(sent_ns + int(self._draw_latency_ns() * self.slowdown), last_done_ns))
 
     def _draw_latency_ns(self) -> float:
         if not self._draws:

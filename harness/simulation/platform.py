@@ -49,7 +49,7 @@ class Computer:
                 shared_hold_ns=round(latch.shared_hold_us * 1000),
                 hand_over_ns=round(latch.hand_over_us * 1000),
             )
-        self.log = LogDevice(entropy, parameters.log)
+        self.log = LogDevice(scheduler.clock, entropy, parameters.log)
         self.platform = SimulatedPlatform(
             self.cores, self.latches, parameters.processors, dispatchers=parameters.broker.dispatchers
         )

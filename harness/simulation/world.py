@@ -118,7 +118,15 @@ class Server:
         # The device draws from entropy of its own: how often it flushes makes no difference to identifiers.
         device_entropy = self.world.entropy(self.name, self.starts, "log")
         self.computer = Computer(self.scheduler, self.waits, device_entropy, self.world.parameters)
-        self.store = MemoryStore(self.scheduler, rows=self._rows, flush=self.computer.log.flush, owner_of=database_of)
+        log = self.world.parameters.log
+        self.store = MemoryStore(
+            self.scheduler,
+            rows=self._rows,
+            flush=self.computer.log.flush,
+            flushes_in_flight=log.flushes_in_flight,
+            record_overhead_bytes=log.record_overhead_bytes,
+            owner_of=database_of,
+        )
         transport = self.world.network.transport(self.name, self.scheduler)
         self.engine = Engine(
             name=self.name,

@@ -38,19 +38,24 @@ class Batch:
 class GroupingStore(ABC):
     """What FileStore and MemoryStore have in common: everything but the disk.
 
-    One flush at a time. It begins when the tasks that are ready have had their turn, so commits of one turn share it;
-    commits that come later share the next. `flushes` and `commits` count them; `accounts` keeps what was written by
-    the owner of objects, which `owner_of` gives.
+    At most `flushes_in_flight` at a time. A flush begins when the tasks that are ready have had their turn, so commits
+    of one turn share it; commits that come later share the next. Flushes end in the order in which they began, or a
+    crash would find the later one without the earlier: that is the device's to keep. `flushes` and `commits` count
+    them; `accounts` keeps what was written by the owner of objects, which `owner_of` gives.
     """
 
-    def __init__(self, scheduler: Scheduler, owner_of: Callable[[str], int] = lambda table: 0) -> None:
+    def __init__(
+        self, scheduler: Scheduler, owner_of: Callable[[str], int] = lambda table: 0, *, flushes_in_flight: int = 1
+    ) -> None:
         self._scheduler = scheduler
         self._owner_of = owner_of
         self._owners: dict[str, int] = {}
         self.accounts: dict[int, Account] = {}
         self._next = Batch()
         self._lazy: dict[tuple[str, Key], Value | None] = {}  # of the next batch, to be kept if it fails
-        self._is_flushing = False
+        self._flushes_in_flight_max = flushes_in_flight
+        self._in_flight = 0  # the one that is about to begin counts
+        self._is_beginning = False
         self.flushes = 0
         self.commits = 0
 
@@ -86,8 +91,9 @@ class GroupingStore(ABC):
         self._begin_soon()
 
     def _begin_soon(self) -> None:
-        if not self._is_flushing:
-            self._is_flushing = True
+        if not self._is_beginning and self._in_flight < self._flushes_in_flight_max:
+            self._is_beginning = True
+            self._in_flight += 1
             self._scheduler.spawn(self._begin(), "flush")
 
     def _begin(self) -> Waiting[None]:
@@ -96,6 +102,7 @@ class GroupingStore(ABC):
         yield  # a task, so that whoever is ready now still joins
 
     def _begin_now(self) -> None:
+        self._is_beginning = False
         batch, lazy = self._next, self._lazy
         self._next, self._lazy = Batch(), {}
         self.flushes += 1
@@ -127,6 +134,6 @@ class GroupingStore(ABC):
             self._lazy = lazy | self._lazy
             self._next.rows = lazy | self._next.rows
         batch.finish(error)
-        self._is_flushing = False
+        self._in_flight -= 1
         if self._next.rows and (error is None or self._next.commits):
             self._begin_soon()

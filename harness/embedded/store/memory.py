@@ -8,15 +8,14 @@ from harness.embedded.runtime.tasks import Scheduler, Waiting
 from harness.embedded.store.grouping import Batch, GroupingStore
 from harness.embedded.store.protocol import Key, StoreFull, Value
 
-# What a write costs a log beside its values: header, lengths, transaction id.
-_OVERHEAD_BYTES = 60
 _SIZED = (bytes, str)  # everything else counts as a number
 
 
 class MemoryStore(GroupingStore):
     """Rows in a dict. `rows` survives the engine: give it to the next store and recovery finds what was flushed.
 
-    `flush` is how long the log device takes for a number of bytes; `is_full` lets flushes fail.
+    `flush` is how long the log device takes for a number of bytes; `record_overhead_bytes` is what a row costs a log
+    beside its values: header, lengths, transaction id; `is_full` lets flushes fail.
     """
 
     def __init__(
@@ -25,9 +24,12 @@ class MemoryStore(GroupingStore):
         *,
         rows: Mapping[tuple[str, Key], Value] | None = None,
         flush: Callable[[int], Waiting[None]] | None = None,
+        flushes_in_flight: int = 1,
+        record_overhead_bytes: int = 60,
         owner_of: Callable[[str], int] = lambda table: 0,
     ) -> None:
-        super().__init__(scheduler, owner_of)
+        super().__init__(scheduler, owner_of, flushes_in_flight=flushes_in_flight)
+        self._record_overhead_bytes = record_overhead_bytes
         self.rows: dict[tuple[str, Key], Value] = dict(rows or {})
         self.is_full = False
         self._log = flush
@@ -60,7 +62,7 @@ class MemoryStore(GroupingStore):
         """What the batch costs the log, in bytes: for each owner in the batch, in all as the result."""
         sizes: dict[str, int] = {}
         for (table, _), row in batch.rows.items():
-            size = _OVERHEAD_BYTES
+            size = self._record_overhead_bytes
             if row is not None:
                 for value in row:
                     size += len(value) if isinstance(value, _SIZED) else 8
