@@ -1,0 +1,122 @@
+"""The checkers: each takes the evidence of one run and says what is wrong with it, in one line each.
+
+They know nothing of the broker. A message's life as they see it: a client was told that its SEND is committed (or that
+it failed, or nothing, if its connection broke), and later the message lies in a table of the target, or does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from harness.embedded.runtime.tasks import SECOND
+from harness.simulation.faults.evidence import Evidence, Message, Reading, Told
+
+# "4, 8, 16, 32 seconds, then every 64 seconds": what comes sooner, and not because of a new connection, is a storm.
+# Half a second less, since a frame may have waited for its turn the first time.
+RESEND_EARLIEST_NS = 4 * SECOND - SECOND // 2
+
+Checker = Callable[[Evidence], Iterator[str]]
+
+
+def nothing_is_lost(evidence: Evidence) -> Iterator[str]:
+    """What a client was told is committed is in the target's tables."""
+    stored = {row.message for row in evidence.stored}
+    for call in evidence.calls:
+        if call.told is Told.COMMITTED and call.message not in stored:
+            yield f"{call.message} was committed at {_at(call.at_ns)} and is in no table of the target"
+
+
+def exactly_once(evidence: Evidence) -> Iterator[str]:
+    """No message is stored twice, none that was refused, none that nobody sent, none in the wrong table."""
+    calls = {call.message: call for call in evidence.calls}
+    for message, times in Counter(row.message for row in evidence.stored).items():
+        if times > 1:
+            yield f"{message} is stored {times} times"
+        if message not in calls:
+            yield f"{message} is stored, but nobody sent it"
+        elif calls[message].told is Told.REFUSED:
+            yield f"{message} is stored, but its SEND was refused"
+    for row in evidence.stored:
+        if row.message in calls and calls[row.message].is_poison != row.set_aside:
+            yield f"{row.message} was {'set aside without a reason' if row.set_aside else 'processed, poison as it is'}"
+
+
+def in_order(evidence: Evidence) -> Iterator[str]:
+    """The messages of one dialog are stored in the order in which they were sent."""
+    alone = {(call.message.initiator, call.message.thread) for call in evidence.calls if call.on_new_dialog}
+    last: dict[tuple[int, int], Message] = {}
+    for row in evidence.stored:
+        message = row.message
+        dialog = (message.initiator, message.thread)
+        if dialog in alone or row.set_aside:
+            continue
+        if dialog in last and message.sequence < last[dialog].sequence:
+            yield f"{message} is stored after message {last[dialog].sequence} of its dialog"
+        last[dialog] = message
+
+
+def one_reader_a_group(evidence: Evidence) -> Iterator[str]:
+    """No two readers have the same conversation group at once."""
+    before: dict[str, Reading] = {}
+    for reading in sorted(evidence.readings, key=lambda one: (one.group, one.began_ns, one.ended_ns, one.session)):
+        last = before.get(reading.group)
+        if last is not None and reading.began_ns < last.ended_ns:
+            yield (
+                f"conversation group {reading.group} had two readers at {_at(reading.began_ns)}: "
+                f"sessions {last.session} and {reading.session}"
+            )
+        if last is None or reading.ended_ns > last.ended_ns:
+            before[reading.group] = reading
+
+
+def queues_drain(evidence: Evidence) -> Iterator[str]:
+    """When the faults are over, queues and transmission queues empty, ended dialogs go, and no error is left."""
+    yield from evidence.left
+    yield from evidence.noted
+
+
+def no_endless_retry(evidence: Evidence) -> Iterator[str]:
+    """A conversation's messages are sent again no more often than the schedule of retries and the connections that
+    were made anew account for, and nothing goes on once all is done."""
+    sent_before: set[tuple[str, int, str, int]] = set()
+    rounds: dict[tuple[str, int, str], dict[int, None]] = {}  # the moments at which a conversation sent again
+    for sent in evidence.sent:
+        conversation = (sent.instance, sent.start, sent.conversation)
+        if (*conversation, sent.sequence) in sent_before:
+            rounds.setdefault(conversation, {})[sent.at_ns] = None
+        sent_before.add((*conversation, sent.sequence))
+    for (instance, _, name), moments in rounds.items():
+        first_ns, last_ns = min(moments), max(moments)
+        allowed = 1 + (last_ns - first_ns) // RESEND_EARLIEST_NS + evidence.reconnections
+        if len(moments) > allowed:
+            over = f"{(last_ns - first_ns) / SECOND:.3f} s"
+            yield f"{instance} sent messages of {name} again {len(moments)} times in {over}; {allowed} have a reason"
+    yield from evidence.unrest
+
+
+def all_are_served(evidence: Evidence) -> Iterator[str]:
+    """No fault of these is a reason to refuse a SEND."""
+    for call in evidence.calls:
+        if call.told is Told.REFUSED:
+            yield f"{call.message} was refused at {_at(call.at_ns)}: {call.error}"
+
+
+CHECKERS: dict[str, Checker] = {
+    "nothing lost": nothing_is_lost,
+    "exactly once": exactly_once,
+    "in order": in_order,
+    "one reader a group": one_reader_a_group,
+    "queues drain": queues_drain,
+    "no endless retry": no_endless_retry,
+    "all served": all_are_served,
+}
+
+
+def violations(evidence: Evidence) -> list[str]:
+    """What is wrong, each line headed by its checker."""
+    return [f"{name}: {text}" for name, check in CHECKERS.items() for text in check(evidence)]
+
+
+def _at(at_ns: int) -> str:
+    return f"{at_ns / SECOND:.3f} s"

@@ -1,0 +1,35 @@
+"""Choices that follow from a seed, in any process the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from harness.embedded.runtime.tasks import SECOND, Entropy
+
+Item = TypeVar("Item")
+
+_STEPS = 2**53
+
+
+class Dice:
+    """Throws of one purpose; give every purpose dice of its own, so that none moves the others."""
+
+    def __init__(self, entropy: Entropy) -> None:
+        self._entropy = entropy
+
+    def between(self, low: float, high: float) -> float:
+        return low + (high - low) * (int.from_bytes(self._entropy.random_bytes(8), "big") >> 11) / _STEPS
+
+    def integer(self, low: int, high: int) -> int:
+        """Both ends included."""
+        return low + int.from_bytes(self._entropy.random_bytes(8), "big") % (high - low + 1)
+
+    def one_of(self, items: Sequence[Item]) -> Item:
+        return items[self.integer(0, len(items) - 1)]
+
+    def happens(self, probability: float) -> bool:
+        return self.between(0, 1) < probability
+
+    def duration_ns(self, low_s: float, high_s: float) -> int:
+        return int(self.between(low_s, high_s) * SECOND)

@@ -1,0 +1,148 @@
+"""The faults as tasks beside the load, and the operator who mends what does not mend itself.
+
+Every task notes in the timeline what it does. When all have ended, nothing is wrong any more: instances run, links are
+whole, logs are as fast as they were, and the queue has a procedure that works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Waiting
+from harness.simulation.faults import procedures
+from harness.simulation.faults.evidence import Told
+from harness.simulation.faults.lines import Answer, Line, Switchboard
+from harness.simulation.faults.plan import TARGET, Fault, Kind, Plan
+from harness.simulation.network import Faults
+from harness.simulation.world import World
+
+OPERATOR_LOOKS_EVERY_NS = 2 * SECOND
+AGAIN_NS = 100 * MILLISECOND
+# Where frames arrive twice, the second comes this much later at most; where some are late, this share of them is.
+DUPLICATE_LATER_NS = 100 * MILLISECOND
+LATE_SHARE = 0.3
+
+
+class Inflictor:
+    """Lets a plan's faults happen in a world."""
+
+    def __init__(
+        self,
+        world: World,
+        plan: Plan,
+        boards: dict[str, Switchboard],
+        operator: Line,
+        note: Callable[[str], None],
+    ) -> None:
+        self._world = world
+        self._plan = plan
+        self._boards = boards
+        self._operator = operator
+        self._note = note
+        self._is_failing = False  # the activation procedure, of purpose
+        self.started: Callable[[str], None] = lambda name: None  # an instance has been started again
+        self.poison: Callable[[str], None] = lambda place: None  # a client at that instance sends poison next
+        self.disturbances = 0  # kills and cuts: reasons to send again before it is time
+
+    def inflict(self, fault: Fault) -> Waiting[None]:
+        """One fault, from its beginning to its end."""
+        yield Delay(int(fault.at_s * SECOND))
+        self._note(str(fault))
+        yield from _INFLICTIONS[fault.kind](self, fault)
+        if fault.duration_s:
+            self._note(f"{fault.kind.value}: {fault.where}: over")
+
+    # Instances, links, logs
+
+    def _kill(self, fault: Fault) -> Waiting[None]:
+        world = self._world
+        if not world.servers[fault.where].is_running:
+            return
+        self.disturbances += 1
+        world.crash(fault.where)
+        self._boards[fault.where].broken()
+        yield Delay(int(fault.duration_s * SECOND))
+        world.restart(fault.where)
+        self.started(fault.where)
+
+    def _cut(self, fault: Fault) -> Waiting[None]:
+        self.disturbances += 1
+        self._world.network.cut(fault.where, TARGET)
+        yield Delay(int(fault.duration_s * SECOND))
+        self._world.network.join(fault.where, TARGET)
+
+    def _disturb_link(self, fault: Fault) -> Waiting[None]:
+        def change(faults: Faults, is_on: bool) -> None:
+            if fault.kind is Kind.SLOW:
+                faults.extra_latency_ns = int(fault.strength * SECOND) if is_on else 0
+            elif fault.kind is Kind.DUPLICATING:
+                faults.duplicate_share = fault.strength if is_on else 0.0
+                faults.delay_max_ns = max(faults.delay_max_ns, DUPLICATE_LATER_NS)
+            else:
+                faults.delay_share = LATE_SHARE if is_on else 0.0
+                faults.delay_max_ns = int(fault.strength * SECOND)
+
+        ways = ((fault.where, TARGET), (TARGET, fault.where))
+        for way in ways:
+            change(self._world.network.faults(*way), True)
+        yield Delay(int(fault.duration_s * SECOND))
+        for way in ways:
+            change(self._world.network.faults(*way), False)
+
+    def _slow_log(self, fault: Fault) -> Waiting[None]:
+        """Lasts through a restart: the disk is slow, not the instance."""
+        world, until_ns = self._world, self._world.clock.now_ns() + int(fault.duration_s * SECOND)
+        while world.clock.now_ns() < until_ns:
+            world.servers[fault.where].computer.log.slowdown = fault.strength
+            yield Delay(min(AGAIN_NS, until_ns - world.clock.now_ns()))
+        world.servers[fault.where].computer.log.slowdown = 1.0
+
+    # The target's queue
+
+    def _poison(self, fault: Fault) -> Waiting[None]:
+        self.poison(fault.where)
+        return
+        yield
+
+    def _fail(self, fault: Fault) -> Waiting[None]:
+        assert fault.failure is not None
+        self._is_failing = True
+        yield from self._until_done(procedures.failing(fault.failure))
+        yield Delay(int(fault.duration_s * SECOND))
+        yield from self._until_done(procedures.receiving(self._plan.receiver))
+        self._is_failing = False
+        yield from self._until_done(procedures.activation(procedures.PROCEDURE, self._plan.receiver.readers))
+
+    def operate(self, is_over: Callable[[], bool]) -> Waiting[None]:
+        """The operator: looks whether the queue is on, and takes poison away where rollbacks have turned it off."""
+        while not is_over():
+            yield Delay(OPERATOR_LOOKS_EVERY_NS)
+            answer = yield from self._batch(procedures.IS_ENABLED)
+            if self._is_failing or answer.told is not Told.COMMITTED or answer.rows[0][0]:
+                continue
+            self._note("operator: the queue is off; takes poison away and turns it on")
+            yield from self._batch(procedures.TAKE_POISON_AWAY)
+
+    def _until_done(self, text: str) -> Waiting[None]:
+        """Again where the connection broke; what the operator does may be done twice."""
+        while True:
+            answer = yield from self._batch(text)
+            if answer.told is Told.COMMITTED:
+                return
+            self._note(f"operator: {answer.error or 'cut off'}; again")
+            yield Delay(AGAIN_NS)
+
+    def _batch(self, text: str) -> Waiting[Answer]:
+        return self._operator.call(lambda session, results: session.batch(text, results))
+
+
+_INFLICTIONS: dict[Kind, Callable[[Inflictor, Fault], Waiting[None]]] = {
+    Kind.KILLED: Inflictor._kill,
+    Kind.CUT: Inflictor._cut,
+    Kind.SLOW: Inflictor._disturb_link,
+    Kind.DUPLICATING: Inflictor._disturb_link,
+    Kind.REORDERING: Inflictor._disturb_link,
+    Kind.SLOW_LOG: Inflictor._slow_log,
+    Kind.POISON: Inflictor._poison,
+    Kind.FAILING: Inflictor._fail,
+}

@@ -1,0 +1,336 @@
+"""One seed on a linked lab: clients and faults run, the faults end, the queues drain, and the evidence is collected.
+
+`prepare` makes what all seeds have in common, `run` uses it up: fork before, or use it once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from harness.embedded.broker.frames import Frame, MessageFrame
+from harness.embedded.runtime.tasks import SECOND, Delay, Task, TaskState, Waiting
+from harness.embedded.runtime.virtual import EPOCH_UTC_NS
+from harness.embedded.sqltypes import MAX, SqlType
+from harness.embedded.tsql.results import Parameter
+from harness.lab import dialogs, link, scripts
+from harness.lab.instances import Instance
+from harness.load import payload
+from harness.simulation import lab as simulated
+from harness.simulation.faults import checkers, procedures
+from harness.simulation.faults.dice import Dice
+from harness.simulation.faults.evidence import Call, Evidence, Message, Reading, Sent, Stored, Told
+from harness.simulation.faults.inflicting import Inflictor
+from harness.simulation.faults.lines import Line, Switchboard
+from harness.simulation.faults.plan import INITIATORS_MAX, TARGET, THREADS_MAX, Client, Kind, Plan
+from harness.simulation.lab import SimulatedLab
+from harness.simulation.parameters import Parameters
+
+VERSION = "2008"
+# Of virtual time: for clients and faults; then until all is drained, for which the slowest retry and the slowest reader
+# need their time; then until readers have ended; then what must be a time of rest.
+FAULTS_LIMIT_S, DRAIN_LIMIT_S, SETTLE_S, REST_S = 600.0, 240.0, 10.0, 150.0
+LOOK_FIRST_S, LOOK_MAX_S = 0.5, 8.0  # between two looks at whether all is drained
+
+_HANDLE = SqlType("nvarchar", 4000)
+_BODY = SqlType("varbinary", MAX)
+_ENDPOINTS = "SELECT COUNT(*) FROM sys.conversation_endpoints WHERE "
+_INVOKED = """\
+SELECT SUM(cntr_value) FROM sys.dm_os_performance_counters WHERE counter_name LIKE N'Stored Procedures Invoked%';
+"""
+_NS_PER_MICROSECOND = 1000
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A linked lab with pools of dialogs that have not been used."""
+
+    lab: SimulatedLab
+    handles: list[list[str]]  # of the dialogs, by initiator
+
+
+@dataclass
+class Outcome:
+    """What became of one seed."""
+
+    seed: int
+    violations: list[str] = field(default_factory=list)
+    timeline: list[str] = field(default_factory=list)
+    trace: str = ""  # of everything that was seen: equal for equal runs
+    faults: int = 0
+    told: dict[str, int] = field(default_factory=dict)  # calls, by what clients know of them
+    stored: int = 0
+
+    @property
+    def summary(self) -> str:
+        told = ", ".join(f"{self.told.get(one.value, 0)} {one.value}" for one in Told)
+        return f"{sum(self.told.values())} calls ({told}), {self.stored} messages stored"
+
+
+def prepare(parameters: Parameters) -> Prepared:
+    """Links, and lets every procedure run once, so that no seed has to compile them."""
+    lab = simulated.open(parameters, version=VERSION, initiators=INITIATORS_MAX, seed=0)
+    link.link(lab)
+    with lab.target.connect() as target:
+        target.execute(procedures.GROUP_READS)
+    guid = str(lab.identities[0]["service_broker_guid"])
+    dialogs.build(lab, initiators=INITIATORS_MAX, used_dialogs=1, dialog_ratio=1)
+    for instance in lab.initiators:
+        with instance.connect_client() as client:  # type: ignore[attr-defined]
+            client.execute("{CALL dbo.SendMessageOnNewDialog (?, ?)}", guid, b"warm-up")
+    lab.clock.sleep(SETTLE_S)
+    dialogs.build(lab, initiators=INITIATORS_MAX, used_dialogs=THREADS_MAX, dialog_ratio=1, warm_up=False)
+    lab.clock.sleep(SETTLE_S)
+    opened = [instance.connect() for instance in lab.initiators]
+    return Prepared(lab, dialogs.used(opened))
+
+
+def run(prepared: Prepared, plan: Plan) -> Outcome:
+    """Carries a plan out and judges it."""
+    return _Run(prepared, plan).outcome()
+
+
+class _Run:
+    def __init__(self, prepared: Prepared, plan: Plan) -> None:
+        self._lab, self._plan, self._handles = prepared.lab, plan, prepared.handles
+        self._world = self._lab.world
+        self._world.seed = plan.seed
+        self._began_ns = self._world.clock.now_ns()
+        self._scheduler = self._world.driver.scheduler()  # of all that is no instance
+        self._guid = str(self._lab.identities[0]["service_broker_guid"])
+        self._boards = {name: Switchboard(server) for name, server in self._world.servers.items()}
+        self._evidence = Evidence()
+        self._timeline: list[str] = []
+        self._poison_next: set[str] = set()
+        self._sending: set[Client] = set()
+        self._is_over = False
+        operator = Line(self._boards[TARGET], login="sa", database=self._lab.target.database)
+        self._inflictor = Inflictor(self._world, plan, self._boards, operator, self._note)
+        self._inflictor.started = self._tap
+        self._inflictor.poison = self._poison
+
+    def outcome(self) -> Outcome:
+        try:
+            self._set_up()
+            self._let_it_happen()
+        except AssertionError as error:  # a task of the broker's has ended with an exception
+            self._evidence.left.append(f"the broker broke: {error}")
+        else:
+            self._collect()
+        evidence = self._evidence
+        told: dict[str, int] = {}
+        for call in evidence.calls:
+            told[call.told.value] = told.get(call.told.value, 0) + 1
+        return Outcome(
+            self._plan.seed,
+            checkers.violations(evidence),
+            [*self._plan.lines(), *self._timeline],
+            self._trace(),
+            len(self._plan.faults),
+            told,
+            len(evidence.stored),
+        )
+
+    # The run
+
+    def _set_up(self) -> None:
+        receiver = self._plan.receiver
+        with self._lab.target.connect() as target:
+            if receiver.is_the_labs:
+                procedure = procedures.LABS_PROCEDURE
+            else:
+                procedure = procedures.PROCEDURE
+                target.execute(procedures.receiving(receiver))
+            target.execute(procedures.activation(procedure, receiver.readers))
+        for name in self._world.servers:
+            self._tap(name)
+
+    def _let_it_happen(self) -> None:
+        world, plan = self._world, self._plan
+        tasks = [self._spawn(self._client(client), f"client {client.thread}") for client in plan.clients]
+        tasks += [self._spawn(self._inflictor.inflict(fault), fault.kind.value) for fault in plan.faults]
+        if any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in plan.faults):
+            self._spawn(self._inflictor.operate(lambda: self._is_over), "operator")
+        if not world.run_until(lambda: all(_is_done(task) for task in tasks), limit_s=FAULTS_LIMIT_S):
+            self._evidence.left += [f"{task.name} has not ended" for task in tasks if not _is_done(task)]
+        self._note("all calls have ended, and all faults")
+        self._drain()
+        self._is_over = True
+        self._rest()
+
+    def _drain(self) -> None:
+        world = self._world
+        until_s = world.now_s() + DRAIN_LIMIT_S
+        pause_s = LOOK_FIRST_S
+        while left := list(self._left()):
+            if world.now_s() > until_s:
+                self._evidence.left += left
+                self._note(f"not drained: {'; '.join(left)}")
+                return
+            world.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOK_MAX_S)
+        self._note("drained")
+
+    def _left(self) -> Iterator[str]:
+        """What is not yet as it should be, asked as any client of the instances may ask."""
+        lab = self._lab
+        pool = sum(len(handles) for handles in self._handles) + len(self._handles)  # and one warm-up dialog for each
+        with lab.target.connect() as target:
+            if not dialogs.is_enabled(target):
+                yield "the target's queue is disabled"
+            if depth := dialogs.queue_depth(target):
+                yield f"{depth} messages in the target's queue"
+            if depth := dialogs.transmission_queue_depth(target):
+                yield f"{depth} messages in the target's transmission queue"
+            open_ = int(scripts.scalar(target, _ENDPOINTS + "is_initiator = 0 AND state <> 'CD';"))
+            if open_ > pool:
+                yield f"{open_ - pool} ended conversations are still open at the target"
+        for instance, handles in zip(lab.initiators, self._handles, strict=True):
+            with instance.connect() as connection:
+                if depth := dialogs.transmission_queue_depth(connection):
+                    yield f"{depth} messages in the transmission queue of {instance.name}"
+                if depth := dialogs.queue_depth(connection):
+                    yield f"{depth} messages in the queue of {instance.name}, to which nobody sends"
+                open_ = int(scripts.scalar(connection, _ENDPOINTS + "is_initiator = 1;"))
+                if open_ != len(handles) + 1:
+                    yield f"{open_} conversations at {instance.name} instead of {len(handles) + 1}"
+
+    def _rest(self) -> None:
+        """When all is done, nothing is sent and nobody is started any more."""
+        world, evidence = self._world, self._evidence
+        world.sleep(SETTLE_S)
+        sent, invoked = len(evidence.sent), self._invoked()
+        world.sleep(REST_S)
+        if more := len(evidence.sent) - sent:
+            evidence.unrest.append(f"{more} messages were sent again in {REST_S:.0f} s after all was done")
+        if more := self._invoked() - invoked:
+            evidence.unrest.append(f"the activation procedure ran {more} times in {REST_S:.0f} s after all was done")
+
+    def _invoked(self) -> int:
+        with self._lab.target.connect() as target:
+            return int(scripts.scalar(target, _INVOKED))
+
+    # Clients
+
+    def _client(self, client: Client) -> Waiting[None]:
+        instance = self._lab.initiators[client.initiator - 1]
+        dice = Dice(self._world.entropy("client", client.initiator, client.thread))
+        line = self._line(instance)
+        self._sending.add(client)
+        for sequence in range(client.messages):
+            yield Delay(dice.duration_ns(0.0, client.pause_s))
+            is_poison = client.thread == 1 and instance.name in self._poison_next
+            self._poison_next -= {instance.name} if is_poison else set()
+            yield from self._send(line, client, sequence, is_poison)
+        self._sending.remove(client)
+
+    def _poison(self, place: str) -> None:
+        """The first thread at that instance sends poison next, after its last message if that is gone already."""
+        [client] = [one for one in self._plan.clients if one.thread == 1 and f"initiator-{one.initiator}" == place]
+        if client in self._sending:
+            self._poison_next.add(place)
+            return
+        line = self._line(self._lab.initiators[client.initiator - 1])
+        self._spawn(self._send(line, client, client.messages, True), "poison")
+
+    def _send(self, line: Line, client: Client, sequence: int, is_poison: bool) -> Waiting[None]:
+        at_ns = self._now_ns()
+        body = self._body(client, sequence, at_ns, is_poison)
+        if client.on_new_dialog:
+            procedure, first = "dbo.SendMessageOnNewDialog", self._guid
+        else:
+            procedure, first = "dbo.SendMessage", self._handles[client.initiator - 1][client.thread - 1]
+        parameters = [Parameter("", _HANDLE, first, False), Parameter("", _BODY, body, False)]
+        answer = yield from line.call(lambda session, results: session.rpc(procedure, parameters, results))
+        message = Message(client.initiator, client.thread, sequence)
+        call = Call(message, answer.told, at_ns, client.on_new_dialog, is_poison, answer.error)
+        self._evidence.calls.append(call)
+        if is_poison:
+            self._note(f"{message} is poison: {answer.told.value}")
+        elif answer.told is not Told.COMMITTED:
+            self._note(f"{message}: {answer.told.value} {answer.error}".rstrip())
+
+    @staticmethod
+    def _body(client: Client, sequence: int, at_ns: int, is_poison: bool) -> bytes:
+        body = payload.new_body(payload.HEADER_BYTES, run=1, initiator=client.initiator, thread=client.thread)
+        payload.STAMP.pack_into(body, payload.STAMP_OFFSET, sequence, at_ns)
+        if is_poison:
+            body[procedures.POISON_OFFSET : procedures.POISON_OFFSET + len(procedures.POISON)] = procedures.POISON
+        return bytes(body) + b"." * (client.size_bytes - len(body))
+
+    def _line(self, instance: Instance) -> Line:
+        assert instance.client is not None
+        return Line(self._boards[instance.name], login=instance.client.user, database=instance.database)
+
+    # Evidence
+
+    def _tap(self, name: str) -> None:
+        """Listens to what an instance puts on the wire, from its start on."""
+        server = self._world.servers[name]
+        transport = server.engine.transport
+        assert transport is not None
+        send, start = transport.send, server.starts
+
+        def heard(address: tuple[str, int], frames: Sequence[Frame]) -> None:
+            at_ns = self._now_ns()
+            self._evidence.sent += [
+                Sent(at_ns, name, start, frame.conversation_id, frame.sequence)
+                for frame in frames
+                if isinstance(frame, MessageFrame)
+            ]
+            send(address, frames)
+
+        transport.send = heard  # type: ignore[method-assign]
+
+    def _collect(self) -> None:
+        evidence = self._evidence
+        evidence.reconnections = 2 * self._inflictor.disturbances
+        with self._lab.target.connect() as target:
+            for _, body in target.execute("SELECT id, messageVal FROM dbo.messageDrop ORDER BY id;").fetchall():
+                evidence.stored.append(Stored(_message(body)))
+            errors = "SELECT message_type_name, message_body, error_message FROM dbo.messageErrors ORDER BY id;"
+            for kind, body, text in target.execute(errors).fetchall():
+                if body is not None and bytes(body).startswith(payload.MAGIC):
+                    evidence.stored.append(Stored(_message(body), set_aside=True))
+                else:
+                    evidence.noted.append(f"the target's error table: {kind or 'rolled back'}: {text}")
+            reads = "SELECT conversation_group_id, session_id, began_at, ended_at FROM dbo.groupReads ORDER BY id;"
+            evidence.readings += [
+                Reading(str(group), session, self._since_began_ns(began_at), self._since_began_ns(ended_at))
+                for group, session, began_at, ended_at in target.execute(reads).fetchall()
+            ]
+
+    def _since_began_ns(self, moment: datetime) -> int:
+        since_epoch = moment - datetime(1970, 1, 1)
+        seconds = since_epoch.days * 86_400 + since_epoch.seconds
+        utc_ns = seconds * SECOND + since_epoch.microseconds * _NS_PER_MICROSECOND
+        return utc_ns - EPOCH_UTC_NS - self._began_ns
+
+    def _trace(self) -> str:
+        digest = hashlib.sha256()
+        seen: list[Any] = [*self._plan.lines(), *self._timeline]
+        evidence = asdict(self._evidence)
+        for part in (seen, *evidence.values()):
+            digest.update(repr(part).encode())
+        return digest.hexdigest()
+
+    def _now_ns(self) -> int:
+        return self._world.clock.now_ns() - self._began_ns
+
+    def _note(self, text: str) -> None:
+        self._timeline.append(f"{self._now_ns() / SECOND:10.6f} s  {text}")
+
+    def _spawn(self, generator: Waiting[None], name: str) -> Task:
+        return self._scheduler.spawn(generator, name)
+
+
+def _is_done(task: Task) -> bool:
+    return task.state is TaskState.DONE
+
+
+def _message(body: bytes) -> Message:
+    header = payload.parse_header(bytes(body))
+    return Message(header.initiator, header.thread, header.sequence)
