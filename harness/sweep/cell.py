@@ -23,7 +23,6 @@ from harness.load.plan import SEND_MESSAGE, CellPlan, LoadError, LoadReport, Pro
 from harness.matrix import Cell
 from harness.observe import pages as dialog_pages
 from harness.observe.observers import Observed
-from harness.settings import Settings
 from harness.sweep import accounting
 from harness.sweep.accounting import Books
 from harness.sweep.phases import Phases
@@ -99,6 +98,19 @@ class Observers(Protocol):
     def close(self) -> None: ...
 
 
+class Times(Protocol):
+    """In seconds of the lab's clock: `Settings`, or those of a simulated cell."""
+
+    @property
+    def settle(self) -> float: ...
+
+    @property
+    def measure(self) -> float: ...
+
+    @property
+    def drain(self) -> float: ...
+
+
 @dataclass
 class Surroundings:
     """What a cell runs on; it stays while its parts are well."""
@@ -118,10 +130,11 @@ class Attempt:
     number: int
     run_number: int
     surroundings: Surroundings
-    settings: Settings
+    settings: Times
     results: Path
     phases: Phases
     on_rate: Any = lambda rate: None
+    settle_share_min: float = 0.5  # of the longest settling, which passes in any case
     sending: Sending | None = None  # None: each thread on the dialog of the pool that bears its number
     moments: Moments = field(default_factory=Moments)
     report: LoadReport | None = None
@@ -182,7 +195,7 @@ class Attempt:
         return self.surroundings.lab.initiators[: self.cell.initiators]
 
     def _settle(self) -> None:
-        settling = Settling(self.settings.settle / 2, self.settings.settle)
+        settling = Settling(self.settings.settle * self.settle_share_min, self.settings.settle)
         clock = self.surroundings.lab.clock
         began, last_watch = clock.now_s(), 0.0
         while True:
