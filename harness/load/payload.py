@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 MAGIC = b"SSBH"
@@ -37,11 +38,13 @@ class Header:
     sent_at_ns: int
 
 
-def new_body(size: int, *, run: int, initiator: int, thread: int) -> bytearray:
+def new_body(
+    size: int, *, run: int, initiator: int, thread: int, filler: Callable[[int], bytes] = os.urandom
+) -> bytearray:
     """A body of `size` bytes whose sequence and time are still 0: `STAMP.pack_into(body, STAMP_OFFSET, ...)`."""
     if size < HEADER_BYTES:
         raise ValueError(f"a payload of {size} bytes cannot hold the header of {HEADER_BYTES}")
-    return bytearray(_HEADER.pack(MAGIC, run, initiator, thread, 0, 0, 0) + os.urandom(size - HEADER_BYTES))
+    return bytearray(_HEADER.pack(MAGIC, run, initiator, thread, 0, 0, 0) + filler(size - HEADER_BYTES))
 
 
 def parse_header(body: bytes | bytearray) -> Header:

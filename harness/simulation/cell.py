@@ -1,0 +1,55 @@
+"""One cell in virtual time: the protocol of `sweep.cell`, with clients and observers that live in the world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.matrix import Cell
+from harness.observe import pages as dialog_pages
+from harness.simulation.clients import SimulatedClients
+from harness.simulation.lab import SimulatedLab
+from harness.simulation.observers import SimulatedObservers
+from harness.sweep.cell import Attempt, Measured, Surroundings
+from harness.sweep.phases import Phases
+
+
+@dataclass(frozen=True)
+class Times:
+    """In virtual seconds."""
+
+    settle: float  # passes before the window, steady or not
+    measure: float
+    drain: float = 60.0
+
+
+def run(
+    lab: SimulatedLab, cell: Cell, attempt: int, times: Times, results: Path, pages: dialog_pages.Spread
+) -> Measured:
+    """Runs a cell on a lab with dialogs, whose used ones lie on `pages`, and writes all its records; CellFailed with
+    the reason otherwise."""
+    observers = SimulatedObservers(lab)
+    surroundings = Surroundings(
+        lab,
+        SimulatedClients(lab, lab.world.parameters.client),
+        observers,
+        lab.target.connect(),
+        [instance.connect() for instance in lab.initiators],
+    )
+    taking_part = [instance.name for instance in lab.initiators[: cell.initiators]]
+    try:
+        return Attempt(
+            cell,
+            attempt,
+            attempt,
+            surroundings,
+            times,
+            results,
+            Phases(),
+            settle_share_min=1.0,
+            pages={name: pages[name] for name in taking_part if name in pages},
+        ).run()
+    finally:
+        observers.close()
+        for connection in (surroundings.target, *surroundings.initiators):
+            connection.close()
