@@ -1,4 +1,4 @@
-"""The Spark session: local, small, silent, and gone afterwards.
+"""The Spark session: local unless told otherwise, small, silent, and gone afterwards.
 
 Everything that Spark writes besides our tables goes to one scratch folder under the system's temporary folder. The
 JVM's log goes to a file there, not to the terminal; if the JVM does not come up, its last line is in the error.
@@ -14,10 +14,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -34,13 +36,14 @@ JAVA_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 20
 
 
-def settings(scratch: Path) -> dict[str, str]:
+def settings(scratch: Path, master: str) -> dict[str, str]:
     """Spark's settings for one driver on this machine."""
+    # Executors of a cluster must find the driver by the address that Spark finds for it.
+    here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _is_local(master) else {}
     return {
+        **here,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} {JVM_OPTIONS}",
         "spark.local.dir": str(scratch),
@@ -55,8 +58,11 @@ def settings(scratch: Path) -> dict[str, str]:
 
 
 @contextmanager
-def session(master: str = f"local[{THREADS}]") -> Iterator[SparkSession]:
-    """A session for one reduction: the one that runs already, or a new one that ends with the block."""
+def session(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session for one job: the one that runs already, or a new one that ends with the block.
+
+    `own` settings of Spark win over those that reductions have.
+    """
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -65,7 +71,7 @@ def session(master: str = f"local[{THREADS}]") -> Iterator[SparkSession]:
     scratch = Path(tempfile.mkdtemp(prefix="harness-spark-"))
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
-        spark = _start(scratch, master)
+        spark = _start(scratch, master, own or {})
         try:
             yield spark
         finally:
@@ -100,18 +106,31 @@ def require_java() -> None:
         raise SparkUnavailable(f"{command} is Java {major}: {remedy}")
 
 
-def _start(scratch: Path, master: str) -> SparkSession:
+def _is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _start(scratch: Path, master: str, own: Mapping[str, str]) -> SparkSession:
     log = scratch / "spark.log"
     builder = SparkSession.builder.master(master).appName("harness")
-    for name, value in settings(scratch).items():
+    if _is_local(master):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers would be some python3 of the path
+    for name, value in {**settings(scratch, master), **own}.items():
         builder = builder.config(name, value)
     try:
         with _output_into(log):
             return builder.getOrCreate()
     except Exception as error:
-        lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-        last = next((line for line in reversed(lines) if line.strip()), str(error)).strip()
-        raise SparkUnavailable(f"Spark does not start: {last}") from error
+        raise SparkUnavailable(f"Spark does not start: {reason(error, log)}") from error
+
+
+def reason(error: Exception, log: Path) -> str:
+    """The JVM's own exception, or the last thing that it said."""
+    thrown = re.search(r"^: (?:[\w.]+: )?(.+)$", str(error), re.MULTILINE)
+    if thrown:
+        return thrown[1].strip()
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    return next((line for line in reversed(lines) if line.strip()), str(error)).strip()
 
 
 @contextmanager
@@ -134,7 +153,13 @@ def _output_into(path: Path) -> Iterator[None]:
 def _stop(spark: SparkSession) -> None:
     """Stops the session and the JVM, which PySpark would keep, with all its memory, until Python ends."""
     gateway = SparkContext._gateway
-    spark.stop()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # said where the JVM is gone already
+        try:
+            spark.stop()
+        except (Py4JError, OSError):
+            spark.sparkContext.stop()  # what is left of it, on this side
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
     if gateway is None:
         return
     process = gateway.proc

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.reductions import SparkUnavailable
+from harness.reductions import SparkUnavailable, session
 from harness.reductions.session import require_java
 
 
@@ -38,3 +38,11 @@ def test_an_old_java_is_named_with_its_version(monkeypatch, tmp_path, text, majo
 def test_a_new_java_will_do(monkeypatch, tmp_path, text):
     monkeypatch.setenv("JAVA_HOME", str(java_that_says(tmp_path, text)))
     require_java()
+
+
+def test_a_spark_that_does_not_start_tells_why_in_its_own_words(tmp_path):
+    log = tmp_path / "spark.log"
+    log.write_text("26/11/21 WARN MetricsSystem: Stopping a MetricsSystem that is not running\n")
+    thrown = "An error occurred.\n: org.apache.spark.SparkException: Could not parse Master URL: 'x'\n\tat org.apache"
+    assert session.reason(Exception(thrown), log) == "Could not parse Master URL: 'x'"
+    assert session.reason(Exception("no gateway"), log).endswith("that is not running")

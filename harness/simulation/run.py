@@ -1,0 +1,122 @@
+"""A run in virtual time from its settings to its folder: manifest, journal, raw records, as every run has them."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from harness import settings as settings_module
+from harness.lab import interruption
+from harness.matrix import Cell
+from harness.settings import SimulationSettings
+from harness.simulation import job, parameters
+from harness.simulation.job import Experiment, OpenGroup
+from harness.simulation.parameters import Parameters
+from harness.simulation.slices import Turn, cell_work_s
+from harness.sweep import folder, journal, manifest, planning
+from harness.sweep.journal import Entry, Journal
+from harness.sweep.reporting import Bar, PlainLines, Reporter, WorkLeft
+from harness.sweep.run import Outcome
+from harness.sweep.sweep import FREE_SPACE_MIN_BYTES, describe
+
+
+def simulate(
+    options: Mapping[str, Any],
+    *,
+    resume: Path | None,
+    announce: Callable[[str], None],
+    console_is_terminal: bool,
+    open_group: OpenGroup,
+) -> Outcome:
+    """The cells that the options select, or those that a run lacks."""
+    settings = _settings(options, resume)
+    hardware = parameters.read(settings.hardware)
+    cells = planning.chosen_cells(settings)
+    for line in first_lines(settings):
+        announce(line)
+    results = _open_results(settings, hardware, resume, cells)
+    announce(f"{len(cells)} cells; results in {results}")
+    experiment = Experiment(hardware, settings.seed, settings.settle, settings.measure, results.absolute())
+    with interruption.noted():
+        outcome = _run(experiment, cells, settings.master, open_group, console_is_terminal)
+    folder.finish(results)
+    return outcome
+
+
+def first_lines(settings: SimulationSettings) -> list[str]:
+    """What is printed first: whose numbers these are not, and everything that decides them."""
+    return [
+        f"lab: simulated - a model of the hardware {settings.hardware!r} in virtual time; "
+        "its numbers are not SQL Server's and measure nothing",
+        f"seed {settings.seed}, settling {settings.settle:g} s and measuring {settings.measure:g} s of virtual time",
+    ]
+
+
+def _settings(options: Mapping[str, Any], resume: Path | None) -> SimulationSettings:
+    if resume is None:
+        return settings_module.create_simulation(options)
+    stored = folder.stored_settings(resume, SimulationSettings)
+    settings = settings_module.create_simulation(options, defaults=lambda given: stored)
+    folder.require_same(resume, stored, settings)
+    return settings
+
+
+def _open_results(
+    settings: SimulationSettings, hardware: Parameters, resume: Path | None, cells: Sequence[Cell]
+) -> Path:
+    model = {
+        f"{row['section']}.{row['parameter']}": {
+            key: value for key, value in row.items() if key not in ("section", "parameter")
+        }
+        for row in hardware.as_rows()
+    }
+
+    def circumstances(run_id: str) -> dict[str, Any]:
+        return manifest.new(run_id, settings, cells=len(cells), driver=None) | {"model": model}
+
+    return folder.reopen(resume, circumstances) if resume else folder.create(settings, circumstances)
+
+
+def _run(
+    experiment: Experiment, cells: Sequence[Cell], master: str, open_group: OpenGroup, console_is_terminal: bool
+) -> Outcome:
+    results = experiment.results
+    book = Journal(results / journal.NAME)
+    outcome = Outcome(results, len(cells), 0, 0)
+    # What ended as the run before was killed.
+    job.Post(results).take(book.append)
+    done = book.completed()
+    virtual_s = experiment.settle_s + experiment.measure_s
+    turns = [
+        Turn(cell, book.attempts(cell.id) + 1, cell_work_s(cell, virtual_s)) for cell in cells if cell.id not in done
+    ]
+    outcome.completed = len(cells) - len(turns)
+    left = WorkLeft({turn.cell.id: turn.work_s for turn in turns})
+    console = Console()
+    bar = Bar(console, left) if console_is_terminal else None
+    reporter: Reporter = bar or PlainLines(console, left)
+
+    def ended(entry: Entry) -> None:
+        book.append(entry)
+        if entry.outcome == "completed":
+            outcome.completed += 1
+        else:
+            outcome.failed += 1
+            outcome.reason = entry.reason
+        text = describe(entry)
+        reporter.phase(f"{entry.cell}: {text}")
+        reporter.cell_done(outcome.completed + outcome.failed, entry.cell, entry.outcome, text)
+        if entry.outcome == "failed" and shutil.disk_usage(results).free < FREE_SPACE_MIN_BYTES:
+            raise OSError(errno.ENOSPC, "No space left on device", str(results))  # every further one would fail
+
+    with bar or nullcontext():
+        reporter.begin(len(cells), outcome.completed)
+        reporter.phase("worlds are built and warmed")
+        job.run(experiment, turns, master=master, open_group=open_group, on_entry=ended)
+    return outcome
