@@ -55,19 +55,18 @@ class Network:
     def __init__(self, clock: Clock, entropy: Entropy, network: parameters.Network) -> None:
         self.clock = clock
         self.latency_ns = int(network.latency_us * 1000)
-        self.bits_per_s = network.bits_per_s
-        self.frame_overhead_bytes = network.frame_overhead_bytes
-        self.bytes_sent: dict[tuple[str, str], int] = {}  # by sender and receiver
+        self._bits_per_s = network.bits_per_s
+        self._frame_overhead_bytes = network.frame_overhead_bytes
         self._entropy = entropy
-        self._ports: dict[str, _Port] = {}
-        self._links: dict[tuple[str, str], _Link] = {}
+        self._ports: dict[str, Port] = {}
+        self._links: dict[tuple[str, str], Link] = {}
         self.transports: dict[str, Transport] = {}  # of computers that are up
         self.listening: dict[Address, Transport] = {}
 
     def transport(self, computer: str, scheduler: Scheduler) -> Transport:
         """For the engine of a computer that is being started; `attach` the engine before it recovers."""
         assert computer not in self.transports, f"{computer} is up"
-        self._ports.setdefault(computer, _Port())
+        self._ports.setdefault(computer, Port())
         transport = self.transports[computer] = Transport(self, computer, scheduler)
         return transport
 
@@ -98,24 +97,17 @@ class Network:
         """Of the link that way; set what is to be wrong with it."""
         return self.link(sender, receiver).faults
 
-    def is_faulty(self, sender: str, receiver: str) -> bool:
-        link = self.link(sender, receiver)
-        return link.is_cut or link.faults != Faults()
-
     # What the transports ask
 
-    def link(self, sender: str, receiver: str) -> _Link:
+    def link(self, sender: str, receiver: str) -> Link:
         link = self._links.get((sender, receiver))
         if link is None:
-            link = self._links[sender, receiver] = _Link(sender, receiver)
+            link = self._links[sender, receiver] = Link(sender, receiver)
         return link
 
-    def carry(self, link: _Link, receiver: Transport, frames: Sequence[Frame]) -> None:
+    def carry(self, link: Link, receiver: Transport, frames: Sequence[Frame]) -> None:
         """Through the sender's port."""
-        size_bytes = self._size_bytes(frames)
-        way = (link.sender, link.receiver)
-        self.bytes_sent[way] = self.bytes_sent.get(way, 0) + size_bytes
-        through_ns = size_bytes * 8 * SECOND // self.bits_per_s
+        through_ns = self._size_bytes(frames) * 8 * SECOND // self._bits_per_s
         port = self._ports[link.sender]
         now_ns = self.clock.now_ns()
         if port.out_free_ns <= now_ns:
@@ -127,7 +119,7 @@ class Network:
             passing = partial(self._through, link, receiver, frames, through_ns, link.cuts)
             self.transports[link.sender].scheduler.call_at(begins_ns, passing)
 
-    def _through(self, link: _Link, receiver: Transport, frames: Sequence[Frame], through_ns: int, cuts: int) -> None:
+    def _through(self, link: Link, receiver: Transport, frames: Sequence[Frame], through_ns: int, cuts: int) -> None:
         """The train begins to leave the sender's port now. Latency being the same everywhere, trains come to a
         receiver's port in the order in which they begin to leave: its turn can be settled here."""
         port = self._ports[link.receiver]
@@ -141,7 +133,7 @@ class Network:
         else:
             receiver.scheduler.call_at(due_ns, partial(receiver.arrived, link, frames, cuts))
 
-    def _disorderly(self, link: _Link, receiver: Transport, frames: Sequence[Frame], due_ns: int, cuts: int) -> None:
+    def _disorderly(self, link: Link, receiver: Transport, frames: Sequence[Frame], due_ns: int, cuts: int) -> None:
         faults = link.faults
         for frame in frames:
             arrivals_ns = [due_ns]
@@ -153,7 +145,7 @@ class Network:
                 receiver.scheduler.call_at(at_ns, partial(receiver.arrived, link, [frame], cuts))
 
     def _size_bytes(self, frames: Sequence[Frame]) -> int:
-        size_bytes = self.frame_overhead_bytes * len(frames)
+        size_bytes = self._frame_overhead_bytes * len(frames)
         for frame in frames:
             if isinstance(frame, MessageFrame) and frame.body is not None:
                 size_bytes += len(frame.body)
@@ -216,7 +208,7 @@ class Transport:
                 self._peers[address] = True
                 self._tell(address, True, "")
 
-    def arrived(self, link: _Link, frames: Sequence[Frame], cuts: int) -> None:
+    def arrived(self, link: Link, frames: Sequence[Frame], cuts: int) -> None:
         if self.is_up and link.cuts == cuts:
             self.broker.on_frames(link.sender, frames)
 
@@ -230,7 +222,7 @@ class Transport:
         self.scheduler.call_at(at_ns, partial(self.broker.on_connection_state, address, is_up, error))
 
 
-class _Port:
+class Port:
     """When a computer's port has passed on what it has, each way."""
 
     __slots__ = ("in_free_ns", "out_free_ns")
@@ -240,7 +232,7 @@ class _Port:
         self.out_free_ns = 0
 
 
-class _Link:
+class Link:
     """One way between two computers."""
 
     __slots__ = ("cuts", "faults", "is_cut", "last_due_ns", "receiver", "sender")

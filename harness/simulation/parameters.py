@@ -25,8 +25,6 @@ from harness.embedded.runtime.platform import Work
 from harness.failures import UsageFailure
 from harness.settings import nearest
 
-PAPER = "paper"
-THIS_MACHINE = "this-machine"
 _SUFFIX = ".toml"
 
 

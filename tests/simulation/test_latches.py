@@ -82,12 +82,15 @@ def test_those_who_look_a_row_up_do_so_together_and_then_change_one_after_anothe
     assert pages.counted("PAGELATCH_EX") == (2, HOLD_US)
 
 
-def test_a_reader_does_not_overtake_a_writer_that_waits():
+def test_who_looks_a_row_up_does_not_overtake_a_change_that_waits():
     pages = Pages(shared_us=SHARED_US)
-    for number, name in enumerate("abcdef"):
-        pages.change(name, at_us=number)
+    pages.change("a")  # has the page to itself until 70
+    pages.change("b", at_us=1)  # looks up from 70 to 90
+    pages.change("c", at_us=80)  # beside it, until 100; b waits for that
+    pages.change("d", at_us=95)  # waits behind b
     pages.run()
-    assert [name for name, _ in pages.done] == list("abcdef")
+    assert pages.done[:2] == [("a", 70), ("b", 100 + HOLD_US)]
+    assert [name for name, _ in pages.done] == list("abcd")
 
 
 def test_once_a_queue_has_formed_a_page_serves_one_task_each_hold_and_hand_over():
