@@ -3,8 +3,9 @@
 Who changes a row looks it up under a shared latch (PAGELATCH_SH) and changes it under an exclusive one (PAGELATCH_EX).
 While a latch is held its owner needs a core, so where processors are short a granted latch waits with its owner. A
 latch goes from its owner straight to the one that waited longest; that one has to be woken first, which costs
-`hand_over_ns`, and all that time the page belongs to a task that does not run. Hence the convoy: once a queue has
-formed, a page serves few tasks a second, and those that come find it held.
+`hand_over_ns` and `hand_over_per_waiter_ns` for each that goes on waiting (T. E. Anderson, 1990: with a plain lock the
+time to pass it on grows with those who want it), and all that time the page belongs to a task that does not run. Hence
+the convoy: once a queue has formed, a page serves few tasks a second, and those that come find it held.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ class PageLatches:
         hold_ns: int,
         shared_hold_ns: int = 0,
         hand_over_ns: int = 0,
+        hand_over_per_waiter_ns: int = 0,
     ) -> None:
         self.scheduler = scheduler
-        self.hand_over_ns = hand_over_ns
+        self._hand_over_ns = hand_over_ns
+        self._hand_over_per_waiter_ns = hand_over_per_waiter_ns
         self._waits = waits
         self._cores = cores
         self._hold_ns = hold_ns
@@ -73,7 +76,7 @@ class PageLatches:
 
     def _wait(self, page: Page, latch: _Latch, mode: str) -> Iterator[Wait]:
         task, clock = self.scheduler.current, self.scheduler.clock
-        wait = _LatchWait(latch, mode, self.hand_over_ns)
+        wait = _LatchWait(latch, mode)
         self._waits.begin(task, mode, clock.now_ns(), str(page))
         try:
             yield wait
@@ -94,10 +97,11 @@ class PageLatches:
             return
         first = waiting.popleft()
         latch.mode, latch.owners = first.mode, 1
-        first.grant()
+        hand_over_ns = self._hand_over_ns + self._hand_over_per_waiter_ns * len(waiting)
+        first.grant(hand_over_ns)
         while first.mode is SHARED and waiting and waiting[0].mode is SHARED:
             latch.owners += 1
-            waiting.popleft().grant()
+            waiting.popleft().grant(hand_over_ns)
 
 
 class _Latch:
@@ -112,15 +116,14 @@ class _Latch:
 
 
 class _LatchWait:
-    __slots__ = ("hand_over_ns", "is_granted", "latch", "mode", "scheduler", "task", "timer")
+    __slots__ = ("is_granted", "latch", "mode", "scheduler", "task", "timer")
 
     scheduler: Scheduler
     task: Task
 
-    def __init__(self, latch: _Latch, mode: str, hand_over_ns: int) -> None:
+    def __init__(self, latch: _Latch, mode: str) -> None:
         self.latch = latch
         self.mode = mode
-        self.hand_over_ns = hand_over_ns
         self.is_granted = False
         self.timer: Timer | None = None
 
@@ -134,11 +137,11 @@ class _LatchWait:
         else:
             self.latch.waiting.remove(self)
 
-    def grant(self) -> None:
+    def grant(self, hand_over_ns: int) -> None:
         self.is_granted = True
-        if self.hand_over_ns:
+        if hand_over_ns:
             scheduler = self.scheduler
-            self.timer = scheduler.call_at(scheduler.clock.now_ns() + self.hand_over_ns, self._wake)
+            self.timer = scheduler.call_at(scheduler.clock.now_ns() + hand_over_ns, self._wake)
         else:
             self._wake()
 

@@ -91,6 +91,7 @@ class Latch(_Section):
     hold_us: float  # exclusive, for the change of a row
     shared_hold_us: float  # for looking the row up; 0: nobody looks it up
     hand_over_us: float  # from a release to the next owner's being able to go on, when somebody waited
+    hand_over_us_per_waiter: float  # on top, for each that goes on waiting
 
 
 class Log(_Section):

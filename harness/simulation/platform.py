@@ -48,6 +48,7 @@ class Computer:
                 hold_ns=round(latch.hold_us * 1000),
                 shared_hold_ns=round(latch.shared_hold_us * 1000),
                 hand_over_ns=round(latch.hand_over_us * 1000),
+                hand_over_per_waiter_ns=round(latch.hand_over_us_per_waiter * 1000),
             )
         self.log = LogDevice(scheduler.clock, entropy, parameters.log)
         self.platform = SimulatedPlatform(

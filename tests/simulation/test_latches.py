@@ -16,7 +16,15 @@ PAGE, OTHER = Page(7, 1, 16), Page(7, 1, 17)
 
 
 class Pages(Bench):
-    def __init__(self, *, cores: int = 64, hold_us: int = HOLD_US, shared_us: int = 0, hand_over_us: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        cores: int = 64,
+        hold_us: int = HOLD_US,
+        shared_us: int = 0,
+        hand_over_us: int = 0,
+        per_waiter_us: int = 0,
+    ) -> None:
         super().__init__(cores)
         self.latches = PageLatches(
             self.scheduler,
@@ -25,6 +33,7 @@ class Pages(Bench):
             hold_ns=hold_us * US,
             shared_hold_ns=shared_us * US,
             hand_over_ns=hand_over_us * US,
+            hand_over_per_waiter_ns=per_waiter_us * US,
         )
 
     def change(self, name: str, page: Page = PAGE, *, at_us: int = 0) -> Task:
@@ -91,6 +100,14 @@ def test_who_looks_a_row_up_does_not_overtake_a_change_that_waits():
     pages.run()
     assert pages.done[:2] == [("a", 70), ("b", 100 + HOLD_US)]
     assert [name for name, _ in pages.done] == list("abcd")
+
+
+def test_a_hand_over_costs_more_for_each_that_goes_on_waiting():
+    pages = Pages(hand_over_us=HAND_OVER_US, per_waiter_us=7)
+    for name in "abcd":
+        pages.change(name)
+    pages.run()
+    assert [at_us for _, at_us in pages.done] == [50, 50 + 114 + 50, 214 + 107 + 50, 371 + 100 + 50]
 
 
 def test_once_a_queue_has_formed_a_page_serves_one_task_each_hold_and_hand_over():
