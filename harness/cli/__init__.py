@@ -1,6 +1,7 @@
 """The command line: one verb a task. A verb imports its part only when it is used; errors are one line.
 
 - `sweeps`: matrix, run, ui, plan
+- `techniques`: techniques
 - `labs`: lab, doctor, serve
 - `results`: reduce, figures, compare
 - `common`: the options and errors that they share
@@ -16,7 +17,7 @@ from typing import NoReturn
 
 import click
 
-from harness.cli import labs, results, sweeps
+from harness.cli import labs, results, sweeps, techniques
 from harness.cli.common import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.settings import nearest
 
@@ -53,6 +54,7 @@ for verb in (
     sweeps.run,
     sweeps.ui,
     sweeps.plan,
+    techniques.techniques,
     labs.lab,
     labs.doctor,
     labs.serve,

@@ -77,6 +77,15 @@ class Run:
 
 def read(folder: Path) -> Run:
     """The run in `folder`; FigureError where it has no manifest or was not reduced."""
+    manifest = manifest_of(folder)
+    tables = {name: _table(folder, name) for name in (*TABLES, *OPTIONAL_TABLES)}
+    if tables["cells"].empty:
+        raise FigureError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
+    return Run(folder=folder, manifest=manifest, **tables)
+
+
+def manifest_of(folder: Path) -> Mapping[str, Any]:
+    """The manifest of the run in `folder`; FigureError where there is none."""
     if not folder.is_dir():
         raise FigureError(f"{folder} is no results folder")
     path = folder / "manifest.json"
@@ -88,10 +97,7 @@ def read(folder: Path) -> Run:
         raise FigureError(f"{path} cannot be read: {error}") from None
     if not isinstance(manifest, dict):
         raise FigureError(f"{path} is not a JSON object")
-    tables = {name: _table(folder, name) for name in (*TABLES, *OPTIONAL_TABLES)}
-    if tables["cells"].empty:
-        raise FigureError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
-    return Run(folder=folder, manifest=manifest, **tables)
+    return manifest
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame:
@@ -121,8 +127,8 @@ def origin(lab: str, versions: Sequence[str]) -> str:
     )
 
 
-def footer(run: Run) -> list[str]:
-    """Where a figure comes from, in three lines: the lab, the run, the machine."""
+def footer(run: Run, *, counted: str = "") -> list[str]:
+    """Where a figure comes from, in three lines: lab, run, machine; `counted` where its rows are no cells."""
     manifest, machine = run.manifest, run.manifest.get("machine") or {}
     commit = str(manifest.get("git_commit") or "")
     tree = "" if not commit else f" ({commit[:7]}{', changed' if commit.endswith('-dirty') else ''})"
@@ -130,8 +136,8 @@ def footer(run: Run) -> list[str]:
     versions = f"{words if len(run.versions) > 1 else words.removesuffix('s')} {listed(run.versions)}"
     identity = (
         f"run {run.run_id}",
-        f"{len(run.cells)} cells",
-        f"{_measured(run.cells)} measured a cell",
+        counted or f"{len(run.cells)} cells",
+        f"{_measured(run.cells)} measured {'each' if counted else 'a cell'}",
         versions,
         f"harness {manifest.get('harness_version', '?')}{tree}",
         _when(manifest),

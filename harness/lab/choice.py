@@ -29,9 +29,11 @@ def choose(
     *,
     settings_file: Path | None = None,
     stored: Mapping[str, Any] | None = None,
+    times: Mapping[str, Mapping[str, float]] = TIMES,
     engine_answers: Callable[[], bool] = compose.engine_answers,
 ) -> Choice:
-    """Settings and lab from options, environment and settings file; `stored` are those of a run that goes on.
+    """Settings and lab from options, environment and settings file; `stored` are those of a run that goes on,
+    `times` the defaults of its times by lab.
 
     SettingsError or UsageFailure, of one line, where something does not fit.
     """
@@ -40,7 +42,7 @@ def choose(
     def defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
         nonlocal why
         lab, why = _lab(given if stored is None else {**stored, **given}, engine_answers)
-        own = {"lab": lab, **TIMES.get(lab, {}), "server_versions": ()}
+        own = {"lab": lab, **times.get(lab, {}), "server_versions": ()}
         return {**own, **(stored or {})}
 
     settings = settings_module.create(options, file=settings_file, defaults=defaults)

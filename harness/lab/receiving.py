@@ -1,6 +1,6 @@
 """How the target receives: what one RECEIVE takes, how long a reader waits for more, and how many there may be.
 
-A lab is linked with the paper's numbers; `arrange` gives it others.
+A lab is linked with the paper's numbers; `arrange` and `hasten` give it others.
 """
 
 from __future__ import annotations
@@ -35,15 +35,25 @@ def arrange(lab: Lab, receiving: Receiving) -> None:
     so this waits until those that run have found nothing more. LabError where they do not.
     """
     timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
+    with connections([lab.target]) as (target,):
+        _wait_for_readers(lab, target, timeout_before_ms / 1000 + _READERS_END_S)
+        _install(lab, target, receiving)
+
+
+def hasten(lab: Lab, receiving: Receiving) -> None:
+    """The same in the midst of messages: readers that are started from now on receive so."""
+    with connections([lab.target]) as (target,):
+        _install(lab, target, receiving)
+
+
+def _install(lab: Lab, target: pyodbc.Connection, receiving: Receiving) -> None:
     lab.variables |= {
         "ReceiveTop": str(receiving.top),
         "ReceiveTimeoutMs": str(receiving.timeout_ms),
         "MaxQueueReaders": str(receiving.max_queue_readers),
     }
-    with connections([lab.target]) as (target,):
-        _wait_for_readers(lab, target, timeout_before_ms / 1000 + _READERS_END_S)
-        for path in ("target/receive_procedure.sql", "target/queue.sql"):
-            scripts.run(target, path, lab.variables | {"Database": lab.target.database})
+    for path in ("target/receive_procedure.sql", "target/queue.sql"):
+        scripts.run(target, path, lab.variables | {"Database": lab.target.database})
 
 
 def _wait_for_readers(lab: Lab, target: pyodbc.Connection, timeout_s: float) -> None:

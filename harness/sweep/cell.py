@@ -7,7 +7,7 @@ signal, calls that failed with the driver's text, messages that got stuck with t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -135,6 +135,7 @@ class Attempt:
     phases: Phases
     on_rate: Any = lambda rate: None
     settle_share_min: float = 0.5  # of the longest settling, which passes in any case
+    on_stopped: Callable[[], None] = lambda: None  # the clients send no more; what they sent is still to be processed
     sending: Sending | None = None  # None: each thread on the dialog of the pool that bears its number
     moments: Moments = field(default_factory=Moments)
     report: LoadReport | None = None
@@ -180,6 +181,7 @@ class Attempt:
             with self.phases.phase("stop"):
                 self.report = self._stop()
         with self.phases.phase("drain"):
+            self.on_stopped()
             self._drain()
         with self.phases.phase("books"):
             observed = parts.observers.end()

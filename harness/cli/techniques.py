@@ -1,0 +1,55 @@
+"""The verb that climbs the ladder of the paper's recommendations."""
+
+# ruff: noqa: PLC0415  the verb imports its parts itself
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.common import CELLS_FAILED, EXIT_CODES, LAB_OPTIONS, Failure, one_line_errors, say, settings_options
+
+
+@click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
+@settings_options(*LAB_OPTIONS, "server_versions", "measure", "settle", "drain", "results")
+@click.option("--repeats", default=1, show_default=True, type=click.IntRange(1, 100), help="How often each step runs.")
+@click.option(
+    "--scenario",
+    "scenario_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="TOML file of the load and the steps (default harness/techniques/techniques.toml).",
+)
+def techniques(repeats: int, scenario_file: Path | None, **options: Any) -> None:
+    """Run the paper's recommendations one after another under the same load, and what it warns of; then a table and a
+    figure of what each is worth.
+
+    The ladder: a dialog per message, dialogs reused, RECEIVE TOP (n), readers that stay, readers per core, the 150
+    trick. Then all of it but one: RECEIVE TOP (1), readers that end at once, one reader, one conversation for all, one
+    message a conversation, no warm-up. Runs on the newest of the versions.
+
+    \b
+    Examples:
+      harness techniques --lab embedded
+      harness techniques --lab-file lab.toml --repeats 3
+    """
+    from harness.techniques import run
+
+    with one_line_errors():
+        outcome = run.climb(
+            options,
+            repeats=repeats,
+            scenario_file=scenario_file,
+            announce=say,
+            console_is_terminal=sys.stdout.isatty(),
+        )
+        for line in outcome.lines:
+            say(line)
+        say(f"results: {outcome.results}")
+    if outcome.failed:
+        raise Failure(
+            f"{outcome.failed} of {outcome.total} runs failed; reasons in {outcome.results}/journal.jsonl", CELLS_FAILED
+        )

@@ -1,0 +1,107 @@
+"""The paper's recommendations one after another, and what it warns of: what each is worth under the same load."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from harness.figures.parts import Sheet, cycle_entry, muted_colour, payload_name, thousands
+from harness.figures.results import Missing
+from harness.figures.throughput import count
+
+KINDS = {
+    "ladder": "One recommendation after another, each on top of those above it",
+    "warning": "All of them, and all of them but one",
+}
+BAR_IN, PANEL_IN = 0.34, 0.62  # height of a bar with its gap, and of what a panel has besides
+PROCESSED, SENT = 1, 2  # entries of the style's cycle
+
+
+def draw(table: pd.DataFrame) -> Sheet:
+    """A bar a technique: messages that the target processed a second, with what the clients sent marked."""
+    if table.empty:
+        raise Missing("the recommendations were not run (`harness techniques`)")
+    means = over_runs(table)
+    kinds = [kind for kind in KINDS if (means.kind == kind).any()]
+    heights = [BAR_IN * (means.kind == kind).sum() + PANEL_IN for kind in kinds]
+    fig = Sheet(10.4, sum(heights) + 0.5)
+    panels = fig.subplots(len(kinds), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    most = float(means[["processed_max", "sent_max"]].max().max()) or 1.0
+    for ax, kind in zip(panels, kinds, strict=True):
+        _bars(ax, means[means.kind == kind].reset_index(drop=True), means)
+        ax.set_title(KINDS[kind])
+    panels[0].set_xlim(0, most * 1.08)
+    panels[-1].set_xlabel("messages per second")
+    thousands(panels[-1].xaxis)
+    panels[-1].xaxis.set_major_locator(MaxNLocator(8))
+    panels[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=2, borderaxespad=0)
+    fig.entitle("What the paper's recommendations are worth", _finding(table, means), table)
+    return fig
+
+
+def over_runs(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a technique, in the scenario's order: means of its runs, with the smallest and largest."""
+    step = ["place", "kind", "technique", "title", "compared_with"]
+    return table.groupby(step, as_index=False, dropna=False).agg(
+        processed=("processed_per_s", "mean"),
+        processed_min=("processed_per_s", "min"),
+        processed_max=("processed_per_s", "max"),
+        sent=("sent_per_s", "mean"),
+        sent_max=("sent_per_s", "max"),
+        latency_us_p50=("latency_us_p50", "mean"),
+        latency_us_p95=("latency_us_p95", "mean"),
+        readers=("readers", "max"),
+        runs=("run", "nunique"),
+    )
+
+
+def _bars(ax: Axes, rows: pd.DataFrame, means: pd.DataFrame) -> None:
+    places = list(range(len(rows)))
+    bar, mark = cycle_entry(PROCESSED), cycle_entry(SENT)
+    ax.barh(places, rows.processed, height=0.62, color=bar["color"], label="processed by the target")
+    if (rows.runs > 1).any():
+        spread = [rows.processed - rows.processed_min, rows.processed_max - rows.processed]
+        ax.errorbar(rows.processed, places, xerr=spread, fmt="none", ecolor="#1d1d1f", elinewidth=0.9)
+    ax.scatter(rows.sent, places, marker="|", s=190, linewidths=2.2, color=mark["color"], label="sent by the clients")
+    ax.set_yticks(places, list(rows.title), fontsize=9)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.grid(axis="y", visible=False)
+    ax.tick_params(axis="y", length=0)
+    for place, row in zip(places, rows.itertuples(), strict=True):
+        ax.annotate(
+            _words(row, means),
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize="small",
+            color=muted_colour(),
+            annotation_clip=False,
+        )
+
+
+def _words(row: object, means: pd.DataFrame) -> str:
+    """`1,234/s (×1.52), p95 12.3 ms, 3 readers`."""
+    values = row._asdict()  # type: ignore[attr-defined]
+    text = f"{values['processed']:,.0f}/s"
+    before = means[means.technique == values["compared_with"]].processed
+    if len(before) and before.iloc[0] > 0:
+        text += f" (×{values['processed'] / before.iloc[0]:.2f})"
+    if pd.notna(values["latency_us_p95"]):
+        text += f", p95 {values['latency_us_p95'] / 1000:,.1f} ms"
+    if pd.notna(values["readers"]):
+        readers = int(values["readers"])
+        text += f", {readers} reader{'s' * (readers != 1)}"
+    return text
+
+
+def _finding(table: pd.DataFrame, means: pd.DataFrame) -> str:
+    load = table.iloc[0]
+    runs = int(means.runs.max())
+    return (
+        f"The same load in every step: {count(int(load.initiators))} × {load.threads} client threads, "
+        f"{payload_name(int(load.payload_bytes))} a message. "
+        f"{f'Bars: means of {runs} runs, lines span them. ' if runs > 1 else ''}"
+        f"×: against the step above it, and below against the baseline. Latency: of a call that sends. Where more is "
+        f"sent than processed, messages queued up at the target. Readers: most at once while it was measured."
+    )

@@ -1,0 +1,136 @@
+"""Where techniques run: a lab whose dialogs and whose target's receiving are arranged for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.lab import dialogs, receiving
+from harness.lab.instances import Lab, LabError
+from harness.lab.opening import Topology
+from harness.lab.processes import ChildError
+from harness.lab.receiving import Receiving
+from harness.lab.scripts import ScriptError
+from harness.load.plan import SEND_MESSAGE, SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
+from harness.settings import Settings
+from harness.sweep.cell import Attempt, Measured, NotReady, Surroundings
+from harness.sweep.opened import OpenedLab
+from harness.sweep.phases import Phases
+from harness.techniques.scenario import Arrangement, Turn
+from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TOP
+
+# What a slow step has left in the queue need not leave it as slowly. Readers of this kind end soon when it is empty.
+HASTE = Receiving(RECEIVE_TOP, 100, MAX_QUEUE_READERS)
+
+# Of dialogs that stand: how many are used an initiator, the ratio, whether they are warm.
+Pool = tuple[int, int, bool]
+
+
+class TechniqueStand:
+    """Implements `sweep.Stand` for techniques with a real lab and Locust. Use it from the main thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topology: Topology,
+        results: Path,
+        *,
+        on_rate: Callable[[float], None] = lambda rate: None,
+        on_lab: Callable[[Lab], None] = lambda lab: None,
+        on_note: Callable[[str], None] = lambda text: None,
+        watch: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings = settings
+        self._results = results
+        self._on_rate = on_rate
+        self._on_note = on_note
+        self._opened = OpenedLab(settings, topology, results, on_lab=on_lab, on_note=on_note, watch=watch)
+        self._pool: Pool | None = None
+        self._is_clean = True  # no conversation has ever begun in this lab, or all have been ended
+
+    def make_ready(self, cell: Turn, phases: Phases) -> None:
+        try:
+            if self._opened.parts is None:
+                with phases.phase("lab"):
+                    self._opened.open(cell.cell.server_version, cell.cell.initiators)
+            with phases.phase("dialogs"):
+                parts = self._with_dialogs(cell)
+            with phases.phase("receiving"):
+                receiving.arrange(parts.lab, cell.technique.arrangement.receiving)
+        except (LabError, ScriptError, LoadError, ChildError) as error:
+            raise NotReady(str(error)) from None
+
+    def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
+        parts = self._opened.parts
+        assert parts is not None
+        if not cell.technique.arrangement.warm_up:
+            self._pool = None  # it warms up now
+        self._is_clean = False
+        measured = Attempt(
+            cell.cell,
+            attempt,
+            run,
+            parts,
+            self._settings,
+            folder_of(self._results, cell),
+            phases,
+            on_rate=self._on_rate,
+            on_stopped=lambda: receiving.hasten(parts.lab, HASTE),
+            sending=sending(parts, cell),
+        ).run()
+        for text in measured.complaints:
+            self._on_note(f"{cell.id}: {text}")
+        return measured
+
+    def tear_down(self) -> None:
+        self._pool, self._is_clean = None, True
+        self._opened.close()
+
+    def _with_dialogs(self, turn: Turn) -> Surroundings:
+        """The step's dialogs stand, and no others."""
+        assert self._opened.parts is not None
+        pool = needed(turn)
+        if pool is not None and pool == self._pool:
+            return self._opened.parts
+        self._pool = None
+        parts = self._opened.parts if self._is_clean else self._opened.without_conversations()
+        self._is_clean = pool is None
+        if pool is not None:
+            build(parts.lab, turn.cell.initiators, pool)
+            self._pool = pool
+        return parts
+
+
+def needed(turn: Turn) -> Pool | None:
+    """The dialogs that a step wants to find; None: it begins its own."""
+    arrangement = turn.technique.arrangement
+    if arrangement.conversations == "one_per_message":
+        return None
+    return (used_dialogs(arrangement, turn.cell.threads), arrangement.dialog_ratio, arrangement.warm_up)
+
+
+def used_dialogs(arrangement: Arrangement, threads: int) -> int:
+    """How many of the dialogs begun beforehand an initiator's threads send on."""
+    return {"one": 1, "one_per_thread": threads, "one_per_message": 0}[arrangement.conversations]
+
+
+def build(lab: Lab, initiators: int, pool: Pool) -> None:
+    used, ratio, warm_up = pool
+    dialogs.build(lab, initiators=initiators, used_dialogs=used, dialog_ratio=ratio, warm_up=warm_up)
+
+
+def sending(parts: Surroundings, turn: Turn) -> Sending:
+    """What the clients call, and with what."""
+    cell = turn.cell
+    if turn.technique.arrangement.conversations == "one_per_message":
+        guid = str(parts.lab.identities[0]["service_broker_guid"])
+        return Sending(SEND_MESSAGE_ON_NEW_DIALOG, [[guid] * cell.threads] * cell.initiators)
+    used = dialogs.used(parts.initiators[: cell.initiators])
+    if turn.technique.arrangement.conversations == "one":
+        used = [handles[:1] * cell.threads for handles in used]
+    return Sending(SEND_MESSAGE, used)
+
+
+def folder_of(results: Path, turn: Turn) -> Path:
+    """Where a turn's raw records lie, as those of a sweep in its own folder."""
+    return results / "techniques" / turn.id

@@ -1,0 +1,172 @@
+"""`reduced/techniques.parquet`: one row a technique and run, from its raw records.
+
+Numbers are made as those of cells (`harness.reductions`), but for one: what was processed is counted in the messages
+that the target stored, not in its RECEIVEs, because those also bring the EndDialog of every dialog that held one
+message. A row says what its step did, so that nobody needs the scenario file beside the table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from harness import records
+from harness.techniques.scenario import Scenario, Turn
+from harness.techniques.stand import folder_of, used_dialogs
+
+NAME = "techniques"
+KEPT_UP = 0.9  # as in the reductions: a target that processes less of what is sent falls behind
+SAMPLE_EVERY_NS = 1_000_000_000
+
+_INTEGER, _FLOAT, _TEXT, _FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+SCHEMA = pa.schema(
+    {
+        "run_id": _TEXT,
+        "lab": _TEXT,
+        "server_version": _TEXT,
+        "place": _INTEGER,  # in the scenario, from 1
+        "kind": _TEXT,  # ladder | warning
+        "technique": _TEXT,
+        "title": _TEXT,
+        "compared_with": _TEXT,  # the technique from which it differs in one thing; null for the first
+        "run": _INTEGER,  # 1, 2, ... of this technique
+        "initiators": _INTEGER,
+        "threads": _INTEGER,  # per initiator
+        "payload_bytes": _INTEGER,
+        "conversations": _TEXT,  # one (an initiator) | one_per_thread | one_per_message
+        "conversations_in_use": _INTEGER,  # of all initiators; null where each message has its own
+        "dialog_ratio": _INTEGER,
+        "warm_up": _FLAG,
+        "receive_top": _INTEGER,
+        "receive_timeout_ms": _INTEGER,
+        "max_queue_readers": _INTEGER,
+        "measured_s": _FLOAT,
+        "sent_per_s": _FLOAT,  # calls that returned in the window
+        "processed_per_s": _FLOAT,  # messages stored in the window
+        "target_kept_up": _FLAG,
+        "latency_us_p50": _FLOAT,  # of those calls; null without any
+        "latency_us_p95": _FLOAT,
+        "end_to_end_us_p50": _FLOAT,  # of messages sent in the window, whenever they were stored
+        "end_to_end_us_p95": _FLOAT,
+        "readers": _INTEGER,  # most that activation ran at once, of the samples of the window; null without any
+        "messages_per_receive": _FLOAT,  # of all types; null where no RECEIVE of the window brought any
+        "sent_messages": _INTEGER,
+    }
+)
+
+
+def write(results: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """`reduced/techniques.parquet` and `.csv`, whole or not at all; the first of them."""
+    folder = results / "reduced"
+    folder.mkdir(exist_ok=True)
+    table = pa.Table.from_pylist(list(rows), schema=SCHEMA)
+    for ending, write_table in (("parquet", pq.write_table), ("csv", pyarrow.csv.write_csv)):
+        temporary = folder / f"{NAME}.{ending}.tmp"
+        write_table(table, temporary)
+        os.replace(temporary, folder / f"{NAME}.{ending}")
+    return folder / f"{NAME}.parquet"
+
+
+def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: str, lab: str) -> dict[str, Any]:
+    """One completed turn."""
+    technique, cell, arrangement = turn.technique, turn.cell, turn.technique.arrangement
+    used = used_dialogs(arrangement, cell.threads)
+    return {
+        "run_id": run_id,
+        "lab": lab,
+        "server_version": cell.server_version,
+        "place": scenario.techniques.index(technique) + 1,
+        "kind": technique.kind,
+        "technique": technique.key,
+        "title": technique.title,
+        "compared_with": technique.compared_with,
+        "run": turn.run,
+        "initiators": cell.initiators,
+        "threads": cell.threads,
+        "payload_bytes": cell.payload_bytes,
+        "conversations_in_use": cell.initiators * used or None,
+        **arrangement.model_dump(),
+        **_measured(_Raw(folder_of(results, turn), turn, attempt)),
+    }
+
+
+class _Raw:
+    """The raw records of one attempt."""
+
+    def __init__(self, folder: Path, turn: Turn, attempt: int) -> None:
+        self._folder, self._cell, self._attempt = folder, turn.cell, attempt
+        moments = self.table("cells", "measured_from_ns", "measured_to_ns", "sent_messages").to_pylist()[0]
+        self.first, self.last = moments["measured_from_ns"], moments["measured_to_ns"]
+        self.sent_messages = moments["sent_messages"]
+
+    def table(self, kind: str, *columns: str, writer: str = "") -> pa.Table:
+        path = records.raw_path(self._folder, kind, self._cell, self._attempt, writer)
+        return pq.read_table(path, columns=list(columns))
+
+    def numbers(self, kind: str, *columns: str, writer: str = "") -> list[npt.NDArray[Any]]:
+        table = self.table(kind, *columns, writer=writer)
+        return [table[column].to_numpy() for column in columns]
+
+    def calls(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """When each call of every initiator's clients returned, and its latency."""
+        pieces = [
+            self.numbers("calls", "started_at_ns", "latency_ns", writer=f"i{number}")
+            for number in range(1, self._cell.initiators + 1)
+        ]
+        started, latency = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+        return started + latency, latency
+
+    def inside(self, moments_ns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        inside: npt.NDArray[np.bool_] = (moments_ns >= self.first) & (moments_ns < self.last)
+        return inside
+
+
+def _measured(raw: _Raw) -> dict[str, Any]:
+    window_s = (raw.last - raw.first) / 1e9
+    returned, latency = raw.calls()
+    sent_at, processed_at = raw.numbers("deliveries", "sent_at_ns", "processed_at_ns")
+    received_at, messages = raw.numbers("receives", "received_at_ns", "messages")
+    calls, processed = raw.inside(returned), raw.inside(processed_at)
+    in_window = messages[raw.inside(received_at)]
+    return {
+        "measured_s": round(window_s, 3),
+        "sent_per_s": round(int(calls.sum()) / window_s, 2),
+        "processed_per_s": round(int(processed.sum()) / window_s, 2),
+        "target_kept_up": bool(processed.sum() >= KEPT_UP * calls.sum()),
+        **_quantiles(latency[calls], "latency_us"),
+        **_quantiles((processed_at - sent_at)[raw.inside(sent_at)], "end_to_end_us"),
+        "readers": _readers(raw),
+        "messages_per_receive": round(float(in_window.mean()), 2) if len(in_window) else None,
+        "sent_messages": raw.sent_messages,
+    }
+
+
+def _quantiles(nanoseconds: npt.NDArray[Any], prefix: str) -> dict[str, float | None]:
+    names = (f"{prefix}_p50", f"{prefix}_p95")
+    if not len(nanoseconds):
+        return dict.fromkeys(names)
+    values = np.percentile(np.round(nanoseconds / 1000), (50, 95))
+    return dict(zip(names, (round(float(value), 3) for value in values), strict=True))
+
+
+def _readers(raw: _Raw) -> int | None:
+    """A sample of the target holds the number of readers only while there is one, and always the depth of its queue.
+
+    Samples are a second apart, so the last before the window counts too."""
+    running: dict[int, float] = {}
+    for sample in raw.table("samples", "instance", "sampled_at_ns", "metric", "value").to_pylist():
+        at_ns = sample["sampled_at_ns"]
+        if sample["instance"] != "target" or not raw.first - SAMPLE_EVERY_NS <= at_ns < raw.last:
+            continue
+        if sample["metric"] in ("queue_depth", "activated_tasks"):
+            tasks = sample["value"] if sample["metric"] == "activated_tasks" else 0.0
+            running[at_ns] = max(running.get(at_ns, 0.0), tasks)
+    return int(max(running.values())) if running else None
