@@ -12,7 +12,7 @@ from harness.simulation.cores import QUANTUM_NS
 from tests.simulation.hardware_fixture import US, Bench, poisson_arrivals_us
 
 SERVICE_US = 100
-CUSTOMERS = 40_000
+CUSTOMERS = 20_000
 
 
 def mean_wait_us(cores: int, arrivals_us: list[int], services_us: list[int]) -> float:
