@@ -24,7 +24,7 @@ class Times:
 
 
 def run(
-    lab: SimulatedLab, cell: Cell, attempt: int, times: Times, results: Path, pages: dialog_pages.Spread
+    lab: SimulatedLab, cell: Cell, attempt: int, times: Times, results: Path, *, pages: dialog_pages.Spread
 ) -> Measured:
     """Runs a cell on a lab with dialogs, whose used ones lie on `pages`, and writes all its records; CellFailed with
     the reason otherwise."""

@@ -1,0 +1,127 @@
+"""A warmed world, and cells that each run on a copy of it.
+
+Cells of one server version and dialog ratio begin in the same world: three initiators, each with fifty used dialogs and
+those between them, every one warmed up, and a target that has all the queue readers it may have. The paper's runs
+lasted minutes, in which the queue monitor launches a reader every five seconds; a cell of a second could not show it.
+
+What a cell comes to depends on the seed and the cell, and on no cell before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.lab import dialogs, link, reset, scripts
+from harness.lab.instances import LabError, connections
+from harness.matrix import INITIATORS, THREADS, Cell
+from harness.observe import pages
+from harness.simulation import cell as cells
+from harness.simulation import copies
+from harness.simulation import lab as simulated
+from harness.simulation.cell import Times
+from harness.simulation.copies import CopyDied
+from harness.simulation.instances import SimulatedInstance
+from harness.simulation.lab import SimulatedLab
+from harness.simulation.parameters import Parameters
+from harness.simulation.world import derived_seed
+from harness.sweep.cell import CellFailed, Measured
+from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
+
+if TYPE_CHECKING:
+    import pyodbc
+
+    from harness.simulation.job import Experiment
+
+USED_DIALOGS = THREADS[-1]
+# While readers are launched a flush of the target's log lasts so long: every reader is busy with one message.
+_RAMP_FLUSH_S = 1.25 * MAX_QUEUE_READERS * ACTIVATION_PERIOD_S
+_RAMP_LIMIT_S = 10 * _RAMP_FLUSH_S
+_POLL_S = 0.05  # well below the three seconds after which a reader without work ends
+_SEND = "{CALL dbo.SendMessage (?, ?)}"
+
+
+class Group:
+    """The world of one server version and dialog ratio."""
+
+    def __init__(self, parameters: Parameters, server_version: str, dialog_ratio: int, *, seed: int) -> None:
+        """Builds it, which takes seconds of real time; LabError where it does not come up."""
+        self.server_version = server_version
+        self.dialog_ratio = dialog_ratio
+        seed = derived_seed(seed, server_version, dialog_ratio)
+        lab = self.lab = simulated.open(parameters, version=server_version, initiators=INITIATORS[-1], seed=seed)
+        link.link(lab)
+        dialogs.build(lab, initiators=len(lab.initiators), used_dialogs=USED_DIALOGS, dialog_ratio=dialog_ratio)
+        self.pages = {instance.name: pages.located(instance) for instance in lab.initiators}
+        launch_readers(lab)
+        copies.prepare()
+
+    def run(self, cell: Cell, attempt: int, times: Times, results: Path) -> Measured:
+        """The cell on a copy of this world, in a process of its own; its records are written when it returns.
+        CellFailed with the reason otherwise."""
+        assert (cell.server_version, cell.dialog_ratio) == (self.server_version, self.dialog_ratio), cell.id
+        try:
+            return copies.in_copy(partial(cells.run, self.lab, cell, attempt, times, results, pages=self.pages))
+        except CopyDied as death:
+            raise CellFailed(str(death)) from None
+
+
+def launch_readers(lab: SimulatedLab) -> None:
+    """Brings the target's queue readers up to MAX_QUEUE_READERS by the queue monitor's own rule.
+
+    Every used dialog carries one message, and the target's log is slow for as long as it takes: a reader that has
+    received is busy until its commit is on disk, while more lies in the queue. Afterwards nothing is left of it but the
+    readers, which wait for messages.
+    """
+    target_instance = lab.target
+    assert isinstance(target_instance, SimulatedInstance)
+    log = target_instance.server.computer.log
+    with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
+        log.slowdown = _RAMP_FLUSH_S * 1e6 / lab.world.parameters.log.flush_latency_us
+        sent = 0
+        for connection, handles in zip(clients, dialogs.used(clients), strict=True):
+            for handle in handles:
+                scripts.execute(connection, _SEND, handle, b"x" * WARM_UP_BYTES)
+                sent += 1
+        readers = partial(_readers, target)
+        _sleep_until(lab, lambda: readers() >= MAX_QUEUE_READERS, "no further queue readers were launched")
+        log.slowdown = 1.0
+        _sleep_until(lab, lambda: dialogs.processed(target) >= sent, "the target does not catch up")
+        dialogs.wait_until_drained(lab, lab.initiators, clients, target, expected=sent, timeout_s=_RAMP_LIMIT_S)
+        reset.messages(lab, target)
+        assert readers() == MAX_QUEUE_READERS, f"{readers()} queue readers are left"
+
+
+def _readers(target: pyodbc.Connection) -> int:
+    return sum(int(row["tasks"]) for row in scripts.rows(target, "observe/activated_tasks.sql", {}))
+
+
+def _sleep_until(lab: SimulatedLab, condition: Callable[[], bool], complaint: str) -> None:
+    until_s = lab.clock.now_s() + _RAMP_LIMIT_S
+    while not condition():
+        if lab.clock.now_s() > until_s:
+            raise LabError(complaint)
+        lab.clock.sleep(_POLL_S)
+
+
+@dataclass(frozen=True)
+class _Warmed:
+    """Implements `job.Warmed`."""
+
+    group: Group
+    times: Times
+    results: Path
+
+    def run(self, cell: Cell, attempt: int) -> Measured:
+        return self.group.run(cell, attempt, self.times, self.results)
+
+
+@contextlib.contextmanager
+def opened(experiment: Experiment, server_version: str, dialog_ratio: int) -> Iterator[_Warmed]:
+    """Implements `job.OpenGroup`."""
+    group = Group(experiment.parameters, server_version, dialog_ratio, seed=experiment.seed)
+    yield _Warmed(group, Times(experiment.settle_s, experiment.measure_s), experiment.results)
