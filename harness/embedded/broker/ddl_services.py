@@ -119,8 +119,8 @@ class ServiceStatements(Catalog):
         if options.status is not None:
             self._set(tx, queue, "rollbacks", 0)
             tx.on_commit(queue.wake_everybody)
-        if options.status and queue.blocked:
-            self._unblock(tx, queue)
+        if options.status:
+            tx.on_commit(queue.unblock)
         self._refresh(tx)
 
     def drop_queue(self, tx: Transaction, schema: str, name: str) -> None:
@@ -175,15 +175,6 @@ class ServiceStatements(Catalog):
         ):
             if value is not None:
                 self._set(tx, queue, attribute, value)
-
-    def _unblock(self, tx: Transaction, queue: Queue) -> None:
-        """What came over the network while the queue was OFF goes into it."""
-        rows = list(queue.blocked)
-        self._set(tx, queue, "blocked", [])
-        for row in rows:
-            tx.write(queue.blocked_table, row.queuing_order, None)
-            tx.write(queue.table, row.queuing_order, row.stored())
-        tx.arrived.extend(rows)
 
     def _store_queue(self, tx: Transaction, queue: Queue) -> None:
         row = (

@@ -139,11 +139,12 @@ class Delivery:
         sequence: int,
         body: bytes | None,
     ) -> None:
-        """Stages a queue row. If the queue is OFF, the row waits aside until it is ON again."""
+        """Stages a queue row. If the queue is OFF, the row waits aside until it is ON again, and so do those that come
+        after it as long as it does."""
         engine, queue = self._engine, endpoint.service.queue
         row = queue.new_row(endpoint, sequence, message_type, body, engine.clock.utc_ns())
         table = queue.table
-        if queue.is_enqueue_enabled:
+        if queue.is_enqueue_enabled and not queue.blocked:
             tx.arrived.append(row)
         else:
             table = queue.blocked_table
@@ -230,6 +231,8 @@ class Delivery:
 
         def bring_back() -> None:  # others may have come meanwhile
             queue.blocked = sorted([*queue.blocked, *discarded], key=lambda row: row.queuing_order)
+            if queue.is_enqueue_enabled:
+                queue.unblock()
 
         tx.on_rollback(bring_back)
 

@@ -17,6 +17,7 @@ from harness.embedded.broker import system
 from harness.embedded.broker.conversations import ConversationEndpoint, ConversationGroup, HeapEntry
 from harness.embedded.broker.objects import MessageType
 from harness.embedded.runtime.tasks import Signal
+from harness.embedded.store import Write
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
@@ -219,8 +220,24 @@ class Queue:
 
     def block(self, row: QueueRow) -> None:
         """A row that came while the queue was OFF: it waits in the transmission queue of this database."""
-        if not row.endpoint.is_gone:
-            self.blocked.append(row)
+        if row.endpoint.is_gone:
+            return
+        self.blocked.append(row)
+        if self.is_enqueue_enabled:  # it was turned on while this row was on its way to the disk
+            self.unblock()
+
+    def unblock(self) -> None:
+        """The queue is ON: what waited aside goes into it, in order. A crash before that is on disk finds the rows
+        aside and the queue ON; recovery does the same then."""
+        rows, self.blocked = self.blocked, []
+        writes: list[Write] = []
+        for row in rows:
+            writes += [
+                (self.blocked_table, row.queuing_order, None),
+                (self.table, row.queuing_order, row.stored()),
+            ]
+            self.publish(row)
+        self.database.engine.store.commit_lazily(writes)
 
     def put_back(self, rows: list[QueueRow]) -> None:
         """Undoes a `take`: the rows of one endpoint, in the order in which they were taken."""

@@ -278,6 +278,8 @@ def _rows(database: Database, queue: Queue, tables: dict[str, _Rows]) -> None:
                 queue.publish(loaded)
             else:
                 queue.blocked.append(loaded)
+    if queue.is_enqueue_enabled and queue.blocked:
+        queue.unblock()
 
 
 def _go_on(endpoint: ConversationEndpoint) -> None:

@@ -246,6 +246,51 @@ def test_a_message_that_comes_while_the_queue_is_off_waits_in_the_receiving_data
     assert bodies(target.receive()) == [b"1", b"2"] and not list(target.db.transmission_rows())
 
 
+def test_a_message_on_its_way_to_the_disk_when_its_queue_is_turned_on_is_not_left_aside(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    target.alter_queue(status=False)
+    initiator.send(handle, b"1")
+    initiator.send(handle, b"2")
+    assert world.driver.run_until(lambda: target.engine.conversations != {}), "message 1 is on its way to the disk"
+    assert not target.queue.blocked
+    target.alter_queue(status=True)
+    initiator.send(handle, b"3")
+    world.run_for(1)
+    assert bodies(target.receive_all()) == [b"1", b"2", b"3"]
+    assert not target.queue.blocked
+    target.crash()
+    assert not target.receive_all()
+
+
+def test_a_queue_turned_on_in_an_open_transaction_keeps_the_order(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    target.alter_queue(status=False)
+    initiator.send(handle, b"1")
+    world.run_for(1)
+    tx = target.engine.begin_transaction()
+    target.db.alter_queue(tx, "dbo", "q", QueueOptions(status=True))
+    initiator.send(handle, b"2")
+    world.run_for(1)
+    target.commit(tx)
+    assert bodies(target.receive_all()) == [b"1", b"2"]
+
+
+def test_a_crash_right_after_a_queue_was_turned_on_loses_nothing_and_keeps_the_order(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    target.alter_queue(status=False)
+    initiator.send(handle, b"1")
+    initiator.send(handle, b"2")
+    world.run_for(1)
+    target.alter_queue(status=True)  # on disk, but not yet that the messages are in the queue
+    target.crash()
+    initiator.send(handle, b"3")
+    world.run_for(10)
+    assert bodies(target.receive_all()) == [b"1", b"2", b"3"]
+
+
 def test_a_broken_connection_is_no_reason_to_wait_for_the_retry(world, pair):
     initiator, target = pair
     address = ("host", target.port)

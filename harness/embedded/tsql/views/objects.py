@@ -127,8 +127,9 @@ def internal_tables(context: Context) -> Iterator[ObjectRow]:
 def system_tables(context: Context) -> Iterator[ObjectRow]:
     """The base tables of Service Broker, with SQL Server's own object ids."""
     database = context.database
+    aside = sum(len(queue.blocked) for queue in database.queues.values())  # came while their queue was OFF
     counts = {
-        "sysxmitqueue": len(database.transmission_queue),
+        "sysxmitqueue": len(database.transmission_queue) + aside,
         "sysconvgroup": len(database.groups),
         "sysdesend": len(database.endpoints),
         "sysdercv": len(database.endpoints),
