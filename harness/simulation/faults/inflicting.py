@@ -121,7 +121,7 @@ class Inflictor:
             if self._is_failing or answer.told is not Told.COMMITTED or answer.rows[0][0]:
                 continue
             self._note("operator: the queue is off; takes poison away and turns it on")
-            yield from self._batch(procedures.TAKE_POISON_AWAY)
+            yield from self._until_done(procedures.TAKE_POISON_AWAY)
 
     def _until_done(self, text: str) -> Waiting[None]:
         """Again where the connection broke; what the operator does may be done twice."""
