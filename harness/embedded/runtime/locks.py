@@ -116,4 +116,6 @@ class _LockWait:
 
     def _wake(self, *, granted: bool) -> None:
         assert self.task is not None
+        # Its task runs later. An owner that still seemed to wait for what it owns would be a ring without an end.
+        self.owner.waiting_for = None
         self.scheduler.wake(self.task, granted)

@@ -130,6 +130,31 @@ def test_a_lock_goes_straight_to_the_one_that_waited_longest(driver, scheduler):
     assert not waits.totals
 
 
+def test_who_asks_for_a_lock_that_was_just_handed_over_stands_in_line(driver, scheduler):
+    """The new owner has not run since: it no longer waits for what it owns."""
+    lock, waits, got = ExclusiveLock(), WaitStatistics(), []
+
+    def acquire(owner):
+        yield from lock.acquire(owner, waits)
+        got.append(owner.id)
+
+    holder, *others = (Owner(number) for number in range(3))
+    assert lock.try_acquire(holder)
+    scheduler.spawn(acquire(others[0]), "first")
+    driver.settle()
+
+    def hand_over_and_ask():
+        lock.release()
+        yield from acquire(others[1])
+
+    scheduler.spawn(hand_over_and_ask(), "second")
+    driver.settle()
+    assert got == [1] and lock.owner is others[0] and others[1].waiting_for is lock
+    lock.release()
+    driver.settle()
+    assert got == [1, 2]
+
+
 def test_a_waiter_that_is_cancelled_leaves_the_line(driver, scheduler):
     lock, waits = ExclusiveLock(), WaitStatistics()
     holder, waiter = Owner(1), Owner(2)
