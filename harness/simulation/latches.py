@@ -36,13 +36,16 @@ class PageLatches:
         hand_over_per_waiter_ns: int = 0,
     ) -> None:
         self.scheduler = scheduler
-        self._hand_over_ns = hand_over_ns
-        self._hand_over_per_waiter_ns = hand_over_per_waiter_ns
         self._waits = waits
         self._cores = cores
+        self._held: dict[Page, _Latch] = {}
+        self.reprice(hold_ns, shared_hold_ns, hand_over_ns, hand_over_per_waiter_ns)
+
+    def reprice(self, hold_ns: int, shared_hold_ns: int, hand_over_ns: int, hand_over_per_waiter_ns: int) -> None:
         self._hold_ns = hold_ns
         self._shared_hold_ns = shared_hold_ns
-        self._held: dict[Page, _Latch] = {}
+        self._hand_over_ns = hand_over_ns
+        self._hand_over_per_waiter_ns = hand_over_per_waiter_ns
 
     def touch(self, page: Page) -> Iterator[Wait]:
         """A row of the page is looked up and changed."""

@@ -27,11 +27,14 @@ class LogDevice:
         self.writes = 0
         self._clock = clock
         self._entropy = entropy
-        self._parameters = parameters
-        self._latency_ns = parameters.flush_latency_us * _MICROSECOND
         self._draws: list[float] = []
         self._done_at_ns = deque([0] * parameters.flushes_in_flight)  # of the last writes, the oldest first
         self._channel_free_at_ns = 0
+        self.reprice(parameters)
+
+    def reprice(self, parameters: Log) -> None:
+        self._parameters = parameters
+        self._latency_ns = parameters.flush_latency_us * _MICROSECOND
 
     def flush(self, size_bytes: int) -> Waiting[None]:
         yield Delay(self.duration_ns(size_bytes))

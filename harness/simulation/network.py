@@ -54,14 +54,17 @@ class Network:
 
     def __init__(self, clock: Clock, entropy: Entropy, network: parameters.Network) -> None:
         self.clock = clock
-        self.latency_ns = int(network.latency_us * 1000)
-        self._bits_per_s = network.bits_per_s
-        self._frame_overhead_bytes = network.frame_overhead_bytes
+        self.reprice(network)
         self._entropy = entropy
         self._ports: dict[str, Port] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self.transports: dict[str, Transport] = {}  # of computers that are up
         self.listening: dict[Address, Transport] = {}
+
+    def reprice(self, network: parameters.Network) -> None:
+        self.latency_ns = int(network.latency_us * 1000)
+        self._bits_per_s = network.bits_per_s
+        self._frame_overhead_bytes = network.frame_overhead_bytes
 
     def transport(self, computer: str, scheduler: Scheduler) -> Transport:
         """For the engine of a computer that is being started; `attach` the engine before it recovers."""

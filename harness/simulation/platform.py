@@ -23,6 +23,9 @@ class SimulatedPlatform:
         self.dispatchers = dispatchers
         self._cores = cores
         self._latches = latches
+        self.reprice(prices)
+
+    def reprice(self, prices: Processors) -> None:
         self._price_ns = {work: round(prices.price_us(work) * 1000) for work in WORKS}
         self._price_ns_per_kib = {work: round(prices.price_us_per_kib(work) * 1000) for work in WORKS}
 
@@ -54,6 +57,19 @@ class Computer:
         self.platform = SimulatedPlatform(
             self.cores, self.latches, parameters.processors, dispatchers=parameters.broker.dispatchers
         )
+
+    def reprice(self, parameters: Parameters) -> None:
+        """Other prices from now on, of everything but how many cores, dispatchers and writes in flight there are."""
+        latch = parameters.latch
+        if self.latches is not None:
+            self.latches.reprice(
+                hold_ns=round(latch.hold_us * 1000),
+                shared_hold_ns=round(latch.shared_hold_us * 1000),
+                hand_over_ns=round(latch.hand_over_us * 1000),
+                hand_over_per_waiter_ns=round(latch.hand_over_us_per_waiter * 1000),
+            )
+        self.log.reprice(parameters.log)
+        self.platform.reprice(parameters.processors)
 
     def usage(self) -> Usage:
         """For `Instance.usage`: sys.dm_os_sys_info and its kin; memory is not part of the model."""

@@ -50,6 +50,13 @@ class World:
         server.start()
         return server
 
+    def reprice(self, parameters: Parameters) -> None:
+        """Other prices from now on; what was begun ends at the old ones."""
+        self.parameters = parameters
+        self.network.reprice(parameters.network)
+        for server in self.servers.values():
+            server.computer.reprice(parameters)
+
     def entropy(self, *names: object) -> SeededEntropy:
         """Random bytes for a purpose."""
         return SeededEntropy(derived_seed(self.seed, *names))

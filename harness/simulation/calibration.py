@@ -1,0 +1,243 @@
+"""Calibration: the prices that nobody knows, fitted to four of the paper's numbers; all its others are predictions.
+
+The free parameters of a hardware file (`free = true`) are moved within their bounds until the model's cells give the
+`FITTED` numbers: least squares of the logarithms of (model / paper), by SciPy's trust-region method. Four parameters
+for four numbers: nothing is left over to bend the rest. What the paper says of one and two initiators, of few threads,
+of payloads, of waits and of its techniques takes no part; `HELD_OUT` are those of them that are numbers of a cell.
+
+`sensitivity` moves each parameter by a fifth, up and down, and says what becomes of every one of these numbers.
+
+A worker process for each dialog ratio builds one warmed world and measures on copies of it whose hardware has other
+prices. Same seed, same hardware, same result.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from scipy.optimize import least_squares
+
+from harness import records
+from harness.matrix import PAPER_VERSIONS, Cell
+from harness.simulation import cell as cells
+from harness.simulation import copies
+from harness.simulation.cell import Times
+from harness.simulation.group import Group
+from harness.simulation.parameters import Parameters
+from harness.whitepaper import (
+    BASE_DIALOG_RATIO,
+    GAIN_MAX_PERCENT,
+    INITIATOR_PROCESSOR_PERCENT,
+    PEAK_THROUGHPUT,
+    PEAK_THROUGHPUT_AS_CONCLUDED,
+    TARGET_PROCESSOR_PERCENT,
+    TRICK_DIALOG_RATIO,
+)
+
+TIMES = Times(settle=0.5, measure=1.0)
+# A fifth either way; and how far the fit moves a parameter to see its slope: well above the noise of a cell.
+STEP, SLOPE_STEP = 0.2, 0.08
+_VERSION = PAPER_VERSIONS[-1]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one cell."""
+
+    processed_per_s: float
+    initiator_percent: float  # of all its processors, the mean of the initiators
+    target_percent: float
+
+
+Found = Mapping[Cell, Figures]
+
+
+def _cell(initiators: int, threads: int, dialog_ratio: int, payload_bytes: int = 100) -> Cell:
+    return Cell(_VERSION, initiators, dialog_ratio, threads, payload_bytes)
+
+
+@dataclass(frozen=True)
+class Number:
+    """One of the paper's numbers, and how it comes out of cells."""
+
+    name: str
+    published: float | None  # None: the paper gives words for it
+    unit: str
+    cells: tuple[Cell, ...]
+    of: Callable[..., float]  # of their figures, in that order
+
+
+def _rate(name: str, published: float | None, cell: Cell) -> Number:
+    return Number(name, published, "messages/s", (cell,), lambda one: one.processed_per_s)
+
+
+def _gain(name: str, published: float | None, initiators: int, threads: int) -> Number:
+    pair = (_cell(initiators, threads, TRICK_DIALOG_RATIO), _cell(initiators, threads, BASE_DIALOG_RATIO))
+    return Number(
+        name, published, "%", pair, lambda trick, base: 100 * (trick.processed_per_s / base.processed_per_s - 1)
+    )
+
+
+_BUSIEST = _cell(3, 50, TRICK_DIALOG_RATIO)
+FITTED = (
+    # "Over 18,000" in the text, "almost 19,000" in the conclusion: between them.
+    _rate(
+        "peak of three initiators",
+        (PEAK_THROUGHPUT[3].value + PEAK_THROUGHPUT_AS_CONCLUDED.value) / 2,
+        _BUSIEST,
+    ),
+    _gain("gain at 3×50 threads", GAIN_MAX_PERCENT.value, 3, 50),
+    Number(
+        "initiators' processors", INITIATOR_PROCESSOR_PERCENT.value, "%", (_BUSIEST,), lambda one: one.initiator_percent
+    ),
+    Number("target's processors", TARGET_PROCESSOR_PERCENT.value, "%", (_BUSIEST,), lambda one: one.target_percent),
+)
+HELD_OUT = (
+    _rate("peak of one initiator", PEAK_THROUGHPUT[1].value, _cell(1, 50, TRICK_DIALOG_RATIO)),
+    _rate("peak of two initiators", PEAK_THROUGHPUT[2].value, _cell(2, 50, TRICK_DIALOG_RATIO)),
+    _gain("gain at 3×5 threads", None, 3, 5),
+    _gain("gain at 3×10 threads", None, 3, 10),
+    _rate("8 KB at 3×15 threads", None, _cell(3, 15, TRICK_DIALOG_RATIO, 8192)),
+    _rate("8 KB at 3×50 threads", None, _cell(3, 50, TRICK_DIALOG_RATIO, 8192)),
+)
+
+
+class Bench:
+    """Measures cells at whatever prices, on worlds that are built once. Close it."""
+
+    def __init__(self, parameters: Parameters, *, seed: int) -> None:
+        self._stack = ExitStack()
+        self._workers = {
+            ratio: self._stack.enter_context(
+                ProcessPoolExecutor(1, get_context("spawn"), initializer=_build, initargs=(parameters, ratio, seed))
+            )
+            for ratio in (TRICK_DIALOG_RATIO, BASE_DIALOG_RATIO)
+        }
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def measure(self, parameters: Parameters, wanted: Sequence[Cell]) -> Found:
+        futures: dict[Cell, Future[Figures]] = {
+            cell: self._workers[cell.dialog_ratio].submit(_measure, parameters, cell) for cell in wanted
+        }
+        return {cell: future.result() for cell, future in futures.items()}
+
+    def numbers(self, parameters: Parameters, numbers: Sequence[Number]) -> list[float]:
+        found = self.measure(parameters, list(dict.fromkeys(cell for number in numbers for cell in number.cells)))
+        return [number.of(*(found[cell] for cell in number.cells)) for number in numbers]
+
+
+_group: Group
+
+
+def _build(parameters: Parameters, dialog_ratio: int, seed: int) -> None:
+    global _group  # noqa: PLW0603  the worker process is this world's
+    _group = Group(parameters, _VERSION, dialog_ratio, seed=seed)
+
+
+def _measure(parameters: Parameters, cell: Cell) -> Figures:
+    return copies.in_copy(partial(_measure_here, parameters, cell))
+
+
+def _measure_here(parameters: Parameters, cell: Cell) -> Figures:
+    _group.lab.world.reprice(parameters)
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder)
+        measured = cells.run(_group.lab, cell, 1, TIMES, results, pages={})
+        rows = pq.read_table(records.raw_path(results, "processors", cell, 1)).to_pylist()
+    percent = {
+        row["instance"]: 100 * row["processor_time_ms"] * 1e6 / (row["window_ns"] * row["processors"]) for row in rows
+    }
+    return Figures(
+        measured.processed_per_s,
+        float(np.mean([value for name, value in percent.items() if name != "target"])),
+        percent["target"],
+    )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What `fit` came to."""
+
+    parameters: Parameters
+    evaluations: int
+    residuals: Mapping[str, float]  # by fitted number: model / paper
+
+
+def fit(bench: Bench, parameters: Parameters, *, on_evaluation: Callable[[int, Parameters], None]) -> Fit:
+    """The free parameters that give the fitted numbers best."""
+    names = parameters.free
+    low, high = ([math.log(getattr(parameters.declared[name], end)) for name in names] for end in ("low", "high"))
+    evaluations = 0
+
+    def at(logarithms: Sequence[float]) -> Parameters:
+        values = {}
+        for name, logarithm in zip(names, logarithms, strict=True):
+            declared = parameters.declared[name]
+            values[name] = min(max(float(f"{math.exp(logarithm):.4g}"), declared.low), declared.high)
+        return parameters.with_values(values)
+
+    def residuals(logarithms: Sequence[float]) -> list[float]:
+        nonlocal evaluations
+        evaluations += 1
+        priced = at(logarithms)
+        on_evaluation(evaluations, priced)
+        found = bench.numbers(priced, FITTED)
+        return [_log_ratio(number, value) for number, value in zip(FITTED, found, strict=True)]
+
+    start = [math.log(parameters.value(name)) for name in names]
+    solution = least_squares(
+        residuals, start, bounds=(low, high), diff_step=SLOPE_STEP, xtol=5e-3, ftol=1e-3, max_nfev=12
+    )
+    fitted = at(solution.x)
+    left = {number.name: math.exp(value) for number, value in zip(FITTED, solution.fun, strict=True)}
+    return Fit(fitted, evaluations, left)
+
+
+def _log_ratio(number: Number, value: float) -> float:
+    """Of a gain that of the factors: it has no sign to lose."""
+    assert number.published is not None
+    if number.name.startswith("gain"):
+        return math.log((100 + value) / (100 + number.published))
+    return math.log(value / number.published)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A parameter a fifth lower and higher, and every number then; in the order of FITTED and HELD_OUT."""
+
+    parameter: str
+    lower: list[float]
+    higher: list[float]
+
+
+def sensitivity(
+    bench: Bench, parameters: Parameters, names: Sequence[str], *, on_step: Callable[[str], None]
+) -> tuple[list[float], list[Moved]]:
+    """All numbers as they are, and with each parameter moved by a fifth, as far as its bounds let it."""
+    numbers = (*FITTED, *HELD_OUT)
+    base = bench.numbers(parameters, numbers)
+    moved = []
+    for name in names:
+        declared = parameters.declared[name]
+        ends = []
+        for factor in (1 - STEP, 1 + STEP):
+            on_step(f"{name} × {factor:g}")
+            value = min(max(declared.value * factor, declared.low), declared.high)
+            ends.append(bench.numbers(parameters.with_values({name: value}), numbers))
+        moved.append(Moved(name, *ends))
+    return base, moved
