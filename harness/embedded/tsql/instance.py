@@ -72,6 +72,7 @@ class Instance:
         self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text
         self.files: dict[int, tuple[File, ...]] = {}  # of databases whose files were laid out, by id
         self.version = 0  # of the catalog: plans of an older one are made anew
+        self._put_aside = 0  # tables, so far
         self.started_ns = engine.clock.utc_ns()
         self.usage: Callable[[], Usage] = Usage  # replaced by who knows the process
         self.configuration: dict[str, Configured] = {}  # options that were changed
@@ -129,7 +130,8 @@ class Instance:
         rowids = connection.execute(f"SELECT rowid FROM {table.sql}").fetchall()
         tx.writes.extend([(table.stored_rows, rowid, None) for (rowid,) in rowids])
         tx.write(TABLE_CATALOG, (table.database_id, table.object_id), None)
-        aside = f'"dropped.{table.database_id}.{table.object_id}.{self.version}"'
+        self._put_aside += 1
+        aside = f'"dropped.{table.database_id}.{table.object_id}.{self._put_aside}"'
         connection.execute(f"ALTER TABLE {table.sql} RENAME TO {aside}")
         del self.tables[table.key]
         self.version += 1
@@ -143,8 +145,11 @@ class Instance:
         tx.on_commit(lambda: void(connection.execute(f"DROP TABLE {aside}")))
 
     def truncate_table(self, tx: Transaction, table: Table) -> None:
-        """Empties a table and starts its identity anew, as dropping it and making it again would."""
+        """Empties a table and starts its identity anew, as dropping it and making it again would. Plans stay: to them
+        it is the same table."""
+        version = self.version
         self.drop_table(tx, table)
+        self.version = version
         tx.writes.pop()  # the definition stays
         table.create(self.sqlite)
         self.tables[table.key] = table
