@@ -10,6 +10,7 @@ What a cell comes to depends on the seed and the cell, and on no cell before it.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from harness.lab import dialogs, link, reset, scripts
 from harness.lab.instances import LabError, connections
-from harness.matrix import INITIATORS, THREADS, Cell
+from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell
 from harness.observe import pages
 from harness.simulation import cell as cells
 from harness.simulation import copies
@@ -57,8 +58,15 @@ class Group:
         link.link(lab)
         dialogs.build(lab, initiators=len(lab.initiators), used_dialogs=USED_DIALOGS, dialog_ratio=dialog_ratio)
         self.pages = {instance.name: pages.located(instance) for instance in lab.initiators}
+        self._rehearse()
         launch_readers(lab)
         copies.prepare()
+
+    def _rehearse(self) -> None:
+        """A short cell in this world itself: whatever cells ask and call is compiled once, and not by each of them."""
+        cell = Cell(self.server_version, len(self.lab.initiators), self.dialog_ratio, 1, PAYLOADS_BYTES[0])
+        with tempfile.TemporaryDirectory() as folder:
+            cells.run(self.lab, cell, 1, Times(0.0, 0.2), Path(folder), pages=self.pages)
 
     def run(self, cell: Cell, attempt: int, times: Times, results: Path) -> Measured:
         """The cell on a copy of this world, in a process of its own; its records are written when it returns.

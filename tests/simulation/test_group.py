@@ -1,0 +1,114 @@
+"""Cells on copies of a warmed world: records, repetition, failures."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness import records
+from harness.matrix import Cell
+from harness.simulation import cell as cells
+from harness.simulation.cell import Times
+from harness.simulation.group import Group
+from harness.simulation.lab import SimulatedLab
+from harness.simulation.parameters import read
+from harness.sweep.cell import CellFailed, Measured
+
+TIMES = Times(settle=0.1, measure=0.2)
+CELL = Cell.parse("i2-t3-r1-p100-v2008")
+OTHER = Cell.parse("i1-t10-r1-p1024-v2008")
+
+RUN = """
+import sys
+from pathlib import Path
+from harness.matrix import Cell
+from harness.simulation.cell import Times
+from harness.simulation.group import Group
+from harness.simulation.parameters import read
+
+cell = Cell.parse(sys.argv[1])
+group = Group(read("paper"), cell.server_version, cell.dialog_ratio, seed=int(sys.argv[2]))
+group.run(cell, 1, Times(0.1, 0.2), Path(sys.argv[3]))
+"""
+
+
+@pytest.fixture(scope="module")
+def group() -> Group:
+    return Group(read("paper"), "2008", 1, seed=1)
+
+
+def digests(results: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(results.rglob("*.parquet"))
+    }
+
+
+def row_of(results: Path) -> dict[str, object]:
+    [path] = (results / "raw" / "cells").iterdir()
+    row: dict[str, object] = pq.read_table(path).to_pylist()[0]
+    return row
+
+
+def test_a_cell_leaves_every_kind_of_record(group: Group, tmp_path: Path) -> None:
+    measured = group.run(CELL, 1, TIMES, tmp_path)
+    row = row_of(tmp_path)
+    assert row["outcome"] == "completed"
+    assert row["sent_messages"] == row["processed_messages"] == measured.sent > 100
+    assert {path.name for path in (tmp_path / "raw").iterdir()} == set(records.SCHEMAS)
+
+
+def test_the_target_has_all_its_readers_from_the_beginning(group: Group, tmp_path: Path) -> None:
+    group.run(CELL, 1, TIMES, tmp_path)
+    samples = pq.read_table(next((tmp_path / "raw" / "samples").iterdir())).to_pylist()
+    tasks = [row["value"] for row in samples if row["metric"] == "activated_tasks" and row["instance"] == "target"]
+    assert set(tasks) == {16.0}
+
+
+def test_a_cell_comes_to_the_same_whichever_ran_before(group: Group, tmp_path: Path) -> None:
+    group.run(CELL, 1, TIMES, tmp_path / "first")
+    group.run(OTHER, 1, TIMES, tmp_path / "other")
+    group.run(CELL, 1, TIMES, tmp_path / "again")
+    assert digests(tmp_path / "first") == digests(tmp_path / "again")
+    assert digests(tmp_path / "first")
+
+
+def test_the_same_seed_gives_the_same_bytes_in_another_process(tmp_path: Path) -> None:
+    found = []
+    for hash_seed, seed in (("1", 1), ("2", 1), ("1", 2)):
+        results = tmp_path / f"{hash_seed}-{seed}"
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        subprocess.run([sys.executable, "-c", RUN, CELL.id, str(seed), str(results)], env=environment, check=True)
+        found.append(digests(results))
+    assert found[0] == found[1]
+    assert found[0].keys() == found[2].keys() and found[0] != found[2]
+
+
+def test_a_killed_copy_is_a_failed_cell(group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(CellFailed, match="killed by SIGKILL"):
+        group.run(CELL, 1, TIMES, tmp_path)
+
+
+def test_a_target_that_goes_down_fails_the_cell_and_is_named(
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = cells.run
+
+    def run_and_crash(lab: SimulatedLab, *arguments: Any, **options: Any) -> Measured:
+        lab.world.visit(0.05, lambda: lab.world.crash("target"))
+        return run(lab, *arguments, **options)
+
+    monkeypatch.setattr(cells, "run", run_and_crash)
+    with pytest.raises(CellFailed, match="target is down"):
+        group.run(CELL, 1, TIMES, tmp_path)
+    row = row_of(tmp_path)
+    assert (row["outcome"], row["reason"]) == ("failed", "target is down")
