@@ -16,7 +16,7 @@ from harness.embedded.tsql.syntax.procedures import CreateProcedure
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
-    from harness.embedded.tsql.results import ResultSink
+    from harness.embedded.tsql.results import Parameter, ResultSink
     from harness.embedded.tsql.session import Session
 
 NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
@@ -64,6 +64,7 @@ class Procedure:
         self.creator = creator  # the user that EXECUTE AS SELF means
         self._compiled: CompiledProcedure | None = None
         self._binds: dict[tuple[Given, ...], tuple[Bind, list[str]]] = {}
+        self._shapes: dict[tuple[tuple[Any, ...], ...], tuple[Given, ...]] = {}
 
     @property
     def key(self) -> tuple[int, str]:
@@ -82,6 +83,14 @@ class Procedure:
 
             self._compiled = statements.compile_procedure(self.text)
         return self._compiled
+
+    def shapes(self, parameters: Sequence[Parameter]) -> tuple[Given, ...]:
+        """The shapes of an RPC's parameters; made once for all calls that are alike."""
+        key = tuple([parameter[:2] for parameter in parameters])
+        found = self._shapes.get(key)
+        if found is None:
+            found = self._shapes[key] = tuple([Given(parameter.name, parameter.type) for parameter in parameters])
+        return found
 
     def bind(self, given: tuple[Given, ...]) -> tuple[Bind, list[str]]:
         """Which argument is whose value, and which parameters keep their defaults."""
@@ -181,5 +190,5 @@ def execute(  # noqa: PLR0917
 
 def _context(session: Session, procedure: Procedure, execute_as: str, database: Database) -> guard.Guard:
     """In whose name the body runs. dbo owns every procedure."""
-    user = {"OWNER": guard.DBO, "SELF": procedure.creator}.get(execute_as, execute_as)
+    user = guard.DBO if execute_as == "OWNER" else procedure.creator if execute_as == "SELF" else execute_as
     return guard.of_user(session.instance, database, user)

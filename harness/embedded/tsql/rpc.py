@@ -13,7 +13,6 @@ from harness.embedded.tsql.configuring import sp_configure
 from harness.embedded.tsql.conversion import converter, fits
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Step
-from harness.embedded.tsql.procedures import Given
 from harness.embedded.tsql.results import Parameter, ResultSink
 from harness.embedded.tsql.syntax.tokens import Tokens
 
@@ -29,26 +28,29 @@ def call(session: Session, name: str, parameters: Sequence[Parameter], sink: Res
     parts = _parts(name)
     system = parts[-1].lower()
     if system == "sp_prepexecrpc":
-        yield from _prepare_and_call(session, parameters, sink)
-        return
+        return _prepare_and_call(session, parameters, sink)
     if system == "sp_execute" and parameters:
         prepared = session.prepared.get(parameters[0].value)
         if isinstance(prepared, PreparedCall):
-            yield from _call_prepared(session, prepared, parameters, 1, sink, {})
-            return
+            return _call_prepared(session, prepared, parameters, 1, sink, {})
     procedure = session.instance.procedure(parts, session.database)
     if procedure is None:
-        status, outputs = yield from call_system(session, parts, parameters, sink, 1)
-        sink.return_status(status)
-        for place, (type_, value) in outputs.items():
-            sink.return_value(place, parameters[place].name, type_, value)
-        return
-    yield from _call_procedure(session, procedure, parameters, 0, sink, {})
+        return _call_system(session, parts, parameters, sink)
+    return _call_procedure(session, procedure, parameters, 0, sink, {})
+
+
+def _call_system(
+    session: Session, parts: tuple[str, ...], parameters: Sequence[Parameter], sink: ResultSink
+) -> Waiting[None]:
+    status, outputs = yield from call_system(session, parts, parameters, sink, 1)
+    sink.return_status(status)
+    for place, (type_, value) in outputs.items():
+        sink.return_value(place, parameters[place].name, type_, value)
 
 
 def _call_procedure(  # noqa: PLR0917
     session: Session,
-    procedure: Any,
+    procedure: procedures.Procedure,
     parameters: Sequence[Parameter],
     first: int,
     sink: ResultSink,
@@ -56,18 +58,20 @@ def _call_procedure(  # noqa: PLR0917
 ) -> Waiting[None]:
     """Executes a procedure with the values from place `first` on; `before` are OUTPUT parameters of other places."""
     if session.guard is not None:
-        session.guard.execute(procedure, session.instance.owner(procedure))
-    values = parameters[first:]
-    given = tuple([Given(parameter.name, parameter.type) for parameter in values])
+        database = session.database
+        if database.database_id != procedure.database_id:
+            database = session.instance.owner(procedure)
+        session.guard.execute(procedure, database)
+    values = parameters[first:] if first else parameters
     status, variables = yield from procedures.execute(
-        session, procedure, given, [parameter.value for parameter in values], sink, 1
+        session, procedure, procedure.shapes(values), [parameter.value for parameter in values], sink, 1
     )
     sink.return_status(status)
     for place, (type_, value) in before.items():
         sink.return_value(place, parameters[place].name, type_, value)
-    compiled = procedure.compiled()
     for place, parameter in enumerate(values):
         if parameter.output:
+            compiled = procedure.compiled()
             target = parameter.name.lower() or compiled.names[place]
             sink.return_value(first + place, target, compiled.types[compiled.names.index(target)], variables[target])
 

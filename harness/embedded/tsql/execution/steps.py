@@ -74,6 +74,8 @@ class Scope:
         return step if isinstance(statement, Block) else sequence([step])
 
     def block(self, statements: Sequence[Statement]) -> Step:
+        if len(statements) == 1 and isinstance(statements[0], Block):
+            return self.compile(statements[0])  # a block of its own already
         return sequence([self.compile(statement) for statement in statements])
 
     def check(self, tree: exp.Expr, line: int) -> None:
