@@ -74,6 +74,8 @@ class Sqlite:
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
         """Runs a statement for each row; all or nothing."""
+        if isinstance(rows, list) and len(rows) == 1:
+            return self.run(sql, rows[0])
         connection = self.connection
         connection.execute("BEGIN")
         try:

@@ -59,6 +59,7 @@ class Table:
     create_time_ns: int
     columns: list[Column] = field(init=False)
     identity: int | None = field(init=False)  # place of the identity column
+    stored_rows: str = field(init=False)  # the object under which rows lie in the store
     row_count: int = field(default=0, init=False)
     locked: dict[int, RowLock] = field(default_factory=dict, init=False)  # rows changed by open transactions
     _locks: dict[int, RowLock] = field(default_factory=dict, init=False)  # by the transaction's id
@@ -69,6 +70,7 @@ class Table:
         if len(places) > 1:
             raise SqlServerError(2744, self.name)
         self.identity = places[0] if places else None
+        self.stored_rows = f"tsql.rows.{self.database_id}.{self.object_id}"
 
     @property
     def key(self) -> tuple[int, str]:
@@ -81,11 +83,6 @@ class Table:
     @property
     def sql(self) -> str:
         return quoted(f"{self.database_id}.{self.schema}.{self.name}".lower())
-
-    @property
-    def stored_rows(self) -> str:
-        """The object under which rows lie in the store."""
-        return f"tsql.rows.{self.database_id}.{self.object_id}"
 
     @property
     def all_columns(self) -> str:
