@@ -13,7 +13,7 @@ import pytest
 
 from harness import cli
 
-VERBS = ["matrix", "run", "ui", "plan", "lab", "doctor", "serve", "reduce", "figures", "compare"]
+VERBS = ["matrix", "run", "ui", "plan", "lab", "doctor", "serve", "reduce", "figures", "claims", "compare"]
 
 
 def harness(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -64,6 +64,8 @@ BAD_INPUT = [
     (["lab", "open", "--initiators", "4"], 2, "initiators '4' is not in the matrix; nearest: 2, 3"),
     (["reduce", "nowhere"], 2, "nowhere is no result folder: it does not exist"),
     (["figures", "."], 2, "is no result folder: it has no manifest.json"),
+    (["claims", "."], 2, "is no result folder: it has no manifest.json"),
+    (["claims", "nowhere"], 2, "nowhere is no result folder: it does not exist"),
     (["compare", "a"], 2, "missing argument 'B'"),
     (["compare", "a", "b"], 2, "a is no result folder"),
     (["plan", "--cells", "x"], 2, "no cell matches 'x'"),

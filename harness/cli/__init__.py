@@ -3,7 +3,7 @@
 - `sweeps`: matrix, run, ui, plan
 - `techniques`: techniques
 - `labs`: lab, doctor, serve
-- `results`: reduce, figures, compare
+- `results`: reduce, figures, claims, compare
 - `common`: the options and errors that they share
 """
 
@@ -60,6 +60,7 @@ for verb in (
     labs.serve,
     results.reduce,
     results.figures,
+    results.claims,
     results.compare,
 ):
     harness.add_command(verb)

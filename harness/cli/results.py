@@ -4,12 +4,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.common import EXIT_CODES, USAGE, Failure, one_line_errors, say
 from harness.settings import nearest
+
+if TYPE_CHECKING:
+    from harness.claims import Judgement
+
+_KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
+_STYLES = {"holds": "bold green", "fails": "bold red", "not measured": "dim"}
+# A table of sentences is not readable in the 80 columns that are assumed where there is no terminal.
+WIDTH_OF_A_FILE = 140
 
 
 def _existing_results(folder: Path) -> Path:
@@ -52,7 +62,51 @@ def figures(results: Path) -> None:
         from harness import figures as parts
 
         for path in parts.draw(_existing_results(results)):
-            say(f"{'report' if path.suffix == '.html' else 'figure'}: {path}")
+            say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
+
+
+@click.command(epilog=EXIT_CODES, short_help="Hold the paper's claims against a run.")
+@click.argument("results", type=click.Path(path_type=Path))
+def claims(results: Path) -> None:
+    """Hold the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
+    interval, and whether the claim holds, fails or was not measured, with the reason.
+
+    \b
+    Examples:
+      harness claims results/reference/embedded
+      harness claims results/20260101-120000-embedded
+    """
+    with one_line_errors():
+        from harness import claims as judging
+        from harness.figures import results as runs
+
+        run = runs.read(_existing_results(results))
+        judged = judging.evaluate(run)
+        say(runs.origin(run.lab, run.versions))
+        say(f"{runs.footer(run)[0]}.")
+        _print_claims(judged)
+        say(f"{judging.counted(judged)}.")
+
+
+def _print_claims(judged: Sequence[Judgement]) -> None:
+    from rich.console import Console, Group
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    table.add_column("claim, and what the run says", ratio=1, min_width=24)
+    table.add_column("the paper", max_width=30)
+    table.add_column("this run", max_width=34)
+    table.add_column("verdict", min_width=12)
+    for each in judged:
+        claim = Group(Text(each.claim.statement), Padding(Text(each.explanation, style="dim"), (0, 0, 0, 2)))
+        verdict = Text(each.verdict.value, style=_STYLES[each.verdict.value])
+        table.add_row(claim, Text(each.claim.wording), Text(each.number), verdict)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH_OF_A_FILE)
+    console.print(table)
 
 
 @click.command(epilog=EXIT_CODES, short_help="Compare two runs: figures and ratios per cell.")

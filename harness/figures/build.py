@@ -11,6 +11,7 @@ from typing import Any
 from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
+from harness import claims
 from harness.figures import course, files, gain, heatmap, latches, latency, pages, report, throughput, waits
 from harness.figures.parts import Sheet, muted_colour, name_lines
 from harness.figures.results import FigureError, Missing, Run, footer, origin, read
@@ -28,14 +29,21 @@ Head = Callable[[Sequence[str]], str]
 
 
 def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
-    """Writes `figures/` and `report.html` of a run from its reduced tables; returns the files, the report last.
+    """Writes `figures/`, `reduced/claims` and `report.html` of a run from its reduced tables; returns the files, the
+    report last.
 
     `progress` hears which figures are left out and why; by default that goes to standard error. Raises FigureError.
     """
     run = read(Path(results))
     head = functools.partial(origin, run.lab)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
-    return [*drawn, report.write(run, drawn)]
+    judged = claims.evaluate(run)
+    table = claims.as_table(judged, run_id=run.run_id, lab=run.lab)
+    try:
+        tables = claims.write(table, run.folder / "reduced")
+    except OSError as error:
+        raise FigureError(f"{run.folder / 'reduced'} cannot be written: {error.strerror}") from None
+    return [*drawn, *tables, report.write(run, drawn, judged)]
 
 
 def drawings(run: Run) -> dict[str, Drawing]:

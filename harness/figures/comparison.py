@@ -12,10 +12,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from harness.claims.intervals import geometric_mean, interval
 from harness.figures import compared
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.pairing import AXES, POINT, by_version, common, pair, version_note
-from harness.claims.intervals import geometric_mean, interval
 from harness.figures.results import FigureError, Run, footer, origin, read
 
 RATIOS = ("processed_per_s", "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95")

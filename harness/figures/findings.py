@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from harness.claims.intervals import geometric_mean, interval
 from harness.figures import files, latches, pages, waits
 from harness.figures.parts import kept_up, over_versions, payload_name, percent
-from harness.claims.intervals import geometric_mean, interval
 from harness.figures.results import Missing, Run
 from harness.figures.throughput import RATIO_WORDS, count
 from harness.whitepaper import (

@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
+from harness.claims import Judgement, counted
 from harness.doctor.servers import LICENCE
 from harness.figures.findings import BEHIND, findings, headlines
 from harness.figures.results import LAB_WORDS, FigureError, Run, footer, origin
@@ -18,8 +19,11 @@ from harness.whitepaper import PUBLISHED, TITLE
 NAME = "report.html"
 
 
-def write(run: Run, figures: Sequence[Path]) -> Path:
-    """Writes the page into the run's folder, whole or not at all; `figures` are the files that were drawn."""
+def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Path:
+    """Writes the page into the run's folder, whole or not at all.
+
+    `figures` are the files that were drawn, `judged` the paper's claims held against the run.
+    """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     rows = headlines(run)
@@ -33,6 +37,8 @@ def write(run: Run, figures: Sequence[Path]) -> Path:
         paper=f"{TITLE}, {PUBLISHED}",
         findings=findings(run),
         headlines=rows,
+        judged=judged,
+        verdicts=counted(judged),
         several_versions=len(run.versions) > 1,
         behind=any(BEHIND in peak.text for row in rows for peak in (row.peak_trick, row.peak_base)),
         figures=[(path.stem, _embedded(path)) for path in figures if path.suffix == ".svg"],
@@ -63,7 +69,10 @@ def facts(run: Run) -> dict[str, Any]:
             "commit": manifest.get("git_commit"),
         },
         "Settings": manifest.get("settings"),
-        "Machine of the harness and its clients": manifest.get("machine"),
+        "Parameters of the model": manifest.get("model"),
+        "Machine that computed the model" if run.is_model else "Machine of the harness and its clients": manifest.get(
+            "machine"
+        ),
         "Software": manifest.get("versions"),
         **{_instance_name(instance): instance for instance in manifest.get("instances") or []},
     }

@@ -15,7 +15,7 @@ from harness.failures import UsageFailure
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Of what not every instance tells; a folder that an older harness reduced has none of them.
-OPTIONAL_TABLES = ("page_spread", "latch_share", "latches", "file_io")
+OPTIONAL_TABLES = ("page_spread", "latch_share", "latches", "file_io", "techniques")
 # The columns that came last to the reductions: tables without them were made by an older harness.
 LATEST_COLUMNS = {
     "cells": {"target_kept_up", "until_drained_per_s"},
@@ -61,6 +61,7 @@ class Run:
     latch_share: pd.DataFrame
     latches: pd.DataFrame
     file_io: pd.DataFrame
+    techniques: pd.DataFrame
 
     @property
     def run_id(self) -> str:

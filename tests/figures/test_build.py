@@ -125,8 +125,9 @@ def test_a_run_that_was_not_finished_says_so(tmp_path):
 
 def test_files_are_png_and_svg(quick_run, tmp_path):
     run = shutil.copytree(quick_run, tmp_path / "run")
-    *paths, report = draw(run)
+    *written, report = draw(run)
     assert report == run / "report.html"
+    paths = [path for path in written if path.parent.name == "figures"]
     assert sorted(path.name for path in paths) == sorted(f"{name}.{end}" for name in FIGURES for end in FORMATS)
     assert {path.name for path in (run / "figures").iterdir()} == {path.name for path in paths}
     for path in paths:
@@ -153,6 +154,7 @@ def test_figures_without_data_are_left_out_said_and_removed(tmp_path):
     assert {path.stem for path in paths} == {
         "figure-2-throughput-1-initiator",
         "waits",
+        "claims",
         "page-spread",
         "log-writes",
         "latency",
@@ -171,7 +173,15 @@ def test_figures_without_data_are_left_out_said_and_removed(tmp_path):
 def test_a_single_cell_can_be_drawn(tmp_path):
     run = write_reduced(tmp_path / "run", [Cell.parse("i2-t7-r1-p500-v2022")], lab="sqlserver")
     sheets = {path.stem for path in draw(run, progress=lambda _: None)[:-1]}
-    assert sheets == {"figure-3-throughput-2-initiators", "waits", "page-spread", "log-writes", "latency", "queues"}
+    assert sheets == {
+        "figure-3-throughput-2-initiators",
+        "waits",
+        "page-spread",
+        "log-writes",
+        "latency",
+        "queues",
+        "claims",
+    }
 
 
 def test_a_folder_that_an_older_harness_reduced_is_drawn_without_what_it_lacks(quick_run, tmp_path):
@@ -180,7 +190,7 @@ def test_a_folder_that_an_older_harness_reduced_is_drawn_without_what_it_lacks(q
         (run / "reduced" / f"{name}.parquet").unlink()
     heard = []
     *paths, _ = draw(run, progress=heard.append)
-    assert {path.stem for path in paths} == {*FIGURES} - {"page-latches", "page-spread", "log-writes"}
+    assert {path.stem for path in paths} == {*FIGURES, "claims"} - {"page-latches", "page-spread", "log-writes"}
     assert heard == [
         "figure page-latches is left out: nobody looked at the tasks that wait for page latches",
         "figure page-spread is left out: where the dialogs lie was not read (that takes the dedicated administrator connection)",

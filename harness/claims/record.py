@@ -1,0 +1,55 @@
+"""The judgements as a table beside the reduced ones: `reduced/claims.parquet` and `.csv`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from harness.claims.judgement import Judgement
+
+NAME = "claims"
+
+
+def as_table(judgements: Sequence[Judgement], *, run_id: str, lab: str) -> pd.DataFrame:
+    """One row a claim; numbers in `unit`. A number, bound or interval that there is not is null."""
+    rows = [
+        {
+            "run_id": run_id,
+            "lab": lab,
+            "claim": judged.claim.key,
+            "statement": judged.claim.statement,
+            "section": judged.claim.section,
+            "wording": judged.claim.wording,
+            "published": judged.claim.published,
+            "unit": judged.claim.unit,
+            "holds_from": judged.claim.holds_from,
+            "holds_to": judged.claim.holds_to,
+            "measured": judged.measured.value if judged.measured else None,
+            "measured_low": judged.measured.interval[0] if judged.measured and judged.measured.interval else None,
+            "measured_high": judged.measured.interval[1] if judged.measured and judged.measured.interval else None,
+            "interval_over": judged.measured.spread if judged.measured else "",
+            "verdict": judged.verdict.value,
+            "explanation": judged.explanation,
+        }
+        for judged in judgements
+    ]
+    table = pd.DataFrame(rows)
+    numbers = ["published", "holds_from", "holds_to", "measured", "measured_low", "measured_high"]
+    table[numbers] = table[numbers].astype(float).replace([float("inf"), float("-inf")], float("nan"))
+    return table
+
+
+def write(table: pd.DataFrame, folder: Path) -> list[Path]:
+    """Writes the table into a folder of reduced tables, each file whole or not at all; raises OSError."""
+    paths = [folder / f"{NAME}.parquet", folder / f"{NAME}.csv"]
+    for path in paths:
+        temporary = path.with_suffix(f"{path.suffix}.tmp")
+        if path.suffix == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            table.to_parquet(temporary, index=False)
+        os.replace(temporary, path)
+    return paths

@@ -1,0 +1,214 @@
+"""Claims on messages per second: figures 2 to 4, payloads, versions, the complete matrix."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from harness.claims.intervals import CELLS_FOR_INTERVAL, Interval, bootstrap, geometric_mean, interval
+from harness.claims.judgement import Measurement, NotMeasured, Tables
+from harness.matrix import PAPER_VERSIONS, PAYLOADS_BYTES
+from harness.whitepaper import (
+    LARGE_PAYLOAD_BYTES,
+    PERMUTATIONS,
+    PLATEAU,
+    PLATEAU_OF_LARGE_PAYLOADS,
+    TRICK_DIALOG_RATIO,
+)
+
+# A peak is looked for where the paper's lines end: cells with at least so many threads an initiator must be there.
+THREADS_OF_A_PEAK = 30
+POINT = ["threads", "payload_bytes"]
+PAIR = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The fastest sustained point: the mean of its versions."""
+
+    rate: float
+    where: str
+    interval: Interval | None
+    spread: str
+
+    @property
+    def bounds(self) -> Interval:
+        return self.interval or (self.rate, self.rate)
+
+
+def matrix_complete(tables: Tables) -> Measurement:
+    cells = int(tables.cells.cell_id.nunique())
+    return Measurement(cells, f"completed cells of {PERMUTATIONS.value:.0f}")
+
+
+def peak(tables: Tables, initiators: int) -> Measurement:
+    best = fastest(tables, with_trick(tables.cells, initiators))
+    return Measurement(best.rate, f"the highest sustained rate: {best.where}", best.interval, best.spread)
+
+
+def with_trick(cells: pd.DataFrame, initiators: int) -> pd.DataFrame:
+    """The cells of figures 2 to 4: so many initiators, every 150th dialog, up to loads at which a peak may be."""
+    chosen = cells[(cells.initiators == initiators) & (cells.dialog_ratio == TRICK_DIALOG_RATIO)]
+    if chosen.empty or chosen.threads.max() < THREADS_OF_A_PEAK:
+        raise NotMeasured(
+            f"no completed cell with {counted(initiators)}, every {TRICK_DIALOG_RATIO}th dialog and "
+            f"{THREADS_OF_A_PEAK} or more threads an initiator"
+        )
+    return chosen
+
+
+def counted(initiators: int) -> str:
+    return "1 initiator" if initiators == 1 else f"{initiators} initiators"
+
+
+def fastest(tables: Tables, cells: pd.DataFrame) -> Peak:
+    """The point with the highest mean over versions, all of whose targets kept up."""
+    points = cells.groupby(POINT, as_index=False).agg(
+        rate=("processed_per_s", "mean"),
+        low=("processed_per_s", "min"),
+        high=("processed_per_s", "max"),
+        versions=("server_version", "nunique"),
+        kept_up=("target_kept_up", "all"),
+    )
+    sustained = points[points.kept_up]
+    if sustained.empty:
+        raise NotMeasured(f"in none of {len(points)} points did the target keep up: there is no sustained rate")
+    best = sustained.loc[sustained.rate.idxmax()]
+    where = f"{best.threads:.0f} threads an initiator, {_payload(int(best.payload_bytes))}"
+    if best.versions > 1:
+        return Peak(float(best.rate), where, (float(best.low), float(best.high)), "versions")
+    (cell,) = cells[(cells[POINT] == best[POINT].astype(int)).all(axis=1)].itertuples()
+    return Peak(float(best.rate), where, *_over_seconds(tables.seconds, cell))
+
+
+def _over_seconds(seconds: pd.DataFrame, cell: object) -> tuple[Interval | None, str]:
+    """Bootstrap over the whole seconds of a cell's measured window, where it has enough of them."""
+    settle_s, measured_s = float(cell.settle_s), float(cell.measured_s)  # type: ignore[attr-defined]
+    inside = seconds[
+        (seconds.cell_id == cell.cell_id)  # type: ignore[attr-defined]
+        & (seconds.second >= math.ceil(settle_s))
+        & (seconds.second + 1 <= math.floor(settle_s + measured_s))
+    ]
+    if len(inside) < CELLS_FOR_INTERVAL:
+        return None, ""
+    return bootstrap(inside[["processed"]], lambda rows: float(rows.mean())), "seconds"
+
+
+def growth(tables: Tables, few: int, many: int) -> Measurement:
+    """Peak with many initiators over the peak with few."""
+    less, more = (fastest(tables, with_trick(tables.cells, initiators)) for initiators in (few, many))
+    known = less.interval and more.interval
+    bounds = (more.bounds[0] / less.bounds[1], more.bounds[1] / less.bounds[0]) if known else None
+    return Measurement(
+        more.rate / less.rate,
+        f"{more.rate:,.0f} messages/s with {counted(many)} over {less.rate:,.0f} with {few}",
+        bounds,
+        "versions" if known and more.spread == less.spread == "versions" else "seconds" if known else "",
+    )
+
+
+def threads_raise(tables: Tables) -> Measurement:
+    lines = _sustained(with_trick(tables.cells, 1)).set_index(["server_version", "payload_bytes", "threads"])
+    rates = lines.processed_per_s.unstack("threads")
+    most = max(rates.columns, default=0)
+    if most < THREADS_OF_A_PEAK or 1 not in rates.columns or (pairs := (rates[most] / rates[1]).dropna()).empty:
+        raise NotMeasured(f"no pair of sustained cells with 1 thread and {THREADS_OF_A_PEAK} or more")
+    return Measurement(
+        geometric_mean(pairs),
+        f"{most} threads over 1, geometric mean of {len(pairs)} pairs of cells",
+        interval(pairs),
+        "cells",
+    )
+
+
+def payload_matters(tables: Tables) -> Measurement:
+    axes = ["server_version", "initiators", "threads", "dialog_ratio"]
+    rates = _sustained(tables.cells).set_index([*axes, "payload_bytes"]).processed_per_s.unstack("payload_bytes")
+    least, most = PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1]
+    if not {least, most} <= set(rates.columns) or (pairs := (rates[most] / rates[least]).dropna()).empty:
+        raise NotMeasured(f"no pair of sustained cells that differ only in the payload, {least} and {most} bytes")
+    return Measurement(
+        geometric_mean(pairs), f"geometric mean of {len(pairs)} pairs of cells", interval(pairs), "cells"
+    )
+
+
+def peak_of_small_payloads(tables: Tables) -> Measurement:
+    cells = with_trick(tables.cells, 3)
+    small, large = cells[cells.payload_bytes < LARGE_PAYLOAD_BYTES], cells[cells.payload_bytes >= LARGE_PAYLOAD_BYTES]
+    if small.empty or large.empty:
+        raise NotMeasured("smaller and larger payloads are not both there with 3 initiators")
+    first, second = fastest(tables, small), fastest(tables, large)
+    known = first.interval and second.interval
+    return Measurement(
+        first.rate / second.rate,
+        f"peak of smaller payloads {first.rate:,.0f} messages/s over that of larger {second.rate:,.0f}",
+        (first.bounds[0] / second.bounds[1], first.bounds[1] / second.bounds[0]) if known else None,
+        first.spread if known else "",
+    )
+
+
+def plateau(tables: Tables) -> Measurement:
+    """The first number of threads whose rate is nine tenths of its line's highest; the median of the lines."""
+    cells = _sustained(with_trick(tables.cells, 3))
+    lines = cells[cells.payload_bytes >= LARGE_PAYLOAD_BYTES].groupby(["server_version", "payload_bytes"])
+    stated = PLATEAU_OF_LARGE_PAYLOADS.value
+    onsets = [
+        int(line.total_threads[line.processed_per_s >= PLATEAU * line.processed_per_s.max()].min())
+        for _, line in lines
+        if line.total_threads.min() < stated < line.total_threads.max() and (line.total_threads == stated).any()
+    ]
+    if not onsets:
+        raise NotMeasured(f"no line of a larger payload with sustained cells below, at and above {stated:.0f} threads")
+    return Measurement(
+        float(np.median(onsets)),
+        f"where {100 * PLATEAU:.0f} % of a line's highest rate is reached, median of {len(onsets)} lines",
+        (float(min(onsets)), float(max(onsets))) if len(onsets) > 1 else None,
+        "lines" if len(onsets) > 1 else "",
+    )
+
+
+def versions_alike(tables: Tables) -> Measurement:
+    rates = tables.cells.set_index([*PAIR, "server_version"]).processed_per_s.unstack("server_version")
+    older, newer = PAPER_VERSIONS
+    if not {older, newer} <= set(rates.columns):
+        raise NotMeasured(f"the result set has no cells of both {older} and {newer}")
+    ratios = (rates[newer] / rates[older].where(rates[older] > 0)).dropna()
+    if ratios.empty:
+        raise NotMeasured(f"no cell was completed by both {older} and {newer}")
+    typical = math.exp(float(np.median(np.abs(np.log(ratios[ratios > 0]))))) - 1
+    return Measurement(
+        geometric_mean(ratios),
+        f"{newer} over {older}, geometric mean of {len(ratios)} pairs of cells, half of which differ by no more than "
+        f"{100 * typical:.0f} %",
+        interval(ratios),
+        "cells",
+    )
+
+
+def _sustained(cells: pd.DataFrame) -> pd.DataFrame:
+    return cells[cells.target_kept_up & (cells.processed_per_s > 0)]
+
+
+def _payload(payload_bytes: int) -> str:
+    return f"{payload_bytes:,} bytes"
+
+
+MEASURES: Mapping[str, Callable[[Tables], Measurement]] = {
+    "matrix_complete": matrix_complete,
+    "peak_1_initiator": functools.partial(peak, initiators=1),
+    "peak_2_initiators": functools.partial(peak, initiators=2),
+    "peak_3_initiators": functools.partial(peak, initiators=3),
+    "peak_concluded": functools.partial(peak, initiators=3),
+    "linear_1_to_3": functools.partial(growth, few=1, many=3),
+    "linear_third_initiator": functools.partial(growth, few=2, many=3),
+    "threads_raise_throughput": threads_raise,
+    "payload_matters": payload_matters,
+    "peak_of_small_payloads": peak_of_small_payloads,
+    "plateau_of_large_payloads": plateau,
+    "versions_alike": versions_alike,
+}
