@@ -181,25 +181,30 @@ class Fit:
 def fit(bench: Bench, parameters: Parameters, *, on_evaluation: Callable[[int, Parameters], None]) -> Fit:
     """The free parameters that give the fitted numbers best."""
     names = parameters.free
-    low, high = ([math.log(getattr(parameters.declared[name], end)) for name in names] for end in ("low", "high"))
+    # 1 and the logarithm of value / start: SciPy's steps are parts of an unknown, so it must not be near 0.
+    low, high = (
+        [1 + math.log(getattr(parameters.declared[name], end) / parameters.value(name)) for name in names]
+        for end in ("low", "high")
+    )
     evaluations = 0
 
-    def at(logarithms: Sequence[float]) -> Parameters:
+    def at(unknowns: Sequence[float]) -> Parameters:
         values = {}
-        for name, logarithm in zip(names, logarithms, strict=True):
+        for name, unknown in zip(names, unknowns, strict=True):
             declared = parameters.declared[name]
-            values[name] = min(max(float(f"{math.exp(logarithm):.4g}"), declared.low), declared.high)
+            value = float(f"{declared.value * math.exp(unknown - 1):.4g}")
+            values[name] = min(max(value, declared.low), declared.high)
         return parameters.with_values(values)
 
-    def residuals(logarithms: Sequence[float]) -> list[float]:
+    def residuals(unknowns: Sequence[float]) -> list[float]:
         nonlocal evaluations
         evaluations += 1
-        priced = at(logarithms)
+        priced = at(unknowns)
         on_evaluation(evaluations, priced)
         found = bench.numbers(priced, FITTED)
         return [_log_ratio(number, value) for number, value in zip(FITTED, found, strict=True)]
 
-    start = [math.log(parameters.value(name)) for name in names]
+    start = [1.0] * len(names)
     solution = least_squares(
         residuals, start, bounds=(low, high), diff_step=SLOPE_STEP, xtol=5e-3, ftol=1e-3, max_nfev=12
     )
@@ -241,3 +246,15 @@ def sensitivity(
             ends.append(bench.numbers(parameters.with_values({name: value}), numbers))
         moved.append(Moved(name, *ends))
     return base, moved
+
+
+# How many there are of something is the world's build, and the rest is paid before a cell begins.
+_NOT_MOVED = {
+    *("count", "dispatchers", "max_queue_readers", "flushes_in_flight", "think_time_us"),
+    *("begin_dialog_us", "create_target_us", "end_conversation_us", "launch_us"),
+}
+
+
+def priced(parameters: Parameters) -> list[str]:
+    """The parameters whose prices a cell pays."""
+    return [name for name in parameters.declared if name not in _NOT_MOVED]

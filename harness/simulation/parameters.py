@@ -12,6 +12,7 @@ SQL Server.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -202,7 +203,7 @@ def read(name_or_path: str) -> Parameters:
 
 @cache
 def _read_packaged(name: str) -> Parameters:
-    return parse((files(__package__) / "hardware" / f"{name}{_SUFFIX}").read_text(encoding="utf-8"), name + _SUFFIX)
+    return parse(text_of(name), name + _SUFFIX)
 
 
 def parse(text: str, file: str) -> Parameters:
@@ -266,3 +267,18 @@ def _checked(name: str, where: str, declared: Mapping[str, Declared]) -> Paramet
 
 
 WORKS: tuple[Work, ...] = get_args(Work)
+
+
+def text_of(name_or_path: str) -> str:
+    """The hardware file itself."""
+    if name_or_path in names():
+        return (files(__package__) / "hardware" / f"{name_or_path}{_SUFFIX}").read_text(encoding="utf-8")
+    return Path(name_or_path).read_text(encoding="utf-8")
+
+
+def with_values_in(text: str, values: Mapping[str, float]) -> str:
+    """A hardware file's text with other values; everything else stays as it is."""
+    for name, value in values.items():
+        text, count = re.subn(rf"(?m)^({name} = {{ value = )[^,]+", rf"\g<1>{value:g}", text)
+        assert count == 1, name
+    return text
