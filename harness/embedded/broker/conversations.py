@@ -142,10 +142,12 @@ class ConversationEndpoint:
         self.ordinal = 0  # place in handle order
         self.page = Page(database.database_id, DATA_FILE, FIRST_PAGE)  # of its row of sysdesend
         self.changing: Transaction | None = None  # ends this conversation and is not over yet
-        self.ready: deque[QueueRow] = deque()
+        self.ready: (
+            deque[QueueRow] | tuple[QueueRow, ...]
+        ) = ()  # while it is empty: a deque without rows takes 600 bytes
         self.retained: list[QueueRow] = []
         self.early: dict[int, MessageFrame] | None = None  # arrived before their turn
-        self.unacknowledged: deque[TransmissionRow] = deque()  # in the transmission queue, by sequence
+        self.unacknowledged: deque[TransmissionRow] | tuple[TransmissionRow, ...] = ()  # in sequence; so is it here
         self.in_flight = 0  # how many of those were handed to the transport
         self.staged = 0  # on their way into the transmission queue, in transactions that are committing
         self.retry_count = 0
@@ -154,6 +156,14 @@ class ConversationEndpoint:
         self.destination: Destination | None = None
         self.routing_version = -1
         self.header: DialogHeader | None = None
+
+    def add_unacknowledged(self, row: TransmissionRow) -> None:
+        """The row comes after those that are in the transmission queue already."""
+        rows = self.unacknowledged
+        if isinstance(rows, deque):
+            rows.append(row)
+        else:
+            self.unacknowledged = deque((row,))
 
     @property
     def state_desc(self) -> str:

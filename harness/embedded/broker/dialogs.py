@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from harness.embedded.broker import system
@@ -183,8 +185,8 @@ class Dialogs:
         tx.on_rollback(partial(tx.sent.__setitem__, slice(None), sent_before))
         tx.on_rollback(partial(setattr, endpoint, "send_sequence", endpoint.send_sequence))
         endpoint.send_sequence -= len(own) + len(waiting)
+        endpoint.unacknowledged = deque(islice(rows, len(rows) - len(waiting))) if len(rows) > len(waiting) else ()
         for row in waiting:
-            rows.pop()
             key = (row.conversation_handle, row.message_sequence_number)
             tx.write(endpoint.database.xmit_table, key, None)
             endpoint.database.transmission_queue.pop(key, None)
@@ -192,7 +194,7 @@ class Dialogs:
 
     def _resend(self, endpoint: ConversationEndpoint, rows: list) -> None:  # type: ignore[type-arg]
         for row in rows:
-            endpoint.unacknowledged.append(row)
+            endpoint.add_unacknowledged(row)
             endpoint.database.transmission_queue[row.conversation_handle, row.message_sequence_number] = row
         self._engine.transmitter.wake(endpoint)
 

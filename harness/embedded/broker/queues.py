@@ -10,6 +10,7 @@ in vain; the cost of a RECEIVE is that of its rows.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -207,10 +208,11 @@ class Queue:
             return
         ready = endpoint.ready
         rank = _RANKS.get(row.message_type.name, _SEQUENCED)
-        if rank == _SEQUENCED or not ready:
+        if not isinstance(ready, deque):
+            endpoint.ready = deque((row,))
+        elif rank == _SEQUENCED:
             ready.append(row)
-            if len(ready) > 1:
-                return
+            return
         else:
             place = 0
             while place < len(ready) and _RANKS.get(ready[place].message_type.name, _SEQUENCED) <= rank:
@@ -242,7 +244,7 @@ class Queue:
     def put_back(self, rows: list[QueueRow]) -> None:
         """Undoes a `take`: the rows of one endpoint, in the order in which they were taken."""
         endpoint = rows[0].endpoint
-        endpoint.ready.extendleft(reversed(rows))
+        endpoint.ready = deque((*rows, *endpoint.ready))
         for row in rows:
             row.status = READY
             self.rows[row.queuing_order] = row
@@ -259,9 +261,10 @@ class Queue:
         ready = endpoint.ready
         if len(ready) <= limit:
             taken = list(ready)
-            ready.clear()
+            endpoint.ready = ()
             endpoint.group.ready.pop(endpoint.conversation_handle, None)
         else:
+            assert isinstance(ready, deque), "more than none are there"
             taken = [ready.popleft() for _ in range(limit)]
         rows = self.rows
         for row in taken:

@@ -194,7 +194,7 @@ def _conversations(database: Database, tables: dict[str, _Rows]) -> None:
             endpoint.first_is_acknowledged = first_is_acknowledged
     for endpoint, (handle, sequence), stored in _of_endpoints(database, database.xmit_table, tables):
         row = TransmissionRow(endpoint, sequence, *stored)
-        endpoint.unacknowledged.append(row)
+        endpoint.add_unacknowledged(row)
         database.transmission_queue[handle, sequence] = row
     for queue in database.queues.values():
         _rows(database, queue, tables)

@@ -226,7 +226,7 @@ class Sending:
             if endpoint.is_gone or endpoint.state in _FAILED:
                 engine.store.commit_lazily([(endpoint.database.xmit_table, _key(row), None)])
                 continue
-            endpoint.unacknowledged.append(row)
+            endpoint.add_unacknowledged(row)
             endpoint.database.transmission_queue[_key(row)] = row
             engine.transmitter.wake(endpoint)
         engine.counters.enqueued_transmission += len(rows)

@@ -199,8 +199,11 @@ class Transmitter:
         return last
 
     def _pop(self, endpoint: ConversationEndpoint) -> TransmissionRow:
-        row = endpoint.unacknowledged.popleft()
-        if not endpoint.unacknowledged:
+        rows = endpoint.unacknowledged
+        assert isinstance(rows, deque), "nothing is unacknowledged"
+        row = rows.popleft()
+        if not rows:
+            endpoint.unacknowledged = ()
             endpoint.retry_count = endpoint.retry_due_ns = 0
         if endpoint.in_flight:
             endpoint.in_flight -= 1
@@ -216,7 +219,7 @@ class Transmitter:
             database.transmission_queue.pop(key, None)
         # Those that came while the end was on its way to the disk are still there.
         self._engine.store.commit_lazily([(database.xmit_table, key, None) for key in keys])
-        endpoint.unacknowledged.clear()
+        endpoint.unacknowledged = ()
         endpoint.in_flight = endpoint.retry_count = endpoint.retry_due_ns = 0
 
     # Retry
