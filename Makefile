@@ -5,19 +5,25 @@ VERSION  ?=
 CELLS    ?=
 MEASURE  ?=
 RESULTS  ?=
+SEED     ?=
+HARDWARE ?=
+MASTER   ?=
 A        ?=
 B        ?=
 
 HARNESS := .venv/bin/harness
 LAB_OPTIONS := $(if $(LAB),--lab $(LAB)) $(if $(LAB_FILE),--lab-file '$(LAB_FILE)')
-MATRIX_OPTIONS := $(LAB_OPTIONS) $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
+CELL_OPTIONS := $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
+MATRIX_OPTIONS := $(LAB_OPTIONS) $(CELL_OPTIONS)
+MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),--hardware '$(HARDWARE)') $(if $(MASTER),--master '$(MASTER)')
 
-.PHONY: help setup matrix quick ui doctor up down status compare test parity lint bench clean
+.PHONY: help setup matrix quick simulate ui doctor up down status compare test parity lint bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir; up and doctor take VERSION=2022"
+	@echo "           simulate takes SEED=1 HARDWARE=paper MASTER='local[*]'"
 	@echo "           compare takes A=results/x B=results/y; containers need ACCEPT_EULA=Y"
 
 setup: .venv/.ready  ## virtual environment, ODBC, Java: once
@@ -30,6 +36,9 @@ matrix: setup  ## sweep the 528 cells, reduce, draw
 
 quick: setup  ## the same for 24 cells that span all axes
 	@$(HARNESS) matrix --quick $(MATRIX_OPTIONS)
+
+simulate: setup  ## the 528 cells on a model of the paper's hardware, in virtual time
+	@$(HARNESS) simulate $(MODEL_OPTIONS)
 
 ui: setup  ## Locust's web UI for one scenario on 127.0.0.1:8089
 	@$(HARNESS) ui $(LAB_OPTIONS)

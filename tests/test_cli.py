@@ -13,7 +13,21 @@ import pytest
 
 from harness import cli
 
-VERBS = ["matrix", "run", "ui", "plan", "lab", "doctor", "serve", "reduce", "figures", "claims", "compare"]
+VERBS = [
+    "matrix",
+    "run",
+    "ui",
+    "plan",
+    "simulate",
+    "techniques",
+    "lab",
+    "doctor",
+    "serve",
+    "reduce",
+    "figures",
+    "claims",
+    "compare",
+]
 
 
 def harness(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -69,6 +83,15 @@ BAD_INPUT = [
     (["compare", "a"], 2, "missing argument 'B'"),
     (["compare", "a", "b"], 2, "a is no result folder"),
     (["plan", "--cells", "x"], 2, "no cell matches 'x'"),
+    (["simulate", "--hardware", "papper"], 2, "'papper' is no hardware; nearest: paper"),
+    (["simulate", "--hardware", "mine.toml"], 2, "there is no hardware file mine.toml"),
+    (["simulate", "--seed", "x"], 2, "--seed: 'x': input should be a valid integer"),
+    (["simulate", "--cells", "i9-*"], 2, "no cell matches 'i9-*'"),
+    (["simulate", "--cells", "*-v2022"], 2, "no cell matches '*-v2022'"),
+    (["simulate", "--measure", "1ms"], 2, "--measure: '1ms': input should be greater than or equal to 0.1"),
+    (["simulate", "--settle", "-1s"], 2, "--settle: '-1s' is no duration"),
+    (["simulate", "--master", "lokal"], 2, "--master: 'lokal' is no master of Spark"),
+    (["simulate", "--resume", "nowhere"], 2, "nowhere is no result folder"),
     (["ui", "--port", "99999"], 2, "99999 is no port"),
     (["lab", "opne"], 2, "no such command 'opne'"),
     (["lab", "clean"], 2, "which servers? Name them: harness lab clean --lab-file lab.toml"),

@@ -1,6 +1,7 @@
 """The command line: one verb a task. A verb imports its part only when it is used; errors are one line.
 
 - `sweeps`: matrix, run, ui, plan
+- `simulation`: simulate
 - `techniques`: techniques
 - `labs`: lab, doctor, serve
 - `results`: reduce, figures, claims, compare
@@ -17,7 +18,7 @@ from typing import NoReturn
 
 import click
 
-from harness.cli import labs, results, sweeps, techniques
+from harness.cli import labs, results, simulation, sweeps, techniques
 from harness.cli.common import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.settings import nearest
 
@@ -54,6 +55,7 @@ for verb in (
     sweeps.run,
     sweeps.ui,
     sweeps.plan,
+    simulation.simulate,
     techniques.techniques,
     labs.lab,
     labs.doctor,

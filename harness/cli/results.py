@@ -33,6 +33,18 @@ def _existing_results(folder: Path) -> Path:
     raise Failure(f"{folder} is no result folder: it {what}{hint}", USAGE)
 
 
+def reduce_and_draw(results: Path) -> None:
+    """What follows every run: tables, figures, report."""
+    from harness import figures, reductions
+
+    reductions.reduce(results, progress=say)
+    for path in figures.draw(results):
+        if path.suffix == ".png":
+            say(f"figure: {path}")
+        elif path.suffix == ".html":
+            say(f"report: {path}")
+
+
 @click.command(epilog=EXIT_CODES, short_help="Reduce raw records to tables, with PySpark.")
 @click.argument("results", type=click.Path(path_type=Path))
 def reduce(results: Path) -> None:

@@ -22,6 +22,7 @@ from harness.cli.common import (
     say,
     settings_options,
 )
+from harness.cli.results import reduce_and_draw
 
 
 @click.command(epilog=EXIT_CODES)
@@ -69,24 +70,13 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
         if outcome is None:
             sys.exit(OK)
         if not only_sweep and outcome.completed:
-            _reduce_and_draw(outcome.results)
+            reduce_and_draw(outcome.results)
         say(f"results: {outcome.results}")
     if outcome.failed:
         raise Failure(
             f"{outcome.failed} of {outcome.total} cells failed; reasons in {outcome.results}/journal.jsonl",
             CELLS_FAILED,
         )
-
-
-def _reduce_and_draw(results: Path) -> None:
-    from harness import figures, reductions
-
-    reductions.reduce(results, progress=say)
-    for path in figures.draw(results):
-        if path.suffix == ".png":
-            say(f"figure: {path}")
-        elif path.suffix == ".html":
-            say(f"report: {path}")
 
 
 @click.command(epilog=EXIT_CODES)

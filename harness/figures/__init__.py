@@ -9,7 +9,7 @@ Rules:
 
 * A figure says above its title whose numbers it shows (lab and versions), in its title what is shown, in its subtitle
   what came out, in its footer where it comes from: lab, run, versions, date, duration, machine. A result of the
-  embedded or simulated lab says that it is none of SQL Server.
+  embedded or simulated lab says that it is none of SQL Server, one of the simulated lab that it is a model's.
 * A line is the mean of the server versions, a bar spans them: they differ little (in the paper too, "comparable"), and
   twice the lines would hide the payloads, which is what the figures compare. One version: no bars.
 * A rate that is not sustained, because the target fell behind, is hollow (on a map: in brackets), and is said.

@@ -78,21 +78,39 @@ def differences(a: Run, b: Run) -> list[str]:
         notes.append(f"The machines differ ({'; '.join(told)})")
     versions = [run.manifest.get("versions") or {} for run in (a, b)]
     notes += [
-        f"{name} differs: {versions[0].get(name, 'absent')} / {versions[1].get(name, 'absent')}"
+        f"{name} differs: {versions[0][name]} / {versions[1][name]}"
         for name in DECISIVE_VERSIONS
-        if versions[0].get(name) != versions[1].get(name)
+        # In virtual time there is no driver.
+        if name in versions[0].keys() & versions[1].keys() and versions[0][name] != versions[1][name]
     ]
     settings = [run.manifest.get("settings") or {} for run in (a, b)]
     notes += [
-        f"{name} differs: {settings[0].get(name, 'absent')} / {settings[1].get(name, 'absent')}"
+        f"{name} differs: {settings[0][name]} / {settings[1][name]}"
         for name in DECISIVE_SETTINGS
-        if settings[0].get(name) != settings[1].get(name)
+        if name in settings[0].keys() & settings[1].keys() and settings[0][name] != settings[1][name]
     ]
+    notes += _models_differ(a, b)
     notes += _targets_differ(a, b)
     windows = [run.cells.measured_s.median() for run in (a, b)]
     if abs(windows[0] - windows[1]) > 0.1 * max(windows):
         notes.append(f"The measured windows differ: {windows[0]:.3g} s / {windows[1]:.3g} s")
     return notes
+
+
+def _models_differ(a: Run, b: Run) -> list[str]:
+    """What two models assume that is not the same."""
+    if not (a.is_model and b.is_model):
+        return []
+    models = [{name: one["value"] for name, one in (run.manifest.get("model") or {}).items()} for run in (a, b)]
+    told = [
+        f"{name}: {models[0].get(name, 'absent')} / {models[1].get(name, 'absent')}"
+        for name in sorted({*models[0], *models[1]})
+        if models[0].get(name) != models[1].get(name)
+    ]
+    seeds = [run.manifest.get("seed") for run in (a, b)]
+    if seeds[0] != seeds[1]:
+        told.append(f"seed: {seeds[0]} / {seeds[1]}")
+    return [f"The models differ ({'; '.join(told)})"] if told else []
 
 
 def _targets_differ(a: Run, b: Run) -> list[str]:
@@ -165,7 +183,8 @@ def _foot(runs: tuple[Run, Run], notes: Sequence[str]) -> list[str]:
 
 def _print(console: Console, runs: tuple[Run, Run], table: pd.DataFrame, notes: Sequence[str]) -> None:
     for name, run in zip("ab", runs, strict=True):
-        console.print(f"{name}: {run.run_id} ({run.lab} lab, {len(run.cells)} cells)", highlight=False, markup=False)
+        lab = f"{run.lab} lab{', a model' if run.is_model else ''}"
+        console.print(f"{name}: {run.run_id} ({lab}, {len(run.cells)} cells)", highlight=False, markup=False)
     for note in notes:
         console.print(f"! {note}", highlight=False, markup=False)
     console.print(_summary(table))

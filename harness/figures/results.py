@@ -27,14 +27,15 @@ LAB_WORDS = {
         "embedded lab: this harness's own Service Broker, clients and instances on one machine. "
         "Not SQL Server: it says nothing of SQL Server's speed"
     ),
-    "simulated": "simulated lab: a model of the paper's hardware in virtual time. Not SQL Server, not a measurement",
+    "simulated": "simulated lab: a model, this harness's own Service Broker in virtual time on modelled hardware. "
+    "Not SQL Server, and not a measurement",
     "sqlserver": "sqlserver lab: SQL Server itself, measured by this harness",
 }
 VERSION_WORDS = {"embedded": "imitated versions", "simulated": "modelled versions"}
 # What stands above the title of every figure.
 ORIGIN_WORDS = {
     "embedded": "Embedded lab, not SQL Server (it imitates {versions})",
-    "simulated": "Simulated lab, not SQL Server (it models {versions})",
+    "simulated": "A model, not SQL Server (simulated lab; it models {versions})",
     "sqlserver": "SQL Server {versions}",
 }
 
@@ -70,6 +71,16 @@ class Run:
     @property
     def lab(self) -> str:
         return str(self.manifest.get("lab", "unknown"))
+
+    @property
+    def is_model(self) -> bool:
+        """Whether its times are virtual and its numbers are computed, not measured."""
+        return self.lab == "simulated"
+
+    @property
+    def hardware(self) -> str:
+        """The model's, by its name; empty where it is no model."""
+        return Path(str((self.manifest.get("settings") or {}).get("hardware", ""))).stem
 
     @property
     def versions(self) -> list[str]:
@@ -138,7 +149,7 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
     identity = (
         f"run {run.run_id}",
         counted or f"{len(run.cells)} cells",
-        f"{_measured(run.cells)} measured {'each' if counted else 'a cell'}",
+        f"{_measured(run.cells)}{' of virtual time' * run.is_model} measured {'each' if counted else 'a cell'}",
         versions,
         f"harness {manifest.get('harness_version', '?')}{tree}",
         _when(manifest),
@@ -150,6 +161,8 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
         computer.insert(2, f"{machine['memory_mib'] / 1024:.0f} GiB")
     if run.lab == "sqlserver" and computer:
         computer[0] = f"clients on {computer[0]}"
+    if run.is_model:
+        computer[:1] = [f"modelled hardware: {run.hardware or '?'}", *(f"computed on {name}" for name in computer[:1])]
     lab = "; ".join([LAB_WORDS.get(run.lab, f"{run.lab} lab"), *(_builds(manifest) if run.lab == "sqlserver" else [])])
     return [lab[:1].upper() + lab[1:], " · ".join(identity), " · ".join(["closed loop", *computer])]
 

@@ -47,7 +47,6 @@ SPARK = {
     "spark.python.worker.reuse": "false",
     "spark.task.maxFailures": "1",
 }
-_RUN = 1  # every cell begins on a copy of a world that no other has used
 
 
 class JobBroken(MachineFailure):
@@ -192,7 +191,7 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
         "completed" if measured else "failed",
         reason,
         manifest.now(),
-        _RUN,
+        turn.attempt,  # a number apart from other cells' is not needed: no two share a world
         sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
         processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
         phases_s=phases_s,

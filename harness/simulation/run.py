@@ -15,7 +15,7 @@ from harness import settings as settings_module
 from harness.lab import interruption
 from harness.matrix import Cell
 from harness.settings import SimulationSettings
-from harness.simulation import job, parameters
+from harness.simulation import group, job, parameters
 from harness.simulation.job import Experiment, OpenGroup
 from harness.simulation.parameters import Parameters
 from harness.simulation.slices import Turn, cell_work_s
@@ -32,7 +32,7 @@ def simulate(
     resume: Path | None,
     announce: Callable[[str], None],
     console_is_terminal: bool,
-    open_group: OpenGroup,
+    open_group: OpenGroup = group.opened,
 ) -> Outcome:
     """The cells that the options select, or those that a run lacks."""
     settings = _settings(options, resume)
@@ -70,17 +70,20 @@ def _settings(options: Mapping[str, Any], resume: Path | None) -> SimulationSett
 def _open_results(
     settings: SimulationSettings, hardware: Parameters, resume: Path | None, cells: Sequence[Cell]
 ) -> Path:
-    model = {
+    def circumstances(run_id: str) -> dict[str, Any]:
+        return manifest.new(run_id, settings, cells=len(cells), driver=None) | {"model": model_of(hardware)}
+
+    return folder.reopen(resume, circumstances) if resume else folder.create(settings, circumstances)
+
+
+def model_of(hardware: Parameters) -> dict[str, dict[str, Any]]:
+    """Every parameter of the model, for the manifest."""
+    return {
         f"{row['section']}.{row['parameter']}": {
             key: value for key, value in row.items() if key not in ("section", "parameter")
         }
         for row in hardware.as_rows()
     }
-
-    def circumstances(run_id: str) -> dict[str, Any]:
-        return manifest.new(run_id, settings, cells=len(cells), driver=None) | {"model": model}
-
-    return folder.reopen(resume, circumstances) if resume else folder.create(settings, circumstances)
 
 
 def _run(

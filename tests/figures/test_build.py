@@ -268,6 +268,16 @@ def test_figures_that_cannot_be_written_are_an_error_of_one_line(quick_run, tmp_
         draw(run)
 
 
+def test_a_model_is_called_one_above_and_below_every_figure(tmp_path):
+    settings = {"measure": 1.0, "lab": "simulated", "hardware": "somewhere/paper.toml"}
+    run = read(write_reduced(tmp_path / "run", all_cells()[:8], lab="simulated", settings=settings))
+    assert origin(run.lab, ["2005", "2008"]) == "A model, not SQL Server (simulated lab; it models 2005 and 2008)"
+    lab, identity, machine = footer(run)
+    assert lab.startswith("Simulated lab: a model, ") and lab.endswith("Not SQL Server, and not a measurement")
+    assert "1 s of virtual time measured a cell" in identity
+    assert machine.startswith("closed loop · modelled hardware: paper · computed on A processor · 2 processors")
+
+
 def test_an_unknown_machine_or_lab_is_no_obstacle(tmp_path):
     run = write_reduced(tmp_path / "run", all_cells()[:8], lab="moon", machine=None, started_at="yesterday")
     lines = footer(read(run))

@@ -4,14 +4,15 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from harness.claims.intervals import geometric_mean, interval
 from harness.figures import FigureError, compare
 from harness.figures.comparison import differences, ratios
 from harness.figures.pairing import pair
-from harness.claims.intervals import geometric_mean, interval
 from harness.figures.results import read
 from harness.matrix import all_cells, quick_slice
 from tests.results_fixture import manifest, write_reduced
 
+SECURE = {"dialog_security": True, "endpoint_encryption": False}
 CELLS = quick_slice()
 
 
@@ -150,6 +151,25 @@ def test_security_that_differs_is_told(tmp_path):
         for name, secure in (("a", True), ("b", False))
     ]
     assert differences(*runs) == ["dialog_security differs: True / False"]
+
+
+def test_a_model_is_compared_with_a_measurement_and_called_one(tmp_path, console):
+    versions = {"python": "3.11.7"}
+    a = write_reduced(tmp_path / "a", CELLS, versions=versions | {"odbc_driver": "microsoft: x"}, settings=SECURE)
+    b = write_reduced(tmp_path / "b", CELLS, lab="simulated", versions=versions, settings={"hardware": "paper"})
+    compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
+    assert "b: b (simulated lab, a model, 24 cells)" in printed(console)
+    assert differences(read(a), read(b)) == [
+        "The labs differ: a is embedded, b is simulated. Their numbers are no measure of one another"
+    ]
+
+
+def test_models_that_differ_are_told(tmp_path):
+    def run(name, seed, hold_us):
+        model = {"latch.hold_us": {"value": hold_us, "low": 2}, "latch.hand_over_us": {"value": 100, "low": 5}}
+        return read(write_reduced(tmp_path / name, CELLS[:4], lab="simulated", seed=seed, model=model))
+
+    assert differences(run("a", 1, 15), run("b", 2, 20)) == ["The models differ (latch.hold_us: 15 / 20; seed: 1 / 2)"]
 
 
 def test_targets_of_the_same_version_that_differ_are_told(tmp_path):

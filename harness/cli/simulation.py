@@ -1,0 +1,62 @@
+"""The verb that runs the cells on a model, in virtual time."""
+
+# ruff: noqa: PLC0415  the verb imports its parts itself
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.common import CELLS_FAILED, EXIT_CODES, Failure, one_line_errors, say, settings_options
+from harness.cli.results import reduce_and_draw
+
+
+@click.command(epilog=EXIT_CODES, short_help="Run the cells on a model of the paper's hardware.")
+@settings_options("cells", "quick")
+@click.option("--seed", metavar="NUMBER", help="Decides every chance in the model: same seed, same rows (default 1).")
+@click.option(
+    "--hardware", metavar="NAME", help="The model's parameters: paper (default), this-machine or a TOML file."
+)
+@click.option(
+    "--master", metavar="URL", help="Where Spark runs the cells: local[*] (default), local[N], spark://host:7077 ..."
+)
+@click.option("--settle", metavar="TIME", help="Virtual time before the measured window (default 500ms).")
+@click.option("--measure", metavar="TIME", help="Virtual length of the measured window (default 1s).")
+@settings_options("results")
+@click.option(
+    "--resume",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Continue the run in this result folder; its settings must be the same.",
+)
+def simulate(resume: Path | None, **options: Any) -> None:
+    """Run the cells of the matrix in virtual time on a model of the paper's hardware, then reduce and draw.
+
+    The embedded broker runs the scripts of sql/ as everywhere; processors, page latches, log, network and clients are
+    modelled. The numbers are a model's, not SQL Server's. With another master than local[*] the harness must be
+    installed on the cluster, and the results folder must be the same folder everywhere.
+
+    \b
+    Examples:
+      harness simulate
+      harness simulate --quick --seed 7
+      harness simulate --cells 'i3-t50-*' --measure 5s --hardware my-servers.toml
+      harness simulate --resume results/20260101-120000-simulated
+    """
+    from harness.reductions.session import require_java
+    from harness.simulation import run
+
+    with one_line_errors():
+        require_java()
+        outcome = run.simulate(options, resume=resume, announce=say, console_is_terminal=sys.stdout.isatty())
+        if outcome.completed:
+            reduce_and_draw(outcome.results)
+        say(f"results: {outcome.results}")
+    if outcome.failed:
+        raise Failure(
+            f"{outcome.failed} of {outcome.total} cells failed; reasons in {outcome.results}/journal.jsonl",
+            CELLS_FAILED,
+        )
