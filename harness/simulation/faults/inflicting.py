@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Waiting
+from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Signal, Waiting
 from harness.simulation.faults import procedures
 from harness.simulation.faults.evidence import Told
 from harness.simulation.faults.lines import Answer, Line, Switchboard
-from harness.simulation.faults.plan import TARGET, Fault, Kind, Plan
+from harness.simulation.faults.plan import TARGET, Aim, Fault, Kind, Plan
 from harness.simulation.network import Faults
 from harness.simulation.world import World
 
 OPERATOR_LOOKS_EVERY_NS = 2 * SECOND
 AGAIN_NS = 100 * MILLISECOND
+AIMING_MAX_NS = 3 * SECOND  # then a kill comes whatever its instance does
 # Where frames arrive twice, the second comes this much later at most; where some are late, this share of them is.
 DUPLICATE_LATER_NS = 100 * MILLISECOND
 LATE_SHARE = 0.3
@@ -42,6 +43,7 @@ class Inflictor:
         self._is_failing = False  # the activation procedure, of purpose
         self.started: Callable[[str], None] = lambda name: None  # an instance has been started again
         self.poison: Callable[[str], None] = lambda place: None  # a client at that instance sends poison next
+        self.wire = Signal()  # a message is put on the wire
         self.disturbances = 0  # kills and cuts: reasons to send again before it is time
 
     def inflict(self, fault: Fault) -> Waiting[None]:
@@ -56,6 +58,11 @@ class Inflictor:
 
     def _kill(self, fault: Fault) -> Waiting[None]:
         world = self._world
+        if fault.aim is not None:
+            what = self._boards[fault.where].asked if fault.aim is Aim.CALLS else self.wire
+            yield from what.wait(AIMING_MAX_NS)
+            yield Delay(int(fault.strength * SECOND))
+            self._note(f"{fault.kind.value}: {fault.where}: now")
         if not world.servers[fault.where].is_running:
             return
         self.disturbances += 1

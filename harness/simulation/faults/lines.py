@@ -61,6 +61,7 @@ class Switchboard:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.exchanges: list[_Exchange] = []
+        self.asked = Signal()  # a request has arrived
 
     def broken(self) -> None:
         """The instance is dead: whoever waits for an answer learns that none will come."""
@@ -89,6 +90,7 @@ class Line:
             return Answer(Told.CUT_OFF)
         exchange = _Exchange()
         self._board.exchanges.append(exchange)
+        self._board.asked.notify_all()
         self._server.scheduler.spawn(self._serve(session, request, exchange), "call")
         while not exchange.is_over:
             yield from exchange.over.wait()

@@ -12,6 +12,7 @@ from harness.simulation.world import derived_seed
 
 INITIATORS_MAX = 2
 THREADS_MAX = 3  # for each initiator
+FAULTS_MAX = 6
 LOAD_S = 10.0  # how long the clients send, if nothing holds them up
 TARGET = "target"
 
@@ -37,17 +38,25 @@ class Failure(StrEnum):
     MISSING = "it is not there"
 
 
+class Aim(StrEnum):
+    """What a kill waits for, so that it does not hit an instance that is idle."""
+
+    CALLS = "in a call"
+    WIRE = "as messages travel"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     kind: Kind
     at_s: float
     duration_s: float  # 0: the fault is an event, its end the operator's business
     where: str  # an instance, or the initiator at whose end of the link
-    strength: float = 0.0  # what it means is its kind's: a factor, a probability, a delay in seconds
+    strength: float = 0.0  # what it means is its kind's: a factor, a probability, seconds
     failure: Failure | None = None
+    aim: Aim | None = None
 
     def __str__(self) -> str:
-        how = f" {self.failure.value}" if self.failure else ""
+        how = "".join(f" {one.value}" for one in (self.failure, self.aim) if one)
         strength = f", {self.strength:.3g}" if self.strength else ""
         duration = f" for {self.duration_s:.3f} s" if self.duration_s else ""
         return f"{self.kind.value}{how}: {self.where}{strength}{duration}"
@@ -103,17 +112,20 @@ def make(seed: int, kinds: Sequence[Kind] = tuple(Kind)) -> Plan:
     """The plan of a seed, with faults of these kinds."""
     dice = Dice(SeededEntropy(derived_seed(seed, "plan")))
     initiators = dice.integer(1, INITIATORS_MAX)
-    chosen = [dice.one_of(kinds) for _ in range(dice.integer(1, 4))]
+    # What is lost or repeated is lost or repeated where something dies in the middle of it: kills come more often.
+    often = (*kinds, *(kind for kind in kinds if kind is Kind.KILLED for _ in range(3)))
+    chosen = [dice.one_of(often) for _ in range(dice.integer(1, FAULTS_MAX))]
     clients = tuple(
         _client(dice, initiator, thread)
         for initiator in range(1, initiators + 1)
         for thread in range(1, dice.integer(1, THREADS_MAX) + 1)
     )
     places = [f"initiator-{number}" for number in range(1, initiators + 1)]
-    faults: dict[tuple[Kind, str], Fault] = {}
+    faults: dict[tuple[Kind, str, float], Fault] = {}
     for kind in chosen:
         fault = _FAULTS[kind](dice, places)
-        faults.setdefault((kind, fault.where), fault)
+        # An instance may be killed again and again; of the others there is one at a place.
+        faults.setdefault((kind, fault.where, fault.at_s if kind is Kind.KILLED else 0.0), fault)
     needs_witness = any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in faults.values())
     receiver = Receiver(
         is_the_labs=not needs_witness and dice.happens(0.25),
@@ -139,7 +151,11 @@ def _client(dice: Dice, initiator: int, thread: int) -> Client:
 
 
 def _killed(dice: Dice, places: list[str]) -> Fault:
-    return Fault(Kind.KILLED, _moment(dice), dice.one_of((0.001, 0.5, 8.0)), dice.one_of([TARGET, TARGET, *places]))
+    where = dice.one_of([TARGET, TARGET, *places])
+    aim = dice.one_of((None, Aim.WIRE, Aim.WIRE) if where == TARGET else (None, Aim.CALLS, Aim.CALLS, Aim.WIRE))
+    # For an aimed one: how long after what it waits for; a flush of the log takes some milliseconds.
+    after_s = dice.between(0, 0.008)
+    return Fault(Kind.KILLED, _moment(dice), dice.one_of((0.001, 0.5, 8.0)), where, after_s, aim=aim)
 
 
 def _cut(dice: Dice, places: list[str]) -> Fault:

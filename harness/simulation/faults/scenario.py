@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.embedded.broker.frames import Frame, MessageFrame
 from harness.embedded.runtime.tasks import SECOND, Delay, Task, TaskState, Waiting
@@ -29,6 +29,9 @@ from harness.simulation.faults.plan import INITIATORS_MAX, TARGET, THREADS_MAX, 
 from harness.simulation.lab import SimulatedLab
 from harness.simulation.parameters import Parameters
 
+if TYPE_CHECKING:
+    import pyodbc
+
 VERSION = "2008"
 # Of virtual time: for clients and faults; then until all is drained, for which the slowest retry and the slowest reader
 # need their time; then until readers have ended; then what must be a time of rest.
@@ -41,6 +44,7 @@ _ENDPOINTS = "SELECT COUNT(*) FROM sys.conversation_endpoints WHERE "
 _INVOKED = """\
 SELECT SUM(cntr_value) FROM sys.dm_os_performance_counters WHERE counter_name LIKE N'Stored Procedures Invoked%';
 """
+_ERRORS = "SELECT message_type_name, message_body, error_message FROM dbo.messageErrors ORDER BY id;"
 _NS_PER_MICROSECOND = 1000
 
 
@@ -90,10 +94,12 @@ def prepare(parameters: Parameters) -> Prepared:
 
 def run(prepared: Prepared, plan: Plan) -> Outcome:
     """Carries a plan out and judges it."""
-    return _Run(prepared, plan).outcome()
+    return Run(prepared, plan).outcome()
 
 
-class _Run:
+class Run:
+    """One plan on its way; `evidence` and `timeline` are there when `outcome` returns."""
+
     def __init__(self, prepared: Prepared, plan: Plan) -> None:
         self._lab, self._plan, self._handles = prepared.lab, plan, prepared.handles
         self._world = self._lab.world
@@ -102,8 +108,8 @@ class _Run:
         self._scheduler = self._world.driver.scheduler()  # of all that is no instance
         self._guid = str(self._lab.identities[0]["service_broker_guid"])
         self._boards = {name: Switchboard(server) for name, server in self._world.servers.items()}
-        self._evidence = Evidence()
-        self._timeline: list[str] = []
+        self.evidence = Evidence()
+        self.timeline: list[str] = []
         self._poison_next: set[str] = set()
         self._sending: set[Client] = set()
         self._is_over = False
@@ -117,17 +123,17 @@ class _Run:
             self._set_up()
             self._let_it_happen()
         except AssertionError as error:  # a task of the broker's has ended with an exception
-            self._evidence.left.append(f"the broker broke: {error}")
+            self.evidence.left.append(f"the broker broke: {error}")
         else:
             self._collect()
-        evidence = self._evidence
+        evidence = self.evidence
         told: dict[str, int] = {}
         for call in evidence.calls:
             told[call.told.value] = told.get(call.told.value, 0) + 1
         return Outcome(
             self._plan.seed,
             checkers.violations(evidence),
-            [*self._plan.lines(), *self._timeline],
+            [*self._plan.lines(), *self.timeline],
             self._trace(),
             len(self._plan.faults),
             told,
@@ -155,7 +161,7 @@ class _Run:
         if any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in plan.faults):
             self._spawn(self._inflictor.operate(lambda: self._is_over), "operator")
         if not world.run_until(lambda: all(_is_done(task) for task in tasks), limit_s=FAULTS_LIMIT_S):
-            self._evidence.left += [f"{task.name} has not ended" for task in tasks if not _is_done(task)]
+            self.evidence.left += [f"{task.name} has not ended" for task in tasks if not _is_done(task)]
         self._note("all calls have ended, and all faults")
         self._drain()
         self._is_over = True
@@ -164,15 +170,24 @@ class _Run:
     def _drain(self) -> None:
         world = self._world
         until_s = world.now_s() + DRAIN_LIMIT_S
-        pause_s = LOOK_FIRST_S
-        while left := list(self._left()):
-            if world.now_s() > until_s:
-                self._evidence.left += left
+        pause_s, empty_looks = LOOK_FIRST_S, 0
+        while empty_looks < 2:
+            left = list(self._left()) or self._missing()
+            empty_looks = 0 if left else empty_looks + 1
+            if left and world.now_s() > until_s:
+                self.evidence.left += left
                 self._note(f"not drained: {'; '.join(left)}")
                 return
-            world.sleep(pause_s)
+            # What a reader has in its hands is in no queue: it may come back. So everything is looked at twice.
+            world.sleep(pause_s if left else SETTLE_S)
             pause_s = min(2 * pause_s, LOOK_MAX_S)
         self._note("drained")
+
+    def _missing(self) -> list[str]:
+        with self._lab.target.connect() as target:
+            stored = {row.message for row in _stored(target)}
+        missing = [call for call in self.evidence.calls if call.told is Told.COMMITTED and call.message not in stored]
+        return [f"{len(missing)} committed messages in no table of the target"] if missing else []
 
     def _left(self) -> Iterator[str]:
         """What is not yet as it should be, asked as any client of the instances may ask."""
@@ -200,8 +215,7 @@ class _Run:
 
     def _rest(self) -> None:
         """When all is done, nothing is sent and nobody is started any more."""
-        world, evidence = self._world, self._evidence
-        world.sleep(SETTLE_S)
+        world, evidence = self._world, self.evidence
         sent, invoked = len(evidence.sent), self._invoked()
         world.sleep(REST_S)
         if more := len(evidence.sent) - sent:
@@ -247,7 +261,7 @@ class _Run:
         answer = yield from line.call(lambda session, results: session.rpc(procedure, parameters, results))
         message = Message(client.initiator, client.thread, sequence)
         call = Call(message, answer.told, at_ns, client.on_new_dialog, is_poison, answer.error)
-        self._evidence.calls.append(call)
+        self.evidence.calls.append(call)
         if is_poison:
             self._note(f"{message} is poison: {answer.told.value}")
         elif answer.told is not Told.COMMITTED:
@@ -275,27 +289,25 @@ class _Run:
         send, start = transport.send, server.starts
 
         def heard(address: tuple[str, int], frames: Sequence[Frame]) -> None:
-            at_ns = self._now_ns()
-            self._evidence.sent += [
+            at_ns, before = self._now_ns(), len(self.evidence.sent)
+            self.evidence.sent += [
                 Sent(at_ns, name, start, frame.conversation_id, frame.sequence)
                 for frame in frames
                 if isinstance(frame, MessageFrame)
             ]
+            if len(self.evidence.sent) > before:
+                self._inflictor.wire.notify_all()
             send(address, frames)
 
         transport.send = heard  # type: ignore[method-assign]
 
     def _collect(self) -> None:
-        evidence = self._evidence
+        evidence = self.evidence
         evidence.reconnections = 2 * self._inflictor.disturbances
         with self._lab.target.connect() as target:
-            for _, body in target.execute("SELECT id, messageVal FROM dbo.messageDrop ORDER BY id;").fetchall():
-                evidence.stored.append(Stored(_message(body)))
-            errors = "SELECT message_type_name, message_body, error_message FROM dbo.messageErrors ORDER BY id;"
-            for kind, body, text in target.execute(errors).fetchall():
-                if body is not None and bytes(body).startswith(payload.MAGIC):
-                    evidence.stored.append(Stored(_message(body), set_aside=True))
-                else:
+            evidence.stored += _stored(target)
+            for kind, body, text in target.execute(_ERRORS).fetchall():
+                if not _is_ours(body):
                     evidence.noted.append(f"the target's error table: {kind or 'rolled back'}: {text}")
             reads = "SELECT conversation_group_id, session_id, began_at, ended_at FROM dbo.groupReads ORDER BY id;"
             evidence.readings += [
@@ -311,8 +323,8 @@ class _Run:
 
     def _trace(self) -> str:
         digest = hashlib.sha256()
-        seen: list[Any] = [*self._plan.lines(), *self._timeline]
-        evidence = asdict(self._evidence)
+        seen: list[Any] = [*self._plan.lines(), *self.timeline]
+        evidence = asdict(self.evidence)
         for part in (seen, *evidence.values()):
             digest.update(repr(part).encode())
         return digest.hexdigest()
@@ -321,7 +333,7 @@ class _Run:
         return self._world.clock.now_ns() - self._began_ns
 
     def _note(self, text: str) -> None:
-        self._timeline.append(f"{self._now_ns() / SECOND:10.6f} s  {text}")
+        self.timeline.append(f"{self._now_ns() / SECOND:10.6f} s  {text}")
 
     def _spawn(self, generator: Waiting[None], name: str) -> Task:
         return self._scheduler.spawn(generator, name)
@@ -329,6 +341,18 @@ class _Run:
 
 def _is_done(task: Task) -> bool:
     return task.state is TaskState.DONE
+
+
+def _stored(target: pyodbc.Connection) -> list[Stored]:
+    processed = target.execute("SELECT messageVal FROM dbo.messageDrop ORDER BY id;").fetchall()
+    noted = target.execute(_ERRORS).fetchall()
+    return [Stored(_message(body)) for (body,) in processed] + [
+        Stored(_message(body), set_aside=True) for _, body, _ in noted if _is_ours(body)
+    ]
+
+
+def _is_ours(body: bytes | None) -> bool:
+    return body is not None and bytes(body).startswith(payload.MAGIC)
 
 
 def _message(body: bytes) -> Message:
