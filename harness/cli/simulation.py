@@ -10,13 +10,22 @@ from typing import Any
 
 import click
 
-from harness.cli.common import CELLS_FAILED, EXIT_CODES, Failure, one_line_errors, say, settings_options
+from harness.cli.common import CELLS_FAILED, EXIT_CODES, USAGE, Failure, one_line_errors, say, settings_options
 from harness.cli.results import reduce_and_draw
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the cells on a model of the paper's hardware.")
 @settings_options("cells", "quick")
-@click.option("--seed", metavar="NUMBER", help="Decides every chance in the model: same seed, same rows (default 1).")
+@click.option(
+    "--faults", is_flag=True, help="No cells: small scenarios in which something breaks, and whether a message is lost."
+)
+@click.option("--seeds", metavar="NUMBER", help="With --faults: how many scenarios, from --seed on (default 1000).")
+@click.option(
+    "--seed",
+    metavar="NUMBER",
+    help="Decides every chance in the model: same seed, same rows (default 1); with --faults and no --seeds: "
+    "the one scenario to run.",
+)
 @click.option(
     "--hardware", metavar="NAME", help="The model's parameters: paper (default), this-machine or a TOML file."
 )
@@ -32,12 +41,16 @@ from harness.cli.results import reduce_and_draw
     type=click.Path(path_type=Path),
     help="Continue the run in this result folder; its settings must be the same.",
 )
-def simulate(resume: Path | None, **options: Any) -> None:
+def simulate(resume: Path | None, faults: bool, seeds: str | None, **options: Any) -> None:
     """Run the cells of the matrix in virtual time on a model of the paper's hardware, then reduce and draw.
 
     The embedded broker runs the scripts of sql/ as everywhere; processors, page latches, log, network and clients are
     modelled. The numbers are a model's, not SQL Server's. With another master than local[*] the harness must be
     installed on the cluster, and the results folder must be the same folder everywhere.
+
+    With --faults every seed is a small scenario: instances are killed and recovered, links cut, slow, duplicating,
+    reordering, logs slow, messages poison, activation fails. Checked is whether every message that a client was told
+    is committed arrives, once, in order, by one reader a conversation group, and whether all queues drain.
 
     \b
     Examples:
@@ -45,7 +58,14 @@ def simulate(resume: Path | None, **options: Any) -> None:
       harness simulate --quick --seed 7
       harness simulate --cells 'i3-t50-*' --measure 5s --hardware my-servers.toml
       harness simulate --resume results/20260101-120000-simulated
+      harness simulate --faults
+      harness simulate --faults --seed 42
     """
+    if faults:
+        _simulate_faults(seeds, resume=resume, **options)
+        return
+    if seeds is not None:
+        raise Failure("--seeds goes with --faults", USAGE)
     from harness.reductions.session import require_java
     from harness.simulation import run
 
@@ -58,5 +78,26 @@ def simulate(resume: Path | None, **options: Any) -> None:
     if outcome.failed:
         raise Failure(
             f"{outcome.failed} of {outcome.total} cells failed; reasons in {outcome.results}/journal.jsonl",
+            CELLS_FAILED,
+        )
+
+
+def _simulate_faults(seeds: str | None, *, seed: str | None, hardware: str | None, **others: Any) -> None:
+    from harness.simulation.faults import run
+
+    if given := [f"--{name}" for name, value in others.items() if value]:
+        raise Failure(f"{given[0]} does not go with --faults; what does: --seeds, --seed, --hardware", USAGE)
+    with one_line_errors():
+        summary = run.simulate_faults(
+            seeds,
+            seed,
+            hardware=hardware or run.HARDWARE_DEFAULT,
+            announce=say,
+            console_is_terminal=sys.stdout.isatty(),
+        )
+    if summary.failed:
+        raise Failure(
+            f"{len(summary.failed)} of {summary.seeds} seeds failed; "
+            f"again: harness simulate --faults --seed {summary.failed[0].seed}",
             CELLS_FAILED,
         )

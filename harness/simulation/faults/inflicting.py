@@ -62,9 +62,9 @@ class Inflictor:
             what = self._boards[fault.where].asked if fault.aim is Aim.CALLS else self.wire
             yield from what.wait(AIMING_MAX_NS)
             yield Delay(int(fault.strength * SECOND))
-            self._note(f"{fault.kind.value}: {fault.where}: now")
-        if not world.servers[fault.where].is_running:
-            return
+        while not world.servers[fault.where].is_running:  # killed by another fault
+            yield Delay(AGAIN_NS)
+        self._note(f"{fault.where} is killed")
         self.disturbances += 1
         world.crash(fault.where)
         self._boards[fault.where].broken()

@@ -154,7 +154,7 @@ def _killed(dice: Dice, places: list[str]) -> Fault:
     where = dice.one_of([TARGET, TARGET, *places])
     aim = dice.one_of((None, Aim.WIRE, Aim.WIRE) if where == TARGET else (None, Aim.CALLS, Aim.CALLS, Aim.WIRE))
     # For an aimed one: how long after what it waits for; a flush of the log takes some milliseconds.
-    after_s = dice.between(0, 0.008)
+    after_s = dice.between(0, 0.008) if aim else 0.0
     return Fault(Kind.KILLED, _moment(dice), dice.one_of((0.001, 0.5, 8.0)), where, after_s, aim=aim)
 
 

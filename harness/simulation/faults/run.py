@@ -76,26 +76,27 @@ def chosen(seeds: str | None, seed: str | None) -> range:
 
 
 def _number(option: str, text: str, low: int, high: int) -> int:
-    if text.isascii() and text.isdigit() and low <= int(text) <= high:
+    if text.isascii() and text.isdigit() and len(text) <= len(str(high)) and low <= int(text) <= high:
         return int(text)
-    raise UsageFailure(f"{option} {text!r} does not do; valid: whole numbers from {low} to {high}")
+    raise UsageFailure(f"{option} {text!r} is none; valid: whole numbers from {low} to {high}")
 
 
 def simulate_faults(
     seeds: str | None, seed: str | None, *, hardware: str, announce: Callable[[str], None], console_is_terminal: bool
-) -> int:
-    """Runs the seeds and says what they came to; returns how many have failed."""
+) -> Summary:
+    """Runs the seeds and says what they came to."""
     wanted = chosen(seeds, seed)
     model = parameters.read(hardware)
     announce(FIRST_LINE.format(hardware=hardware))
     began_s = time.monotonic()
     prepared = scenario.prepare(model)
+    summary = Summary()
     if len(wanted) == 1:
-        outcome = scenario.run(prepared, plan.make(wanted[0]))
+        outcome = run_seed(prepared, wanted[0])
+        summary.add(outcome)
         for line in told_at_length(outcome, hardware):
             announce(line)
-        return len(outcome.violations[:1])
-    summary = Summary()
+        return summary
     with _progress(wanted, announce, console_is_terminal) as tell:
 
         def ended(outcome: Outcome) -> None:
@@ -109,7 +110,7 @@ def simulate_faults(
         if others := summary.failed[1:]:
             announce(f"other seeds that failed: {', '.join(str(outcome.seed) for outcome in others)}")
     announce(summary.line(time.monotonic() - began_s))
-    return len(summary.failed)
+    return summary
 
 
 def told_at_length(outcome: Outcome, hardware: str = HARDWARE_DEFAULT) -> Iterator[str]:
@@ -252,6 +253,6 @@ class _Lines:
     def __call__(self, outcome: Outcome) -> None:
         self._done += 1
         self._failed += bool(outcome.violations)
-        if self._done % max(1, self._total // 10) == 0 and self._done < self._total:
+        if self._done % -(-self._total // 10) == 0 and self._done < self._total:
             left_s = (time.monotonic() - self._began_s) / self._done * (self._total - self._done)
             self._announce(f"{self._done} of {self._total} seeds, {self._failed} failed, {left_s:.0f} s left")

@@ -122,8 +122,8 @@ class Run:
         try:
             self._set_up()
             self._let_it_happen()
-        except AssertionError as error:  # a task of the broker's has ended with an exception
-            self.evidence.left.append(f"the broker broke: {error}")
+        except Exception as error:  # a task of the broker's has ended with it, or a question to an instance has
+            self.evidence.left.append(f"broken off by {type(error).__name__}: {error}")
         else:
             self._collect()
         evidence = self.evidence
