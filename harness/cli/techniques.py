@@ -15,6 +15,8 @@ from harness.cli.common import CELLS_FAILED, EXIT_CODES, LAB_OPTIONS, Failure, o
 
 @click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
 @settings_options(*LAB_OPTIONS, "server_versions", "measure", "settle", "drain", "results")
+@click.option("--seed", metavar="NUMBER", help="Decides every chance in the model of the simulated lab (default 1).")
+@click.option("--hardware", metavar="NAME", help="Its parameters: paper (default), this-machine or a TOML file.")
 @click.option("--repeats", default=1, show_default=True, type=click.IntRange(1, 100), help="How often each step runs.")
 @click.option(
     "--scenario",
@@ -29,11 +31,13 @@ def techniques(repeats: int, scenario_file: Path | None, **options: Any) -> None
 
     The ladder: a dialog per message, dialogs reused, RECEIVE TOP (n), readers that stay, readers per core, the 150
     trick. Then all of it but one: RECEIVE TOP (1), readers that end at once, one reader, one conversation for all, one
-    message a conversation, no warm-up. Runs on the newest of the versions.
+    message a conversation, no warm-up. Runs on the newest of the versions. `--lab
+    simulated` is a model of the paper's hardware in virtual time; its numbers are not SQL Server's.
 
     \b
     Examples:
       harness techniques --lab embedded
+      harness techniques --lab simulated --repeats 3
       harness techniques --lab-file lab.toml --repeats 3
     """
     from harness.techniques import run

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.load.plan import Sending
 from harness.matrix import Cell
 from harness.observe import pages as dialog_pages
 from harness.simulation.clients import SimulatedClients
@@ -24,10 +26,18 @@ class Times:
 
 
 def run(
-    lab: SimulatedLab, cell: Cell, attempt: int, times: Times, results: Path, *, pages: dialog_pages.Spread
+    lab: SimulatedLab,
+    cell: Cell,
+    attempt: int,
+    times: Times,
+    results: Path,
+    *,
+    pages: dialog_pages.Spread,
+    sending: Sending | None = None,
+    on_stopped: Callable[[], None] = lambda: None,
 ) -> Measured:
     """Runs a cell on a lab with dialogs, whose used ones lie on `pages`, and writes all its records; CellFailed with
-    the reason otherwise."""
+    the reason otherwise. `sending` and `on_stopped` are those of `Attempt`."""
     observers = SimulatedObservers(lab)
     surroundings = Surroundings(
         lab,
@@ -47,6 +57,8 @@ def run(
             results,
             Phases(),
             settle_share_min=1.0,
+            sending=sending,
+            on_stopped=on_stopped,
             pages={name: pages[name] for name in taking_part if name in pages},
         ).run()
     finally:

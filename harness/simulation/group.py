@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -78,30 +78,41 @@ class Group:
             raise CellFailed(str(death)) from None
 
 
-def launch_readers(lab: SimulatedLab) -> None:
-    """Brings the target's queue readers up to MAX_QUEUE_READERS by the queue monitor's own rule.
+def one_on_each(clients: Sequence[pyodbc.Connection]) -> int:
+    """Sends one message on every used dialog; how many."""
+    sent = 0
+    for connection, handles in zip(clients, dialogs.used(clients), strict=True):
+        for handle in handles:
+            scripts.execute(connection, _SEND, handle, b"x" * WARM_UP_BYTES)
+            sent += 1
+    return sent
 
-    Every used dialog carries one message, and the target's log is slow for as long as it takes: a reader that has
-    received is busy until its commit is on disk, while more lies in the queue. Afterwards nothing is left of it but the
-    readers, which wait for messages.
+
+def launch_readers(
+    lab: SimulatedLab,
+    most: int = MAX_QUEUE_READERS,
+    *,
+    send: Callable[[Sequence[pyodbc.Connection]], int] = one_on_each,
+) -> None:
+    """Brings the target's queue readers up to `most`, its MAX_QUEUE_READERS, by the queue monitor's own rule.
+
+    `send` sends messages of more conversations than there are readers, and the target's log is slow for as long as it
+    takes: a reader that has received is busy until its commit is on disk, while more lies in the queue. Afterwards
+    nothing is left of it but the readers, which wait for messages.
     """
     target_instance = lab.target
     assert isinstance(target_instance, SimulatedInstance)
     log = target_instance.server.computer.log
     with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
         log.slowdown = _RAMP_FLUSH_S * 1e6 / lab.world.parameters.log.flush_latency_us
-        sent = 0
-        for connection, handles in zip(clients, dialogs.used(clients), strict=True):
-            for handle in handles:
-                scripts.execute(connection, _SEND, handle, b"x" * WARM_UP_BYTES)
-                sent += 1
+        sent = send(clients)
         readers = partial(_readers, target)
-        _sleep_until(lab, lambda: readers() >= MAX_QUEUE_READERS, "no further queue readers were launched")
+        _sleep_until(lab, lambda: readers() >= most, "no further queue readers were launched")
         log.slowdown = 1.0
         _sleep_until(lab, lambda: dialogs.processed(target) >= sent, "the target does not catch up")
         dialogs.wait_until_drained(lab, lab.initiators, clients, target, expected=sent, timeout_s=_RAMP_LIMIT_S)
         reset.messages(lab, target)
-        assert readers() == MAX_QUEUE_READERS, f"{readers()} queue readers are left"
+        assert readers() == most, f"{readers()} queue readers are left"
 
 
 def _readers(target: pyodbc.Connection) -> int:

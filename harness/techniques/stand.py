@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.lab import dialogs, receiving
 from harness.lab.instances import Lab, LabError
@@ -18,6 +19,9 @@ from harness.sweep.opened import OpenedLab
 from harness.sweep.phases import Phases
 from harness.techniques.scenario import Arrangement, Turn
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TOP
+
+if TYPE_CHECKING:
+    import pyodbc
 
 # What a slow step has left in the queue need not leave it as slowly. Readers of this kind end soon when it is empty.
 HASTE = Receiving(RECEIVE_TOP, 100, MAX_QUEUE_READERS)
@@ -76,7 +80,7 @@ class TechniqueStand:
             phases,
             on_rate=self._on_rate,
             on_stopped=lambda: receiving.hasten(parts.lab, HASTE),
-            sending=sending(parts, cell),
+            sending=sending(parts.lab, parts.initiators, cell),
         ).run()
         for text in measured.complaints:
             self._on_note(f"{cell.id}: {text}")
@@ -119,13 +123,13 @@ def build(lab: Lab, initiators: int, pool: Pool) -> None:
     dialogs.build(lab, initiators=initiators, used_dialogs=used, dialog_ratio=ratio, warm_up=warm_up)
 
 
-def sending(parts: Surroundings, turn: Turn) -> Sending:
+def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Sending:
     """What the clients call, and with what."""
     cell = turn.cell
     if turn.technique.arrangement.conversations == "one_per_message":
-        guid = str(parts.lab.identities[0]["service_broker_guid"])
+        guid = str(lab.identities[0]["service_broker_guid"])
         return Sending(SEND_MESSAGE_ON_NEW_DIALOG, [[guid] * cell.threads] * cell.initiators)
-    used = dialogs.used(parts.initiators[: cell.initiators])
+    used = dialogs.used(initiators[: cell.initiators])
     if turn.technique.arrangement.conversations == "one":
         used = [handles[:1] * cell.threads for handles in used]
     return Sending(SEND_MESSAGE, used)

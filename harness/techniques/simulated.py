@@ -1,0 +1,109 @@
+"""Techniques in virtual time: each step runs on a copy of a world with its dialogs, and of no other step's making."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.lab import link, receiving, scripts
+from harness.lab.instances import LabError, connections
+from harness.lab.scripts import ScriptError
+from harness.settings import SimulationSettings
+from harness.simulation import cell as cells
+from harness.simulation import copies, group
+from harness.simulation import lab as simulated
+from harness.simulation.cell import Times
+from harness.simulation.copies import CopyDied
+from harness.simulation.lab import SimulatedLab
+from harness.simulation.parameters import Parameters
+from harness.simulation.world import derived_seed
+from harness.sweep.cell import CellFailed, Measured, NotReady
+from harness.sweep.phases import Phases
+from harness.techniques.scenario import Turn
+from harness.techniques.stand import HASTE, Pool, build, folder_of, needed, sending
+from harness.whitepaper import RECEIVE_TIMEOUT_MS, WARM_UP_BYTES
+
+if TYPE_CHECKING:
+    import pyodbc
+
+# A reader: one to be busy with while others are launched, and again one until the last of those has committed.
+RAMP_MESSAGES = 6
+_SEND_ON_NEW_DIALOG = "{CALL dbo.SendMessageOnNewDialog (?, ?)}"
+
+
+class SimulatedStand:
+    """Implements `sweep.Stand` for techniques. Its world stays while steps want the same dialogs in the same run."""
+
+    def __init__(self, settings: SimulationSettings, hardware: Parameters, drain_s: float, results: Path) -> None:
+        self._settings = settings
+        self._hardware = hardware
+        self._times = Times(settings.settle, settings.measure, drain_s)
+        self._results = results
+        self._lab: SimulatedLab | None = None
+        self._made_for: tuple[Pool | None, int] | None = None
+
+    def make_ready(self, cell: Turn, phases: Phases) -> None:
+        wanted = (needed(cell), cell.run)
+        if self._lab is not None and self._made_for == wanted:
+            return
+        self.tear_down()
+        with phases.phase("dialogs"):
+            try:
+                self._lab = self._world(cell)
+            except (LabError, ScriptError) as error:
+                raise NotReady(str(error)) from None
+        self._made_for = wanted
+        copies.prepare()
+
+    def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
+        """On a copy of the world: what a step comes to depends on the seed and the step, and on no step before it."""
+        assert self._lab is not None
+        folder = folder_of(self._results, cell)
+        with phases.phase("copy"):
+            try:
+                return copies.in_copy(partial(_run, self._lab, cell, attempt, self._times, folder))
+            except CopyDied as death:
+                raise CellFailed(str(death)) from None
+
+    def tear_down(self) -> None:
+        self._lab, self._made_for = None, None
+
+    def _world(self, turn: Turn) -> SimulatedLab:
+        """Another seed for every run, so that runs differ as they do elsewhere."""
+        pool, cell = needed(turn), turn.cell
+        lab = simulated.open(
+            self._hardware,
+            version=cell.server_version,
+            initiators=cell.initiators,
+            seed=derived_seed(self._settings.seed, "techniques", turn.run, pool),
+        )
+        link.link(lab)
+        if pool is not None:
+            build(lab, cell.initiators, pool)
+        return lab
+
+
+def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path) -> Measured:
+    arrangement = turn.technique.arrangement
+    try:
+        receiving.arrange(lab, arrangement.receiving)
+        # Readers of a shorter life than the paper's may be gone before the clients begin.
+        if arrangement.receive_timeout_ms >= RECEIVE_TIMEOUT_MS:
+            most = arrangement.max_queue_readers
+            group.launch_readers(lab, most, send=partial(_one_on_new_dialogs, lab, RAMP_MESSAGES * most))
+        with connections(lab.initiators) as clients:
+            how = sending(lab, clients, turn)
+    except (LabError, ScriptError) as error:
+        raise NotReady(str(error)) from None
+    haste = partial(receiving.hasten, lab, HASTE)
+    return cells.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=haste)
+
+
+def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.Connection]) -> int:
+    """Messages that leave the step's own dialogs as they are, as cold as they may be."""
+    guid = str(lab.identities[0]["service_broker_guid"])
+    for _ in range(count):
+        scripts.execute(clients[0], _SEND_ON_NEW_DIALOG, guid, b"x" * WARM_UP_BYTES)
+    return count
