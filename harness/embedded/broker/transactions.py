@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from harness.embedded.broker.queues import Queue, QueueRow
 
 
-class _Mark(NamedTuple):
-    writes: int
-    undo: int
-    commit_actions: int
-    sent: int
-    arrived: int
+# A savepoint: how many writes, undo actions, commit actions, messages sent and rows arrived there were.
+_Mark = tuple[int, int, int, int, int]
 
 
 class Transaction:
@@ -86,19 +82,19 @@ class Transaction:
     def mark(self) -> int:
         """Sets a savepoint."""
         self._marks.append(
-            _Mark(len(self.writes), len(self._undo), len(self._commit_actions), len(self.sent), len(self.arrived))
+            (len(self.writes), len(self._undo), len(self._commit_actions), len(self.sent), len(self.arrived))
         )
         return len(self._marks) - 1
 
     def rollback_to(self, mark: int) -> None:
         """Takes back what was done since the savepoint; locks are kept."""
-        place = self._marks[mark]
+        writes, undo, commit_actions, sent, arrived = self._marks[mark]
         del self._marks[mark + 1 :]
-        self._undo_to(place.undo)
-        del self.writes[place.writes :]
-        del self._commit_actions[place.commit_actions :]
-        del self.sent[place.sent :]
-        del self.arrived[place.arrived :]
+        self._undo_to(undo)
+        del self.writes[writes:]
+        del self._commit_actions[commit_actions:]
+        del self.sent[sent:]
+        del self.arrived[arrived:]
 
     def commit(self) -> Waiting[None]:
         """Returns when everything is on disk. If it cannot be (a full disk, 9002), the transaction is rolled back."""
