@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -211,12 +212,17 @@ class Instance:
         return self.tables.get((database.database_id, f"{schema}.{name}".lower()))
 
     def procedure(self, parts: tuple[str, ...], current: Database) -> Procedure | None:
+        if len(parts) < 3:
+            return self.procedures.get((current.database_id, _key(parts)))
         database, schema, name = self.located(parts, current)
-        return self.procedures.get((database.database_id, f"{schema}.{name}".lower()))
+        return self.procedures.get((database.database_id, _key((schema, name))))
 
     def owner(self, item: Procedure | Table) -> Database:
         """The database that it is in."""
-        return next(one for one in self.engine.databases.values() if one.database_id == item.database_id)
+        for database in self.engine.databases.values():
+            if database.database_id == item.database_id:
+                return database
+        raise AssertionError(f"{item.name} is in no database")
 
     def keep_batch(self, key: tuple[int, str], compiled: Any) -> None:
         """Keeps a compiled text for the next time."""
@@ -232,3 +238,10 @@ class Instance:
             if spid not in self.sessions:
                 return spid
         raise AssertionError("numbers do not end")
+
+
+@lru_cache(maxsize=4096)
+def _key(parts: tuple[str, ...]) -> str:
+    """Schema and name as catalogs have them: `[schema.]name`."""
+    schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
+    return f"{schema}.{parts[-1]}".lower()
