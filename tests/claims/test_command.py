@@ -1,0 +1,55 @@
+"""`harness claims` and the report: what a user sees of the verdicts."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness import cli
+from harness.figures import draw
+from harness.matrix import quick_slice
+from tests.results_fixture import write_reduced
+
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "embedded"
+
+
+def printed(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    out, error = capsys.readouterr()
+    return end.value.code, out, error
+
+
+def test_the_table_says_whose_numbers_it_shows_and_ends_with_the_count(capsys):
+    code, out, _ = printed(["claims", str(REFERENCE)], capsys)
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].startswith("Embedded lab, not SQL Server")
+    assert "not measured" in lines[-1] and "fail" in lines[-1]
+    assert "over 18,000" in out and "holds from 18,000 messages/s" in out
+
+
+def test_a_models_claims_are_labelled_so(capsys, tmp_path):
+    run = write_reduced(tmp_path / "run", quick_slice(), shape="paper", lab="simulated")
+    code, out, _ = printed(["claims", str(run)], capsys)
+    assert code == 0
+    assert "model" in out.splitlines()[0] and "not SQL Server" in out.splitlines()[0]
+
+
+def test_a_run_that_was_not_reduced_is_one_line_with_the_cure(capsys, tmp_path):
+    run = write_reduced(tmp_path / "run", quick_slice())
+    (run / "reduced" / "cells.parquet").unlink()
+    code, _, error = printed(["claims", str(run)], capsys)
+    assert code == 2
+    assert error == f"harness: {run} has no reduced/cells.parquet: run `harness reduce {run}` first\n"
+
+
+def test_the_report_and_the_table_beside_it_have_the_same_verdicts(tmp_path):
+    run = write_reduced(tmp_path / "run", quick_slice(), shape="paper")
+    page = draw(run, progress=lambda _: None)[-1].read_text(encoding="utf-8")
+    table = pd.read_parquet(run / "reduced" / "claims.parquet")
+    section = page[page.index('<section id="claims">') : page.index('<section id="figures">')]
+    for row in table.itertuples():
+        entry = section[section.index(f'id="claim-{row.claim}"') :]
+        assert f'number">{row.verdict}</td>' in entry[: entry.index("</tr>")]
+    assert "it says nothing of SQL Server" in section

@@ -1,0 +1,164 @@
+"""All claims against whole result sets: every one has a number or says why it has none."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.claims import NotMeasured, Verdict, as_table, counted, evaluate, write
+from harness.claims.judgement import Measurement, amount
+from harness.claims.judging import MEASURES, bounds, judge, within
+from harness.figures.results import read
+from harness.matrix import all_cells, quick_slice
+from harness.whitepaper import CLAIMS, Claim
+from tests.claims.conftest import Tables
+from tests.results_fixture import write_reduced
+
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "embedded"
+
+
+def verdicts(run):
+    return {judged.claim.key: judged.verdict for judged in evaluate(run)}
+
+
+def test_every_claim_has_a_measure_and_every_measure_a_claim():
+    keys = [claim.key for claim in CLAIMS]
+    assert len(set(keys)) == len(keys) > 20
+    assert set(MEASURES) == set(keys)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.key)
+def test_a_claim_has_bounds_that_the_papers_own_number_keeps(claim):
+    assert claim.statement and claim.section and claim.wording and claim.unit
+    assert claim.holds_from <= claim.holds_to
+    assert math.isfinite(claim.holds_from) or math.isfinite(claim.holds_to)
+    assert claim.published is None or within(claim, claim.published)
+
+
+def test_the_papers_shape_holds_and_a_flat_one_fails(paper_run, flat_run):
+    gained = ("no_gain_up_to_15", "gain_noticeable_from_30", "trick_removes_contention", "contention_above_15")
+    waited = ("initiator_top_wait_without_trick", "initiator_top_wait_with_trick", "target_top_wait")
+    paper, flat = verdicts(paper_run), verdicts(flat_run)
+    assert {paper[key] for key in (*waited, "gain_noticeable_from_30", "contention_on_sysdesend")} == {Verdict.HOLDS}
+    assert flat["gain_noticeable_from_30"] == flat["gain_max"] == flat["initiator_top_wait_without_trick"] == "fails"
+    assert flat["trick_removes_contention"] == Verdict.NOT_MEASURED
+    assert flat["no_gain_up_to_15"] == Verdict.HOLDS
+    assert set(gained) <= set(paper)
+
+
+def test_the_embedded_labs_reference_run_is_judged_as_it_is():
+    run = read(REFERENCE)
+    found = verdicts(run)
+    assert found["matrix_complete"] == found["versions_alike"] == found["no_gain_up_to_15"] == Verdict.HOLDS
+    assert {found[key] for key in found if key.startswith(("peak_1", "peak_2", "peak_3_", "linear"))} == {Verdict.FAILS}
+    assert found["initiator_top_wait_without_trick"] == found["gain_max"] == Verdict.FAILS
+    for key in ("memory_per_dialog", "contention_on_sysdesend", "receive_top_1", "techniques_build_up"):
+        assert found[key] == Verdict.NOT_MEASURED
+
+
+@pytest.mark.parametrize("judged", evaluate(read(REFERENCE)), ids=lambda judged: judged.claim.key)
+def test_a_judgement_explains_itself_in_a_line(judged):
+    assert judged.explanation and "\n" not in judged.explanation and "nan" not in judged.explanation
+    assert (judged.measured is None) == (judged.verdict is Verdict.NOT_MEASURED) == (judged.number == "–")
+    if judged.measured and judged.measured.interval:
+        low, high = judged.measured.interval
+        assert low <= judged.measured.value <= high and judged.measured.spread
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.sampled_from(all_cells()), min_size=1, max_size=12, unique=True))
+def test_any_part_of_the_matrix_is_judged(tmp_path_factory, cells):
+    run = read(write_reduced(tmp_path_factory.mktemp("part") / "run", cells, shape="paper"))
+    judgements = evaluate(run)
+    assert len(judgements) == len(CLAIMS)
+    assert all(judged.measured is None or math.isfinite(judged.measured.value) for judged in judgements)
+
+
+def test_a_few_cells_measure_no_peak_and_no_gain(tmp_path):
+    few = [cell for cell in all_cells() if cell.threads <= 2]
+    found = verdicts(read(write_reduced(tmp_path / "run", few, shape="paper")))
+    for key in ("peak_1_initiator", "linear_1_to_3", "gain_max", "no_gain_up_to_15", "gain_noticeable_from_30"):
+        assert found[key] == Verdict.NOT_MEASURED
+    assert found["matrix_complete"] == Verdict.FAILS
+
+
+def test_the_quick_cells_have_peaks(tmp_path):
+    found = verdicts(read(write_reduced(tmp_path / "run", quick_slice(), shape="paper")))
+    assert found["peak_3_initiators"] != Verdict.NOT_MEASURED
+    assert found["versions_alike"] == Verdict.NOT_MEASURED
+
+
+CLAIM = Claim("key", "Something", "Section", "about ten", "%", 10, 9, 11)
+
+
+@pytest.mark.parametrize(
+    "value, interval, verdict, ending",
+    [
+        (10, (9.5, 10.5), "holds", "made so"),
+        (10, (8.5, 10.5), "holds", "made so; the interval reaches over the bound: holds from 9 to 11 %"),
+        (12, (11.5, 12.5), "fails", "made so; holds from 9 to 11 %"),
+        (12, (10.5, 12.5), "fails", "made so; the interval reaches over the bound: holds from 9 to 11 %"),
+        (11, None, "holds", "made so"),
+        (11.2, None, "fails", "made so; holds from 9 to 11 %"),
+    ],
+)
+def test_the_number_decides_and_the_interval_is_told(monkeypatch, value, interval, verdict, ending):
+    measured = Measurement(value, "made so", interval, "cells")
+    monkeypatch.setattr("harness.claims.judging.MEASURES", {"key": lambda _: measured})
+    judged = judge(CLAIM, Tables())
+    assert (judged.verdict, judged.explanation) == (verdict, ending)
+
+
+def test_what_is_not_there_is_the_explanation(monkeypatch):
+    def missing(_):
+        raise NotMeasured("no such cells")
+
+    monkeypatch.setattr("harness.claims.judging.MEASURES", {"key": missing})
+    judged = judge(CLAIM, Tables())
+    assert (judged.verdict, judged.explanation, judged.number) == (Verdict.NOT_MEASURED, "no such cells", "–")
+
+
+@pytest.mark.parametrize(
+    "low, high, words",
+    [
+        (18000, math.inf, "holds from 18,000 %"),
+        (-math.inf, 10, "holds up to 10 %"),
+        (1, 1, "holds at 1 %"),
+    ],
+)
+def test_bounds_are_told_in_words(low, high, words):
+    assert bounds(Claim("key", "Something", "Section", "words", "%", None, low, high)) == words
+
+
+@pytest.mark.parametrize(
+    "value, unit, words",
+    [
+        (4812.4, "messages/s", "4,812 messages/s"),
+        (3.0221, "times", "3.02×"),
+        (-97.04, "points ahead", "−97.0 points ahead"),
+        (0, "%", "0 %"),
+    ],
+)
+def test_a_number_has_the_figures_that_it_bears(value, unit, words):
+    assert amount(value, unit) == words
+
+
+def test_the_table_holds_every_claim_and_comes_back_as_it_was(tmp_path, flat_run):
+    judgements = evaluate(flat_run)
+    table = as_table(judgements, run_id="run", lab="embedded")
+    parquet, csv = write(table, tmp_path)
+    assert list(pd.read_parquet(parquet).claim) == [claim.key for claim in CLAIMS]
+    again = pd.read_csv(csv)
+    assert set(again.verdict) <= {"holds", "fails", "not measured"}
+    assert again.measured.isna().tolist() == [judged.measured is None for judged in judgements]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["claims.csv", "claims.parquet"]
+
+
+def test_verdicts_are_counted(flat_run):
+    judgements = evaluate(flat_run)
+    numbers = [sum(judged.verdict == verdict for judged in judgements) for verdict in Verdict]
+    words = counted(judgements).replace(",", "").split()
+    assert [int(word) for word in words if word.isdigit()] == numbers
