@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.claims.intervals import geometric_mean, interval
-from harness.figures import compared
+from harness.figures import compared, shape
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.pairing import AXES, POINT, by_version, common, pair, version_note
 from harness.figures.results import FigureError, Run, footer, origin, read
@@ -163,6 +163,7 @@ def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
         for initiators in sorted(set(table.initiators.tolist()))
     }
     drawings["gain"] = functools.partial(compared.gain, gains, names)
+    drawings["shape"] = functools.partial(shape.draw, cells, names)
     drawings["ratio-map"] = functools.partial(compared.ratio_map, table)
     return drawings
 
