@@ -76,8 +76,9 @@ class World:
         return self.clock.utc_ns()
 
     def sleep(self, duration_s: float) -> None:
-        """Lets so much virtual time pass, visits included."""
-        until_ns = self.clock.now_ns() + round(duration_s * SECOND)
+        """Lets so much virtual time pass, visits included; some in any case, or who waits for a rest that is too small
+        for the clock would wait for ever."""
+        until_ns = self.clock.now_ns() + max(1, round(duration_s * SECOND))
         while self._visits and self._visits[0][0] <= until_ns:
             due_ns, _, action = heappop(self._visits)
             self._run_until_ns(due_ns)

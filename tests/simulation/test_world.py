@@ -31,6 +31,12 @@ def test_an_hour_with_nothing_to_do_costs_milliseconds(linked: SimulatedLab) -> 
     assert time.perf_counter() - began_s < 0.1
 
 
+def test_who_waits_for_a_rest_below_the_clocks_grain_gets_through() -> None:
+    world = World(1, PAPER)
+    world.sleep(1e-12)
+    assert world.clock.now_ns() == 1
+
+
 def test_dialogs_are_built_and_warmed_up_in_virtual_time(linked: SimulatedLab) -> None:
     assert dialogs.build(linked, initiators=1, used_dialogs=3, dialog_ratio=5) == 15
     with linked.initiators[0].connect() as connection:
