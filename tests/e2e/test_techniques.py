@@ -1,0 +1,60 @@
+"""The ladder of recommendations as a user climbs it: on the embedded lab and in virtual time, with a small load."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.techniques.scenario import DEFAULT, read
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    """The package's steps with a load and a pool that a second can carry."""
+    text = re.sub(r"initiators = 3", "initiators = 1", DEFAULT.read_text())
+    text = re.sub(r"threads = 50", "threads = 2", text)
+    text = re.sub(r"dialog_ratio = 150", "dialog_ratio = 5", text)
+    text = re.sub(r"max_queue_readers = 16", "max_queue_readers = 2", text)
+    path = tmp_path / "small.toml"
+    path.write_text(text)
+    return path
+
+
+def climbed(tmp_path: Path, *arguments: str) -> tuple[Path, list[str]]:
+    command = [sys.executable, "-m", "harness", "techniques", *arguments, "--results", "runs"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [results] = (tmp_path / "runs").iterdir()
+    return results, done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("lab", ["embedded", "simulated"])
+def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, scenario: Path, lab: str) -> None:
+    times = ["--settle", "200ms", "--measure", "400ms"]
+    results, lines = climbed(tmp_path, "--lab", lab, "--scenario", str(scenario), *times)
+    assert "not SQL Server's" in lines[0]
+    assert lines[-1] == f"results: runs/{results.name}"
+
+    table = pd.read_parquet(results / "reduced" / "techniques.parquet")
+    assert table.technique.tolist() == [technique.key for technique in read().techniques]
+    assert set(table.lab) == {lab}
+    assert (table.processed_per_s > 0).all() and (table.sent_per_s > 0).all()
+    assert (table.latency_us_p95 >= table.latency_us_p50).all()
+    assert table.conversations_in_use.isna().tolist() == (table.conversations == "one_per_message").tolist()
+    assert (results / "figures" / "techniques.png").is_file()
+    svg = (results / "figures" / "techniques.svg").read_text()
+    assert "not SQL Server" in svg
+
+    kinds = {path.name for path in (results / "techniques" / "reuse-1" / "raw").iterdir()}
+    assert {"cells", "calls", "deliveries", "receives", "samples", "waits"} <= kinds
+    manifest = json.loads((results / "manifest.json").read_text())
+    assert manifest["lab"] == lab and manifest["finished_at"]
+    assert [step["key"] for step in manifest["scenario"]["techniques"]] == table.technique.tolist()

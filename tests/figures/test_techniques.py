@@ -1,0 +1,94 @@
+"""The figure of the recommendations' ladder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib import style
+
+from harness.figures import FigureError, ladder, techniques
+from harness.figures.build import STYLE, frame
+from harness.figures.results import Missing
+
+STEPS = [
+    ("ladder", "dialog_per_message", "A dialog per message", None, 100.0),
+    ("ladder", "reuse", "Dialogs reused, one per thread", "dialog_per_message", 250.0),
+    ("warning", "baseline", "All of it (baseline)", None, 1000.0),
+    ("warning", "cold", "Dialogs not warmed up", "baseline", 800.0),
+]
+
+
+def steps(runs: int = 1) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "server_version": "2008",
+                "place": place,
+                "kind": kind,
+                "technique": key,
+                "title": title,
+                "compared_with": compared_with,
+                "run": run,
+                "initiators": 3,
+                "threads": 50,
+                "payload_bytes": 100,
+                "measured_s": 1.0,
+                "processed_per_s": rate + 10 * (run - 1),
+                "sent_per_s": 1200.0,
+                "latency_us_p50": 1000.0,
+                "latency_us_p95": 12_300.0,
+                "readers": None if key == "cold" else 16,
+            }
+            for run in range(1, runs + 1)
+            for place, (kind, key, title, compared_with, rate) in enumerate(STEPS, start=1)
+        ]
+    )
+
+
+def texts(table: pd.DataFrame) -> list[str]:
+    with style.context(STYLE):
+        sheet = techniques.draw(table)
+        frame(sheet, "a lab", ["where it comes from"])
+    return [text.get_text() for ax in sheet.axes for text in (*ax.texts, *ax.get_yticklabels())]
+
+
+def test_every_step_has_its_name_and_what_it_is_worth() -> None:
+    said = texts(steps())
+    assert [title for _, _, title, _, _ in STEPS] == [text for text in said if text in {step[2] for step in STEPS}]
+    assert "250/s (×2.50), p95 12.3 ms, 16 readers" in said
+    assert "800/s (×0.80), p95 12.3 ms" in said, "who did not see readers says nothing of them"
+    assert "1,000/s, p95 12.3 ms, 16 readers" in said, "the baseline is compared with nothing"
+
+
+def test_runs_of_a_technique_are_one_bar_of_their_mean() -> None:
+    assert "110/s, p95 12.3 ms, 16 readers" in texts(steps(runs=3))
+
+
+def test_without_a_row_there_is_nothing_to_draw() -> None:
+    with pytest.raises(Missing):
+        techniques.draw(pd.DataFrame())
+
+
+def folder_of(tmp_path: Path, lab: str) -> Path:
+    (tmp_path / "reduced").mkdir()
+    (tmp_path / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": lab}))
+    steps().to_parquet(tmp_path / ladder.TABLE)
+    return tmp_path
+
+
+@pytest.mark.parametrize("lab", ["embedded", "simulated"])
+def test_the_files_say_that_the_numbers_are_not_sql_servers(tmp_path: Path, lab: str) -> None:
+    folder = folder_of(tmp_path, lab)
+    drawn = ladder.draw(folder)
+    assert sorted(path.name for path in drawn) == ["techniques.png", "techniques.svg"]
+    assert ladder.is_ladder(folder)
+
+
+def test_a_damaged_table_is_told_in_one_line(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "embedded")
+    (folder / ladder.TABLE).write_text("no table")
+    with pytest.raises(FigureError, match="cannot be read"):
+        ladder.draw(folder)
