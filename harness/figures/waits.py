@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from harness.figures.parts import Sheet, cycle_entry, short, thousands
 from harness.figures.results import Missing
@@ -14,6 +15,7 @@ from harness.figures.throughput import RATIO_WORDS
 from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
 
 TYPES_SHOWN = 6  # a role
+TICKS = 5  # more of six figures touch in panels of this width
 ROLES = {"initiator": "Initiators", "target": "Target"}
 PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
 
@@ -30,7 +32,8 @@ def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         ax.set_title(f"{ROLES[role]}{' (all together)' if role == 'initiator' else ''}")
         ax.set_xlabel("waiting, ms per 1,000 messages processed")
     handles, labels = panels[0].get_legend_handles_labels()
-    panels[-1].legend(handles[::-1], labels[::-1], loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.1, ncols=2)
+    # The longest waits are on top: the lower right corner is free.
+    panels[-1].legend(handles[::-1], labels[::-1], loc="lower right")
     cells_words = f"{len(cells)} cells, the same for both ratios" if paired else f"{len(cells)} cells"
     fig.entitle(
         "What the instances waited for, by wait type",
@@ -89,6 +92,7 @@ def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
     ax.set_yticks(np.arange(len(longest)), list(longest.index))
     ax.grid(visible=False, axis="y")
     ax.tick_params(axis="y", length=0)
+    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
     if top >= 1000:
         thousands(ax.xaxis)
 

@@ -179,6 +179,9 @@ def run_slice(experiment: Experiment, open_group: OpenGroup, part: Slice) -> Non
                 measured = warmed.run(turn.cell, turn.attempt)
             except CellFailed as failure:
                 reason = " ".join(str(failure).split())
+            except Exception as error:
+                # A fault of ours in one cell. It was in a copy: the world and the other cells are none the worse.
+                reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             phases_s["cell"] = round(time.perf_counter() - began, 4)
             post.put(_entry(turn, measured, reason, phases_s))
             phases_s = {}

@@ -82,11 +82,12 @@ def test_every_cell_has_its_turn_in_the_world_of_its_group(experiment: Experimen
 def test_a_cell_that_fails_is_told_in_one_line_and_the_others_go_on(experiment: Experiment) -> None:
     def trip(cell: Cell) -> None:
         if cell.threads == 2:
-            raise CellFailed("the books do\nnot balance")
+            raise CellFailed("the books do\nnot balance") if cell.dialog_ratio == 1 else AssertionError("ours")
 
     entries = {entry.cell: entry for entry in run_job(experiment, group(trip), *CELLS)}
     assert [entries[cell].outcome for cell in CELLS] == ["completed", "completed", "failed", "failed"]
     assert entries[CELLS[2]].reason == "the books do not balance"
+    assert entries[CELLS[3]].reason == "AssertionError: ours"
 
 
 def test_a_worker_killed_in_mid_cell_costs_the_cells_in_progress_which_begin_anew(experiment: Experiment) -> None:
