@@ -16,7 +16,9 @@ from harness.embedded.tsql.session import Session
 from harness.simulation.faults.evidence import Told
 from harness.simulation.world import Server
 
-TRIP_NS = MILLISECOND // 10  # between client and instance, each way
+# Between client and instance, each way: long for a switch, so that now and then an answer is under way when the
+# instance that has committed dies.
+TRIP_NS = MILLISECOND // 2
 CONNECT_AGAIN_NS = 100 * MILLISECOND
 ERROR_SEVERITY = 11
 

@@ -1,0 +1,67 @@
+"""A linked lab that every test has a copy of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from harness.simulation import copies, parameters
+from harness.simulation.faults import plan, scenario
+from harness.simulation.faults.evidence import Evidence
+from harness.simulation.faults.plan import Client, Fault, Plan, Receiver
+from harness.simulation.faults.scenario import Outcome, Prepared, Run
+
+
+@dataclass
+class Story:
+    """What came of a plan, and what the world looked like at its end."""
+
+    outcome: Outcome
+    evidence: Evidence
+    starts: dict[str, int]  # of instances
+    dropped: int  # frames that the target had already
+    error_log: list[str]  # of the target
+    sent_again: int
+
+
+CLIENTS = tuple(Client(1, thread, 12, 0.8, 100, False) for thread in (1, 2))
+RECEIVER = Receiver(is_the_labs=False, top=3, hold_s=0.05, readers=2)
+
+
+@pytest.fixture(scope="session")
+def prepared() -> Prepared:
+    return scenario.prepare(parameters.read("paper"))
+
+
+@pytest.fixture
+def carry_out(prepared: Prepared) -> Callable[..., Story]:
+    """Runs a plan, or the one made of these faults, on a copy of the lab; `meddle` is called in the copy before."""
+
+    def carry_out(
+        *faults: Fault,
+        clients: tuple[Client, ...] = CLIENTS,
+        receiver: Receiver = RECEIVER,
+        meddle: Callable[[], None] = lambda: None,
+        whole: Plan | None = None,
+    ) -> Story:
+        def tell() -> Story:
+            meddle()
+            run = Run(prepared, whole or plan.Plan(1, clients, receiver, faults))
+            outcome = run.outcome()
+            servers = prepared.lab.world.servers
+            target = servers["target"].engine
+            keys = [(one.instance, one.start, one.conversation, one.sequence) for one in run.evidence.sent]
+            return Story(
+                outcome,
+                run.evidence,
+                {name: server.starts for name, server in servers.items()},
+                target.counters.dropped,
+                list(target.error_log),
+                len(keys) - len(set(keys)),
+            )
+
+        return copies.in_copy(tell)
+
+    return carry_out

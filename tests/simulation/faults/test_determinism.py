@@ -1,0 +1,55 @@
+"""Same seed, same trace: in any process, whatever ran before, under any PYTHONHASHSEED."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from harness.embedded.runtime.virtual import SeededEntropy
+from harness.simulation import copies
+from harness.simulation.faults import plan, scenario
+from harness.simulation.faults.dice import Dice
+from harness.simulation.faults.scenario import Prepared
+
+SEEDS = (3, 17)
+TRACES = f"""
+from functools import partial
+from harness.simulation import copies, parameters
+from harness.simulation.faults import run, scenario
+prepared = scenario.prepare(parameters.read("paper"))
+for seed in {SEEDS}:
+    print(copies.in_copy(partial(run.run_seed, prepared, seed)).trace)
+"""
+
+
+def traces(hash_seed: str) -> list[str]:
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    result = subprocess.run([sys.executable, "-c", TRACES], env=environment, capture_output=True, text=True, check=True)
+    return result.stdout.split()
+
+
+def test_a_seed_has_one_trace_under_any_hash_seed() -> None:
+    first = traces("1")
+    assert len(set(first)) == len(SEEDS)
+    assert traces("2") == first
+
+
+def test_a_seed_does_not_depend_on_those_before_it(prepared: Prepared) -> None:
+    def trace(seed: int) -> str:
+        return copies.in_copy(lambda: scenario.run(prepared, plan.make(seed))).trace
+
+    alone = trace(3)
+    trace(17)
+    assert trace(3) == alone
+
+
+def test_a_plan_follows_from_its_seed() -> None:
+    assert plan.make(5) == plan.make(5) != plan.make(6)
+
+
+def test_dice_keep_to_their_bounds() -> None:
+    dice = Dice(SeededEntropy(1))
+    assert {dice.integer(1, 3) for _ in range(100)} == {1, 2, 3}
+    assert all(2 <= dice.between(2, 3) < 3 for _ in range(100))
+    assert 20 < sum(dice.happens(0.3) for _ in range(100)) < 40

@@ -1,0 +1,123 @@
+"""Bugs planted in the broker: the checkers see each of them from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.embedded.broker import arrival, conversations, delivery, queues, receiving, recovery, transmission
+from harness.embedded.runtime.tasks import SECOND
+from harness.simulation.faults.plan import Fault, Kind, Receiver
+
+# While a link is slow, more than one message of a dialog is under way.
+SLOW = Fault(Kind.SLOW, 0.5, 8.0, "initiator-1", 3.0)
+
+
+def test_without_a_planted_bug_all_checks_hold(carry_out) -> None:
+    story = carry_out(SLOW)
+    assert story.outcome.violations == [] and story.outcome.stored == 24
+
+
+def drop() -> None:
+    """Acknowledged and thrown away."""
+    accept = arrival.Arrival._accept
+
+    def forgetful(self: Any, batch: Any, receiver: Any, frame: Any) -> None:
+        if frame.sequence != 5:
+            accept(self, batch, receiver, frame)
+            return
+        receiver.receive_sequence += 1
+        batch.acknowledge[receiver] = None
+
+    arrival.Arrival._accept = forgetful  # type: ignore[method-assign]
+
+
+def duplicate() -> None:
+    """A message that is sent again is taken for a new one."""
+    enqueue = delivery.Delivery.enqueue
+
+    def twice(self: Any, tx: Any, endpoint: Any, message_type: Any, sequence: int, body: Any) -> None:  # noqa: PLR0917
+        enqueue(self, tx, endpoint, message_type, sequence, body)
+        if sequence == 5:
+            enqueue(self, tx, endpoint, message_type, sequence, body)
+
+    delivery.Delivery.enqueue = twice  # type: ignore[method-assign]
+
+
+def reorder() -> None:
+    """The newest message first."""
+    publish = queues.Queue.publish
+
+    def first(self: Any, row: Any) -> None:
+        publish(self, row)
+        if len(row.endpoint.ready) > 1:
+            row.endpoint.ready.rotate(1)
+
+    queues.Queue.publish = first  # type: ignore[method-assign]
+
+
+def two_readers() -> None:
+    """The lock of a conversation group keeps nobody out."""
+    conversations.ConversationGroup.try_acquire = lambda self, owner: True  # type: ignore[method-assign]
+    take_all = queues.Queue.take
+
+    def take(self: Any, endpoint: Any, limit: int) -> Any:
+        taken = take_all(self, endpoint, limit)
+        if endpoint.ready:
+            endpoint.group.heap_entry = None
+            self.offer(endpoint.group)
+        return taken
+
+    queues.Queue.take = take  # type: ignore[method-assign]
+
+
+def never_acknowledged() -> None:
+    """Rows stay in the transmission queue for good."""
+    transmission.Transmitter.acknowledged = lambda *_: None  # type: ignore[method-assign]
+
+
+def storm() -> None:
+    """The schedule of retries is forgotten."""
+    transmission.RETRY_DELAYS_NS = (SECOND // 10,) * 5  # type: ignore[assignment]
+
+
+def forgetful_recovery() -> None:
+    """What waited to be sent is not read back."""
+    of_endpoints = recovery._of_endpoints
+
+    def some(database: Any, table: str, tables: Any) -> Any:
+        return iter(()) if table == database.xmit_table else of_endpoints(database, table, tables)
+
+    recovery._of_endpoints = some
+
+
+def poison_is_not_noticed() -> None:
+    receiving.POISON_ROLLBACKS = 10**9
+
+
+ONE_BY_ONE = Receiver(is_the_labs=False, top=1, hold_s=0.3, readers=4)
+
+
+@pytest.mark.parametrize(
+    "bug, checker, fault, receiver",
+    [
+        (drop, "nothing lost", SLOW, None),
+        (duplicate, "exactly once", SLOW, None),
+        (reorder, "in order", SLOW, ONE_BY_ONE),
+        (two_readers, "one reader a group", SLOW, ONE_BY_ONE),
+        (never_acknowledged, "queues drain", SLOW, None),
+        (never_acknowledged, "no endless retry", SLOW, None),
+        (storm, "no endless retry", SLOW, None),
+        (forgetful_recovery, "nothing lost", Fault(Kind.KILLED, 3.0, 0.5, "initiator-1"), None),
+        (poison_is_not_noticed, "nothing lost", Fault(Kind.POISON, 0.0, 0.0, "initiator-1"), None),
+        (poison_is_not_noticed, "no endless retry", Fault(Kind.POISON, 0.0, 0.0, "initiator-1"), None),
+    ],
+)
+def test_a_planted_bug_is_found(carry_out, bug, checker: str, fault: Fault, receiver: Receiver | None) -> None:
+    faults = [fault]
+    if bug is forgetful_recovery:  # something must wait there when the instance dies
+        faults.append(Fault(Kind.CUT, 0.0, 6.0, "initiator-1"))
+    options = {"receiver": receiver} if receiver else {}
+    violations = carry_out(*faults, meddle=bug, **options).outcome.violations
+    assert any(text.startswith(f"{checker}: ") for text in violations), violations
