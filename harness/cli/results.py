@@ -72,8 +72,10 @@ def figures(results: Path) -> None:
     """
     with one_line_errors():
         from harness import figures as parts
+        from harness.figures import ladder
 
-        for path in parts.draw(_existing_results(results)):
+        draw = ladder.draw if ladder.is_ladder(_existing_results(results)) else parts.draw
+        for path in draw(results):
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
 

@@ -25,7 +25,13 @@ from harness.cli.common import CELLS_FAILED, EXIT_CODES, LAB_OPTIONS, Failure, o
     type=click.Path(path_type=Path),
     help="TOML file of the load and the steps (default harness/techniques/techniques.toml).",
 )
-def techniques(repeats: int, scenario_file: Path | None, **options: Any) -> None:
+@click.option(
+    "--add-to",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Also put the table into the folder of a run on the same lab, for its claims and its report.",
+)
+def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **options: Any) -> None:
     """Run the paper's recommendations one after another under the same load, and what it warns of; then a table and a
     figure of what each is worth.
 
@@ -38,6 +44,7 @@ def techniques(repeats: int, scenario_file: Path | None, **options: Any) -> None
     Examples:
       harness techniques --lab embedded
       harness techniques --lab simulated --repeats 3
+      harness techniques --lab embedded --add-to results/20260101-120000-embedded
       harness techniques --lab-file lab.toml --repeats 3
     """
     from harness.techniques import run
@@ -47,6 +54,7 @@ def techniques(repeats: int, scenario_file: Path | None, **options: Any) -> None
             options,
             repeats=repeats,
             scenario_file=scenario_file,
+            add_to=add_to,
             announce=say,
             console_is_terminal=sys.stdout.isatty(),
         )

@@ -12,7 +12,7 @@ from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from harness import claims
-from harness.figures import course, files, gain, heatmap, latches, latency, pages, report, throughput, waits
+from harness.figures import course, files, gain, heatmap, latches, latency, pages, report, techniques, throughput, waits
 from harness.figures.parts import Sheet, muted_colour, name_lines
 from harness.figures.results import FigureError, Missing, Run, footer, origin, read
 
@@ -64,6 +64,8 @@ def drawings(run: Run) -> dict[str, Drawing]:
         "log-writes": functools.partial(files.draw, run.file_io),
         "latency": functools.partial(latency.draw, run.cells),
         "queues": functools.partial(course.draw, run.seconds, run.cells),
+        # Of another run, which was told to leave its table here.
+        **({} if run.techniques.empty else {"techniques": functools.partial(techniques.draw, run.techniques)}),
     }
 
 

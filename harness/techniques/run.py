@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from harness import settings as settings_module
+from harness.failures import UsageFailure
 from harness.figures import ladder
 from harness.lab import compose, drivers, interruption
 from harness.lab.choice import Choice, choose
@@ -32,13 +33,18 @@ from harness.techniques.stand import TechniqueStand
 SIMULATED = "simulated"
 
 
+class OtherLab(UsageFailure):
+    """Tables of two labs do not belong in one folder."""
+
+
 @dataclass(frozen=True)
 class Climbing:
-    """A run that can begin: its folder, what is to run, and where."""
+    """A run that can begin: on which lab, what is to run, its folder once it is wanted, and the stand in it."""
 
-    results: Path
+    lab: str
     turns: Sequence[Turn]
-    stand: Callable[[Reporter, Callable[[], None]], Stand[Turn]]
+    open: Callable[[], Path]
+    stand: Callable[[Path, Reporter, Callable[[], None]], Stand[Turn]]
 
 
 def climb(
@@ -46,29 +52,36 @@ def climb(
     *,
     repeats: int,
     scenario_file: Path | None,
+    add_to: Path | None = None,
     announce: Callable[[str], None],
     console_is_terminal: bool,
 ) -> Outcome:
     """Runs every technique of the scenario `repeats` times; the table and the figure follow.
 
-    The lab `simulated` takes the options of a run in virtual time, every other those of a run on servers.
+    The lab `simulated` takes the options of a run in virtual time, every other those of a run on servers. `add_to` is
+    the folder of a run on the same lab that gets the table too.
     """
     scenario = read(scenario_file)
+    host = folder.read_manifest(add_to) if add_to else {}
     prepare = _in_virtual_time if options.get("lab") == SIMULATED else _on_servers
     climbing = prepare(options, scenario, repeats, announce)
-    results, to_run = climbing.results, climbing.turns
+    if host and host["lab"] != climbing.lab:
+        raise OtherLab(f"{add_to} is a run on the {host['lab']} lab, and this one is on the {climbing.lab} lab")
+    results, to_run = climbing.open(), climbing.turns
     announce(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
     console = Console()
     bar = Bar(console) if console_is_terminal else None
     with bar or nullcontext():
         reporter = bar or PlainLines(console)
         with interruption.noted() as watch:
-            stand = climbing.stand(reporter, watch)
+            stand = climbing.stand(results, reporter, watch)
             tally = Sweep(stand, Journal(results / journal.NAME), reporter, results, watch=watch).run(to_run)
     folder.finish(results)
     outcome = Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
     if tally.completed:
         outcome.lines = evaluate(results, scenario, to_run)
+        if add_to:
+            outcome.lines += [f"table: {path}" for path in table.copy(results, add_to)]
     return outcome
 
 
@@ -82,9 +95,8 @@ def _on_servers(
     if wanted > there:
         raise ScenarioError(f"the scenario wants {wanted} initiators, the lab has {there}")
     to_run = turns(scenario, version=choice.settings.server_versions[-1], repeats=repeats)
-    results = _open_results(choice.settings, scenario, to_run)
 
-    def stand(reporter: Reporter, watch: Callable[[], None]) -> Stand[Turn]:
+    def stand(results: Path, reporter: Reporter, watch: Callable[[], None]) -> Stand[Turn]:
         return TechniqueStand(
             choice.settings,
             choice.topology,
@@ -95,7 +107,7 @@ def _on_servers(
             watch=watch,
         )
 
-    return Climbing(results, to_run, stand)
+    return Climbing(choice.settings.lab, to_run, lambda: _open_results(choice.settings, scenario, to_run), stand)
 
 
 def _in_virtual_time(
@@ -115,8 +127,12 @@ def _in_virtual_time(
         made = manifest.new(run_id, settings, cells=len(to_run), driver=None)
         return made | {"model": model_of(hardware), "scenario": scenario.model_dump(mode="json")}
 
-    results = folder.create(settings, circumstances)
-    return Climbing(results, to_run, lambda *_: SimulatedStand(settings, hardware, times.drain, results))
+    return Climbing(
+        SIMULATED,
+        to_run,
+        lambda: folder.create(settings, circumstances),
+        lambda results, *_: SimulatedStand(settings, hardware, times.drain, results),
+    )
 
 
 def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn]) -> list[str]:

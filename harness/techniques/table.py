@@ -8,6 +8,7 @@ message. A row says what its step did, so that nobody needs the scenario file be
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,13 @@ def write(results: Path, rows: Sequence[dict[str, Any]]) -> Path:
         write_table(table, temporary)
         os.replace(temporary, folder / f"{NAME}.{ending}")
     return folder / f"{NAME}.parquet"
+
+
+def copy(results: Path, other: Path) -> list[Path]:
+    """The table of a run, in the folder of another too."""
+    (other / "reduced").mkdir(exist_ok=True)
+    names = [Path("reduced") / f"{NAME}.{ending}" for ending in ("parquet", "csv")]
+    return [Path(shutil.copy(results / name, other / name)) for name in names]
 
 
 def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: str, lab: str) -> dict[str, Any]:

@@ -53,6 +53,18 @@ def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, sc
     svg = (results / "figures" / "techniques.svg").read_text()
     assert "not SQL Server" in svg
 
+    again = subprocess.run(
+        [sys.executable, "-m", "harness", "figures", str(results)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=True,
+    )
+    assert again.stdout.splitlines() == [
+        f"figure: {results / 'figures' / 'techniques'}.{ending}" for ending in ("png", "svg")
+    ]
+
     kinds = {path.name for path in (results / "techniques" / "reuse-1" / "raw").iterdir()}
     assert {"cells", "calls", "deliveries", "receives", "samples", "waits"} <= kinds
     manifest = json.loads((results / "manifest.json").read_text())
