@@ -17,7 +17,7 @@ CELL_OPTIONS := $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(ME
 MATRIX_OPTIONS := $(LAB_OPTIONS) $(CELL_OPTIONS)
 MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),--hardware '$(HARDWARE)') $(if $(MASTER),--master '$(MASTER)')
 
-.PHONY: help setup matrix quick simulate ui doctor up down status compare test parity lint bench clean
+.PHONY: help setup matrix quick simulate techniques ui doctor up down status compare test parity lint bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -39,6 +39,9 @@ quick: setup  ## the same for 24 cells that span all axes
 
 simulate: setup  ## the 528 cells on a model of the paper's hardware, in virtual time
 	@$(HARNESS) simulate $(MODEL_OPTIONS)
+
+techniques: setup  ## the paper's recommendations one after another: LAB=simulated, embedded or sqlserver
+	@$(HARNESS) techniques $(LAB_OPTIONS) $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
 
 ui: setup  ## Locust's web UI for one scenario on 127.0.0.1:8089
 	@$(HARNESS) ui $(LAB_OPTIONS)
