@@ -16,13 +16,13 @@ from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGH
 
 # How fast cells are expected to be, for the sake of balance alone: the paper's peaks, towards which a thread that has
 # its initiator to itself adds so many calls a second.
-CALLS_PER_S = 500.0
+CALLS_PER_S = 180.0
 PEAK_PER_S = PEAK_THROUGHPUT[3].value / 3
 BASE_PEAK_PER_S = PEAK_PER_S / (1 + GAIN_MAX_PERCENT.value / 100)
 # Processor time on the machine on which it was measured.
-MESSAGE_S = 180e-6
-CELL_S = 0.15
-DIALOG_S = 400e-6
+MESSAGE_S = 300e-6
+CELL_S = 0.2
+DIALOG_S = 600e-6
 GROUP_S = 3.0
 FINEST = 4  # slices a worker
 

@@ -62,24 +62,27 @@ class TimeLeft:
 
 
 class WorkLeft:
-    """Of cells that differ much: from the time that the work done so far took. `work` is each open cell's share."""
+    """Of cells that differ much: from the time that the work took which was done since the first of them ended, as
+    what comes before that is preparation. `work` is each open cell's share."""
 
     def __init__(self, work: Mapping[str, float]) -> None:
         self._open = dict(work)
-        self._all = sum(work.values())
-        self._began_s = self._now_s = 0.0
+        self._at_first: tuple[float, float] | None = None  # when the first cell ended, and what was left then
+        self._now_s = 0.0
 
-    def start(self, now_s: float) -> None:
-        self._began_s = now_s
+    def start(self, now_s: float) -> None: ...
 
     def cell_done(self, now_s: float, cell: str) -> None:
         self._open.pop(cell, None)
         self._now_s = now_s
+        self._at_first = self._at_first or (now_s, sum(self._open.values()))
 
     def left_s(self, cells: int) -> float | None:
+        if self._at_first is None:
+            return None
+        first_s, left_then = self._at_first
         left = sum(self._open.values())
-        done = self._all - left
-        return (self._now_s - self._began_s) * left / done if done > 0 else None
+        return (self._now_s - first_s) * left / (left_then - left) if left < left_then else None
 
 
 def duration(seconds: float) -> str:

@@ -24,13 +24,14 @@ def test_the_time_left_follows_from_the_cells_done() -> None:
     assert left.left_s(10) == 30
 
 
-def test_the_time_left_of_cells_that_differ_follows_from_the_work_done() -> None:
-    left = WorkLeft({"a": 6.0, "b": 3.0, "c": 1.0})
-    left.start(100)
+def test_the_time_left_of_cells_that_differ_follows_from_the_work_done_since_the_first() -> None:
+    left = WorkLeft({"a": 5.0, "b": 6.0, "c": 3.0, "d": 1.0})
+    left.start(0)
+    left.cell_done(100, "a")
     assert left.left_s(3) is None
-    left.cell_done(112, "a")
+    left.cell_done(112, "b")
     assert left.left_s(2) == 8
-    left.cell_done(118, "b")
+    left.cell_done(118, "c")
     assert left.left_s(1) == 2
 
 
