@@ -21,7 +21,7 @@ MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),-
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo "variables: LAB=embedded|sqlserver LAB_FILE=lab.toml CELLS='i1-t5-*' MEASURE=1s RESULTS=dir; up and doctor take VERSION=2022"
 	@echo "           simulate takes SEED=1 HARDWARE=paper MASTER='local[*]'"
 	@echo "           compare takes A=results/x B=results/y; containers need ACCEPT_EULA=Y"

@@ -11,8 +11,8 @@ from harness.figures.results import Missing
 from harness.figures.throughput import count
 
 KINDS = {
-    "ladder": "One recommendation after another, each on top of those above it",
-    "warning": "All of them, and all of them but one",
+    "ladder": "One on top of the other",
+    "warning": "All of them, then all but one",
 }
 BAR_IN, PANEL_IN = 0.34, 0.62  # height of a bar with its gap, and of what a panel has besides
 PROCESSED, SENT = 1, 2  # entries of the style's cycle
@@ -35,7 +35,7 @@ def draw(table: pd.DataFrame) -> Sheet:
     panels[-1].set_xlabel("messages per second")
     thousands(panels[-1].xaxis)
     panels[-1].xaxis.set_major_locator(MaxNLocator(8))
-    panels[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=2, borderaxespad=0)
+    panels[0].legend(loc="lower center", bbox_to_anchor=(1.04, 1.0), ncols=2, borderaxespad=0.4, markerscale=0.7)
     fig.entitle("What the paper's recommendations are worth", _finding(table, means), table)
     return fig
 
