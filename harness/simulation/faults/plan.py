@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.embedded.broker.transmission import WINDOW
 from harness.embedded.runtime.virtual import SeededEntropy
 from harness.simulation.faults.dice import Dice
 from harness.simulation.world import derived_seed
@@ -138,12 +139,16 @@ def make(seed: int, kinds: Sequence[Kind] = tuple(Kind)) -> Plan:
 
 def _client(dice: Dice, initiator: int, thread: int) -> Client:
     messages = dice.integer(4, 24)
+    # Some send all at once, a few of them more than a conversation may have on the wire; the others send as long as the
+    # faults last.
+    is_burst = dice.happens(0.25)
+    if is_burst and dice.happens(0.2):
+        messages = dice.integer(WINDOW + 1, 2 * WINDOW)
     return Client(
         initiator,
         thread,
         messages,
-        # Some send all at once, the others as long as the faults last.
-        pause_s=0.001 if dice.happens(0.25) else 2 * LOAD_S / messages,
+        pause_s=0.001 if is_burst else 2 * LOAD_S / messages,
         size_bytes=dice.one_of((32, 100, 2000, 9000)),
         # The first has a dialog of its own, which poison needs.
         on_new_dialog=thread > 1 and dice.happens(0.3),
