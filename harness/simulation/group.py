@@ -17,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.lab import dialogs, link, reset, scripts
+from harness.lab import dialogs, link, receiving, reset, scripts
 from harness.lab.instances import LabError, connections
+from harness.lab.receiving import Receiving
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell
 from harness.observe import pages
 from harness.simulation import cell as cells
@@ -31,7 +32,7 @@ from harness.simulation.lab import SimulatedLab
 from harness.simulation.parameters import Parameters
 from harness.simulation.world import derived_seed
 from harness.sweep.cell import CellFailed, Measured
-from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
+from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, WARM_UP_BYTES
 
 if TYPE_CHECKING:
     import pyodbc
@@ -56,10 +57,12 @@ class Group:
         seed = derived_seed(seed, server_version, dialog_ratio)
         lab = self.lab = simulated.open(parameters, version=server_version, initiators=INITIATORS[-1], seed=seed)
         link.link(lab)
+        readers = parameters.broker.max_queue_readers
+        receiving.arrange(lab, Receiving(RECEIVE_TOP, RECEIVE_TIMEOUT_MS, readers))
         dialogs.build(lab, initiators=len(lab.initiators), used_dialogs=USED_DIALOGS, dialog_ratio=dialog_ratio)
         self.pages = {instance.name: pages.located(instance) for instance in lab.initiators}
         self._rehearse()
-        launch_readers(lab)
+        launch_readers(lab, readers)
         copies.prepare()
 
     def _rehearse(self) -> None:
