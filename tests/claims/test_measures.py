@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.claims import NotMeasured
@@ -251,6 +251,7 @@ def test_the_interval_of_a_proportion_holds_it_and_stays_a_proportion(case):
     assert 0 <= low <= successes / trials + 1e-12 and successes / trials - 1e-12 <= high <= 1
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.floats(1, 1e6), min_size=5, max_size=20))
 def test_a_bootstrap_interval_of_a_mean_stays_within_the_data_and_repeats(values):
     rows = pd.DataFrame({"value": values})
