@@ -1,9 +1,9 @@
 """The device that a simulated transaction log is on.
 
-Group commit is the store's: it gathers the commits that come while as many writes are in flight as may be. The device
-says how long a flush takes. It goes out in writes of at most `bytes_per_flush`; `flushes_in_flight` of them may be on
-their way; the bytes of all go one after another through one channel of `bytes_per_s`; each is done a latency after its
-last byte, and not before the one that went out before it: a log is written in order.
+Group commit is the store's: it gathers the commits that come while as many flushes are in flight as may be. The device
+says how long a flush takes. It goes out in writes of at most `bytes_per_flush`; `writes_in_flight` of those of all
+flushes may be on their way; the bytes of all go one after another through one channel of `bytes_per_s`; each is done a
+latency after its last byte, and not before the one that went out before it: a log is written in order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LogDevice:
         self._clock = clock
         self._entropy = entropy
         self._draws: list[float] = []
-        self._done_at_ns = deque([0] * parameters.flushes_in_flight)  # of the last writes, the oldest first
+        self._done_at_ns = deque([0] * parameters.writes_in_flight)  # of the last writes, the oldest first
         self._channel_free_at_ns = 0
         self.reprice(parameters)
 

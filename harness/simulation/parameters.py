@@ -102,7 +102,8 @@ class Log(_Section):
     flush_latency_spread: float  # the latency of a write is uniform within this part of it below and above
     bytes_per_s: int
     bytes_per_flush: int  # the longest write
-    flushes_in_flight: int  # writes that are under way together
+    flushes_in_flight: int  # requests of the log writer that are under way together; commits gather meanwhile
+    writes_in_flight: int  # of all of them
     record_overhead_bytes: int  # of each row's record, beside its values
 
 

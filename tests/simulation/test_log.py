@@ -19,6 +19,7 @@ PARAMETERS = Log(
     bytes_per_s=100_000_000,
     bytes_per_flush=60_000,
     flushes_in_flight=8,
+    writes_in_flight=8,
     record_overhead_bytes=60,
 )
 

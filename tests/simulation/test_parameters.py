@@ -116,7 +116,7 @@ def test_hardware_that_is_not_there(tmp_path):
 
 def test_ones_own_file_is_read_by_its_path(tmp_path):
     file = tmp_path / "faster.toml"
-    file.write_text(PAPER.replace("value = 4500", "value = 700"), encoding="utf-8")
+    file.write_text(parameters.with_values_in(PAPER, {"flush_latency_us": 700}), encoding="utf-8")
     mine = parameters.read(str(file))
     assert (mine.name, mine.log.flush_latency_us) == ("faster", 700)
 
