@@ -152,13 +152,6 @@ class Scheduler:
             heapq.heappop(timers)
         return None
 
-    def has_work(self) -> bool:
-        """Whether `run` would run anything now."""
-        if self._ready:
-            return True
-        due_ns = self.next_due_ns()
-        return due_ns is not None and due_ns <= self.clock.now_ns()
-
     def run(self) -> None:
         """Fires the timers that are due and runs tasks until none is ready."""
         assert not self._running, "run() is not reentrant"

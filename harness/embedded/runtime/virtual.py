@@ -16,6 +16,7 @@ Result = TypeVar("Result")
 
 # 2024-01-01. Any moment at which the lab's certificates are valid would do; a fixed one keeps traces equal.
 EPOCH_UTC_NS = 1_704_067_200 * SECOND
+_NEVER_NS = 1 << 63
 STEPS_MAX = 50_000_000  # a model that never comes to rest is a bug, not a long run
 
 
@@ -51,18 +52,41 @@ class SeededEntropy:
         return out[:count]
 
 
+class _Driven(Scheduler):
+    """A scheduler that says when its driver has to look at it: never later than when it has something to run."""
+
+    def __init__(self, clock: VirtualClock, on_error: Callable[[Task, BaseException], None]) -> None:
+        super().__init__(clock, on_error)
+        self.look_at_ns = 0
+        self.on_work = self._look_at_once
+
+    def _look_at_once(self) -> None:
+        """Somebody else woke a task or set a timer; which of them, it shows when it runs."""
+        self.look_at_ns = 0
+
+    def run(self) -> None:
+        self.look_at_ns = 0  # and stays so if an action raises
+        super().run()
+        self.look_again()
+
+    def look_again(self) -> int:
+        """When the next timer is due: to be called with no task ready."""
+        due_ns = self.next_due_ns()
+        self.look_at_ns = _NEVER_NS if due_ns is None else due_ns
+        return self.look_at_ns
+
+
 class VirtualDriver:
-    """Drives any number of schedulers that share one virtual clock."""
+    """Drives any number of schedulers that share one virtual clock; what is to run at one moment, in their order."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
-        self.schedulers: list[Scheduler] = []
+        self.schedulers: list[_Driven] = []
         self.errors: list[tuple[Task, BaseException]] = []
 
     def scheduler(self) -> Scheduler:
         """A new scheduler in this driver's time; errors that nobody joins are raised by `run_until`."""
-        scheduler = Scheduler(self.clock, lambda task, error: self.errors.append((task, error)))
-        scheduler.on_work = lambda: None
+        scheduler = _Driven(self.clock, lambda task, error: self.errors.append((task, error)))
         self.schedulers.append(scheduler)
         return scheduler
 
@@ -102,11 +126,12 @@ class VirtualDriver:
         return value
 
     def _run_ready(self) -> None:
+        now_ns = self.clock.now_ns()
         has_run = True
         while has_run:
             has_run = False
             for scheduler in self.schedulers:
-                if scheduler.has_work():
+                if scheduler.look_at_ns <= now_ns:
                     scheduler.run()
                     has_run = True
             if self.errors:
@@ -114,12 +139,18 @@ class VirtualDriver:
                 raise AssertionError(f"task {task.name} ended with {error!r}") from error
 
     def _next_due_ns(self) -> int | None:
-        first_ns: int | None = None
-        for scheduler in self.schedulers:
-            due_ns = scheduler.next_due_ns()
-            if due_ns is not None and (first_ns is None or due_ns < first_ns):
-                first_ns = due_ns
-        return first_ns
+        """When the next timer is due; a moment that has passed if there is something to run now."""
+        now_ns = self.clock.now_ns()
+        while True:
+            first, first_ns = None, _NEVER_NS
+            for scheduler in self.schedulers:
+                if scheduler.look_at_ns < first_ns:
+                    first, first_ns = scheduler, scheduler.look_at_ns
+            if first is None:
+                return None
+            # Time may not stop where a timer was that has been cancelled since.
+            if first_ns <= now_ns or first.look_again() == first_ns:
+                return first_ns
 
 
 def _kept(generator: Waiting[Result]) -> Waiting[tuple[Result | None, Exception | None]]:

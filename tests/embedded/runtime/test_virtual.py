@@ -1,0 +1,75 @@
+"""The driver of several schedulers in one virtual time."""
+
+from __future__ import annotations
+
+from harness.embedded.runtime.tasks import Delay, Signal, Waiting
+from harness.embedded.runtime.virtual import VirtualClock, VirtualDriver
+
+
+def test_at_one_moment_schedulers_run_in_their_order_until_none_has_anything_left() -> None:
+    driver = VirtualDriver(VirtualClock())
+    first, second, third = (driver.scheduler() for _ in range(3))
+    backwards, forwards = Signal(), Signal()
+    trace: list[str] = []
+
+    def waits(signal: Signal, name: str) -> Waiting[None]:
+        yield from signal.wait()
+        trace.append(name)
+
+    def notifies() -> Waiting[None]:
+        yield Delay(5)
+        backwards.notify_all()
+        forwards.notify_all()
+        trace.append("second")
+        yield Delay(0)
+        trace.append("second again")
+
+    first.spawn(waits(backwards, "first"), "first")
+    third.spawn(waits(forwards, "third"), "third")
+    second.spawn(notifies(), "second")
+    driver.run_until(lambda: len(trace) == 4)
+    assert trace == ["second", "third", "first", "second again"]
+    assert driver.clock.now_ns() == 5
+
+
+def test_time_does_not_stop_at_a_timer_that_another_scheduler_has_cancelled() -> None:
+    driver = VirtualDriver(VirtualClock())
+    first, second = driver.scheduler(), driver.scheduler()
+    timer = first.call_at(10, lambda: None)
+    second.call_at(5, timer.cancel)
+    first.call_at(20, lambda: None)
+    moments: list[int] = []
+    assert not driver.run_until(lambda: bool(moments.append(driver.clock.now_ns())))
+    assert moments == [0, 5, 20]
+
+
+def test_a_task_that_is_woken_from_outside_runs_when_time_goes_on() -> None:
+    driver = VirtualDriver(VirtualClock())
+    scheduler = driver.scheduler()
+    ended: list[int] = []
+
+    def ends() -> Waiting[None]:
+        ended.append(driver.clock.now_ns())
+        return
+        yield Delay(0)
+
+    driver.run_for(1.0)
+    scheduler.spawn(ends(), "woken")
+    driver.settle()
+    assert ended == [1_000_000_000]
+
+
+def test_what_a_condition_sets_going_is_not_left_behind() -> None:
+    driver = VirtualDriver(VirtualClock())
+    scheduler = driver.scheduler()
+    ran: list[int] = []
+    asked: list[int] = []
+
+    def condition() -> bool:
+        if not asked:
+            scheduler.call_at(7, lambda: ran.append(driver.clock.now_ns()))
+        asked.append(driver.clock.now_ns())
+        return bool(ran)
+
+    assert driver.run_until(condition)
+    assert ran == [7]
