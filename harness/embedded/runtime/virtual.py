@@ -52,7 +52,7 @@ class SeededEntropy:
         return out[:count]
 
 
-class _Driven(Scheduler):
+class VirtualScheduler(Scheduler):
     """A scheduler that says when its driver has to look at it: never later than when it has something to run."""
 
     def __init__(self, clock: VirtualClock, on_error: Callable[[Task, BaseException], None]) -> None:
@@ -81,12 +81,12 @@ class VirtualDriver:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
-        self.schedulers: list[_Driven] = []
+        self.schedulers: list[VirtualScheduler] = []
         self.errors: list[tuple[Task, BaseException]] = []
 
-    def scheduler(self) -> Scheduler:
+    def scheduler(self) -> VirtualScheduler:
         """A new scheduler in this driver's time; errors that nobody joins are raised by `run_until`."""
-        scheduler = _Driven(self.clock, lambda task, error: self.errors.append((task, error)))
+        scheduler = VirtualScheduler(self.clock, lambda task, error: self.errors.append((task, error)))
         self.schedulers.append(scheduler)
         return scheduler
 
