@@ -12,7 +12,8 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from harness.failures import MachineFailure
@@ -29,6 +30,19 @@ def prepare() -> None:
     """Before copies are made: what is there is no garbage, and looking for some would touch, so copy, every page."""
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def preparing() -> Iterator[None]:
+    """Around the making of what is to be copied: it is kept, so no garbage is looked for meanwhile; then `prepare`."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        prepare()
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def in_copy(action: Callable[[], Result]) -> Result:

@@ -50,6 +50,7 @@ _SEND = "{CALL dbo.SendMessage (?, ?)}"
 class Group:
     """The world of one server version and dialog ratio."""
 
+    @copies.preparing()
     def __init__(self, parameters: Parameters, server_version: str, dialog_ratio: int, *, seed: int) -> None:
         """Builds it, which takes seconds of real time; LabError where it does not come up."""
         self.server_version = server_version
@@ -63,7 +64,6 @@ class Group:
         self.pages = {instance.name: pages.located(instance) for instance in lab.initiators}
         self._rehearse()
         launch_readers(lab, readers)
-        copies.prepare()
 
     def _rehearse(self) -> None:
         """A short cell in this world itself: whatever cells ask and call is compiled once, and not by each of them."""

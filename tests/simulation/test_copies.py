@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from harness.simulation.copies import CopyDied, in_copy
+from harness.simulation.copies import CopyDied, in_copy, preparing
 from harness.sweep.cell import CellFailed
 
 STATE = [1]
@@ -77,3 +78,14 @@ def _is_running(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_garbage_is_collected_again_after_preparing_also_where_it_fails() -> None:
+    assert gc.isenabled()
+    with preparing():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), preparing():
+        raise ZeroDivisionError
+    assert gc.isenabled()
+    gc.unfreeze()
