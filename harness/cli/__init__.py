@@ -2,6 +2,7 @@
 
 - `sweeps`: matrix, run, ui, plan
 - `simulation`: simulate
+- `calibration`: calibrate
 - `techniques`: techniques
 - `labs`: lab, doctor, serve
 - `results`: reduce, figures, claims, compare
@@ -18,7 +19,7 @@ from typing import NoReturn
 
 import click
 
-from harness.cli import labs, results, simulation, sweeps, techniques
+from harness.cli import calibration, labs, results, simulation, sweeps, techniques
 from harness.cli.common import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.settings import nearest
 
@@ -56,6 +57,7 @@ for verb in (
     sweeps.ui,
     sweeps.plan,
     simulation.simulate,
+    calibration.calibrate,
     techniques.techniques,
     labs.lab,
     labs.doctor,

@@ -1,9 +1,10 @@
 """Calibration: the prices that nobody knows, fitted to four of the paper's numbers; all its others are predictions.
 
 The free parameters of a hardware file (`free = true`) are moved within their bounds until the model's cells give the
-`FITTED` numbers: least squares of the logarithms of (model / paper), by SciPy's trust-region method. Four parameters
-for four numbers: nothing is left over to bend the rest. What the paper says of one and two initiators, of few threads,
-of payloads, of waits and of its techniques takes no part; `HELD_OUT` are those of them that are numbers of a cell.
+`PAPER.fitted` numbers: least squares of the logarithms of (model / paper), by SciPy's trust-region method. Four
+parameters for four numbers: nothing is left over to bend the rest. What the paper says of one and two initiators, of
+few threads, of payloads, of waits and of its techniques takes no part; `PAPER.held_out` are those of them that are
+numbers of a cell. Another hardware has other numbers: `harness.simulation.likeness` takes them from a measured run.
 
 `sensitivity` moves each parameter by a fifth, up and down, and says what becomes of every one of these numbers.
 
@@ -62,36 +63,48 @@ class Figures:
 Found = Mapping[Cell, Figures]
 
 
-def _cell(initiators: int, threads: int, dialog_ratio: int, payload_bytes: int = 100) -> Cell:
+def cell_of(initiators: int, threads: int, dialog_ratio: int, payload_bytes: int = 100) -> Cell:
     return Cell(_VERSION, initiators, dialog_ratio, threads, payload_bytes)
 
 
 @dataclass(frozen=True)
 class Number:
-    """One of the paper's numbers, and how it comes out of cells."""
+    """A number that is known of a hardware, and how it comes out of cells."""
 
     name: str
-    published: float | None  # None: the paper gives words for it
+    known: float | None  # None: the paper gives words for it
     unit: str
     cells: tuple[Cell, ...]
     of: Callable[..., float]  # of their figures, in that order
 
 
-def _rate(name: str, published: float | None, cell: Cell) -> Number:
-    return Number(name, published, "messages/s", (cell,), lambda one: one.processed_per_s)
+@dataclass(frozen=True)
+class Numbers:
+    """What a model is held against."""
+
+    source: str
+    fitted: tuple[Number, ...]  # as many as parameters are free
+    held_out: tuple[Number, ...]  # take no part in the fit: the model predicts them
+
+    @property
+    def all(self) -> tuple[Number, ...]:
+        return (*self.fitted, *self.held_out)
 
 
-def _gain(name: str, published: float | None, initiators: int, threads: int) -> Number:
-    pair = (_cell(initiators, threads, TRICK_DIALOG_RATIO), _cell(initiators, threads, BASE_DIALOG_RATIO))
-    return Number(
-        name, published, "%", pair, lambda trick, base: 100 * (trick.processed_per_s / base.processed_per_s - 1)
-    )
+def rate(name: str, known: float | None, cell: Cell) -> Number:
+    """Messages processed a second."""
+    return Number(name, known, "messages/s", (cell,), lambda one: one.processed_per_s)
 
 
-_BUSIEST = _cell(3, 50, TRICK_DIALOG_RATIO)
-FITTED = (
+def _gain(name: str, known: float | None, initiators: int, threads: int) -> Number:
+    pair = (cell_of(initiators, threads, TRICK_DIALOG_RATIO), cell_of(initiators, threads, BASE_DIALOG_RATIO))
+    return Number(name, known, "%", pair, lambda trick, base: 100 * (trick.processed_per_s / base.processed_per_s - 1))
+
+
+_BUSIEST = cell_of(3, 50, TRICK_DIALOG_RATIO)
+_FITTED = (
     # "Over 18,000" in the text, "almost 19,000" in the conclusion: between them.
-    _rate(
+    rate(
         "peak of three initiators",
         (PEAK_THROUGHPUT[3].value + PEAK_THROUGHPUT_AS_CONCLUDED.value) / 2,
         _BUSIEST,
@@ -102,14 +115,15 @@ FITTED = (
     ),
     Number("target's processors", TARGET_PROCESSOR_PERCENT.value, "%", (_BUSIEST,), lambda one: one.target_percent),
 )
-HELD_OUT = (
-    _rate("peak of one initiator", PEAK_THROUGHPUT[1].value, _cell(1, 50, TRICK_DIALOG_RATIO)),
-    _rate("peak of two initiators", PEAK_THROUGHPUT[2].value, _cell(2, 50, TRICK_DIALOG_RATIO)),
+_HELD_OUT = (
+    rate("peak of one initiator", PEAK_THROUGHPUT[1].value, cell_of(1, 50, TRICK_DIALOG_RATIO)),
+    rate("peak of two initiators", PEAK_THROUGHPUT[2].value, cell_of(2, 50, TRICK_DIALOG_RATIO)),
     _gain("gain at 3×5 threads", None, 3, 5),
     _gain("gain at 3×10 threads", None, 3, 10),
-    _rate("8 KB at 3×15 threads", None, _cell(3, 15, TRICK_DIALOG_RATIO, 8192)),
-    _rate("8 KB at 3×50 threads", None, _cell(3, 50, TRICK_DIALOG_RATIO, 8192)),
+    rate("8 KB at 3×15 threads", None, cell_of(3, 15, TRICK_DIALOG_RATIO, 8192)),
+    rate("8 KB at 3×50 threads", None, cell_of(3, 50, TRICK_DIALOG_RATIO, 8192)),
 )
+PAPER = Numbers("the paper", _FITTED, _HELD_OUT)
 
 
 class Bench:
@@ -175,10 +189,12 @@ class Fit:
 
     parameters: Parameters
     evaluations: int
-    residuals: Mapping[str, float]  # by fitted number: model / paper
+    residuals: Mapping[str, float]  # by fitted number: model / known
 
 
-def fit(bench: Bench, parameters: Parameters, *, on_evaluation: Callable[[int, Parameters], None]) -> Fit:
+def fit(
+    bench: Bench, parameters: Parameters, wanted: Numbers, *, on_evaluation: Callable[[int, Parameters], None]
+) -> Fit:
     """The free parameters that give the fitted numbers best."""
     names = parameters.free
     # 1 and the logarithm of value / start: SciPy's steps are parts of an unknown, so it must not be near 0.
@@ -201,29 +217,29 @@ def fit(bench: Bench, parameters: Parameters, *, on_evaluation: Callable[[int, P
         evaluations += 1
         priced = at(unknowns)
         on_evaluation(evaluations, priced)
-        found = bench.numbers(priced, FITTED)
-        return [_log_ratio(number, value) for number, value in zip(FITTED, found, strict=True)]
+        found = bench.numbers(priced, wanted.fitted)
+        return [_log_ratio(number, value) for number, value in zip(wanted.fitted, found, strict=True)]
 
     start = [1.0] * len(names)
     solution = least_squares(
         residuals, start, bounds=(low, high), diff_step=SLOPE_STEP, xtol=5e-3, ftol=1e-3, max_nfev=12
     )
     fitted = at(solution.x)
-    left = {number.name: math.exp(value) for number, value in zip(FITTED, solution.fun, strict=True)}
+    left = {number.name: math.exp(value) for number, value in zip(wanted.fitted, solution.fun, strict=True)}
     return Fit(fitted, evaluations, left)
 
 
 def _log_ratio(number: Number, value: float) -> float:
     """Of a gain that of the factors: it has no sign to lose."""
-    assert number.published is not None
+    assert number.known is not None
     if number.name.startswith("gain"):
-        return math.log((100 + value) / (100 + number.published))
-    return math.log(value / number.published)
+        return math.log((100 + value) / (100 + number.known))
+    return math.log(value / number.known)
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A parameter a fifth lower and higher, and every number then; in the order of FITTED and HELD_OUT."""
+    """A parameter a fifth lower and higher, and every number then; in the order of `Numbers.all`."""
 
     parameter: str
     lower: list[float]
@@ -231,10 +247,10 @@ class Moved:
 
 
 def sensitivity(
-    bench: Bench, parameters: Parameters, names: Sequence[str], *, on_step: Callable[[str], None]
+    bench: Bench, parameters: Parameters, wanted: Numbers, names: Sequence[str], *, on_step: Callable[[str], None]
 ) -> tuple[list[float], list[Moved]]:
     """All numbers as they are, and with each parameter moved by a fifth, as far as its bounds let it."""
-    numbers = (*FITTED, *HELD_OUT)
+    numbers = wanted.all
     base = bench.numbers(parameters, numbers)
     moved = []
     for name in names:
