@@ -1,0 +1,73 @@
+"""The figure of two runs' shapes."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from matplotlib import style
+
+from harness.figures import shape
+from harness.figures.build import STYLE, frame
+from harness.figures.parts import Sheet
+from harness.figures.results import Missing
+
+THREADS = (1, 5, 10, 50)
+
+
+def cells(rates: tuple[float, ...], *, initiators: int = 1, ratio: int = 150, payload: int = 100) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "server_version": "2008",
+            "initiators": initiators,
+            "threads": THREADS[: len(rates)],
+            "dialog_ratio": ratio,
+            "payload_bytes": payload,
+            "processed_per_s": rates,
+            "target_kept_up": True,
+        }
+    )
+
+
+def drawn(a: pd.DataFrame, b: pd.DataFrame) -> Sheet:
+    with style.context(STYLE):
+        sheet = shape.draw((a, b), ("a", "b"))
+        frame(sheet, "a lab", ["where it comes from"])
+    return sheet
+
+
+def test_runs_of_one_shape_and_other_speed_lie_on_each_other() -> None:
+    rates = (100.0, 400.0, 600.0, 800.0)
+    sheet = drawn(cells(rates), cells(tuple(10 * rate for rate in rates)))
+    (ax,) = sheet.axes
+    a, b = (line.get_ydata() for line in ax.get_lines() if len(line.get_xdata()))
+    assert list(a) == list(b) == [0.125, 0.5, 0.75, 1.0]
+    assert "0 % of a peak apart at the median of 4 points, 0 % at most" in sheet.subtitle
+    assert "a 800/s, b 8,000/s" in ax.get_title(loc="left")
+
+
+def test_how_far_the_shapes_are_apart_is_said() -> None:
+    sheet = drawn(cells((100.0, 400.0, 600.0, 1000.0)), cells((200.0, 500.0, 900.0, 1000.0)))
+    assert "10 % of a peak apart at the median of 4 points, 30 % at most" in sheet.subtitle
+
+
+def test_a_panel_a_number_of_initiators_and_the_smallest_payload_alone() -> None:
+    rates = (100.0, 400.0, 600.0, 800.0)
+    run = pd.concat(
+        [cells(rates), cells(rates, initiators=3), cells((9e9,) * 4, payload=8192), cells((1.0,), initiators=2)]
+    )
+    sheet = drawn(run, run)
+    assert [ax.get_title(loc="left").split(";")[0] for ax in sheet.axes] == ["1 initiator", "3 initiators"]
+    assert all("800/s" in ax.get_title(loc="left") for ax in sheet.axes)
+
+
+def test_where_the_target_fell_behind_points_are_hollow() -> None:
+    a = cells((100.0, 400.0, 600.0, 800.0))
+    sheet = drawn(a, a.assign(target_kept_up=[True, True, True, False]))
+    hollow = [line for line in sheet.axes[0].get_lines() if line.get_markerfacecolor() == "white"]
+    assert [list(line.get_xdata()) for line in hollow if len(line.get_xdata())] == [[50]]
+
+
+def test_two_numbers_of_threads_have_no_shape() -> None:
+    two = cells((100.0, 200.0))
+    with pytest.raises(Missing, match="no shape to compare"):
+        shape.draw((two, two), ("a", "b"))
