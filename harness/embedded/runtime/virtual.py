@@ -67,13 +67,8 @@ class VirtualScheduler(Scheduler):
     def run(self) -> None:
         self.look_at_ns = 0  # and stays so if an action raises
         super().run()
-        self.look_again()
-
-    def look_again(self) -> int:
-        """When the next timer is due: to be called with no task ready."""
         due_ns = self.next_due_ns()
         self.look_at_ns = _NEVER_NS if due_ns is None else due_ns
-        return self.look_at_ns
 
 
 class VirtualDriver:
@@ -148,9 +143,13 @@ class VirtualDriver:
                     first, first_ns = scheduler, scheduler.look_at_ns
             if first is None:
                 return None
-            # Time may not stop where a timer was that has been cancelled since.
-            if first_ns <= now_ns or first.look_again() == first_ns:
+            if first_ns <= now_ns:
                 return first_ns
+            due_ns = first.next_due_ns()
+            if due_ns == first_ns:
+                return first_ns
+            # Time does not stop where a timer was that has been cancelled since.
+            first.look_at_ns = _NEVER_NS if due_ns is None else due_ns
 
 
 def _kept(generator: Waiting[Result]) -> Waiting[tuple[Result | None, Exception | None]]:
