@@ -34,7 +34,8 @@ def draw(cells: tuple[pd.DataFrame, ...], names: tuple[str, str]) -> Sheet:
     payload = payload_name(int(points.payload_bytes.min()))
     points = points[points.initiators.isin(counts)].assign(part=0.0)
     points["part"] = points["mean"] / points.groupby(["run", "initiators"])["mean"].transform("max")
-    fig = Sheet(1.6 + 4.3 * len(counts), 4.6)
+    # Not so narrow that what the foot says of the labs is cut off.
+    fig = Sheet(max(8.4, 1.6 + 4.3 * len(counts)), 4.6)
     panels = fig.subplots(1, len(counts), sharey=True, squeeze=False)[0]
     for ax, number in zip(panels, counts, strict=True):
         here = points[points.initiators == number]
@@ -62,7 +63,7 @@ def draw(cells: tuple[pd.DataFrame, ...], names: tuple[str, str]) -> Sheet:
         f"The shape of {names[0]} and {names[1]}: throughput against threads, each in parts of its own peak",
         f"{payload.capitalize()} a message. The runs are {percent(difference.median()).lstrip('+')} of a peak apart at "
         f"the median of {len(difference)} points, {percent(difference.max()).lstrip('+')} at most. "
-        f"{versions_note(cells[0])}",
+        f"{versions_note(cells[0]).replace('; bars span them', '')}",
         cells[0],
     )
     return fig

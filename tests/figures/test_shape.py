@@ -47,7 +47,7 @@ def test_runs_of_one_shape_and_other_speed_lie_on_each_other() -> None:
 
 def test_how_far_the_shapes_are_apart_is_said() -> None:
     sheet = drawn(cells((100.0, 400.0, 600.0, 1000.0)), cells((200.0, 500.0, 900.0, 1000.0)))
-    assert "10 % of a peak apart at the median of 4 points, 30 % at most" in sheet.subtitle
+    assert "10 % of a peak apart at the median of 4 points, 30 % at most." in sheet.subtitle
 
 
 def test_a_panel_a_number_of_initiators_and_the_smallest_payload_alone() -> None:
