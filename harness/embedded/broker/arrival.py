@@ -90,24 +90,32 @@ class Arrival:
             yield from self._take(frames)
 
     def _process(self, frames: list[Frame]) -> Waiting[None]:
-        """The processor time of a batch, before anything of it shows."""
-        platform = self._engine.platform
+        """The time that a batch takes, before anything of it shows: processors, and latches for its acknowledgements."""
+        engine = self._engine
+        platform = engine.platform
         messages = [frame for frame in frames if isinstance(frame, MessageFrame)]
         if messages:
             yield from platform.cpu("enqueue", len(messages), sum(len(frame.body or b"") for frame in messages))
             if first := sum(frame.sequence == 0 for frame in messages):
                 yield from platform.cpu("create_target", first)
-        if acknowledgements := len(frames) - len(messages):
-            yield from platform.cpu("acknowledge", acknowledgements)
+        if len(messages) == len(frames):
+            return
+        yield from platform.cpu("acknowledge", len(frames) - len(messages))
+        for frame in frames:
+            if isinstance(frame, AcknowledgementFrame):
+                endpoint = engine.conversations.get((frame.conversation_id, not frame.from_initiator))
+                if endpoint is not None:
+                    yield from platform.latch(endpoint.page)
 
     def _take(self, frames: list[Frame]) -> Waiting[None]:
+        """Waits for nothing but the commit: what a batch finds does not change while its transaction is built."""
         engine = self._engine
         batch = _Batch(engine.begin_transaction())
         for frame in frames:
             if isinstance(frame, MessageFrame):
                 self._message(batch, frame)
             elif isinstance(frame, AcknowledgementFrame):
-                yield from self._acknowledgement(batch, frame)
+                self._acknowledgement(batch, frame)
             else:
                 self._error(batch, frame)
         if batch.lazy:
@@ -266,7 +274,7 @@ class Arrival:
 
     # Acknowledgements and errors
 
-    def _acknowledgement(self, batch: _Batch, frame: AcknowledgementFrame) -> Waiting[None]:
+    def _acknowledgement(self, batch: _Batch, frame: AcknowledgementFrame) -> None:
         engine = self._engine
         endpoint = engine.conversations.get((frame.conversation_id, not frame.from_initiator))
         if endpoint is None:
@@ -274,7 +282,6 @@ class Arrival:
         if endpoint.changing is not None:
             endpoint.changing.on_end(partial(self.on_frames, [frame]))
             return
-        yield from engine.platform.latch(endpoint.page)
         last = engine.transmitter.acknowledged(endpoint, frame.sequence, batch.lazy)
         if last is None:
             return

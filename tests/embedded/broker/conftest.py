@@ -4,8 +4,14 @@ from tests.embedded.broker.world import Instance, World
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def latch_ns() -> int:
+    """No page latches, but where a test asks for them."""
+    return 0
+
+
+@pytest.fixture
+def world(latch_ns: int) -> World:
+    return World(latch_ns)
 
 
 @pytest.fixture

@@ -14,7 +14,10 @@ from harness.embedded.broker.frames import (
     unpack_frames,
 )
 from harness.embedded.broker.objects import QueueOptions
+from harness.embedded.runtime.tasks import MILLISECOND
 from tests.embedded.broker.world import LATENCY_NS, C, M, Q, S, bodies, kinds
+
+with_and_without_latches = pytest.mark.parametrize("latch_ns", [0, 5 * MILLISECOND])
 
 HEADER = DialogHeader("to", None, "from", "guid", "contract", None, False, None)
 FRAMES = [
@@ -230,6 +233,7 @@ def test_no_service_broker_endpoint_is_a_transmission_status(world, pair):
     assert len(target.receive()) == 1
 
 
+@with_and_without_latches
 def test_a_message_that_comes_while_the_queue_is_off_waits_in_the_receiving_database(world, pair):
     initiator, target = pair
     handle = world.dialog(initiator, target)
@@ -263,6 +267,33 @@ def test_a_message_on_its_way_to_the_disk_when_its_queue_is_turned_on_is_not_lef
     assert not target.receive_all()
 
 
+@pytest.mark.parametrize("latch_ns", [5 * MILLISECOND])
+def test_a_queue_turned_on_while_a_batch_waits_for_a_latch_keeps_the_order(world, pair):
+    initiator, target = pair
+    answering, asking = world.dialog(initiator, target), world.dialog(initiator, target)
+    initiator.send(answering, b"0")
+    world.run_for(0.1)
+    [row] = target.receive()
+    world.network.deliveries = lambda frame: []
+    target.send(row.conversation_handle, b"answer")
+    target.alter_queue(status=False)
+    initiator.send(asking, b"1")
+    initiator.send(asking, b"2")
+    world.run_for(0.1)
+    endpoint = target.endpoint(row.conversation_handle)
+    first, second = (frame for _, frame in world.network.sent if getattr(frame, "body", None) in {b"1", b"2"})
+    acknowledgement = AcknowledgementFrame(
+        ACKNOWLEDGEMENT, endpoint.conversation_id, True, 0, initiator.db.service_broker_guid
+    )
+    target.engine.on_frames("peer", [first, acknowledgement, second])
+    world.driver.settle()
+    target.alter_queue(status=True)  # done before the acknowledgement has its latch
+    assert endpoint.unacknowledged, "the batch waits for the latch"
+    world.run_for(0.1)
+    assert bodies(target.receive_all()) == [b"1", b"2"] and not endpoint.unacknowledged
+
+
+@with_and_without_latches
 def test_a_queue_turned_on_in_an_open_transaction_keeps_the_order(world, pair):
     initiator, target = pair
     handle = world.dialog(initiator, target)
@@ -277,6 +308,7 @@ def test_a_queue_turned_on_in_an_open_transaction_keeps_the_order(world, pair):
     assert bodies(target.receive_all()) == [b"1", b"2"]
 
 
+@with_and_without_latches
 def test_a_crash_right_after_a_queue_was_turned_on_loses_nothing_and_keeps_the_order(world, pair):
     initiator, target = pair
     handle = world.dialog(initiator, target)

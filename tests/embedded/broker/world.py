@@ -14,7 +14,9 @@ from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Task, Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
+from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import MemoryStore
+from tests.latching import LatchingPlatform
 
 LATENCY_NS = 1 * MILLISECOND
 FLUSH_NS = 1 * MILLISECOND
@@ -73,6 +75,8 @@ class Instance:
     def _start(self, store: MemoryStore) -> Engine:
         self.store = store
         self.scheduler = self.world.driver.schedulers[-1]
+        waits = WaitStatistics()
+        latches = LatchingPlatform(self.scheduler, waits, hold_ns=self.world.latch_ns) if self.world.latch_ns else None
         self.engine = Engine(
             name=self.name,
             version="2008",
@@ -80,6 +84,8 @@ class Instance:
             entropy=SeededEntropy(self.world.next_seed()),
             store=store,
             transport=_Transport(self.world.network, self),
+            platform=latches,
+            waits=waits,
         )
         self.engine.recover()
         return self.engine
@@ -183,7 +189,10 @@ def with_transaction(instance: Instance, statement: Callable[[Transaction], Any]
 
 
 class World:
-    def __init__(self) -> None:
+    """`latch_ns`: how long a change of a row holds its page's latch; 0: there are no latches."""
+
+    def __init__(self, latch_ns: int = 0) -> None:
+        self.latch_ns = latch_ns
         self.clock = VirtualClock()
         self.driver = VirtualDriver(self.clock)
         self.network = Network()
