@@ -27,7 +27,11 @@ class CopyDied(MachineFailure):
 
 
 def prepare() -> None:
-    """Before copies are made: what is there is no garbage, and looking for some would touch, so copy, every page."""
+    """Before copies are made: what is there is no garbage, and looking for some would touch, so copy, every page.
+
+    What was kept so before may be garbage by now.
+    """
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
 
@@ -36,6 +40,7 @@ def prepare() -> None:
 def preparing() -> Iterator[None]:
     """Around the making of what is to be copied: it is kept, so no garbage is looked for meanwhile; then `prepare`."""
     was_enabled = gc.isenabled()
+    prepare()  # nor need there be room for what was copied before
     gc.disable()
     try:
         yield

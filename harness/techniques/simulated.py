@@ -51,11 +51,11 @@ class SimulatedStand:
         self.tear_down()
         with phases.phase("dialogs"):
             try:
-                self._lab = self._world(cell)
+                with copies.preparing():
+                    self._lab = self._world(cell)
             except (LabError, ScriptError) as error:
                 raise NotReady(str(error)) from None
         self._made_for = wanted
-        copies.prepare()
 
     def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
         """On a copy of the world: what a step comes to depends on the seed and the step, and on no step before it."""

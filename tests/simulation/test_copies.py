@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 
@@ -15,6 +16,14 @@ from harness.simulation.copies import CopyDied, in_copy, preparing
 from harness.sweep.cell import CellFailed
 
 STATE = [1]
+
+
+class World:
+    """As those that are copied: only a search for garbage frees it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
 
 PARENT = """
 import os, time
@@ -88,4 +97,16 @@ def test_garbage_is_collected_again_after_preparing_also_where_it_fails() -> Non
     with pytest.raises(ZeroDivisionError), preparing():
         raise ZeroDivisionError
     assert gc.isenabled()
+    gc.unfreeze()
+
+
+def test_what_was_kept_for_copies_and_is_needed_no_more_is_freed_before_the_next_is_made() -> None:
+    with preparing():
+        world = World()
+    kept = weakref.ref(world)
+    gc.collect()
+    assert kept() is not None
+    del world
+    with preparing():
+        assert kept() is None
     gc.unfreeze()
