@@ -122,17 +122,19 @@ class Run:
         try:
             self._set_up()
             self._let_it_happen()
-        except Exception as error:  # a task of the broker's has ended with it, or a question to an instance has
-            self.evidence.left.append(f"broken off by {type(error).__name__}: {error}")
-        else:
             self._collect()
+        except Exception as error:  # a task of the broker's has ended with it, or a question to an instance has
+            # What there is of evidence says nothing: messages are missing because nobody has looked for them.
+            violations = [f"broken off by {type(error).__name__}: {error}"]
+        else:
+            violations = checkers.violations(self.evidence)
         evidence = self.evidence
         told: dict[str, int] = {}
         for call in evidence.calls:
             told[call.told.value] = told.get(call.told.value, 0) + 1
         return Outcome(
             self._plan.seed,
-            checkers.violations(evidence),
+            violations,
             [*self._plan.lines(), *self.timeline],
             self._trace(),
             len(self._plan.faults),

@@ -9,6 +9,7 @@ import pytest
 from harness.embedded.broker import arrival, conversations, delivery, queues, receiving, recovery, transmission
 from harness.embedded.runtime.tasks import SECOND
 from harness.simulation.faults.plan import Fault, Kind, Receiver
+from harness.simulation.faults.scenario import Run
 
 # While a link is slow, more than one message of a dialog is under way.
 SLOW = Fault(Kind.SLOW, 0.5, 8.0, "initiator-1", 3.0)
@@ -34,7 +35,7 @@ def drop() -> None:
 
 
 def duplicate() -> None:
-    """A message that is sent again is taken for a new one."""
+    """A message comes into the queue twice."""
     enqueue = delivery.Delivery.enqueue
 
     def twice(self: Any, tx: Any, endpoint: Any, message_type: Any, sequence: int, body: Any) -> None:  # noqa: PLR0917
@@ -121,3 +122,21 @@ def test_a_planted_bug_is_found(carry_out, bug, checker: str, fault: Fault, rece
     options = {"receiver": receiver} if receiver else {}
     violations = carry_out(*faults, meddle=bug, **options).outcome.violations
     assert any(text.startswith(f"{checker}: ") for text in violations), violations
+
+
+def broken(*_: Any) -> None:
+    raise ValueError("planted")
+
+
+def a_task_breaks() -> None:
+    arrival.Arrival._accept = broken  # type: ignore[method-assign]
+
+
+def the_collecting_breaks() -> None:
+    Run._collect = broken  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("bug", [a_task_breaks, the_collecting_breaks])
+def test_a_run_that_breaks_off_says_why_and_nothing_else(carry_out, bug) -> None:
+    [violation] = carry_out(SLOW, meddle=bug).outcome.violations
+    assert violation.startswith("broken off by ") and "ValueError" in violation and "planted" in violation
