@@ -51,11 +51,12 @@ class World:
         return server
 
     def reprice(self, parameters: Parameters) -> None:
-        """Other prices from now on; what was begun ends at the old ones."""
+        """Other prices from now on, log records included; what was begun ends at the old ones."""
         self.parameters = parameters
         self.network.reprice(parameters.network)
         for server in self.servers.values():
             server.computer.reprice(parameters)
+            server.store.record_overhead_bytes = parameters.log.record_overhead_bytes
 
     def entropy(self, *names: object) -> SeededEntropy:
         """Random bytes for a purpose."""

@@ -29,7 +29,7 @@ class MemoryStore(GroupingStore):
         owner_of: Callable[[str], int] = lambda table: 0,
     ) -> None:
         super().__init__(scheduler, owner_of, flushes_in_flight=flushes_in_flight)
-        self._record_overhead_bytes = record_overhead_bytes
+        self.record_overhead_bytes = record_overhead_bytes
         self.rows: dict[tuple[str, Key], Value] = dict(rows or {})
         self.is_full = False
         self._log = flush
@@ -62,7 +62,7 @@ class MemoryStore(GroupingStore):
         """What the batch costs the log, in bytes: for each owner in the batch, in all as the result."""
         sizes: dict[str, int] = {}
         for (table, _), row in batch.rows.items():
-            size = self._record_overhead_bytes
+            size = self.record_overhead_bytes
             if row is not None:
                 for value in row:
                     size += len(value) if isinstance(value, _SIZED) else 8
