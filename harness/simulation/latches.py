@@ -98,13 +98,14 @@ class PageLatches:
         if not waiting:
             del self._held[page]
             return
-        first = waiting.popleft()
-        latch.mode, latch.owners = first.mode, 1
+        granted = [waiting.popleft()]
+        latch.mode = granted[0].mode
+        while latch.mode is SHARED and waiting and waiting[0].mode is SHARED:
+            granted.append(waiting.popleft())
+        latch.owners = len(granted)
         hand_over_ns = self._hand_over_ns + self._hand_over_per_waiter_ns * len(waiting)
-        first.grant(hand_over_ns)
-        while first.mode is SHARED and waiting and waiting[0].mode is SHARED:
-            latch.owners += 1
-            waiting.popleft().grant(hand_over_ns)
+        for wait in granted:
+            wait.grant(hand_over_ns)
 
 
 class _Latch:

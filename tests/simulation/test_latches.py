@@ -110,6 +110,19 @@ def test_a_hand_over_costs_more_for_each_that_goes_on_waiting():
     assert [at_us for _, at_us in pages.done] == [50, 50 + 114 + 50, 214 + 107 + 50, 371 + 100 + 50]
 
 
+def test_those_who_look_up_together_do_not_make_each_others_hand_over_dearer():
+    pages = Pages(shared_us=SHARED_US, hand_over_us=HAND_OVER_US, per_waiter_us=7)
+    pages.change("a")  # has the page to itself until 70
+    for name in "bcd":
+        pages.change(name, at_us=1)
+    pages.run()
+    looked_up_us = 70 + HAND_OVER_US + SHARED_US  # nobody goes on waiting
+    # b and c ask first: what d gives up goes to b while c waits, then to c while d waits, then to d.
+    b_us = looked_up_us + 107 + HOLD_US
+    c_us = b_us + 107 + HOLD_US
+    assert pages.done == [("a", 70), ("b", b_us), ("c", c_us), ("d", c_us + 100 + HOLD_US)]
+
+
 def test_once_a_queue_has_formed_a_page_serves_one_task_each_hold_and_hand_over():
     """The convoy: with closed-loop tasks a page's rate is 1 / (hold + hand-over), whatever it was without a queue."""
     pages = Pages(hand_over_us=HAND_OVER_US)
