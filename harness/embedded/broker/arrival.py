@@ -90,7 +90,7 @@ class Arrival:
             yield from self._take(frames)
 
     def _process(self, frames: list[Frame]) -> Waiting[None]:
-        """The time that a batch takes, before anything of it shows: processors, and latches for its acknowledgements."""
+        """What a batch waits for before anything of it shows: processors, and latches for its acknowledgements."""
         engine = self._engine
         platform = engine.platform
         messages = [frame for frame in frames if isinstance(frame, MessageFrame)]

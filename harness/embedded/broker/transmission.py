@@ -75,7 +75,8 @@ class Transmitter:
             for endpoint in self._in_order(woken):
                 if len(endpoint.unacknowledged) > endpoint.in_flight:
                     yield from platform.latch(endpoint.page)
-                    self._collect(endpoint, outgoing, here)
+                    if len(endpoint.unacknowledged) > endpoint.in_flight:  # still: it may have been acknowledged
+                        self._collect(endpoint, outgoing, here)
             for address, frames in outgoing.items():
                 yield from platform.cpu("transmit", len(frames), sum(len(frame.body or b"") for frame in frames))
                 self.send(address, frames)
@@ -241,14 +242,15 @@ class Transmitter:
         for entries in self._retries:
             while entries:
                 due_ns, endpoint = entries[0]
-                if endpoint.retry_due_ns == due_ns and endpoint.unacknowledged:
+                if endpoint.retry_due_ns == due_ns:
                     if due_ns > now_ns:
                         next_due_ns = due_ns if next_due_ns is None else min(next_due_ns, due_ns)
                         break
                     endpoint.retry_due_ns = 0
-                    endpoint.retry_count += 1
-                    endpoint.in_flight = 0
-                    self.wake(endpoint)
+                    if endpoint.unacknowledged:  # END CONVERSATION may have taken back what was not sent yet
+                        endpoint.retry_count += 1
+                        endpoint.in_flight = 0
+                        self.wake(endpoint)
                 entries.popleft()
         if next_due_ns is not None:
             self._timer = self._engine.scheduler.call_at(next_due_ns, self._retry)

@@ -14,7 +14,7 @@ from harness.embedded.broker.frames import (
     unpack_frames,
 )
 from harness.embedded.broker.objects import QueueOptions
-from harness.embedded.runtime.tasks import MILLISECOND
+from harness.embedded.runtime.tasks import MILLISECOND, SECOND
 from tests.embedded.broker.world import LATENCY_NS, C, M, Q, S, bodies, kinds
 
 with_and_without_latches = pytest.mark.parametrize("latch_ns", [0, 5 * MILLISECOND])
@@ -69,6 +69,48 @@ def test_what_is_not_acknowledged_is_sent_again_after_4_8_16_32_and_64_seconds(w
     world.run_for(4 + 8 + 16 + 32 + 64 + 64 + 1)
     times = [round(when - start, 3) for when in world.network.times_s(MessageFrame)]
     assert times == [0, 4, 12, 28, 60, 124, 188]
+
+
+def sent_again_after_s(world, send):
+    """Sends a message which the network loses; how long it takes until it is sent once more."""
+    world.network.deliveries = lambda frame: []
+    del world.network.sent[:]
+    send()
+    world.run_for(60)
+    first, second, *_ = world.network.times_s(MessageFrame)
+    return second - first
+
+
+@pytest.mark.parametrize("latch_ns", [5 * MILLISECOND])
+@pytest.mark.parametrize("after_s", [1, 60])
+def test_an_acknowledgement_that_comes_as_its_message_is_to_be_sent_again_leaves_no_retry(world, pair, after_s):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    world.network.deliveries = lambda frame: [
+        LATENCY_NS
+        if isinstance(frame, MessageFrame)
+        else world.network.sent[0][0] + 4 * SECOND - 2 * MILLISECOND - world.clock.now_ns()
+    ]
+    initiator.send(handle)
+    world.run_for(4.1)
+    assert not initiator.db.transmission_queue and len(world.network.times_s(MessageFrame)) == 1
+    world.run_for(after_s)
+    assert sent_again_after_s(world, lambda: initiator.send(handle)) == pytest.approx(4, abs=0.01)
+
+
+def test_an_error_in_place_of_messages_whose_retry_has_passed_meanwhile_is_sent_again_too(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle)
+    world.run_for(0.1)
+    initiator.ddl(lambda tx: initiator.engine.alter_endpoint(tx, "broker", state="STOPPED"))
+    initiator.send(handle)
+    world.run_for(0.1)
+    tx = initiator.engine.begin_transaction()
+    initiator.end(handle, tx, error=(5, "stop"))
+    initiator.ddl(lambda tx: initiator.engine.alter_endpoint(tx, "broker", state="STARTED"))
+    world.run_for(10)
+    assert sent_again_after_s(world, lambda: initiator.commit(tx)) == pytest.approx(4, abs=0.01)
 
 
 def test_duplicates_are_dropped_and_acknowledged_again(world, pair):

@@ -57,6 +57,7 @@ class _Transport:
                 del self._network.listening[address]
 
     def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
+        assert frames, "nothing to send"
         self._network.carry(self._instance.engine.clock.now_ns(), address, frames)
 
 
