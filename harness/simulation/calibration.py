@@ -271,7 +271,7 @@ def sensitivity(
 
 # How many there are of something is the world's build, and the rest is paid before a cell begins.
 _NOT_MOVED = {
-    *("count", "dispatchers", "max_queue_readers", "flushes_in_flight", "writes_in_flight", "think_time_us"),
+    *("count", "dispatchers", "flushes_in_flight", "writes_in_flight", "think_time_us"),
     *("begin_dialog_us", "create_target_us", "end_conversation_us", "launch_us"),
 }
 

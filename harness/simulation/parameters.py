@@ -119,7 +119,6 @@ class Broker(_Section):
     """Degrees of parallelism inside an instance."""
 
     dispatchers: int  # tasks that transmit, and tasks that take what arrives
-    max_queue_readers: int  # of the activated queue
 
 
 class _Sections(BaseModel):
