@@ -42,7 +42,7 @@ USED_DIALOGS = THREADS[-1]
 # While readers are launched a flush of the target's log lasts so long: every reader is busy with one message.
 _RAMP_FLUSH_S = 1.25 * MAX_QUEUE_READERS * ACTIVATION_PERIOD_S
 _RAMP_LIMIT_S = 10 * _RAMP_FLUSH_S
-_POLL_S = 0.05  # well below the three seconds after which a reader without work ends
+_POLL_S = 0.5  # well below the three seconds after which a reader without work ends
 _SEND = "{CALL dbo.SendMessage (?, ?)}"
 
 
