@@ -174,7 +174,7 @@ class Run:
         until_s = world.now_s() + DRAIN_LIMIT_S
         pause_s, empty_looks = LOOK_FIRST_S, 0
         while empty_looks < 2:
-            left = list(self._left()) or self._missing()
+            left = list(self._left()) or list(self._unaccounted())
             empty_looks = 0 if left else empty_looks + 1
             if left and world.now_s() > until_s:
                 self.evidence.left += left
@@ -185,16 +185,23 @@ class Run:
             pause_s = min(2 * pause_s, LOOK_MAX_S)
         self._note("drained")
 
-    def _missing(self) -> list[str]:
+    def _unaccounted(self) -> Iterator[str]:
+        """What the target's tables lack, and conversations there that none of their messages accounts for; in vain
+        before all queues are empty."""
         with self._lab.target.connect() as target:
             stored = {row.message for row in _stored(target)}
-        missing = [call for call in self.evidence.calls if call.told is Told.COMMITTED and call.message not in stored]
-        return [f"{len(missing)} committed messages in no table of the target"] if missing else []
+            open_ = int(scripts.scalar(target, _ENDPOINTS + "is_initiator = 0 AND state <> 'CD';"))
+        if missing := sum(call.told is Told.COMMITTED and call.message not in stored for call in self.evidence.calls):
+            yield f"{missing} committed messages in no table of the target"
+        # The target knows a dialog of the pool from its first message on; of every initiator it knows one by `prepare`.
+        pool = {(client.initiator, client.thread) for client in self._plan.clients if not client.on_new_dialog}
+        expected = len(self._handles) + len(pool & {(message.initiator, message.thread) for message in stored})
+        if open_ != expected:
+            yield f"{open_} conversations are open at the target instead of {expected}"
 
     def _left(self) -> Iterator[str]:
         """What is not yet as it should be, asked as any client of the instances may ask."""
         lab = self._lab
-        pool = sum(len(handles) for handles in self._handles) + len(self._handles)  # and one warm-up dialog for each
         with lab.target.connect() as target:
             if not dialogs.is_enabled(target):
                 yield "the target's queue is disabled"
@@ -202,9 +209,6 @@ class Run:
                 yield f"{depth} messages in the target's queue"
             if depth := dialogs.transmission_queue_depth(target):
                 yield f"{depth} messages in the target's transmission queue"
-            open_ = int(scripts.scalar(target, _ENDPOINTS + "is_initiator = 0 AND state <> 'CD';"))
-            if open_ > pool:
-                yield f"{open_ - pool} ended conversations are still open at the target"
         for instance, handles in zip(lab.initiators, self._handles, strict=True):
             with instance.connect() as connection:
                 if depth := dialogs.transmission_queue_depth(connection):
