@@ -61,7 +61,7 @@ def draw(cells: tuple[pd.DataFrame, ...], names: tuple[str, str]) -> Sheet:
     difference = 100 * (apart[names[1]] - apart[names[0]]).abs()
     fig.entitle(
         f"The shape of {names[0]} and {names[1]}: throughput against threads, each in parts of its own peak",
-        f"{payload.capitalize()} a message. The runs are {percent(difference.median()).lstrip('+')} of a peak apart at "
+        f"{payload} a message. The runs are {percent(difference.median()).lstrip('+')} of a peak apart at "
         f"the median of {len(difference)} points, {percent(difference.max()).lstrip('+')} at most. "
         f"{versions_note(cells[0]).replace('; bars span them', '')}",
         cells[0],

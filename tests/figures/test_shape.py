@@ -50,6 +50,11 @@ def test_how_far_the_shapes_are_apart_is_said() -> None:
     assert "10 % of a peak apart at the median of 4 points, 30 % at most." in sheet.subtitle
 
 
+def test_the_payload_is_named_as_everywhere() -> None:
+    run = cells((100.0, 400.0, 600.0, 800.0), payload=4096)
+    assert drawn(run, run).subtitle.startswith("4 KB a message.")
+
+
 def test_a_panel_a_number_of_initiators_and_the_smallest_payload_alone() -> None:
     rates = (100.0, 400.0, 600.0, 800.0)
     run = pd.concat(
