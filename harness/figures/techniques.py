@@ -49,7 +49,6 @@ def over_runs(table: pd.DataFrame) -> pd.DataFrame:
         processed_max=("processed_per_s", "max"),
         sent=("sent_per_s", "mean"),
         sent_max=("sent_per_s", "max"),
-        latency_us_p50=("latency_us_p50", "mean"),
         latency_us_p95=("latency_us_p95", "mean"),
         readers=("readers", "max"),
         runs=("run", "nunique"),

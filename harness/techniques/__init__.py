@@ -23,5 +23,6 @@ the run's journal has a line for each. What a slow step leaves in the target's q
 once its clients have stopped: nobody waits an hour for a RECEIVE TOP (1). Therefore only what happened in the measured
 window counts.
 
-Modules: `scenario` reads the file, `stand` arranges lab and dialogs, `table` makes the rows, `run` is the whole.
+Modules: `scenario` reads the file, `stand` arranges lab and dialogs, `simulated` does so in virtual time, `table`
+makes the rows, `run` is the whole.
 """

@@ -28,7 +28,8 @@ from harness.whitepaper import RECEIVE_TIMEOUT_MS, WARM_UP_BYTES
 if TYPE_CHECKING:
     import pyodbc
 
-# A reader: one to be busy with while others are launched, and again one until the last of those has committed.
+# A reader needs one to be busy with while others are launched, and another until the last of those has committed. With
+# just two of them chance leaves some reader without for some seeds.
 RAMP_MESSAGES = 6
 _SEND_ON_NEW_DIALOG = "{CALL dbo.SendMessageOnNewDialog (?, ?)}"
 

@@ -20,12 +20,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from harness import records
+from harness.observe.observer import INTERVAL_S
+from harness.reductions.cells import KEPT_UP
 from harness.techniques.scenario import Scenario, Turn
 from harness.techniques.stand import folder_of, used_dialogs
 
 NAME = "techniques"
-KEPT_UP = 0.9  # as in the reductions: a target that processes less of what is sent falls behind
-SAMPLE_EVERY_NS = 1_000_000_000
 
 _INTEGER, _FLOAT, _TEXT, _FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 SCHEMA = pa.schema(
@@ -168,11 +168,12 @@ def _quantiles(nanoseconds: npt.NDArray[Any], prefix: str) -> dict[str, float | 
 def _readers(raw: _Raw) -> int | None:
     """A sample of the target holds the number of readers only while there is one, and always the depth of its queue.
 
-    Samples are a second apart, so the last before the window counts too."""
+    The last before the window counts too: it is at most an interval old."""
+    since_ns = raw.first - int(INTERVAL_S * 1e9)
     running: dict[int, float] = {}
     for sample in raw.table("samples", "instance", "sampled_at_ns", "metric", "value").to_pylist():
         at_ns = sample["sampled_at_ns"]
-        if sample["instance"] != "target" or not raw.first - SAMPLE_EVERY_NS <= at_ns < raw.last:
+        if sample["instance"] != "target" or not since_ns <= at_ns < raw.last:
             continue
         if sample["metric"] in ("queue_depth", "activated_tasks"):
             tasks = sample["value"] if sample["metric"] == "activated_tasks" else 0.0
