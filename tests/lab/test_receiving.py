@@ -1,0 +1,84 @@
+"""How long the arranging of the target's readers waits for those that run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.lab import receiving
+from harness.lab.drivers import Driver
+from harness.lab.instances import Instance, Lab, LabError
+from harness.lab.receiving import Receiving
+
+SLOW, QUICK = Receiving(10_000, 60_000, 16), Receiving(10_000, 100, 16)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.s = 0.0
+
+    def now_s(self) -> float:
+        return self.s
+
+    def utc_ns(self) -> int:
+        return round(self.s * 1e9)
+
+    def sleep(self, duration_s: float) -> None:
+        self.s += duration_s
+
+
+class Target:
+    """Readers that end at a moment, and what was installed."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.readers_end_s = 0.0
+        self.installed: list[str] = []
+
+    def run(self, connection: object, path: str, variables: dict[str, str]) -> None:
+        if path == "target/receive_procedure.sql":
+            self.installed.append(variables["ReceiveTimeoutMs"])
+
+    def rows(self, connection: object, path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
+        return [{"tasks": int(self.clock.s < self.readers_end_s)}]
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> Target:
+    target = Target(Clock())
+
+    @contextlib.contextmanager
+    def connections(instances: object) -> Iterator[list[object]]:
+        yield [target]
+
+    monkeypatch.setattr(receiving, "connections", connections)
+    monkeypatch.setattr(receiving, "scripts", target)
+    return target
+
+
+@pytest.fixture
+def lab(target: Target) -> Lab:
+    instance = Instance("target", "SSBTarget", "host", 1, 2, Driver("microsoft", "a driver", "nowhere"), None)
+    return Lab("embedded", "2008", instance, [], Path(), variables={"ReceiveTimeoutMs": "3000"}, clock=target.clock)
+
+
+def test_readers_are_given_the_time_that_they_were_started_with_although_others_have_been_hastened_since(
+    lab: Lab, target: Target
+) -> None:
+    receiving.arrange(lab, SLOW)
+    receiving.hasten(lab, QUICK)
+    target.readers_end_s = target.clock.s + 60  # started before, and nothing has come since
+    receiving.arrange(lab, QUICK)
+    assert target.clock.s == pytest.approx(60, abs=1) and target.installed == ["60000", "100", "100"]
+
+
+def test_readers_that_do_not_end_are_an_error_half_a_minute_after_their_timeout(lab: Lab, target: Target) -> None:
+    receiving.arrange(lab, SLOW)
+    receiving.arrange(lab, QUICK)
+    target.readers_end_s = float("inf")
+    with pytest.raises(LabError, match=r"1 readers of the target's queue have not ended after 30\.1 s"):
+        receiving.arrange(lab, SLOW)
