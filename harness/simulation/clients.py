@@ -120,6 +120,10 @@ class Client:
             sequence += 1
         self.has_finished = True
 
+    def close(self) -> None:
+        """Ends the session of a client that has finished."""
+        self._session.close()
+
     @property
     def sent(self) -> int:
         return self.log.count - len(self.log.failures)
@@ -167,13 +171,15 @@ class SimulatedClients:
         )
 
     def stop(self) -> LoadReport:
-        """Waits for every client's last call, and writes the `calls` files."""
+        """Waits for every client's last call, ends their sessions and writes the `calls` files."""
         self._run.stopping = True
         everybody = self._everybody()
         self._lab.world.run_until(lambda: all(one.has_finished for one in everybody), limit_s=STOP_TIMEOUT_S)
         stopped_at_ns = self._lab.clock.utc_ns()
         errors: dict[str, int] = {}
         for client in everybody:
+            if client.has_finished:
+                client.close()
             for _, text in client.log.failures:
                 errors[text] = errors.get(text, 0) + 1
         plan = self._plan

@@ -13,6 +13,7 @@ from harness.matrix import Cell
 from harness.simulation import copies
 from harness.simulation import lab as simulated
 from harness.simulation.clients import FAILURES_IN_A_ROW_MAX, SimulatedClients
+from harness.simulation.instances import SimulatedInstance
 from harness.simulation.lab import SimulatedLab
 from harness.simulation.parameters import read
 
@@ -69,6 +70,18 @@ def test_a_client_that_cannot_send_gives_up_with_the_reason(lab: SimulatedLab, t
     assert report.sent_messages == 0
     assert len(report.problems) == 2 and "gave up after 10 failed calls in a row" in report.problems[0]
     assert "8426" in report.errors[0][0]
+
+
+def test_clients_that_have_finished_leave_no_sessions(lab: SimulatedLab, tmp_path: Path) -> None:
+    [initiator] = lab.initiators
+    assert isinstance(initiator, SimulatedInstance)
+    sessions = initiator.server.instance.sessions
+    clients = prepared(lab, tmp_path)
+    theirs = list(sessions)[-2:]
+    clients.start()
+    lab.clock.sleep(0.05)
+    clients.stop()
+    assert not set(theirs) & set(sessions)
 
 
 def test_a_client_whose_instance_is_gone_does_not_return(lab: SimulatedLab, tmp_path: Path) -> None:
