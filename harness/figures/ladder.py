@@ -9,25 +9,35 @@ import pandas as pd
 
 from harness.figures import techniques
 from harness.figures.build import Progress, write
-from harness.figures.results import FigureError, Run, footer, manifest_of, origin
+from harness.figures.results import OPTIONAL_TABLES, TABLES, FigureError, Run, footer, manifest_of, origin
 
 TABLE = Path("reduced") / "techniques.parquet"
 
 
 def is_ladder(results: Path) -> bool:
-    """Whether the folder is one of techniques alone."""
-    return (results / TABLE).is_file() and not (results / "reduced" / "cells.parquet").exists()
+    """Whether the folder is one of techniques alone, and not one of cells that only got a table of theirs."""
+    return "scenario" in manifest_of(results)
 
 
 def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     """Writes `figures/techniques` of a run from its table; returns the files. Raises FigureError."""
-    try:
-        table = pd.read_parquet(results / TABLE)
-    except (OSError, ValueError) as error:
-        raise FigureError(f"{results / TABLE} cannot be read: {error}") from None
-    none = pd.DataFrame()
-    run = Run(results, manifest_of(results), table, *(none,) * (len(Run.__dataclass_fields__) - 3))
+    manifest, table = manifest_of(results), _read(results / TABLE)
+    none = dict.fromkeys((*TABLES, *OPTIONAL_TABLES), pd.DataFrame())
+    # Of a run's rows the footer reads versions and lengths of windows, which these have as cells have them.
+    run = Run(folder=results, manifest=manifest, **none | {"cells": table, "techniques": table})
     foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
     head = functools.partial(origin, run.lab)
     drawings = {"techniques": functools.partial(techniques.draw, table)}
     return write(drawings, results / "figures", head, foot, progress)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_parquet(path)
+    except FileNotFoundError:
+        raise FigureError(f"there is no {path}: no step of this run was completed") from None
+    except (OSError, ValueError) as error:
+        raise FigureError(f"{path} cannot be read: {error}") from None
+    if missing := [name for name in techniques.COLUMNS if name not in table]:
+        raise FigureError(f"{path} lacks {', '.join(missing)}: run `harness techniques` again")
+    return table

@@ -14,6 +14,12 @@ KINDS = {
     "ladder": "One on top of the other",
     "warning": "All of them, then all but one",
 }
+# What the figure and its foot read of `harness.techniques`' table.
+COLUMNS = (
+    *("server_version", "place", "kind", "technique", "title", "compared_with", "run"),
+    *("initiators", "threads", "payload_bytes", "measured_s"),
+    *("processed_per_s", "sent_per_s", "latency_us_p95", "readers"),
+)
 BAR_IN, PANEL_IN = 0.34, 0.62  # height of a bar with its gap, and of what a panel has besides
 PROCESSED, SENT = 1, 2  # entries of the style's cycle
 

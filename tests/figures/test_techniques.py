@@ -12,6 +12,7 @@ from matplotlib import style
 from harness.figures import FigureError, ladder, techniques
 from harness.figures.build import STYLE, frame
 from harness.figures.results import Missing
+from harness.techniques import table
 
 STEPS = [
     ("ladder", "dialog_per_message", "A dialog per message", None, 100.0),
@@ -38,7 +39,6 @@ def steps(runs: int = 1) -> pd.DataFrame:
                 "measured_s": 1.0,
                 "processed_per_s": rate + 10 * (run - 1),
                 "sent_per_s": 1200.0,
-                "latency_us_p50": 1000.0,
                 "latency_us_p95": 12_300.0,
                 "readers": None if key == "cold" else 16,
             }
@@ -74,17 +74,50 @@ def test_without_a_row_there_is_nothing_to_draw() -> None:
 
 def folder_of(tmp_path: Path, lab: str) -> Path:
     (tmp_path / "reduced").mkdir()
-    (tmp_path / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": lab}))
+    (tmp_path / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": lab, "scenario": {}}))
     steps().to_parquet(tmp_path / ladder.TABLE)
     return tmp_path
 
 
-@pytest.mark.parametrize("lab", ["embedded", "simulated"])
-def test_the_files_say_that_the_numbers_are_not_sql_servers(tmp_path: Path, lab: str) -> None:
-    folder = folder_of(tmp_path, lab)
-    drawn = ladder.draw(folder)
-    assert sorted(path.name for path in drawn) == ["techniques.png", "techniques.svg"]
+@pytest.mark.parametrize(
+    "lab, head",
+    [
+        ("embedded", "Embedded lab, not SQL Server (it imitates 2008)"),
+        ("simulated", "A model, not SQL Server (simulated lab; it models 2008)"),
+    ],
+)
+def test_the_files_say_that_the_numbers_are_not_sql_servers(tmp_path: Path, lab: str, head: str) -> None:
+    png, svg = ladder.draw(folder_of(tmp_path, lab))
+    assert (png.name, svg.name) == ("techniques.png", "techniques.svg")
+    written = svg.read_text()
+    assert f"<!-- {head} -->" in written, "Matplotlib draws letters, and leaves the text beside them"
+    assert "4 runs of 4 techniques · 1 s" in written
+
+
+def test_a_run_of_cells_that_got_the_table_is_no_ladder(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "embedded")
     assert ladder.is_ladder(folder)
+    (folder / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": "embedded"}))
+    assert not ladder.is_ladder(folder)
+
+
+def test_the_figure_reads_what_the_table_has() -> None:
+    assert set(techniques.COLUMNS) <= set(table.SCHEMA.names)
+    assert set(techniques.COLUMNS) == set(steps().columns)
+
+
+def test_a_run_without_a_completed_step_is_told_in_one_line(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "embedded")
+    (folder / ladder.TABLE).unlink()
+    with pytest.raises(FigureError, match="no step of this run was completed"):
+        ladder.draw(folder)
+
+
+def test_a_table_without_a_column_is_told_in_one_line(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "embedded")
+    steps().drop(columns=["technique", "readers"]).to_parquet(folder / ladder.TABLE)
+    with pytest.raises(FigureError, match=r"techniques.parquet lacks technique, readers: run `harness techniques`"):
+        ladder.draw(folder)
 
 
 def test_a_damaged_table_is_told_in_one_line(tmp_path: Path) -> None:
