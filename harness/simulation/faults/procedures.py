@@ -127,7 +127,7 @@ BEGIN
     THROW 50002, N'This procedure fails after it has received.', 1;
 END;
 """,
-    Failure.MISSING: f"DROP PROCEDURE {PROCEDURE};\n",
+    Failure.MISSING: f"DROP PROCEDURE IF EXISTS {PROCEDURE};\n",
 }
 
 

@@ -119,6 +119,17 @@ def test_an_activation_procedure_fails(carry_out, failure: Failure, trace: str) 
     assert min(reading.began_ns for reading in story.evidence.readings) > 20 * SECOND
 
 
+def test_who_drops_the_procedure_may_be_cut_off_after_the_drop(carry_out) -> None:
+    """From before the commit to after the answer, in steps that are shorter than the answer's way."""
+    drop = Fault(Kind.FAILING, 1.0, 2.0, TARGET, failure=Failure.MISSING)
+    kills = [Fault(Kind.KILLED, 1.0 + at_ms / 10_000, 0.1, TARGET) for at_ms in range(40, 80, 4)]
+    stories = [carry_out(drop, kill, clients=CLIENTS[:1]) for kill in kills]
+    cut_off = [any("cut off; again" in line for line in story.outcome.timeline) for story in stories]
+    assert cut_off[0] and not cut_off[-1]
+    for story in stories:
+        everything_holds(story, stored=12)
+
+
 @pytest.mark.parametrize("seed", range(2000, 2010))
 def test_faults_of_all_kinds_together(carry_out, seed: int) -> None:
     assert carry_out(whole=plan.make(seed)).outcome.violations == []
