@@ -16,6 +16,15 @@ SEND_MESSAGE = "dbo.SendMessage"
 SEND_MESSAGE_ON_NEW_DIALOG = "dbo.SendMessageOnNewDialog"
 
 
+def call(procedure: str) -> str:
+    """What ODBC executes, with the identifier and the body as its parameters.
+
+    pyodbc binds them anew for each call, and Microsoft's driver therefore prepares anew: one round trip either way, but
+    as an RPC (sp_prepexecrpc) without the T-SQL that EXEC (sp_prepexec) would carry. FreeTDS calls by name.
+    """
+    return f"{{CALL {procedure} (?, ?)}}"
+
+
 class LoadError(MachineFailure):
     """The clients could not do what was asked; the message says which part and why, in one line."""
 

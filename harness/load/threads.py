@@ -22,15 +22,11 @@ import numpy.typing as npt
 import pyodbc
 
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
-from harness.load.plan import SEND_MESSAGE
+from harness.load.plan import SEND_MESSAGE, call
 
 # A pooled connection hides the cost of connecting and the state of its session.
 pyodbc.pooling = False
 
-# pyodbc binds the parameters anew for each call, and Microsoft's driver therefore prepares anew: one round trip either
-# way, but as an RPC (sp_prepexecrpc) without the T-SQL that EXEC (sp_prepexec) would carry. FreeTDS calls by name.
-CALL = "{{CALL {} (?, ?)}}"
-SEND = CALL.format(SEND_MESSAGE)
 PING = "SELECT 1"
 
 LOGIN_TIMEOUT_S = 15
@@ -102,7 +98,7 @@ class CellRun:
         self.initiator = initiator
         self.run = run
         self.payload_bytes = payload_bytes
-        self.call = CALL.format(procedure)
+        self.call = call(procedure)
         self.stopping = False
         self.clock_offset_ns = clock_offset_ns()
 

@@ -24,8 +24,8 @@ import pyodbc
 
 from harness.load.clients import Clients
 from harness.load.payload import new_body
-from harness.load.plan import CellPlan
-from harness.load.threads import SEND, input_sizes
+from harness.load.plan import SEND_MESSAGE, CellPlan, call
+from harness.load.threads import input_sizes
 from harness.matrix import Cell
 from tests.load.echo_server import EchoServer, handles, running
 
@@ -46,11 +46,12 @@ def bare_loop(connection_string: str, threads: int, seconds: float) -> float:
         connection = pyodbc.connect(connection_string, autocommit=True)
         cursor = connection.cursor()
         cursor.setinputsizes(input_sizes(connection, PAYLOAD_BYTES))
-        execute, handle, body = cursor.execute, uuid4(), new_body(PAYLOAD_BYTES, run=0, initiator=0, thread=number)
+        execute, send, handle = cursor.execute, call(SEND_MESSAGE), uuid4()
+        body = new_body(PAYLOAD_BYTES, run=0, initiator=0, thread=number)
         barrier.wait()
         count = 0
         while not stopping:
-            execute(SEND, handle, body)
+            execute(send, handle, body)
             count += 1
         counts[number] = count
 
