@@ -73,3 +73,4 @@ class WaitStatistics:
 
     def clear(self) -> None:
         self.totals.clear()
+        self._ended = None

@@ -130,6 +130,15 @@ def test_a_lock_goes_straight_to_the_one_that_waited_longest(driver, scheduler):
     assert not waits.totals
 
 
+def test_a_wait_from_before_the_statistics_were_cleared_has_no_signal_wait_time_after_it():
+    waits = WaitStatistics()
+    waits.begin(None, "WRITELOG", 0)
+    waits.end(None, 5)
+    waits.clear()
+    waits.runnable(None, 5, 3)
+    assert {name: total.waiting_tasks_count for name, total in waits.totals.items()} == {"SOS_SCHEDULER_YIELD": 1}
+
+
 def test_who_asks_for_a_lock_that_was_just_handed_over_stands_in_line(driver, scheduler):
     """The new owner has not run since: it no longer waits for what it owns."""
     lock, waits, got = ExclusiveLock(), WaitStatistics(), []
