@@ -1,7 +1,8 @@
 """The Spark session: local unless told otherwise, small, silent, and gone afterwards.
 
 Everything that Spark writes besides our tables goes to one scratch folder under the system's temporary folder. The
-JVM's log goes to a file there, not to the terminal; if the JVM does not come up, its last line is in the error.
+JVM's log goes to a file there, not to the terminal; if Spark does not start, the error tells the JVM's exception, or
+the last line of that log.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ STOP_TIMEOUT_S = 20
 
 
 def settings(scratch: Path, master: str) -> dict[str, str]:
-    """Spark's settings for one driver on this machine."""
+    """Spark's settings, for a driver on this machine and executors of `master`: here, or in a cluster."""
     # Executors of a cluster must find the driver by the address that Spark finds for it.
     here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _is_local(master) else {}
     return {
@@ -61,7 +62,7 @@ def settings(scratch: Path, master: str) -> dict[str, str]:
 def session(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session for one job: the one that runs already, or a new one that ends with the block.
 
-    `own` settings of Spark win over those that reductions have.
+    `master` and `own` are for a new one; `own` settings of Spark win over those that reductions have.
     """
     active = SparkSession.getActiveSession()
     if active is not None:

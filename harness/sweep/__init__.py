@@ -6,6 +6,7 @@
 - `journal`, `manifest`: what became of each cell, and under which circumstances; together they allow a resume
 - `folder`: where they lie: begun anew, or taken up again
 - `sweep`: the loop over the cells: groups, retries, rebuilding what died
+- `stand`, `opened`: the lab and what cells need beside it, kept as long as it fits, rebuilt when a part died
 - `reporting`: what the user sees meanwhile
 
 Rules. A cell counts only if its line in the journal says `completed`, and that line is written last, after its raw

@@ -151,7 +151,7 @@ class Queue:
         self.table = f"broker.{database.database_id}.queue.{object_id}"  # of its rows in the store
         self.blocked_table = f"broker.{database.database_id}.blocked.{object_id}"
         self.rows: dict[int, QueueRow] = {}  # by queuing order; retained rows too
-        self.blocked: list[QueueRow] = []  # came over the network while the queue was OFF
+        self.blocked: list[QueueRow] = []  # came while the queue was OFF, or behind such rows
         self.next_order = 0
         self.rollbacks = 0  # consecutive, of transactions that received
         self.receivers_waiting = 0  # sessions inside WAITFOR (RECEIVE / GET CONVERSATION GROUP)
@@ -221,7 +221,7 @@ class Queue:
         self._became_ready(endpoint)
 
     def block(self, row: QueueRow) -> None:
-        """A row that came while the queue was OFF: it waits in the transmission queue of this database."""
+        """A row that came while the queue was OFF, or behind such rows: it waits in the transmission queue here."""
         if row.endpoint.is_gone:
             return
         self.blocked.append(row)

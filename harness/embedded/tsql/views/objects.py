@@ -127,7 +127,8 @@ def internal_tables(context: Context) -> Iterator[ObjectRow]:
 def system_tables(context: Context) -> Iterator[ObjectRow]:
     """The base tables of Service Broker, with SQL Server's own object ids."""
     database = context.database
-    aside = sum(len(queue.blocked) for queue in database.queues.values())  # came while their queue was OFF
+    # Those that came while their queue was OFF, or behind such rows.
+    aside = sum(len(queue.blocked) for queue in database.queues.values())
     counts = {
         "sysxmitqueue": len(database.transmission_queue) + aside,
         "sysconvgroup": len(database.groups),
