@@ -20,7 +20,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from harness.embedded.runtime.platform import Work
 from harness.failures import UsageFailure
@@ -45,21 +45,21 @@ class Declared(BaseModel):
     free: bool = False
 
 
-class _Section(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Client(_Section):
+class Client(_Frozen):
     """A thread of a test client: a closed loop of calls."""
 
     round_trip_us: float  # network, driver and protocol on both sides, beside the procedure itself
     think_time_us: float
 
 
-class Processors(_Section):
+class Processors(_Frozen):
     """Cores of a database server, and the processor time of what the broker does with them (`platform.Work`)."""
 
-    count: int
+    count: PositiveInt
     begin_dialog_us: float
     send_us: float
     send_us_per_kib: float
@@ -86,7 +86,7 @@ class Processors(_Section):
         return price
 
 
-class Latch(_Section):
+class Latch(_Frozen):
     """The latch of a page of sys.sysdesend."""
 
     hold_us: float  # exclusive, for the change of a row
@@ -95,44 +95,33 @@ class Latch(_Section):
     hand_over_us_per_waiter: float  # on top, for each that goes on waiting
 
 
-class Log(_Section):
+class Log(_Frozen):
     """The device that a transaction log is on."""
 
-    flush_latency_us: float  # of one write, whatever its size
-    flush_latency_spread: float  # the latency of a write is uniform within this part of it below and above
-    bytes_per_s: int
-    bytes_per_flush: int  # the longest write
-    flushes_in_flight: int  # requests of the log writer that are under way together; commits gather meanwhile
-    writes_in_flight: int  # of all of them
+    flush_latency_us: PositiveFloat  # of one write, whatever its size
+    flush_latency_spread: Annotated[float, Field(le=1)]  # a write's is uniform within this part of it below and above
+    bytes_per_s: PositiveInt
+    bytes_per_flush: PositiveInt  # the longest write
+    flushes_in_flight: PositiveInt  # requests of the log writer that are under way together; commits gather meanwhile
+    writes_in_flight: PositiveInt  # of all of them
     record_overhead_bytes: int  # of each row's record, beside its values
 
 
-class Network(_Section):
+class Network(_Frozen):
     """Switched, full-duplex Ethernet: one port a computer."""
 
     latency_us: float  # one way
-    bits_per_s: int  # of each port, each way
+    bits_per_s: PositiveInt  # of each port, each way
     frame_overhead_bytes: int  # of each frame of the dialog protocol, beside a message's body
 
 
-class Broker(_Section):
+class Broker(_Frozen):
     """Degrees of parallelism inside an instance."""
 
-    dispatchers: int  # tasks that transmit, and tasks that take what arrives
+    dispatchers: PositiveInt  # tasks that transmit, and tasks that take what arrives
 
 
-class _Sections(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    client: Client
-    processors: Processors
-    latch: Latch
-    log: Log
-    network: Network
-    broker: Broker
-
-
-SECTIONS: Mapping[str, type[_Section]] = {
+SECTIONS: Mapping[str, type[_Frozen]] = {
     "client": Client,
     "processors": Processors,
     "latch": Latch,
@@ -142,10 +131,16 @@ SECTIONS: Mapping[str, type[_Section]] = {
 }
 
 
-class Parameters(_Sections):
+class Parameters(_Frozen):
     """One hardware: `name`, typed values by section, and `declared`, each parameter's bounds and source by its name."""
 
     name: str
+    client: Client
+    processors: Processors
+    latch: Latch
+    log: Log
+    network: Network
+    broker: Broker
     declared: Mapping[str, Declared] = Field(repr=False)
 
     @property
@@ -246,8 +241,9 @@ def _declared(file: str, key: str, entry: object) -> Declared:
 
 
 def _checked(name: str, where: str, declared: Mapping[str, Declared]) -> Parameters:
-    """Within bounds, and of the types of their sections; `where` begins what is said otherwise."""
-    sections: dict[str, _Section] = {}
+    """Within bounds, of the types of their sections, and fit to be fitted where they are free, which is by their
+    logarithms; `where` begins what is said otherwise."""
+    sections: dict[str, _Frozen] = {}
     for section, model in SECTIONS.items():
         for key in model.model_fields:
             one = declared[key]
@@ -255,14 +251,17 @@ def _checked(name: str, where: str, declared: Mapping[str, Declared]) -> Paramet
                 raise HardwareError(
                     f"{where}: {section}.{key} = {one.value:g} is out of bounds ({one.low:g} to {one.high:g})"
                 )
+            if one.free and not 0 < one.low < one.high:
+                raise HardwareError(
+                    f"{where}: {section}.{key} is free, but {one.low:g} to {one.high:g} leaves calibration no room: "
+                    "0 < low < high"
+                )
         try:
             sections[section] = model.model_validate({key: declared[key].value for key in model.model_fields})
         except ValidationError as error:
             first = error.errors()[0]
             key = str(first["loc"][0])
-            raise HardwareError(
-                f"{where}: {section}.{key} = {declared[key].value:g} has to be a whole number"
-            ) from None
+            raise HardwareError(f"{where}: {section}.{key} = {declared[key].value:g}: {first['msg'].lower()}") from None
     return Parameters.model_validate({"name": name, "declared": dict(declared), **sections})
 
 

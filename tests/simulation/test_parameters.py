@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_a_value_can_be_replaced_within_its_bounds():
     "values, line",
     [
         ({"send_us": 5000}, "hardware paper: processors.send_us = 5000 is out of bounds (100 to 700)"),
-        ({"count": 2.5}, "hardware paper: processors.count = 2.5 has to be a whole number"),
+        ({"count": 2.5}, "hardware paper: processors.count = 2.5: input should be a valid integer"),
         ({"sendus": 1}, "hardware paper: no parameter 'sendus'; nearest: send_us"),
         ({"hold_us": float("nan")}, "hardware paper: latch.hold_us = nan is out of bounds (2 to 50)"),
     ],
@@ -84,22 +85,62 @@ def test_parameters_cannot_be_changed_in_place():
     ],
 )
 def test_a_mistake_in_a_file_is_one_line_with_the_file_and_the_key(tmp_path, old, new, line):
-    file = tmp_path / "mine.toml"
     assert old in PAPER
-    file.write_text(PAPER.replace(old, new, 1), encoding="utf-8")
+    assert refusal(tmp_path, PAPER.replace(old, new, 1)).startswith(line)
+
+
+def refusal(folder: Path, text: str) -> str:
+    """What is said of a file with this text."""
+    assert text != PAPER
+    file = folder / "mine.toml"
+    file.write_text(text, encoding="utf-8")
     with pytest.raises(HardwareError) as caught:
         parameters.read(str(file))
-    assert str(caught.value).startswith(line), str(caught.value)
     assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "count",
+        "dispatchers",
+        "bytes_per_s",
+        "bytes_per_flush",
+        "flush_latency_us",
+        "flushes_in_flight",
+        "writes_in_flight",
+        "bits_per_s",
+    ],
+)
+def test_what_there_must_be_some_of_is_not_nought(tmp_path, name):
+    line = refusal(
+        tmp_path, re.sub(rf"(?m)^{name} = .*", f'{name} = {{ value = 0, low = 0, high = 9, source = "x" }}', PAPER)
+    )
+    assert re.fullmatch(rf"mine\.toml: \w+\.{name} = 0: input should be greater than 0", line)
+
+
+def test_no_write_of_the_log_ends_before_it_begins(tmp_path):
+    spread = 'flush_latency_spread = { value = 1.5, low = 0, high = 2, source = "x" }'
+    line = refusal(tmp_path, re.sub(r"(?m)^flush_latency_spread = .*", spread, PAPER))
+    assert line == "mine.toml: log.flush_latency_spread = 1.5: input should be less than or equal to 1"
+
+
+@pytest.mark.parametrize("low, high", [(0, 100), (15, 15)])
+def test_what_calibration_may_fit_has_room_above_nought(tmp_path, low, high):
+    line = refusal(
+        tmp_path,
+        PAPER.replace(
+            "hold_us = { value = 15, low = 2, high = 50,",
+            f"hold_us = {{ value = 15, low = {low}, high = {high}, free = true,",
+        ),
+    )
+    assert line.startswith(f"mine.toml: latch.hold_us is free, but {low} to {high} leaves calibration no room")
 
 
 @pytest.mark.parametrize("text", ["", "[client]\n", "client = 1\n", "[client]\nround_trip_us = 300\n"])
 def test_a_file_that_says_too_little_is_told_what_is_missing(tmp_path, text):
-    file = tmp_path / "mine.toml"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageFailure) as caught:
-        parameters.read(str(file))
-    assert str(caught.value).startswith("mine.toml: ") and "\n" not in str(caught.value)
+    assert refusal(tmp_path, text).startswith("mine.toml: ")
 
 
 def test_hardware_that_is_not_there(tmp_path):
