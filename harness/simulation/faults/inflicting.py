@@ -1,4 +1,5 @@
-"""The faults as tasks beside the load, and the operator who mends what does not mend itself.
+"""The faults as tasks beside the load, and the operator who mends what does not mend itself; who deploys procedures
+that fail is somebody else.
 
 Every task notes in the timeline what it does. When all have ended, nothing is wrong any more: instances run, links are
 whole, logs are as fast as they were, and the queue has a procedure that works.
@@ -32,14 +33,16 @@ class Inflictor:
         world: World,
         plan: Plan,
         boards: dict[str, Switchboard],
-        operator: Line,
         note: Callable[[str], None],
+        *,
+        operator: Line,
+        deployer: Line,
     ) -> None:
         self._world = world
         self._plan = plan
         self._boards = boards
-        self._operator = operator
         self._note = note
+        self._operator, self._deployer = operator, deployer  # a session has one request at a time
         self._is_failing = False  # the activation procedure, of purpose
         self.started: Callable[[str], None] = lambda name: None  # an instance has been started again
         self.poison: Callable[[str], None] = lambda place: None  # a client at that instance sends poison next
@@ -114,33 +117,35 @@ class Inflictor:
     def _fail(self, fault: Fault) -> Waiting[None]:
         assert fault.failure is not None
         self._is_failing = True
-        yield from self._until_done(procedures.failing(fault.failure))
+        yield from self._until_done(self._deployer, procedures.failing(fault.failure))
         yield Delay(int(fault.duration_s * SECOND))
-        yield from self._until_done(procedures.receiving(self._plan.receiver))
+        yield from self._until_done(self._deployer, procedures.receiving(self._plan.receiver))
         self._is_failing = False
-        yield from self._until_done(procedures.activation(procedures.PROCEDURE, self._plan.receiver.readers))
+        activation = procedures.activation(procedures.PROCEDURE, self._plan.receiver.readers)
+        yield from self._until_done(self._deployer, activation)
 
     def operate(self, is_over: Callable[[], bool]) -> Waiting[None]:
         """The operator: looks whether the queue is on, and takes poison away where rollbacks have turned it off."""
         while not is_over():
             yield Delay(OPERATOR_LOOKS_EVERY_NS)
-            answer = yield from self._batch(procedures.IS_ENABLED)
+            answer = yield from _batch(self._operator, procedures.IS_ENABLED)
             if self._is_failing or answer.told is not Told.COMMITTED or answer.rows[0][0]:
                 continue
             self._note("operator: the queue is off; takes poison away and turns it on")
-            yield from self._until_done(procedures.TAKE_POISON_AWAY)
+            yield from self._until_done(self._operator, procedures.TAKE_POISON_AWAY)
 
-    def _until_done(self, text: str) -> Waiting[None]:
-        """Again where the connection broke; what the operator does may be done twice."""
+    def _until_done(self, line: Line, text: str) -> Waiting[None]:
+        """Again where the connection broke; what is done so may be done twice."""
         while True:
-            answer = yield from self._batch(text)
+            answer = yield from _batch(line, text)
             if answer.told is Told.COMMITTED:
                 return
-            self._note(f"operator: {answer.error or 'cut off'}; again")
+            self._note(f"{'operator' if line is self._operator else 'deployer'}: {answer.error or 'cut off'}; again")
             yield Delay(AGAIN_NS)
 
-    def _batch(self, text: str) -> Waiting[Answer]:
-        return self._operator.call(lambda session, results: session.batch(text, results))
+
+def _batch(line: Line, text: str) -> Waiting[Answer]:
+    return line.call(lambda session, results: session.batch(text, results))
 
 
 _INFLICTIONS: dict[Kind, Callable[[Inflictor, Fault], Waiting[None]]] = {

@@ -113,8 +113,10 @@ class Run:
         self._poison_next: set[str] = set()
         self._sending: set[Client] = set()
         self._is_over = False
-        operator = Line(self._boards[TARGET], login="sa", database=self._lab.target.database)
-        self._inflictor = Inflictor(self._world, plan, self._boards, operator, self._note)
+        operator, deployer = (
+            Line(self._boards[TARGET], login="sa", database=self._lab.target.database) for _ in range(2)
+        )
+        self._inflictor = Inflictor(self._world, plan, self._boards, self._note, operator=operator, deployer=deployer)
         self._inflictor.started = self._tap
         self._inflictor.poison = self._poison
 
