@@ -221,20 +221,27 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
         return binding.plan(f"SELECT {value.sql}", renderer, [column])
 
     planned = Planned(make)
-    quick = integers.number(tree, scope) if target is None or target.name in _PLAIN else None
-    if quick is None:
+    if target is not None and target.name not in _PLAIN:
         return lambda frame: planned.for_(frame).value(frame)
-    count = quick
     low, high = INTEGER_RANGES[target.name if target is not None else "bigint"]
+
+    def ask(frame: Frame) -> Any:
+        value = planned.for_(frame).value(frame)
+        if target is None or value is None or low <= value <= high:
+            return value
+        raise SqlServerError(8115, target.name)  # SQLite counts on where the type of an expression ends
+
+    quick = integers.number(tree, scope)
+    if quick is None:
+        return ask
+    count = quick
 
     def evaluate(frame: Frame) -> Any:
         try:
             value = count(frame)
         except integers.NotPlain:
-            return planned.for_(frame).value(frame)
-        if value is None or low <= value <= high:
-            return value
-        return planned.for_(frame).value(frame)  # raises what there is to raise
+            return ask(frame)
+        return value if value is None or low <= value <= high else ask(frame)
 
     return evaluate
 
