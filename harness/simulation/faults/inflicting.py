@@ -20,9 +20,9 @@ from harness.simulation.world import World
 OPERATOR_LOOKS_EVERY_NS = 2 * SECOND
 AGAIN_NS = 100 * MILLISECOND
 AIMING_MAX_NS = 3 * SECOND  # then a kill comes whatever its instance does
-# Where frames arrive twice, the second comes this much later at most; where some are late, this share of them is.
+# Where frames arrive twice, the second comes this much later at most, or as late as those that are late there.
 DUPLICATE_LATER_NS = 100 * MILLISECOND
-LATE_SHARE = 0.3
+LATE_SHARE = 0.3  # of frames, where some are late
 
 
 class Inflictor:
@@ -46,7 +46,8 @@ class Inflictor:
         self._is_failing = False  # the activation procedure, of purpose
         self.started: Callable[[str], None] = lambda name: None  # an instance has been started again
         self.poison: Callable[[str], None] = lambda place: None  # a client at that instance sends poison next
-        self.wire = Signal()  # a message is put on the wire
+        # A message of that initiator's is put on the wire; the target's: of anybody's.
+        self.wires = {name: Signal() for name in boards}
         self.disturbances = 0  # kills and cuts: reasons to send again before it is time
 
     def inflict(self, fault: Fault) -> Waiting[None]:
@@ -62,7 +63,7 @@ class Inflictor:
     def _kill(self, fault: Fault) -> Waiting[None]:
         world = self._world
         if fault.aim is not None:
-            what = self._boards[fault.where].asked if fault.aim is Aim.CALLS else self.wire
+            what = self._boards[fault.where].asked if fault.aim is Aim.CALLS else self.wires[fault.where]
             yield from what.wait(AIMING_MAX_NS)
             yield Delay(int(fault.strength * SECOND))
         while not world.servers[fault.where].is_running:  # killed by another fault
@@ -83,14 +84,16 @@ class Inflictor:
 
     def _disturb_link(self, fault: Fault) -> Waiting[None]:
         def change(faults: Faults, is_on: bool) -> None:
+            later_ns = int(fault.strength * SECOND)
             if fault.kind is Kind.SLOW:
-                faults.extra_latency_ns = int(fault.strength * SECOND) if is_on else 0
-            elif fault.kind is Kind.DUPLICATING:
-                faults.duplicate_share = fault.strength if is_on else 0.0
-                faults.delay_max_ns = max(faults.delay_max_ns, DUPLICATE_LATER_NS)
+                faults.extra_latency_ns = later_ns if is_on else 0
+                return
+            if fault.kind is Kind.DUPLICATING:
+                faults.duplicate_share, later_ns = fault.strength if is_on else 0.0, DUPLICATE_LATER_NS
             else:
                 faults.delay_share = LATE_SHARE if is_on else 0.0
-                faults.delay_max_ns = int(fault.strength * SECOND)
+            is_whole = not faults.duplicate_share and not faults.delay_share  # or the other of these two lasts
+            faults.delay_max_ns = 0 if is_whole else max(faults.delay_max_ns, later_ns)
 
         ways = ((fault.where, TARGET), (TARGET, fault.where))
         for way in ways:

@@ -304,7 +304,8 @@ class Run:
                 if isinstance(frame, MessageFrame)
             ]
             if len(self.evidence.sent) > before:
-                self._inflictor.wire.notify_all()
+                for end in (name, TARGET):
+                    self._inflictor.wires[end].notify_all()
             send(address, frames)
 
         transport.send = heard  # type: ignore[method-assign]

@@ -12,6 +12,7 @@ from harness.simulation.faults import plan, scenario
 from harness.simulation.faults.evidence import Evidence
 from harness.simulation.faults.plan import Client, Fault, Plan, Receiver
 from harness.simulation.faults.scenario import Outcome, Prepared, Run
+from harness.simulation.network import Faults
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Story:
     dropped: int  # frames that the target had already
     error_log: list[str]  # of the target
     sent_again: int
+    links_are_whole: bool
 
 
 CLIENTS = tuple(Client(1, thread, 12, 0.8, 100, False) for thread in (1, 2))
@@ -50,7 +52,7 @@ def carry_out(prepared: Prepared) -> Callable[..., Story]:
             meddle()
             run = Run(prepared, whole or plan.Plan(1, clients, receiver, faults))
             outcome = run.outcome()
-            servers = prepared.lab.world.servers
+            servers, network = prepared.lab.world.servers, prepared.lab.world.network
             target = servers["target"].engine
             keys = [(one.instance, one.start, one.conversation, one.sequence) for one in run.evidence.sent]
             return Story(
@@ -60,6 +62,7 @@ def carry_out(prepared: Prepared) -> Callable[..., Story]:
                 target.counters.dropped,
                 list(target.error_log),
                 len(keys) - len(set(keys)),
+                all(network.faults(one, other) == Faults() for one in servers for other in servers),
             )
 
         return copies.in_copy(tell)

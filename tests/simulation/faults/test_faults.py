@@ -19,6 +19,7 @@ LABS_OWN = replace(RECEIVER, is_the_labs=True)
 def everything_holds(story: Story, stored: int = 24) -> None:
     assert story.outcome.violations == []
     assert story.outcome.stored == stored
+    assert story.links_are_whole
 
 
 @pytest.mark.parametrize("receiver", [RECEIVER, LABS_OWN], ids=["that notes", "the lab's"])
@@ -40,6 +41,15 @@ def test_an_initiator_that_is_killed_recovers_from_its_log(carry_out, after_s: f
     assert story.starts[INITIATOR] == 4
     assert told.count(Told.CUT_OFF) >= (after_s < 0.004) and Told.REFUSED not in told
     assert told.count(Told.COMMITTED) <= story.outcome.stored <= 24
+
+
+def test_a_kill_as_messages_travel_waits_for_those_of_its_instance(carry_out) -> None:
+    clients = (Client(1, 1, 3, 1.0, 100, False), Client(2, 1, 12, 0.01, 100, False))
+    story = carry_out(Fault(Kind.KILLED, 0.0, 0.5, INITIATOR, aim=Aim.WIRE), clients=clients)
+    assert story.outcome.violations == []
+    first, own = story.evidence.sent[0], next(sent for sent in story.evidence.sent if sent.instance == INITIATOR)
+    assert first.instance == "initiator-2"
+    assert f"{own.at_ns / SECOND:10.6f} s  {INITIATOR} is killed" in story.outcome.timeline
 
 
 def test_what_was_cut_off_may_have_been_committed(carry_out) -> None:
