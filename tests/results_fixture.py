@@ -267,6 +267,7 @@ def write_reduced(
     tables["gain"] = _reduced_gain(tables["cells"])
     told = [instances_fixture.reduced(_axes(cell), cell, shape, rate(cell, shape) * factor) for cell in cells]
     tables |= {name: pd.DataFrame([row for each in told for row in each[name]]) for name in told[0]}
+    tables = {name: table.assign(run_id=folder.name, lab=lab) for name, table in tables.items()}
     (folder / "reduced").mkdir(exist_ok=True)
     for name, table in tables.items():
         table.to_parquet(folder / "reduced" / f"{name}.parquet", index=False)

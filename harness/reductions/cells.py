@@ -18,8 +18,6 @@ RATES = (("processed_per_s", "factor"), ("sent_per_s", "sent_factor"), ("until_d
 def cells(
     attempts: DataFrame,
     *,
-    run_id: str,
-    lab: str,
     calls: DataFrame,
     processed: DataFrame,
     end_to_end: DataFrame,
@@ -32,8 +30,6 @@ def cells(
     for part in (calls, processed, end_to_end, processors, peaks, top_waits):
         known = known.join(part, on=list(ATTEMPT), how="left")
     return known.select(
-        F.lit(run_id).alias("run_id"),
-        F.lit(lab).alias("lab"),
         "cell_id",
         "attempt",
         "server_version",
@@ -83,18 +79,14 @@ def gain(cells: DataFrame) -> DataFrame:
     Where a target of the pair did not keep up, its rate in the window depends on how far the backlog had grown;
     `until_drained_factor`, of all messages over all the time until the last was processed, does not.
     """
-    needed = cells.select(
-        "run_id", "lab", *PAIR, "total_threads", "dialog_ratio", "target_kept_up", *(name for name, _ in RATES)
-    )
-    base = _of_ratio(needed, BASE_DIALOG_RATIO).drop("run_id", "lab", "total_threads")
+    needed = cells.select(*PAIR, "total_threads", "dialog_ratio", "target_kept_up", *(name for name, _ in RATES))
+    base = _of_ratio(needed, BASE_DIALOG_RATIO).drop("total_threads")
     trick = _of_ratio(needed, TRICK_DIALOG_RATIO)
     factor = F.col("processed_per_s_ratio_150") / F.col("processed_per_s_ratio_1")
     return (
         trick.join(base, on=list(PAIR), how="inner")
         .where((F.col("processed_per_s_ratio_1") > 0) & F.col("processed_per_s_ratio_150").isNotNull())
         .select(
-            "run_id",
-            "lab",
             *PAIR,
             "total_threads",
             "processed_per_s_ratio_1",
@@ -112,8 +104,6 @@ def gain(cells: DataFrame) -> DataFrame:
 
 def _of_ratio(cells: DataFrame, ratio: int) -> DataFrame:
     return cells.where(F.col("dialog_ratio") == ratio).select(
-        "run_id",
-        "lab",
         *PAIR,
         "total_threads",
         F.col("target_kept_up").alias(f"target_kept_up_ratio_{ratio}"),

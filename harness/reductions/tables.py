@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from harness.records import SCHEMAS
@@ -102,7 +103,6 @@ def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path
 def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping[str, Any]) -> dict[str, DataFrame]:
     """The tables, in the order in which each finds what it needs computed already."""
     rows = {kind: read_raw(spark, kind, folders[kind]) for kind in SCHEMAS}
-    run_id, lab = str(manifest.get("run_id", "")), str(manifest.get("lab", "unknown"))
     counting = attempts.completed_attempts(rows["cells"]).cache()
     if counting.isEmpty():
         raise ReductionError("no cell was completed: nothing to reduce")
@@ -115,8 +115,6 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
     waiting = waits.waits(rows["waits"], counting).cache()
     by_cell = cells.cells(
         counting,
-        run_id=run_id,
-        lab=lab,
         calls=window.calls_in_window(rows["calls"], counting),
         processed=window.processed_in_window(rows["receives"], counting),
         end_to_end=window.end_to_end(rows["deliveries"], counting),
@@ -124,7 +122,7 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         peaks=seconds.peaks(by_second),
         top_waits=waits.top_waits(waiting),
     ).cache()
-    return {
+    tables = {
         "seconds": by_second,
         "waits": waiting,
         "cells": by_cell,
@@ -135,6 +133,9 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         "file_io": storage.file_io(rows["file_io"], counting),
         "counters": storage.counters(rows["samples"], counting),
     }
+    # A table that left its folder still says whose numbers it holds.
+    origin = [F.lit(str(manifest.get(name, "unknown"))).alias(name) for name in ("run_id", "lab")]
+    return {name: table.select(*origin, "*") for name, table in tables.items()}
 
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:

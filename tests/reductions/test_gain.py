@@ -6,14 +6,14 @@ from harness.reductions.cells import gain
 pytestmark = pytest.mark.spark
 
 CELLS = (
-    "run_id string, lab string, server_version string, initiators int, threads int, payload_bytes int, "
+    "server_version string, initiators int, threads int, payload_bytes int, "
     "total_threads int, dialog_ratio int, target_kept_up boolean, processed_per_s double, sent_per_s double, "
     "until_drained_per_s double"
 )
 
 
 def cell(threads, ratio, processed, *, sent=100.0, version="2008", kept_up=True):
-    return ("r", "embedded", version, 3, threads, 100, 3 * threads, ratio, kept_up, processed, sent, processed + 10)
+    return (version, 3, threads, 100, 3 * threads, ratio, kept_up, processed, sent, processed + 10)
 
 
 def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):

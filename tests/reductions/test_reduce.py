@@ -80,10 +80,11 @@ def test_a_cell_has_the_numbers_that_plain_python_finds(run, cell):
         assert cells.loc[cell.id, name] == pytest.approx(value, abs=tolerance), name
 
 
-def test_a_cell_says_which_lab_and_run_it_came_from(run):
-    cells = table(run, "cells")
-    assert set(cells.lab) == {"embedded"}
-    assert set(cells.run_id) == {run.name}
+@pytest.mark.parametrize("name", TABLES)
+def test_every_row_says_which_lab_and_run_it_came_from(run, name):
+    rows = table(run, name)
+    assert set(rows.lab) == {"embedded"}
+    assert set(rows.run_id) == {run.name}
 
 
 def test_the_seconds_of_a_cell_add_up_to_its_books(run):
@@ -133,7 +134,7 @@ def test_records_that_no_instance_gave_leave_empty_tables_and_one_line(tmp_path,
     assert "empty tables, for which the instances recorded nothing: page_spread, file_io" in heard
     for name in ("page_spread", "file_io"):
         assert table(run, name).empty and "instance" in table(run, name).columns
-        assert (run / "reduced" / f"{name}.csv").read_text().startswith('"cell_id"')
+        assert (run / "reduced" / f"{name}.csv").read_text().startswith('"run_id"')
     assert len(table(run, "latches")) > 0
 
 

@@ -49,6 +49,18 @@ def test_only_the_longest_are_kept(raw, attempts):
     assert sorted(row.wait_time_ms for row in kept.collect()) == list(range(21, 31))
 
 
+def test_what_the_paper_names_is_kept_whatever_its_place_and_shares_are_of_all_waiting(raw, attempts):
+    others = [wait("target", f"WAIT_{number:02}", 100) for number in range(1, 13)]
+    named = [wait("target", "WRITELOG", 30), wait("target", "PAGELATCH_EX", 20), wait("target", "PAGELATCH_SH", 10)]
+    kept = {row.wait_type: row for row in waits.waits(raw("waits", [*others, *named]), attempts).collect()}
+    assert len(kept) == 10 + len(named)
+    assert [(kept[each["wait_type"]].place, kept[each["wait_type"]].share_percent) for each in named] == [
+        (13, 2.38),
+        (14, 1.59),
+        (15, 0.79),
+    ]
+
+
 def test_the_top_waits_of_a_cell_are_named_in_order(spark, raw, attempts):
     expected = spark.createDataFrame(
         [(CELL.id, 1, "PAGELATCH_EX 300 ms; WRITELOG 100 ms", "WRITELOG 30 ms")],
