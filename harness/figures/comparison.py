@@ -43,7 +43,7 @@ def compare(
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        table.to_csv(folder / "ratios.csv", index=False)
+        named(table, *runs).to_csv(folder / "ratios.csv", index=False)
     except OSError as error:
         raise FigureError(f"{folder} cannot be written: {error.strerror}") from None
     notes = [*version_note(*runs), *differences(*runs), *left_out(*runs, table)]
@@ -64,6 +64,12 @@ def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     versions = ["server_version_a", "server_version_b"]
     columns = ["cell_id", *versions, *POINT, "total_threads", *order, "target_kept_up"]
     return both.sort_values([*versions, *POINT])[columns].reset_index(drop=True)
+
+
+def named(table: pd.DataFrame, a: Run, b: Run) -> pd.DataFrame:
+    """The table with the lab and the run of each side in front: versions alone would read as SQL Server's."""
+    origin = {"lab_a": a.lab, "run_id_a": a.run_id, "lab_b": b.lab, "run_id_b": b.run_id}
+    return table.assign(**origin)[[*origin, *table.columns]]
 
 
 def differences(a: Run, b: Run) -> list[str]:

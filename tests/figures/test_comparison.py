@@ -99,6 +99,8 @@ def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, cons
     written = pd.read_csv(folder / "ratios.csv")
     assert len(written) == len(CELLS)
     assert written.processed_per_s_ratio.between(1.2499, 1.2501).all()
+    origin = written[["lab_a", "run_id_a", "lab_b", "run_id_b"]].drop_duplicates()
+    assert origin.to_numpy().tolist() == [["embedded", "a", "embedded", "b"]]
     assert "1.250" in printed(console)
     assert "!" not in printed(console)
 
