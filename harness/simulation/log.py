@@ -26,8 +26,7 @@ class LogDevice:
         self.bytes_written = 0
         self.writes = 0
         self._clock = clock
-        self._entropy = entropy
-        self._draws: list[float] = []
+        self.reseed(entropy)
         self._done_at_ns = deque([0] * parameters.writes_in_flight)  # of the last writes, the oldest first
         self._channel_free_at_ns = 0
         self.reprice(parameters)
@@ -35,6 +34,11 @@ class LogDevice:
     def reprice(self, parameters: Log) -> None:
         self._parameters = parameters
         self._latency_ns = parameters.flush_latency_us * _MICROSECOND
+
+    def reseed(self, entropy: Entropy) -> None:
+        """Other chances from now on; what was drawn ahead is forgotten."""
+        self._entropy = entropy
+        self._draws: list[float] = []
 
     def flush(self, size_bytes: int) -> Waiting[None]:
         yield Delay(self.duration_ns(size_bytes))

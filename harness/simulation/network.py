@@ -55,7 +55,7 @@ class Network:
     def __init__(self, clock: Clock, entropy: Entropy, network: parameters.Network) -> None:
         self.clock = clock
         self.reprice(network)
-        self._entropy = entropy
+        self.entropy = entropy
         self._ports: dict[str, Port] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self.transports: dict[str, Transport] = {}  # of computers that are up
@@ -156,7 +156,7 @@ class Network:
 
     def _random(self) -> float:
         """From 0 to 1, 1 excluded."""
-        return int.from_bytes(self._entropy.random_bytes(4), "big") / 2**32
+        return int.from_bytes(self.entropy.random_bytes(4), "big") / 2**32
 
 
 class Transport:

@@ -58,6 +58,15 @@ class World:
             server.computer.reprice(parameters)
             server.store.record_overhead_bytes = parameters.log.record_overhead_bytes
 
+    def reseed(self, seed: int) -> None:
+        """Other chances from now on, of whatever is there: for copies of a world that was made with one seed."""
+        self.seed = seed
+        self.network.entropy = self.entropy("network")
+        for server in self.servers.values():
+            server.computer.log.reseed(self.entropy(server.name, server.starts, "log"))
+            # Never what the instance began with: identifiers may not come again, with the same seed neither.
+            server.engine.entropy = self.entropy(server.name, server.starts, "reseeded")
+
     def entropy(self, *names: object) -> SeededEntropy:
         """Random bytes for a purpose."""
         return SeededEntropy(derived_seed(self.seed, *names))

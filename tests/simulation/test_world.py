@@ -73,6 +73,25 @@ def test_a_restarted_instance_does_not_repeat_its_entropy() -> None:
     assert guids() == [first, second]
 
 
+def test_a_world_with_another_seed_has_other_chances_in_every_part() -> None:
+    def chances(*seeds: int) -> tuple[list[int], bytes, str]:
+        world = World(0, PAPER)
+        server = world.server("target", "2008")
+        for seed in seeds:
+            server.computer.log.duration_ns(100)  # draws ahead
+            world.reseed(seed)
+        log = [server.computer.log.duration_ns(100) for _ in range(3)]
+        with SimulatedInstance.on(server, "master").connect() as connection:
+            guid = connection.execute("SELECT NEWID();").fetchval()
+        return log, world.network.entropy.random_bytes(4), guid
+
+    first = chances(1)
+    assert chances(1) == first
+    assert all(one != other for one, other in zip(first, chances(2), strict=True))
+    # Not even the old seed brings an identifier back.
+    assert chances(0)[2] != chances()[2]
+
+
 def test_seeds_are_derived_from_all_names() -> None:
     assert derived_seed(1, "a", 2) == derived_seed(1, "a", 2)
     assert len({derived_seed(1, "a"), derived_seed(2, "a"), derived_seed(1, "b"), derived_seed(1, "a", "b")}) == 4

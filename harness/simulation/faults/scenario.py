@@ -103,7 +103,7 @@ class Run:
     def __init__(self, prepared: Prepared, plan: Plan) -> None:
         self._lab, self._plan, self._handles = prepared.lab, plan, prepared.handles
         self._world = self._lab.world
-        self._world.seed = plan.seed
+        self._world.reseed(plan.seed)
         self._began_ns = self._world.clock.now_ns()
         self._scheduler = self._world.driver.scheduler()  # of all that is no instance
         self._guid = str(self._lab.identities[0]["service_broker_guid"])

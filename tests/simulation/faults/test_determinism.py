@@ -10,6 +10,7 @@ from harness.embedded.runtime.virtual import SeededEntropy
 from harness.simulation import copies
 from harness.simulation.faults import plan, scenario
 from harness.simulation.faults.dice import Dice
+from harness.simulation.faults.plan import Client, Fault, Kind, Plan, Receiver
 from harness.simulation.faults.scenario import Prepared
 
 SEEDS = (3, 17)
@@ -42,6 +43,18 @@ def test_a_seed_does_not_depend_on_those_before_it(prepared: Prepared) -> None:
     alone = trace(3)
     trace(17)
     assert trace(3) == alone
+
+
+def test_chances_of_equal_plans_follow_from_their_seeds(carry_out) -> None:
+    """When messages arrive, also where no instance was started anew."""
+    one_by_one = Receiver(is_the_labs=False, top=1, hold_s=0.0, readers=1)
+    faults = (Fault(Kind.REORDERING, 0.0, 10.0, "initiator-1", 2.0),)
+
+    def arrivals(seed: int) -> list[int]:
+        story = carry_out(whole=Plan(seed, (Client(1, 1, 24, 0.0, 100, False),), one_by_one, faults))
+        return [reading.began_ns for reading in story.evidence.readings]
+
+    assert arrivals(1) == arrivals(1) != arrivals(2)
 
 
 def test_a_plan_follows_from_its_seed() -> None:
