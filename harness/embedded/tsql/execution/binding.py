@@ -221,7 +221,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
         return binding.plan(f"SELECT {value.sql}", renderer, [column])
 
     planned = Planned(make)
-    if target is not None and target.name not in _PLAIN:
+    if target is not None and target.name not in INTEGER_RANGES:
         return lambda frame: planned.for_(frame).value(frame)
     low, high = INTEGER_RANGES[target.name if target is not None else "bigint"]
 
@@ -244,10 +244,6 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
         return value if value is None or low <= value <= high else ask(frame)
 
     return evaluate
-
-
-# A bit is not cut down to its range, but 1 for all that is not 0.
-_PLAIN = INTEGER_RANGES.keys() - {"bit"}
 
 
 def _for_sqlite(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
