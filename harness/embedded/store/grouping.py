@@ -40,8 +40,9 @@ class GroupingStore(ABC):
 
     At most `flushes_in_flight` at a time. A flush begins when the tasks that are ready have had their turn, so commits
     of one turn share it; commits that come later share the next. Flushes end in the order in which they began, or a
-    crash would find the later one without the earlier: that is the device's to keep. `flushes` and `commits` count
-    them; `accounts` keeps what was written by the owner of objects, which `owner_of` gives.
+    crash would find the later one without the earlier: that is the device's to keep. A flush that fails leaves its lazy
+    writes to the next one; with several in flight that may be on disk before them, so then none may fail. `flushes` and
+    `commits` count them; `accounts` keeps what was written by the owner of objects, which `owner_of` gives.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class GroupingStore(ABC):
             account.stall_ns += duration_ns
 
     def _finished(self, batch: Batch, lazy: dict[tuple[str, Key], Value | None], error: StoreFull | None) -> None:
+        assert error is None or self._flushes_in_flight_max == 1, "a flush failed with others in flight"
         if error is not None and lazy:
             self._lazy = lazy | self._lazy
             self._next.rows = lazy | self._next.rows
