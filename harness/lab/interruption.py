@@ -7,6 +7,7 @@ waits or goes on to the next step asks.
 
 And a thread inside the driver hears of nothing until the server answers. So a statement of the main thread runs in a
 thread of its own, which the main thread waits for where a signal reaches it; Ctrl-C cancels whatever is under way.
+A statement that this process itself carries out, in virtual time, hears of signals as it is: it needs no thread.
 """
 
 from __future__ import annotations
@@ -55,11 +56,16 @@ def noted() -> Iterator[Callable[[], None]]:
 _under_way: set[pyodbc.Cursor] = set()
 
 
+def runs_here(cursor: pyodbc.Cursor) -> bool:
+    """Whether its statements are carried out by Python code of this process, as in virtual time."""
+    return bool(getattr(cursor, "runs_here", False))
+
+
 def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
     """`action()`, which uses this cursor; on Ctrl-C it is cancelled."""
     _under_way.add(cursor)
     try:
-        if threading.current_thread() is not threading.main_thread():
+        if runs_here(cursor) or threading.current_thread() is not threading.main_thread():
             return action()
         answer: Future[Result] = Future()
         threading.Thread(target=_act, args=(action, answer), daemon=True).start()

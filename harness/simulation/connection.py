@@ -162,6 +162,8 @@ class Connection:
 class Cursor:
     """The results of one statement, one after the other."""
 
+    runs_here = True  # for `lab.interruption`
+
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.description: list[tuple[Any, ...]] | None = None

@@ -6,7 +6,6 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import Enum, auto
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 Result = TypeVar("Result")
@@ -82,13 +81,18 @@ class Task:
 class Timer:
     """Something to do at its time, unless it is cancelled before."""
 
-    __slots__ = ("action",)
+    __slots__ = ("action", "is_cancelled")
 
-    def __init__(self, action: Callable[[], object] | None) -> None:
+    def __init__(self, action: Callable[[], object]) -> None:
         self.action = action
+        self.is_cancelled = False
+
+    def fire(self) -> None:
+        if not self.is_cancelled:
+            self.action()
 
     def cancel(self) -> None:
-        self.action = None
+        self.is_cancelled = True
 
 
 class Scheduler:
@@ -147,7 +151,7 @@ class Scheduler:
         """When the next timer is due; None without one."""
         timers = self._timers
         while timers:
-            if timers[0][2].action is not None:
+            if not timers[0][2].is_cancelled:
                 return timers[0][0]
             heapq.heappop(timers)
         return None
@@ -156,25 +160,19 @@ class Scheduler:
         """Fires the timers that are due and runs tasks until none is ready."""
         assert not self._running, "run() is not reentrant"
         self._running = True
-        ready = self._ready
+        ready, timers = self._ready, self._timers
         try:
-            if self._timers:
-                self._fire_due_timers()
+            if timers:
+                now_ns = self.clock.now_ns()
+                while timers and timers[0][0] <= now_ns:
+                    heapq.heappop(timers)[2].fire()
             while ready:
                 task = ready.popleft()
-                value, task.value = task.value, None
                 self.current = task
-                self._go_on(task, task._generator.send, value)
+                self._go_on(task, task._generator.send, task.value)
         finally:
             self._running = False
             self.current = None
-
-    def _fire_due_timers(self) -> None:
-        timers, now_ns = self._timers, self.clock.now_ns()
-        while timers and timers[0][0] <= now_ns:
-            action = heapq.heappop(timers)[2].action
-            if action is not None:
-                action()
 
     def _enqueue(self, task: Task) -> None:
         task.state = TaskState.READY
@@ -208,18 +206,25 @@ class Scheduler:
 class Delay(Timer):
     """`yield Delay(ns)`: the task goes on after that time."""
 
-    __slots__ = ("duration_ns",)
+    __slots__ = ("duration_ns", "scheduler", "task")
+
+    scheduler: Scheduler
+    task: Task
 
     def __init__(self, duration_ns: int) -> None:
         self.duration_ns = duration_ns
-        self.action = None
+        self.is_cancelled = False
 
     def arm(self, scheduler: Scheduler, task: Task) -> None:
-        self.action = partial(scheduler.wake, task)
+        self.scheduler, self.task = scheduler, task
         scheduler.set_timer(scheduler.clock.now_ns() + self.duration_ns, self)
 
+    def fire(self) -> None:
+        if not self.is_cancelled:
+            self.scheduler.wake(self.task)
+
     def disarm(self, task: Task) -> None:
-        self.action = None
+        self.is_cancelled = True
 
 
 class _SignalWait:

@@ -67,12 +67,13 @@ class VirtualScheduler(Scheduler):
     def run(self) -> None:
         self.look_at_ns = 0  # and stays so if an action raises
         super().run()
-        due_ns = self.next_due_ns()
-        self.look_at_ns = _NEVER_NS if due_ns is None else due_ns
+        # That timer may have been cancelled: the driver asks before it moves the clock.
+        self.look_at_ns = self._timers[0][0] if self._timers else _NEVER_NS
 
 
 class VirtualDriver:
-    """Drives any number of schedulers that share one virtual clock; what is to run at one moment, in their order."""
+    """Drives any number of schedulers that share one virtual clock. What is to run at one moment runs in their order,
+    those first to which another gave something to do."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -87,28 +88,48 @@ class VirtualDriver:
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = 24 * 3600.0) -> bool:
         """Runs until the condition holds; False if nothing is left to happen, or the limit is reached, before."""
-        limit_ns = self.clock.now_ns() + int(limit_s * SECOND)
+        clock, schedulers = self.clock, self.schedulers
+        limit_ns = clock.now_ns() + round(limit_s * SECOND)
+        was_asked = False  # the condition, since something ran
         for _ in range(STEPS_MAX):
-            self._run_ready()
-            if condition():
-                return True
-            due_ns = self._next_due_ns()
-            if due_ns is None or due_ns > limit_ns:
-                self.clock.advance_to(limit_ns if due_ns is not None else self.clock.now_ns())
+            first, first_ns = None, _NEVER_NS
+            for scheduler in schedulers:
+                if scheduler.look_at_ns < first_ns:
+                    first, first_ns = scheduler, scheduler.look_at_ns
+            if first is not None and first_ns <= clock.now_ns():
+                first.run()
+                was_asked = False
+                continue
+            if self.errors:
+                task, error = self.errors.pop(0)
+                raise AssertionError(f"task {task.name} ended with {error!r}") from error
+            if not was_asked:
+                if condition():
+                    return True
+                was_asked = True  # and may have set something going
+                continue
+            if first is None:
+                return False
+            due_ns = first.next_due_ns()
+            if due_ns != first_ns:  # time does not stop where a timer was that has been cancelled since
+                first.look_at_ns = _NEVER_NS if due_ns is None else due_ns
+            elif due_ns > limit_ns:
+                clock.advance_to(limit_ns)
                 return condition()
-            self.clock.advance_to(max(due_ns, self.clock.now_ns()))
+            else:
+                clock.advance_to(due_ns)
         raise AssertionError(f"nothing comes to rest within {STEPS_MAX} steps")
 
     def run_for(self, duration_s: float) -> None:
         """Runs for that long, idle or not."""
-        end_ns = self.clock.now_ns() + int(duration_s * SECOND)
+        end_ns = self.clock.now_ns() + round(duration_s * SECOND)
         self.run_until(lambda: False, limit_s=duration_s)
-        self.clock.advance_to(max(end_ns, self.clock.now_ns()))
-        self._run_ready()
+        self.clock.advance_to(end_ns)
+        self.settle()
 
     def settle(self) -> None:
         """Runs what can run now; time stands still."""
-        self._run_ready()
+        self.run_until(lambda: True)
 
     def finish(self, scheduler: Scheduler, generator: Waiting[Result], name: str = "test") -> Result:
         """Runs a task to its end and returns its result or raises its error."""
@@ -119,37 +140,6 @@ class VirtualDriver:
             raise error
         value: Result = result
         return value
-
-    def _run_ready(self) -> None:
-        now_ns = self.clock.now_ns()
-        has_run = True
-        while has_run:
-            has_run = False
-            for scheduler in self.schedulers:
-                if scheduler.look_at_ns <= now_ns:
-                    scheduler.run()
-                    has_run = True
-            if self.errors:
-                task, error = self.errors.pop(0)
-                raise AssertionError(f"task {task.name} ended with {error!r}") from error
-
-    def _next_due_ns(self) -> int | None:
-        """When the next timer is due; a moment that has passed if there is something to run now."""
-        now_ns = self.clock.now_ns()
-        while True:
-            first, first_ns = None, _NEVER_NS
-            for scheduler in self.schedulers:
-                if scheduler.look_at_ns < first_ns:
-                    first, first_ns = scheduler, scheduler.look_at_ns
-            if first is None:
-                return None
-            if first_ns <= now_ns:
-                return first_ns
-            due_ns = first.next_due_ns()
-            if due_ns == first_ns:
-                return first_ns
-            # Time does not stop where a timer was that has been cancelled since.
-            first.look_at_ns = _NEVER_NS if due_ns is None else due_ns
 
 
 def _kept(generator: Waiting[Result]) -> Waiting[tuple[Result | None, Exception | None]]:

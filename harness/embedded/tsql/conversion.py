@@ -206,12 +206,18 @@ def guid_text(data: bytes) -> str:
 def _to_integer(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
     low, high = INTEGER_RANGES[target.name]
     width = INTEGER_BYTES[target.name]
+    is_signed = target.name not in ("bit", "tinyint")
+
+    def from_binary(value: bytes) -> int:
+        """Of its last bytes; too few of them have no sign."""
+        return int.from_bytes(value[-width:], "big", signed=is_signed and len(value) >= width)
+
+    if source is not None and source.name in BINARY and target.name != "bit":
+        return from_binary  # always within the range
 
     def make(value: Any) -> int:
         if isinstance(value, bytes):
-            number = int.from_bytes(value[-width:], "big", signed=target.name not in ("bit", "tinyint"))
-            if len(value) < width:
-                number = int.from_bytes(value, "big")
+            number = from_binary(value)
         elif isinstance(value, str):
             number = _integer_from_text(value, target)
         else:

@@ -12,7 +12,8 @@ from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.conversion import converter
 
 TICKS_A_SECOND = 10_000_000
-TICKS_A_DAY = 86_400 * TICKS_A_SECOND
+SECONDS_A_DAY = 86_400
+TICKS_A_DAY = SECONDS_A_DAY * TICKS_A_SECOND
 
 PARTS = {
     "year": "year yy yyyy",
@@ -67,13 +68,18 @@ def ticks(text: str) -> int:
 
 def text(total: int) -> str:
     """`YYYY-MM-DD hh:mm:ss.fffffff`, which every date type can be clipped from."""
-    days, rest = divmod(total, TICKS_A_DAY)
-    seconds, fraction = divmod(rest, TICKS_A_SECOND)
+    seconds, fraction = divmod(total, TICKS_A_SECOND)
+    return f"{_second(seconds)}.{fraction:07}"
+
+
+@lru_cache(maxsize=1024)
+def _second(total_s: int) -> str:
+    days, seconds = divmod(total_s, SECONDS_A_DAY)
     try:
         day = date.fromordinal(days).isoformat()
     except (ValueError, OverflowError):
         raise SqlServerError(517, "datetime2") from None
-    return f"{day} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:07}"
+    return f"{day} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 def from_utc_ns(utc_ns: int) -> str:
