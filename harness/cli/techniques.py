@@ -14,9 +14,21 @@ from harness.cli.common import CELLS_FAILED, EXIT_CODES, LAB_OPTIONS, Failure, o
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
-@settings_options(*LAB_OPTIONS, "server_versions", "measure", "settle", "drain", "results")
+@click.option(
+    "--lab",
+    metavar="NAME",
+    help="Where the instances run: sqlserver, embedded or simulated. Default: sqlserver where a Docker engine "
+    "answers or --lab-file names servers, else embedded.",
+)
+@settings_options(*(name for name in LAB_OPTIONS if name != "lab"), "server_versions")
+@click.option("--measure", metavar="TIME", help="Length of a step's measured window (default the scenario's).")
+@click.option("--settle", metavar="TIME", help="Longest wait for a steady rate before it (default the scenario's).")
+@click.option("--drain", metavar="TIME", help="Longest wait until all messages are processed (default the scenario's).")
+@settings_options("results")
 @click.option("--seed", metavar="NUMBER", help="Decides every chance in the model of the simulated lab (default 1).")
-@click.option("--hardware", metavar="NAME", help="Its parameters: paper (default), this-machine or a TOML file.")
+@click.option(
+    "--hardware", metavar="NAME", help="The model's parameters: paper (default), this-machine or a TOML file."
+)
 @click.option("--repeats", default=1, show_default=True, type=click.IntRange(1, 100), help="How often each step runs.")
 @click.option(
     "--scenario",
@@ -37,8 +49,8 @@ def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **
 
     The ladder: a dialog per message, dialogs reused, RECEIVE TOP (n), readers that stay, readers per core, the 150
     trick. Then all of it but one: RECEIVE TOP (1), readers that end at once, one reader, one conversation for all, one
-    message a conversation, no warm-up. Runs on the newest of the versions. `--lab
-    simulated` is a model of the paper's hardware in virtual time; its numbers are not SQL Server's.
+    message a conversation, no warm-up. Runs on the newest of the versions, and for as long as the scenario says for the
+    lab. `--lab simulated` is a model of the paper's hardware in virtual time; its numbers are not SQL Server's.
 
     \b
     Examples:
@@ -58,8 +70,6 @@ def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **
             announce=say,
             console_is_terminal=sys.stdout.isatty(),
         )
-        for line in outcome.lines:
-            say(line)
         say(f"results: {outcome.results}")
     if outcome.failed:
         raise Failure(

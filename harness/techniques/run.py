@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ from rich.console import Console
 
 from harness import settings as settings_module
 from harness.failures import UsageFailure
-from harness.figures import ladder
+from harness.figures import FigureError, ladder
 from harness.lab import compose, drivers, interruption
 from harness.lab.choice import Choice, choose
 from harness.lab.handbill import first_line
 from harness.lab.instances import Lab
-from harness.settings import Settings
+from harness.settings import Settings, SettingsError, nearest
 from harness.simulation import parameters
 from harness.simulation.run import first_lines, model_of
 from harness.sweep import folder, journal, manifest
@@ -31,17 +31,20 @@ from harness.techniques.simulated import SimulatedStand
 from harness.techniques.stand import TechniqueStand
 
 SIMULATED = "simulated"
+LABS = (*settings_module.LABS, SIMULATED)
+
+# Is told a manifest, or what is known of it; OtherLab where the run's table does not belong into the other's folder.
+RequireAlike = Callable[[Mapping[str, Any]], None]
 
 
 class OtherLab(UsageFailure):
-    """Tables of two labs do not belong in one folder."""
+    """Tables of two labs, or of two models, do not belong in one folder."""
 
 
 @dataclass(frozen=True)
 class Climbing:
-    """A run that can begin: on which lab, what is to run, its folder once it is wanted, and the stand in it."""
+    """A run that can begin: what is to run, its folder once it is wanted, and the stand in it."""
 
-    lab: str
     turns: Sequence[Turn]
     open: Callable[[], Path]
     stand: Callable[[Path, Reporter, Callable[[], None]], Stand[Turn]]
@@ -56,41 +59,83 @@ def climb(
     announce: Callable[[str], None],
     console_is_terminal: bool,
 ) -> Outcome:
-    """Runs every technique of the scenario `repeats` times; the table and the figure follow.
+    """Runs every technique of the scenario `repeats` times; the table and the figure follow, of what was completed also
+    where the run is interrupted or cannot go on.
 
     The lab `simulated` takes the options of a run in virtual time, every other those of a run on servers. `add_to` is
     the folder of a run on the same lab that gets the table too.
     """
     scenario = read(scenario_file)
-    host = folder.read_manifest(add_to) if add_to else {}
-    prepare = _in_virtual_time if options.get("lab") == SIMULATED else _on_servers
-    climbing = prepare(options, scenario, repeats, announce)
-    if host and host["lab"] != climbing.lab:
-        raise OtherLab(f"{add_to} is a run on the {host['lab']} lab, and this one is on the {climbing.lab} lab")
+    require_alike = _alike(add_to)
+    prepare = _in_virtual_time if _lab_of(options) == SIMULATED else _on_servers
+    climbing = prepare(options, scenario, repeats, announce, require_alike)
     results, to_run = climbing.open(), climbing.turns
     announce(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
     console = Console()
     bar = Bar(console) if console_is_terminal else None
-    with bar or nullcontext():
-        reporter = bar or PlainLines(console)
-        with interruption.noted() as watch:
+    try:
+        with bar or nullcontext(), interruption.noted() as watch:
+            reporter = bar or PlainLines(console)
             stand = climbing.stand(results, reporter, watch)
             tally = Sweep(stand, Journal(results / journal.NAME), reporter, results, watch=watch).run(to_run)
+    except BaseException:
+        # What ended it is to be told, and not that there was no room for a table either.
+        with suppress(OSError, FigureError):
+            evaluate(results, scenario, to_run, announce)
+        raise
     folder.finish(results)
-    outcome = Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
-    if tally.completed:
-        outcome.lines = evaluate(results, scenario, to_run)
-        if add_to:
-            outcome.lines += [f"table: {path}" for path in table.copy(results, add_to)]
-    return outcome
+    evaluate(results, scenario, to_run, announce)
+    if add_to and tally.completed:
+        for path in table.copy(results, add_to):
+            announce(f"table: {path}")
+    return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
+
+
+def _lab_of(options: Mapping[str, Any]) -> str | None:
+    lab: str | None = options.get("lab")
+    if lab is not None and lab not in LABS:
+        raise SettingsError(f"--lab: {lab!r} is no lab{nearest(lab, LABS)}")
+    return lab
+
+
+def _alike(add_to: Path | None) -> RequireAlike:
+    host = folder.read_manifest(add_to) if add_to else None
+
+    def require(own: Mapping[str, Any]) -> None:
+        if host is None:
+            return
+        if host["lab"] != own["lab"]:
+            raise OtherLab(f"{add_to} is a run on the {host['lab']} lab, and this one is on the {own['lab']} lab")
+        there, here = (_values(run.get("model", {})) for run in (host, own))
+        if different := [name for name in {**there, **here} if there.get(name) != here.get(name)]:
+            first = different[0]
+            raise OtherLab(
+                f"{add_to} is a run on another model: {first} is {there.get(first)} there and {here.get(first)} here"
+                f"{f', and {more} more differ' if (more := len(different) - 1) else ''} (--hardware)"
+            )
+
+    return require
+
+
+def _values(model: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What decides the numbers; bounds and sources do not."""
+    return {name: parameter["value"] for name, parameter in model.items()}
 
 
 def _on_servers(
-    options: Mapping[str, Any], scenario: Scenario, repeats: int, announce: Callable[[str], None]
+    options: Mapping[str, Any],
+    scenario: Scenario,
+    repeats: int,
+    announce: Callable[[str], None],
+    require_alike: RequireAlike,
 ) -> Climbing:
+    for name in ("seed", "hardware"):
+        if options.get(name) is not None:
+            raise SettingsError(f"--{name} goes with --lab {SIMULATED}: nothing is left to it on servers")
     times = {lab: own.model_dump() for lab, own in scenario.times.items()}
     choice = choose(options, times=times)
     announce(first_line(choice))
+    require_alike({"lab": choice.settings.lab})
     wanted, there = scenario.load.initiators, choice.topology.initiators_max
     if wanted > there:
         raise ScenarioError(f"the scenario wants {wanted} initiators, the lab has {there}")
@@ -102,41 +147,51 @@ def _on_servers(
             choice.topology,
             results,
             on_rate=reporter.rate,
-            on_lab=_examiner(choice, results, to_run, reporter),
+            on_lab=_examiner(choice, results, to_run, reporter, require_alike),
             on_note=reporter.note,
             watch=watch,
         )
 
-    return Climbing(choice.settings.lab, to_run, lambda: _open_results(choice.settings, scenario, to_run), stand)
+    return Climbing(to_run, lambda: _open_results(choice.settings, scenario, to_run), stand)
 
 
 def _in_virtual_time(
-    options: Mapping[str, Any], scenario: Scenario, repeats: int, announce: Callable[[str], None]
+    options: Mapping[str, Any],
+    scenario: Scenario,
+    repeats: int,
+    announce: Callable[[str], None],
+    require_alike: RequireAlike,
 ) -> Climbing:
     times = scenario.times.get(SIMULATED)
     if times is None:
         raise ScenarioError(f"the scenario has no times for the lab {SIMULATED}")
     defaults = {"settle": times.settle, "measure": times.measure}
-    settings = settings_module.create_simulation(options, defaults=lambda given: defaults)
+    others = {name: value for name, value in options.items() if name != "drain"}
+    settings = settings_module.create_simulation(others, defaults=lambda given: defaults)
+    # No setting of other runs in virtual time: their cells leave little to be drained, some steps leave much.
+    drain = {"drain": options.get("drain")}
+    drain_s = settings_module.create(drain, environment={}, defaults=lambda given: {"drain": times.drain}).drain
     hardware = parameters.read(settings.hardware)
+    model = model_of(hardware)
+    require_alike({"lab": SIMULATED, "model": model})
     for line in first_lines(settings):
         announce(line)
     to_run = turns(scenario, version=settings.server_versions[-1], repeats=repeats)
 
     def circumstances(run_id: str) -> dict[str, Any]:
         made = manifest.new(run_id, settings, cells=len(to_run), driver=None)
-        return made | {"model": model_of(hardware), "scenario": scenario.model_dump(mode="json")}
+        made["settings"]["drain"] = drain_s
+        return made | {"model": model, "scenario": scenario.model_dump(mode="json")}
 
     return Climbing(
-        SIMULATED,
         to_run,
         lambda: folder.create(settings, circumstances),
-        lambda results, *_: SimulatedStand(settings, hardware, times.drain, results),
+        lambda results, *_: SimulatedStand(settings, hardware, drain_s, results),
     )
 
 
-def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn]) -> list[str]:
-    """Writes the table of what was completed, draws the figure, and says where they are."""
+def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], announce: Callable[[str], None]) -> None:
+    """Writes the table of what was completed, if anything was, draws the figure, and says where they are."""
     run = manifest.read(results)
     attempts = {
         entry.cell: entry.attempt for entry in journal.read(results / journal.NAME) if entry.outcome == "completed"
@@ -146,9 +201,12 @@ def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn]) -> list[
         for turn in to_run
         if turn.id in attempts
     ]
-    path = table.write(results, rows)
-    drawn = ladder.draw(results)
-    return [f"table: {path}", *(f"figure: {figure}" for figure in drawn if figure.suffix == ".png")]
+    if not rows:
+        return
+    announce(f"table: {table.write(results, rows)}")
+    for figure in ladder.draw(results):
+        if figure.suffix == ".png":
+            announce(f"figure: {figure}")
 
 
 def _open_results(settings: Settings, scenario: Scenario, to_run: Sequence[Turn]) -> Path:
@@ -164,8 +222,10 @@ def _open_results(settings: Settings, scenario: Scenario, to_run: Sequence[Turn]
     return folder.create(settings, circumstances)
 
 
-def _examiner(choice: Choice, results: Path, to_run: Sequence[Turn], reporter: Reporter) -> Callable[[Lab], None]:
-    """Examines the lab when it is opened first; not again when it was rebuilt."""
+def _examiner(
+    choice: Choice, results: Path, to_run: Sequence[Turn], reporter: Reporter, require_alike: RequireAlike
+) -> Callable[[Lab], None]:
+    """Examines the lab when it is opened first; not again when it was rebuilt. Only that tells which lab it is."""
     is_examined = False
 
     def examine_once(lab: Lab) -> None:
@@ -173,5 +233,6 @@ def _examiner(choice: Choice, results: Path, to_run: Sequence[Turn], reporter: R
         if not is_examined:
             is_examined = True
             examine(lab, [turn.cell for turn in to_run], choice.settings, results, reporter.note, first=True)
+            require_alike(manifest.read(results))
 
     return examine_once

@@ -1,35 +1,114 @@
-"""What is refused before anything begins, and where the table may go."""
+"""A ladder from its options to its folder: what is refused, what is kept, and where the table goes."""
 
 from __future__ import annotations
 
+import errno
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
+from harness import cli
 from harness.failures import UsageFailure
+from harness.settings import SettingsError
+from harness.simulation import parameters
+from harness.simulation.run import model_of
+from harness.sweep import journal, manifest
+from harness.sweep.cell import CellFailed, Measured
 from harness.sweep.folder import NoRun
+from harness.sweep.phases import Phases
+from harness.sweep.run import Outcome
 from harness.techniques import run, table
 from harness.techniques.run import OtherLab
-from harness.techniques.scenario import DEFAULT, ScenarioError
+from harness.techniques.scenario import DEFAULT, ScenarioError, Turn, read
+from tests.techniques.raw import write_raw
+
+STEPS = [technique.key for technique in read().techniques]
+SERVERS = ("[target]", *3 * ["[[initiator]]"])
+
+Trouble = Callable[[str, int], None]
 
 
-def climb(tmp_path: Path, lab: str, **more: Path) -> None:
-    options = {"lab": lab, "results": tmp_path / "runs"}
-    run.climb(
-        options,
+class FakeStand:
+    """Every step leaves the same records at once; `trouble` may raise for (turn, attempt)."""
+
+    def __init__(self, results: Path, trouble: Trouble) -> None:
+        self._results = results
+        self._trouble = trouble
+
+    def make_ready(self, cell: Turn, phases: Phases) -> None: ...
+
+    def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
+        self._trouble(cell.id, attempt)
+        write_raw(self._results, cell, attempt=attempt)
+        return Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, latencies_us={})
+
+    def tear_down(self) -> None: ...
+
+
+@pytest.fixture
+def drains(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The simulated lab is a fake; what it is told of draining, in seconds."""
+    return fake(monkeypatch)
+
+
+def fake(monkeypatch: pytest.MonkeyPatch, trouble: Trouble = lambda turn, attempt: None) -> list[float]:
+    drains: list[float] = []
+
+    def stand(settings: Any, hardware: Any, drain_s: float, results: Path) -> FakeStand:
+        drains.append(drain_s)
+        return FakeStand(results, trouble)
+
+    monkeypatch.setattr(run, "SimulatedStand", stand)
+    return drains
+
+
+def failing(turn: str, *attempts: int, error: BaseException) -> Trouble:
+    def trouble(id: str, attempt: int) -> None:
+        if id == turn and attempt in attempts:
+            raise error
+
+    return trouble
+
+
+def climb(
+    tmp_path: Path,
+    lab: str,
+    *,
+    scenario_file: Path | None = None,
+    add_to: Path | None = None,
+    announce: Callable[[str], None] = lambda text: None,
+    **options: Any,
+) -> Outcome:
+    return run.climb(
+        {"lab": lab, "results": tmp_path / "runs", **options},
         repeats=1,
-        scenario_file=more.get("scenario_file"),
-        add_to=more.get("add_to"),
-        announce=lambda text: None,
+        scenario_file=scenario_file,
+        add_to=add_to,
+        announce=announce,
         console_is_terminal=False,
     )
 
 
-def a_run(folder: Path, lab: str) -> Path:
+def a_run(folder: Path, lab: str, **more: Any) -> Path:
     folder.mkdir()
-    (folder / "manifest.json").write_text(json.dumps({"run_id": folder.name, "lab": lab}))
+    (folder / "manifest.json").write_text(json.dumps({"run_id": folder.name, "lab": lab, **more}))
     return folder
+
+
+def paper(**changed: float) -> dict[str, dict[str, Any]]:
+    model = model_of(parameters.read("paper"))
+    return model | {name: model[name] | {"value": value, "source": "elsewhere"} for name, value in changed.items()}
+
+
+def techniques_in(results: Path) -> Sequence[str]:
+    return list(pd.read_parquet(results / "reduced" / "techniques.parquet").technique)
+
+
+# What is refused
 
 
 def test_the_table_of_one_lab_does_not_go_into_the_run_of_another(tmp_path: Path) -> None:
@@ -37,6 +116,37 @@ def test_the_table_of_one_lab_does_not_go_into_the_run_of_another(tmp_path: Path
     with pytest.raises(OtherLab, match="a run on the sqlserver lab, and this one is on the embedded lab"):
         climb(tmp_path, "embedded", add_to=other)
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_table_of_one_model_does_not_go_into_the_run_of_another(tmp_path: Path) -> None:
+    other = a_run(tmp_path / "other", "simulated", model=paper(**{"client.round_trip_us": 7.0}))
+    with pytest.raises(OtherLab, match=r"another model: client.round_trip_us is 7.0 there and 300.0 here \(--hardware"):
+        climb(tmp_path, "simulated", add_to=other)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_servers_that_turn_out_to_be_embedded_are_another_lab_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Opening(FakeStand):
+        def __init__(self, settings: Any, topology: Any, results: Path, **listeners: Any) -> None:
+            super().__init__(results, lambda turn, attempt: pytest.fail("it was measured"))
+            self._on_lab = listeners["on_lab"]
+
+        def make_ready(self, cell: Turn, phases: Phases) -> None:
+            self._on_lab(None)
+
+    def examine(lab: Any, cells: Any, settings: Any, results: Path, *_: Any, **__: Any) -> None:
+        manifest.write(results, manifest.read(results) | {"lab": "embedded"})
+
+    monkeypatch.setattr(run, "TechniqueStand", Opening)
+    monkeypatch.setattr(run, "examine", examine)
+    servers = "".join(f'{head}\nhost = "s{number}.example"\nuser = "u"\n' for number, head in enumerate(SERVERS))
+    (tmp_path / "lab.toml").write_text(f'version = "2022"\n{servers}')
+    other = a_run(tmp_path / "other", "sqlserver")
+    with pytest.raises(OtherLab, match="a run on the sqlserver lab, and this one is on the embedded lab"):
+        climb(tmp_path, "sqlserver", lab_file=tmp_path / "lab.toml", add_to=other)
+    assert not (other / "reduced").exists()
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -53,18 +163,112 @@ def test_a_scenario_without_times_for_virtual_time_is_refused(tmp_path: Path) ->
 
 def test_options_of_servers_mean_nothing_in_virtual_time(tmp_path: Path) -> None:
     with pytest.raises(UsageFailure, match="driver"):
-        run.climb(
-            {"lab": "simulated", "driver": "freetds"},
-            repeats=1,
-            scenario_file=None,
-            announce=lambda text: None,
-            console_is_terminal=False,
-        )
+        climb(tmp_path, "simulated", driver="freetds")
 
 
-def test_the_table_is_copied_whole(tmp_path: Path) -> None:
-    own, other = a_run(tmp_path / "own", "embedded"), a_run(tmp_path / "other", "embedded")
-    table.write(own, [])
-    copied = table.copy(own, other)
-    assert [path.name for path in copied] == ["techniques.parquet", "techniques.csv"]
-    assert all(path.read_bytes() == (own / "reduced" / path.name).read_bytes() for path in copied)
+def test_options_of_the_model_mean_nothing_on_servers(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--seed goes with --lab simulated"):
+        climb(tmp_path, "embedded", seed="7")
+    with pytest.raises(SettingsError, match="--hardware goes with --lab simulated"):
+        climb(tmp_path, "embedded", hardware="paper")
+
+
+def test_a_misspelt_lab_is_told_all_that_there_are(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--lab: 'simulatd' is no lab; nearest: simulated"):
+        climb(tmp_path, "simulatd")
+    with pytest.raises(SettingsError, match="valid: sqlserver, embedded, simulated"):
+        climb(tmp_path, "x")
+
+
+@pytest.mark.parametrize("given", ["soon", "0s"])
+def test_a_drain_that_cannot_be_is_told(tmp_path: Path, given: str) -> None:
+    with pytest.raises(SettingsError, match=f"--drain: .*{given[:-1]}"):
+        climb(tmp_path, "simulated", drain=given)
+
+
+# What is told to the lab
+
+
+@pytest.mark.parametrize("given, expected", [(None, 600.0), ("3s", 3.0)])
+def test_how_long_virtual_time_drains_is_the_scenarios_word_or_the_users(
+    tmp_path: Path, drains: list[float], given: str | None, expected: float
+) -> None:
+    outcome = climb(tmp_path, "simulated", drain=given)
+    assert drains == [expected]
+    assert manifest.read(outcome.results)["settings"]["drain"] == expected
+
+
+# What is kept
+
+
+def test_the_table_goes_into_the_folder_of_a_run_on_the_same_model_too(tmp_path: Path, drains: list[float]) -> None:
+    other = a_run(tmp_path / "other", "simulated", model=paper(**{"client.round_trip_us": 300.0}))
+    said: list[str] = []
+    outcome = climb(tmp_path, "simulated", add_to=other, announce=said.append)
+    assert (outcome.completed, outcome.failed) == (len(STEPS), 0)
+    own = [outcome.results / name for name in ("reduced/techniques.parquet", "figures/techniques.png")]
+    copied = [other / f"reduced/techniques.{ending}" for ending in ("parquet", "csv")]
+    assert said[-4:] == [f"table: {own[0]}", f"figure: {own[1]}", *(f"table: {path}" for path in copied)]
+    assert copied[0].read_bytes() == own[0].read_bytes()
+    assert techniques_in(other) == STEPS
+
+
+def test_a_step_that_fails_twice_is_missing_its_reason_is_in_the_journal_and_the_exit_code_is_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake(monkeypatch, failing("reuse-1", 1, 2, error=CellFailed("the target is down")))
+    with pytest.raises(SystemExit) as end:
+        cli.main(["techniques", "--lab", "simulated", "--results", str(tmp_path / "runs")])
+    assert end.value.code == 1
+    [results] = (tmp_path / "runs").iterdir()
+    assert f"1 of 13 runs failed; reasons in {results}/journal.jsonl" in capsys.readouterr().err
+    reasons = [entry.reason for entry in journal.read(results / journal.NAME) if entry.outcome == "failed"]
+    assert reasons == ["the target is down"] * 2
+    assert techniques_in(results) == [step for step in STEPS if step != "reuse"]
+    assert (results / "figures" / "techniques.png").is_file(), "the next step is compared with one that is missing"
+
+
+def test_the_second_attempt_at_a_step_is_the_one_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(monkeypatch, failing("reuse-1", 1, error=CellFailed("a moment's trouble")))
+    outcome = climb(tmp_path, "simulated")
+    assert outcome.failed == 0
+    assert techniques_in(outcome.results) == STEPS
+
+
+def test_nothing_completed_leaves_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trouble(turn: str, attempt: int) -> None:
+        raise CellFailed("the target is down")
+
+    fake(monkeypatch, trouble)
+    outcome = climb(tmp_path, "simulated", add_to=a_run(tmp_path / "other", "simulated", model=paper()))
+    assert outcome.completed == 0
+    assert not (outcome.results / "reduced").exists() and not (tmp_path / "other" / "reduced").exists()
+
+
+def test_what_was_completed_before_an_interrupt_has_its_table_and_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(monkeypatch, failing("receive_top_n-1", 1, error=KeyboardInterrupt()))
+    other = a_run(tmp_path / "other", "simulated", model=paper())
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        climb(tmp_path, "simulated", add_to=other, announce=said.append)
+    [results] = (tmp_path / "runs").iterdir()
+    assert techniques_in(results) == ["dialog_per_message", "reuse"]
+    assert said[-2:] == [f"table: {results}/reduced/techniques.parquet", f"figure: {results}/figures/techniques.png"]
+    assert not (other / "reduced").exists(), "it is not whole"
+
+
+def test_what_stopped_a_run_is_told_also_where_there_is_no_room_for_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "raw")
+    fake(monkeypatch, failing("reuse-1", 1, error=full))
+
+    def no_room(results: Path, rows: Any) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device", "reduced")
+
+    monkeypatch.setattr(table, "write", no_room)
+    with pytest.raises(OSError) as error:
+        climb(tmp_path, "simulated")
+    assert error.value is full

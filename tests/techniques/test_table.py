@@ -1,4 +1,4 @@
-"""Rows of the table from raw records that are written here."""
+"""Rows of the table from raw records."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness import records
 from harness.techniques import table
 from harness.techniques.scenario import Scenario, Turn, read, turns
-from harness.techniques.stand import folder_of
-
-S = 1_000_000_000
-FROM, TO = 100 * S, 102 * S  # the window
-CALLS_AT = [99 * S, 100 * S, 101 * S, 102 * S - 1_000]  # begun; the last returns behind the window
+from tests.techniques.raw import write_raw
 
 
 @pytest.fixture
@@ -25,76 +20,6 @@ def scenario() -> Scenario:
 
 def turn_of(scenario: Scenario, key: str) -> Turn:
     return next(turn for turn in turns(scenario, version="2008", repeats=1) if turn.technique.key == key)
-
-
-def write_raw(results: Path, turn: Turn, *, readers: int | None = 3) -> None:
-    folder, cell = folder_of(results, turn), turn.cell
-
-    def write(kind: str, columns: dict[str, list[Any]], writer: str = "") -> None:
-        records.write(folder, kind, cell, 1, columns, writer=writer)
-
-    moments = {name: [0] for name in ("started_at_ns", "stopped_at_ns", "drained_at_ns")}
-    counts = {f"{name}_messages": [12] for name in ("sent", "processed", "lost", "duplicated", "misordered")}
-    write(
-        "cells",
-        {
-            "outcome": ["completed"],
-            "reason": [""],
-            **moments,
-            "measured_from_ns": [FROM],
-            "measured_to_ns": [TO],
-            "settled": [True],
-            **counts,
-            "failed_calls": [0],
-        },
-    )
-    for initiator in range(1, cell.initiators + 1):
-        calls = len(CALLS_AT)
-        write(
-            "calls",
-            {
-                "initiator": [initiator] * calls,
-                "thread": [1] * calls,
-                "sequence": list(range(calls)),
-                "started_at_ns": CALLS_AT,
-                "latency_ns": [2_000_000, 2_000_000, 4_000_000, 8_000_000],
-                "succeeded": [True] * calls,
-            },
-            writer=f"i{initiator}",
-        )
-    write(
-        "deliveries",
-        {
-            "initiator": [1, 1, 1],
-            "thread": [1, 1, 1],
-            "sequence": [0, 1, 2],
-            "sent_at_ns": CALLS_AT[:3],
-            "processed_at_ns": [FROM + S, FROM + S, TO + S],
-        },
-    )
-    write(
-        "receives",
-        {"received_at_ns": [FROM, FROM + S, TO], "messages": [2, 1, 50], "session_id": [51, 51, 52]},
-    )
-    samples: list[tuple[str, int, str, float]] = [
-        ("target", FROM - S // 2, "queue_depth", 9.0),
-        ("initiator-1", FROM, "activated_tasks", 99.0),
-        ("target", TO + S, "activated_tasks", 16.0),
-    ]
-    if readers:
-        samples.append(("target", FROM - S // 2, "activated_tasks", float(readers)))
-    if readers is None:
-        samples = samples[1:]
-    write(
-        "samples",
-        {
-            "instance": [row[0] for row in samples],
-            "sampled_at_ns": [row[1] for row in samples],
-            "metric": [row[2] for row in samples],
-            "label": [""] * len(samples),
-            "value": [row[3] for row in samples],
-        },
-    )
 
 
 def row_of(results: Path, scenario: Scenario, turn: Turn) -> dict[str, Any]:
