@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -92,10 +91,6 @@ class Plan:
     receiver: Receiver
     faults: tuple[Fault, ...]
 
-    @property
-    def initiators(self) -> int:
-        return max(client.initiator for client in self.clients)
-
     def lines(self) -> list[str]:
         receiver = self.receiver
         who = "the lab's procedure" if receiver.is_the_labs else f"TOP ({receiver.top}), {receiver.hold_s:.3f} s a time"
@@ -109,12 +104,12 @@ class Plan:
         return lines
 
 
-def make(seed: int, kinds: Sequence[Kind] = tuple(Kind)) -> Plan:
-    """The plan of a seed, with faults of these kinds."""
+def make(seed: int) -> Plan:
+    """The plan of a seed."""
     dice = Dice(SeededEntropy(derived_seed(seed, "plan")))
     initiators = dice.integer(1, INITIATORS_MAX)
     # What is lost or repeated is lost or repeated where something dies in the middle of it: kills come more often.
-    often = (*kinds, *(kind for kind in kinds if kind is Kind.KILLED for _ in range(3)))
+    often = (*Kind, *(3 * [Kind.KILLED]))
     chosen = [dice.one_of(often) for _ in range(dice.integer(1, FAULTS_MAX))]
     clients = tuple(
         _client(dice, initiator, thread)

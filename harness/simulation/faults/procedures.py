@@ -146,8 +146,8 @@ ALTER QUEUE {QUEUE} WITH STATUS = ON, ACTIVATION (
 """
 
 
-IS_ENABLED = """\
-SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.MySSBLabTestQueue');
+IS_ENABLED = f"""\
+SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'{QUEUE}');
 """
 
 # What an operator does with a queue that five rollbacks have disabled: it takes messages again but starts nobody, the

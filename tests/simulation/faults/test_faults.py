@@ -145,8 +145,6 @@ def test_faults_of_all_kinds_together(carry_out, seed: int) -> None:
     assert carry_out(whole=plan.make(seed)).outcome.violations == []
 
 
-def test_every_kind_of_fault_occurs_and_a_plan_keeps_to_the_kinds_it_is_given() -> None:
+def test_every_kind_of_fault_occurs() -> None:
     plans = [plan.make(seed) for seed in range(100)]
     assert {fault.kind for one in plans for fault in one.faults} == set(Kind)
-    only = [plan.make(seed, [Kind.CUT]) for seed in range(20)]
-    assert {fault.kind for one in only for fault in one.faults} == {Kind.CUT}
