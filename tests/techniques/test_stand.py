@@ -1,0 +1,124 @@
+"""Which dialogs a step finds on a lab, without a lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness import settings as settings_module
+from harness.lab import dialogs, receiving
+from harness.lab.instances import LabError
+from harness.lab.opening import Topology
+from harness.sweep.cell import NotReady
+from harness.sweep.phases import Phases
+from harness.techniques import stand as stands
+from harness.techniques.scenario import read, turns
+from harness.techniques.stand import TechniqueStand
+
+TURNS = {turn.technique.key: turn for turn in turns(read(), version="2008", repeats=1)}
+
+Run = Callable[[str], list[str]]
+
+
+class FakeLab:
+    """Stands for `OpenedLab`; notes what is asked of it."""
+
+    def __init__(self, asked: list[str]) -> None:
+        self.asked = asked
+        self.parts: Any = None
+
+    def open(self, version: str, initiators: int) -> Any:
+        self.asked.append("open")
+        self.parts = SimpleNamespace(lab=None, initiators=[])
+        return self.parts
+
+    def without_conversations(self) -> Any:
+        self.asked.append("end all")
+        return self.parts
+
+    def close(self) -> None:
+        self.parts = None
+
+
+@pytest.fixture
+def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TechniqueStand:
+    asked: list[str] = []
+
+    def build(lab: Any, *, initiators: int, used_dialogs: int, dialog_ratio: int, warm_up: bool) -> None:
+        asked.append(f"build {used_dialogs} x {dialog_ratio}{'' if warm_up else ', cold'}")
+
+    monkeypatch.setattr(stands, "OpenedLab", lambda *_, **__: FakeLab(asked))
+    monkeypatch.setattr(dialogs, "build", build)
+    monkeypatch.setattr(receiving, "arrange", lambda lab, arrangement: None)
+    monkeypatch.setattr(stands, "sending", lambda lab, initiators, turn: None)
+    monkeypatch.setattr(stands, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: SimpleNamespace(complaints=())))
+    settings = settings_module.create({"lab": "embedded"}, environment={})
+    return TechniqueStand(settings, Topology("embedded"), tmp_path)
+
+
+@pytest.fixture
+def run(stand: TechniqueStand) -> Run:
+    """Makes ready for a step and runs it; what was asked of the lab for it."""
+
+    def run(key: str) -> list[str]:
+        asked: list[str] = stand._opened.asked  # type: ignore[attr-defined]
+        asked.clear()
+        stand.make_ready(TURNS[key], Phases())
+        stand.run(TURNS[key], 1, 1, Phases())
+        return list(asked)
+
+    return run
+
+
+def test_the_first_step_finds_a_lab_without_conversations(run: Run) -> None:
+    assert run("dialog_per_message") == ["open"]
+
+
+def test_steps_that_want_the_same_dialogs_share_them(run: Run) -> None:
+    assert run("reuse") == ["open", "build 50 x 1"]
+    assert run("receive_top_n") == run("readers_per_core") == []
+
+
+def test_other_dialogs_are_built_when_all_others_have_ended(run: Run) -> None:
+    run("reuse")
+    assert run("trick_150") == ["end all", "build 50 x 150"]
+    assert run("single_conversation") == ["end all", "build 1 x 150"]
+
+
+def test_conversations_that_a_step_began_itself_end_before_the_next(run: Run) -> None:
+    run("dialog_per_message")
+    assert run("one_message_per_conversation") == ["end all"]
+    assert run("reuse") == ["end all", "build 50 x 1"]
+
+
+def test_cold_dialogs_are_warm_when_they_were_used(run: Run) -> None:
+    run("trick_150")
+    assert run("cold") == run("cold") == ["end all", "build 50 x 150, cold"]
+    assert run("baseline") == ["end all", "build 50 x 150"]
+
+
+def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, stand: TechniqueStand) -> None:
+    run("reuse")
+    stand.tear_down()
+    assert run("reuse") == ["open", "build 50 x 1"]
+
+
+@pytest.mark.parametrize("before", ["reuse", None])
+def test_dialogs_that_could_not_be_built_leave_none_to_be_relied_on(
+    run: Run, stand: TechniqueStand, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    if before:
+        run(before)
+
+    def fail(lab: Any, **_: Any) -> None:
+        raise LabError("it is slow")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dialogs, "build", fail)
+        with pytest.raises(NotReady, match="it is slow"):
+            stand.make_ready(TURNS["trick_150"], Phases())
+    assert run("reuse") == ["end all", "build 50 x 1"]
