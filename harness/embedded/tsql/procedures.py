@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.embedded.errors import SqlServerError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from harness.embedded.tsql.session import Session
 
 NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
+BINDS_KEPT = 8192  # of a procedure: a driver may declare a varbinary(n) of every length up to 8000
 
 
 class Given(NamedTuple):
@@ -28,6 +30,9 @@ class Given(NamedTuple):
     name: str  # "" by position
     type: SqlType | None
     is_default: bool = False
+
+
+Shapes = tuple[tuple[Any, ...], ...]  # the fields of a Given for each argument
 
 
 class CompiledProcedure(NamedTuple):
@@ -63,8 +68,7 @@ class Procedure:
         self.create_time_ns = create_time_ns
         self.creator = creator  # the user that EXECUTE AS SELF means
         self._compiled: CompiledProcedure | None = None
-        self._binds: dict[tuple[Given, ...], tuple[Bind, list[str]]] = {}
-        self._shapes: dict[tuple[tuple[Any, ...], ...], tuple[Given, ...]] = {}
+        self._binds: dict[Shapes, tuple[Bind, list[str]]] = {}
 
     @property
     def key(self) -> tuple[int, str]:
@@ -84,25 +88,25 @@ class Procedure:
             self._compiled = statements.compile_procedure(self.text)
         return self._compiled
 
-    def shapes(self, parameters: Sequence[Parameter]) -> tuple[Given, ...]:
-        """The shapes of an RPC's parameters; made once for all calls that are alike."""
-        key = tuple([parameter[:2] for parameter in parameters])
-        found = self._shapes.get(key)
-        if found is None:
-            found = self._shapes[key] = tuple([Given(parameter.name, parameter.type) for parameter in parameters])
-        return found
+    @staticmethod
+    def shapes(parameters: Sequence[Parameter]) -> Shapes:
+        """The shapes of an RPC's parameters."""
+        return tuple([parameter[:2] for parameter in parameters])
 
-    def bind(self, given: tuple[Given, ...]) -> tuple[Bind, list[str]]:
-        """Which argument is whose value, and which parameters keep their defaults."""
+    def bind(self, given: Shapes) -> tuple[Bind, list[str]]:
+        """Which argument is whose value, and which parameters keep their defaults; the same for calls that are alike."""
         found = self._binds.get(given)
         if found is None:
-            found = self._binds[given] = self._make_bind(given)
+            found = self._make_bind(given)
+            if len(self._binds) >= BINDS_KEPT:
+                del self._binds[next(iter(self._binds))]
+            self._binds[given] = found
         return found
 
-    def _make_bind(self, given: tuple[Given, ...]) -> tuple[Bind, list[str]]:
+    def _make_bind(self, given: Shapes) -> tuple[Bind, list[str]]:
         compiled = self.compiled()
         bind: Bind = []
-        for place, argument in enumerate(given):
+        for place, argument in enumerate(starmap(Given, given)):
             if argument.name:
                 if argument.name.lower() not in compiled.names:
                     raise SqlServerError(8145, argument.name, self.name)
@@ -148,7 +152,7 @@ def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure
 def execute(  # noqa: PLR0917
     session: Session,
     procedure: Procedure,
-    given: tuple[Given, ...],
+    given: Shapes,
     values: Sequence[Any],
     sink: ResultSink,
     depth: int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.sqltypes import INT, MAX, SqlType
+from harness.embedded.tsql import procedures
 from harness.embedded.tsql.results import Parameter
 from tests.embedded.tsql.sides import Message
 
@@ -36,6 +37,18 @@ def test_a_procedure_by_rpc_returns_status_and_output_parameters(procedure):
     assert procedure.rows("SELECT n, name FROM dbo.t") == [(7, "x")]
     for name in ("p", "[dbo].[p]", "db.dbo.p", "db..p", "[p];1"):
         assert procedure.call(name, 1).status == 3
+
+
+def test_no_more_shapes_of_calls_are_kept_than_are_of_use(procedure, monkeypatch):
+    monkeypatch.setattr(procedures, "BINDS_KEPT", 2)
+    for length in (1, 2, 3, 1):
+        procedure.rpc(
+            "dbo.p",
+            [Parameter("", INT, length, False), Parameter("", SqlType("varchar", length=length), "x" * length, False)],
+        )
+    kept = procedure.instance.procedure(("dbo", "p"), procedure.session.database)._binds
+    assert [shapes[1][1].length for shapes in kept] == [3, 1]
+    assert procedure.rows("SELECT n, name FROM dbo.t") == [(1, "x"), (2, "xx"), (3, "xxx"), (1, "x")]
 
 
 def test_an_unknown_procedure_or_parameter_is_an_error(procedure):
