@@ -94,7 +94,7 @@ class Procedure:
         return tuple([parameter[:2] for parameter in parameters])
 
     def bind(self, given: Shapes) -> tuple[Bind, list[str]]:
-        """Which argument is whose value, and which parameters keep their defaults; the same for calls that are alike."""
+        """Which argument is whose value, and which parameters keep their defaults, for all calls that are alike."""
         found = self._binds.get(given)
         if found is None:
             found = self._make_bind(given)
