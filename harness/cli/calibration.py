@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import EXIT_CODES, one_line_errors, say
+from harness.cli.common import EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors, say
 
 if TYPE_CHECKING:
-    from harness.simulation.calibration import Bench, Numbers
+    from harness.simulation.calibration import Measure, Numbers
     from harness.simulation.parameters import Parameters
 
 
@@ -64,55 +65,81 @@ def calibrate(  # noqa: PLR0917
       harness calibrate --hardware this-machine --like results/reference/embedded
       harness calibrate --sensitivity --parameter flush_latency_us
     """
+    if names and not sensitivity:
+        raise Failure("--parameter goes with --sensitivity", USAGE)
+    if write and sensitivity:
+        raise Failure("--write does not go with --sensitivity, which fits nothing", USAGE)
+    for path in (write, csv):
+        if path:
+            _require_writable(path)
     with one_line_errors():
         from harness.simulation import calibration, likeness, parameters
+        from harness.simulation.bench import Bench
 
         model = parameters.read(hardware)
         wanted = likeness.numbers_of(like, model) if like else calibration.PAPER
-        for name in names:
-            model.with_values({name: model.value(name) if name in model.declared else 0})
+        moved = names or calibration.priced(model) if sensitivity else model.free
+        if not moved:
+            raise parameters.HardwareError(f"hardware {model.name}: no parameter is `free = true`, so none is fitted")
+        calibration.require_priced(model, moved)
         text = parameters.text_of(hardware) if write else ""
+        if write:
+            parameters.with_values_in(text, {name: model.value(name) for name in moved})
         say(f"a model of the hardware {hardware!r} in virtual time; its worlds are built first")
-        with calibration.Bench(model, seed=seed) as bench:
-            rows = _sensitivity(bench, model, wanted, names) if sensitivity else _fit(bench, model, wanted, text, write)
+        with Bench(model, seed=seed) as bench:
+            if sensitivity:
+                rows = _sensitivity(bench.measure, model, wanted, moved)
+            else:
+                rows = _fit(bench.measure, model, wanted, text, write)
         _show(rows)
         if csv:
             csv.write_text("".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows), encoding="utf-8")
 
 
-def _fit(bench: Bench, model: Parameters, wanted: Numbers, text: str, write: Path | None) -> list[list[str]]:
+def _require_writable(path: Path) -> None:
+    """Before minutes are spent on what is to be written there."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise Failure(f"{path}: there is no folder {folder}", USAGE)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise Failure(f"{path}: no permission to write it: choose another file", PREFLIGHT)
+
+
+def _fit(measure: Measure, model: Parameters, wanted: Numbers, text: str, write: Path | None) -> list[list[str]]:
     from harness.simulation import calibration, parameters
 
     def on_evaluation(number: int, tried: Parameters) -> None:
-        say(f"evaluation {number}: " + ", ".join(f"{name} {tried.value(name):g}" for name in tried.free))
+        say(f"evaluation {number}: {_free_values(tried)}")
 
-    found = calibration.fit(bench, model, wanted, on_evaluation=on_evaluation)
+    fitted = calibration.fit(measure, model, wanted, on_evaluation=on_evaluation)
+    say(f"fitted: {_free_values(fitted)}")
     if write:
-        write.write_text(
-            parameters.with_values_in(text, {name: found.parameters.value(name) for name in model.free}),
-            encoding="utf-8",
-        )
-    values = bench.numbers(found.parameters, wanted.all)
+        values = {name: fitted.value(name) for name in fitted.free}
+        write.write_text(parameters.with_values_in(text, values), encoding="utf-8")
+    found = calibration.numbers_at(measure, fitted, wanted.all)
     rows = [["number", "part", wanted.source, "the model", "unit"]]
-    for number, value in zip(wanted.all, values, strict=True):
+    for number, value in zip(wanted.all, found, strict=True):
         part = "fitted" if number in wanted.fitted else "predicted"
         known = "" if number.known is None else f"{number.known:,.4g}"
         rows.append([number.name, part, known, f"{value:,.4g}", number.unit])
     return rows
 
 
-def _sensitivity(bench: Bench, model: Parameters, wanted: Numbers, names: Sequence[str]) -> list[list[str]]:
+def _free_values(model: Parameters) -> str:
+    return ", ".join(f"{name} {model.value(name):g}" for name in model.free)
+
+
+def _sensitivity(measure: Measure, model: Parameters, wanted: Numbers, names: Sequence[str]) -> list[list[str]]:
     from harness.simulation import calibration
 
-    chosen = names or calibration.priced(model)
-    total, done = 2 * len(chosen), 0
+    total, done = 2 * len(names), 0
 
     def on_step(what: str) -> None:
         nonlocal done
         done += 1
         say(f"{done}/{total}: {what}")
 
-    base, moved = calibration.sensitivity(bench, model, wanted, chosen, on_step=on_step)
+    base, moved = calibration.sensitivity(measure, model, wanted, names, on_step=on_step)
     rows = [["parameter", "value", *(number.name for number in wanted.all)], ["as they are", "", *map(_short, base)]]
     for one in moved:
         for factor, values in ((1 - calibration.STEP, one.lower), (1 + calibration.STEP, one.higher)):

@@ -8,35 +8,20 @@ numbers of a cell. Another hardware has other numbers: `harness.simulation.liken
 
 `sensitivity` moves each parameter by a fifth, up and down, and says what becomes of every one of these numbers.
 
-A worker process for each dialog ratio builds one warmed world and measures on copies of it whose hardware has other
-prices. Same seed, same hardware, same result.
+What measures cells is given: a `bench`, or what pretends to be one. Same seed, same hardware, same result.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing import get_context
-from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
 from scipy.optimize import least_squares
 
-from harness import records
-from harness.lab.processes import die_with_parent
-from harness.matrix import PAPER_VERSIONS, Cell
-from harness.simulation import cell as cells
-from harness.simulation import copies
-from harness.simulation.cell import Times
-from harness.simulation.group import Group
-from harness.simulation.parameters import Parameters
+from harness.matrix import Cell
+from harness.simulation.bench import VERSION, Found
+from harness.simulation.parameters import HardwareError, Parameters
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -47,27 +32,16 @@ from harness.whitepaper import (
     TRICK_DIALOG_RATIO,
 )
 
-TIMES = Times(settle=0.5, measure=1.0)
 # A fifth either way; and how far the fit moves a parameter to see its slope: well above the noise of a cell.
 STEP, SLOPE_STEP = 0.2, 0.08
 NOTICEABLE_GAIN_PERCENT = 15.0
-_VERSION = PAPER_VERSIONS[-1]
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Of one cell."""
-
-    processed_per_s: float
-    initiator_percent: float  # of all its processors, the mean of the initiators
-    target_percent: float
-
-
-Found = Mapping[Cell, Figures]
+Measure = Callable[[Parameters, Iterable[Cell]], Found]  # such as `Bench.measure`
 
 
 def cell_of(initiators: int, threads: int, dialog_ratio: int, payload_bytes: int = 100) -> Cell:
-    return Cell(_VERSION, initiators, dialog_ratio, threads, payload_bytes)
+    return Cell(VERSION, initiators, dialog_ratio, threads, payload_bytes)
 
 
 @dataclass(frozen=True)
@@ -79,6 +53,7 @@ class Number:
     unit: str
     cells: tuple[Cell, ...]
     of: Callable[..., float]  # of their figures, in that order
+    is_gain: bool = False  # in percent, so of what factor it speaks is 1 + it / 100
 
 
 @dataclass(frozen=True)
@@ -101,7 +76,14 @@ def rate(name: str, known: float | None, cell: Cell) -> Number:
 
 def _gain(name: str, known: float | None, initiators: int, threads: int) -> Number:
     pair = (cell_of(initiators, threads, TRICK_DIALOG_RATIO), cell_of(initiators, threads, BASE_DIALOG_RATIO))
-    return Number(name, known, "%", pair, lambda trick, base: 100 * (trick.processed_per_s / base.processed_per_s - 1))
+    return Number(
+        name,
+        known,
+        "%",
+        pair,
+        lambda trick, base: 100 * (trick.processed_per_s / base.processed_per_s - 1),
+        is_gain=True,
+    )
 
 
 _BUSIEST = cell_of(3, 50, TRICK_DIALOG_RATIO)
@@ -130,77 +112,16 @@ _HELD_OUT = (
 PAPER = Numbers("the paper", _FITTED, _HELD_OUT)
 
 
-class Bench:
-    """Measures cells at whatever prices, on worlds that are built once. Close it."""
-
-    def __init__(self, parameters: Parameters, *, seed: int) -> None:
-        self._stack = ExitStack()
-        self._workers = {
-            ratio: self._stack.enter_context(
-                ProcessPoolExecutor(1, get_context("spawn"), initializer=_build, initargs=(parameters, ratio, seed))
-            )
-            for ratio in (TRICK_DIALOG_RATIO, BASE_DIALOG_RATIO)
-        }
-
-    def __enter__(self) -> Bench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def measure(self, parameters: Parameters, wanted: Sequence[Cell]) -> Found:
-        futures: dict[Cell, Future[Figures]] = {
-            cell: self._workers[cell.dialog_ratio].submit(_measure, parameters, cell) for cell in wanted
-        }
-        return {cell: future.result() for cell, future in futures.items()}
-
-    def numbers(self, parameters: Parameters, numbers: Sequence[Number]) -> list[float]:
-        found = self.measure(parameters, list(dict.fromkeys(cell for number in numbers for cell in number.cells)))
-        return [number.of(*(found[cell] for cell in number.cells)) for number in numbers]
-
-
-_group: Group
-
-
-def _build(parameters: Parameters, dialog_ratio: int, seed: int) -> None:
-    global _group  # noqa: PLW0603  the worker process is this world's
-    die_with_parent(os.getppid())
-    _group = Group(parameters, _VERSION, dialog_ratio, seed=seed)
-
-
-def _measure(parameters: Parameters, cell: Cell) -> Figures:
-    return copies.in_copy(partial(_measure_here, parameters, cell))
-
-
-def _measure_here(parameters: Parameters, cell: Cell) -> Figures:
-    _group.lab.world.reprice(parameters)
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder)
-        measured = cells.run(_group.lab, cell, 1, TIMES, results, pages={})
-        rows = pq.read_table(records.raw_path(results, "processors", cell, 1)).to_pylist()
-    percent = {
-        row["instance"]: 100 * row["processor_time_ms"] * 1e6 / (row["window_ns"] * row["processors"]) for row in rows
-    }
-    return Figures(
-        measured.processed_per_s,
-        float(np.mean([value for name, value in percent.items() if name != "target"])),
-        percent["target"],
-    )
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What `fit` came to."""
-
-    parameters: Parameters
-    evaluations: int
-    residuals: Mapping[str, float]  # by fitted number: model / known
+def numbers_at(measure: Measure, parameters: Parameters, numbers: Sequence[Number]) -> list[float]:
+    """What these numbers are at these parameters."""
+    found = measure(parameters, dict.fromkeys(cell for number in numbers for cell in number.cells))
+    return [number.of(*(found[cell] for cell in number.cells)) for number in numbers]
 
 
 def fit(
-    bench: Bench, parameters: Parameters, wanted: Numbers, *, on_evaluation: Callable[[int, Parameters], None]
-) -> Fit:
-    """The free parameters that give the fitted numbers best."""
+    measure: Measure, parameters: Parameters, wanted: Numbers, *, on_evaluation: Callable[[int, Parameters], None]
+) -> Parameters:
+    """The same hardware with the free parameters that give the fitted numbers best. They have to be `priced`."""
     names = parameters.free
     # 1 and the logarithm of value / start: SciPy's steps are parts of an unknown, so it must not be near 0.
     low, high = (
@@ -210,35 +131,34 @@ def fit(
     evaluations = 0
 
     def at(unknowns: Sequence[float]) -> Parameters:
-        values = {}
-        for name, unknown in zip(names, unknowns, strict=True):
-            declared = parameters.declared[name]
-            value = float(f"{declared.value * math.exp(unknown - 1):.4g}")
-            values[name] = min(max(value, declared.low), declared.high)
-        return parameters.with_values(values)
+        values = {
+            name: float(f"{parameters.value(name) * math.exp(unknown - 1):.4g}")
+            for name, unknown in zip(names, unknowns, strict=True)
+        }
+        return parameters.with_values({name: parameters.nearest(name, value) for name, value in values.items()})
 
     def residuals(unknowns: Sequence[float]) -> list[float]:
         nonlocal evaluations
         evaluations += 1
         priced = at(unknowns)
         on_evaluation(evaluations, priced)
-        found = bench.numbers(priced, wanted.fitted)
+        found = numbers_at(measure, priced, wanted.fitted)
         return [_log_ratio(number, value) for number, value in zip(wanted.fitted, found, strict=True)]
 
     start = [1.0] * len(names)
     solution = least_squares(
         residuals, start, bounds=(low, high), diff_step=SLOPE_STEP, xtol=5e-3, ftol=1e-3, max_nfev=12
     )
-    fitted = at(solution.x)
-    left = {number.name: math.exp(value) for number, value in zip(wanted.fitted, solution.fun, strict=True)}
-    return Fit(fitted, evaluations, left)
+    return at(solution.x)
 
 
 def _log_ratio(number: Number, value: float) -> float:
     """Of a gain that of the factors: it has no sign to lose."""
     assert number.known is not None
-    if number.name.startswith("gain"):
+    if number.is_gain:
         return math.log((100 + value) / (100 + number.known))
+    if value <= 0:
+        raise HardwareError(f"{number.name}: the model says {value:g} of it, which no fit can mend")
     return math.log(value / number.known)
 
 
@@ -252,30 +172,39 @@ class Moved:
 
 
 def sensitivity(
-    bench: Bench, parameters: Parameters, wanted: Numbers, names: Sequence[str], *, on_step: Callable[[str], None]
+    measure: Measure, parameters: Parameters, wanted: Numbers, names: Sequence[str], *, on_step: Callable[[str], None]
 ) -> tuple[list[float], list[Moved]]:
     """All numbers as they are, and with each parameter moved by a fifth, as far as its bounds let it."""
     numbers = wanted.all
-    base = bench.numbers(parameters, numbers)
+    base = numbers_at(measure, parameters, numbers)
     moved = []
     for name in names:
-        declared = parameters.declared[name]
         ends = []
         for factor in (1 - STEP, 1 + STEP):
             on_step(f"{name} × {factor:g}")
-            value = min(max(declared.value * factor, declared.low), declared.high)
-            ends.append(bench.numbers(parameters.with_values({name: value}), numbers))
+            value = parameters.nearest(name, parameters.value(name) * factor)
+            ends.append(numbers_at(measure, parameters.with_values({name: value}), numbers))
         moved.append(Moved(name, *ends))
     return base, moved
 
 
 # How many there are of something is the world's build, and the rest is paid before a cell begins.
 _NOT_MOVED = {
-    *("count", "dispatchers", "flushes_in_flight", "writes_in_flight", "think_time_us"),
+    *("count", "dispatchers", "flushes_in_flight", "writes_in_flight"),
     *("begin_dialog_us", "create_target_us", "end_conversation_us", "launch_us"),
 }
 
 
 def priced(parameters: Parameters) -> list[str]:
-    """The parameters whose prices a cell pays."""
-    return [name for name in parameters.declared if name not in _NOT_MOVED]
+    """The parameters whose prices a cell pays; one that is 0 would stay it, however it is moved."""
+    return [name for name in parameters.declared if name not in _NOT_MOVED and parameters.value(name)]
+
+
+def require_priced(parameters: Parameters, names: Iterable[str]) -> None:
+    """HardwareError where one of these makes no difference to a cell."""
+    paid = priced(parameters)
+    for name in names:
+        if not parameters.value(name):
+            raise HardwareError(f"hardware {parameters.name}: {name} is 0, and stays it however it is moved")
+        if name not in paid:
+            raise HardwareError(f"hardware {parameters.name}: no cell pays {name}; what is paid: {', '.join(paid)}")

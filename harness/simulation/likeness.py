@@ -18,7 +18,8 @@ from typing import Any
 from harness.failures import UsageFailure
 from harness.figures import results
 from harness.matrix import PAYLOADS_BYTES, Cell
-from harness.simulation.calibration import Figures, Number, Numbers, cell_of, rate
+from harness.simulation.bench import Figures
+from harness.simulation.calibration import Number, Numbers, cell_of, rate
 from harness.simulation.parameters import Parameters
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 

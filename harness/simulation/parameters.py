@@ -152,6 +152,14 @@ class Parameters(_Frozen):
         """By the parameter's name alone, such as `send_us`: no two sections share a name."""
         return self._known(name).value
 
+    def nearest(self, name: str, value: float) -> float:
+        """What the parameter can be that is nearest: within its bounds, and whole where it counts something."""
+        declared = self._known(name)
+        [model] = [model for model in SECTIONS.values() if name in model.model_fields]
+        if model.model_fields[name].annotation is int:
+            value = float(round(value))
+        return min(max(value, declared.low), declared.high)
+
     def with_values(self, values: Mapping[str, float]) -> Parameters:
         """The same hardware but for these; HardwareError outside a parameter's bounds."""
         changed = {name: self._known(name).model_copy(update={"value": value}) for name, value in values.items()}
@@ -276,8 +284,10 @@ def text_of(name_or_path: str) -> str:
 
 
 def with_values_in(text: str, values: Mapping[str, float]) -> str:
-    """A hardware file's text with other values; everything else stays as it is."""
+    """A hardware file's text with other values, everything else as it is; HardwareError where a value's place cannot
+    be told."""
     for name, value in values.items():
-        text, count = re.subn(rf"(?m)^({name} = {{ value = )[^,]+", rf"\g<1>{value:g}", text)
-        assert count == 1, name
+        text, count = re.subn(rf"(?m)^(\s*{name}\s*=\s*{{\s*value\s*=\s*)[^,\s]+", rf"\g<1>{value:g}", text)
+        if count != 1:
+            raise HardwareError(f"a fitted value has no place to be written: no line begins `{name} = {{ value = ...`")
     return text

@@ -11,7 +11,7 @@ import pytest
 from harness.failures import UsageFailure
 from harness.matrix import Cell
 from harness.simulation import likeness, parameters
-from harness.simulation.calibration import Figures
+from harness.simulation.bench import Figures
 from tests.results_fixture import write_reduced
 
 HARDWARE = parameters.read("this-machine")

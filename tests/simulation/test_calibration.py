@@ -1,0 +1,314 @@
+"""Fitting and moving parameters, with a pretended bench whose numbers follow from formulas; and the bench's failures."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import cli
+from harness.matrix import Cell
+from harness.simulation import bench, calibration, parameters
+from harness.simulation.bench import Figures, Found
+from harness.simulation.calibration import Number, Numbers, cell_of, rate
+from harness.simulation.parameters import HardwareError, Parameters
+from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
+
+ROOT = Path(__file__).parents[2]
+BUSY, IDLE, BASE = (
+    cell_of(3, 50, TRICK_DIALOG_RATIO),
+    cell_of(3, 1, TRICK_DIALOG_RATIO),
+    cell_of(3, 50, BASE_DIALOG_RATIO),
+)
+
+
+def hardware(**free: tuple[float, float, float]) -> Parameters:
+    """The paper's, with these free instead of its own: value, low, high."""
+    paper = parameters.read("paper")
+    declared = {
+        name: one.model_copy(
+            update={"free": name in free} | dict(zip(("value", "low", "high"), free.get(name, ()), strict=False))
+        )
+        for name, one in paper.declared.items()
+    }
+    return paper.model_copy(update={"declared": declared}).with_values({})
+
+
+def measure(priced: Parameters, wanted: Iterable[Cell]) -> Found:
+    """Closed loops: a thread's calls a second from a SEND and a flush, less what a page's latch lets through."""
+    value = priced.value
+    found = {}
+    for cell in wanted:
+        call_us = value("send_us") + value("flush_latency_us") + 3 * value("record_overhead_bytes")
+        per_s = cell.initiators * cell.threads * 1e6 / call_us
+        if cell.dialog_ratio == BASE_DIALOG_RATIO:
+            per_s = min(per_s, cell.initiators * 1e5 / (value("hold_us") + value("hand_over_us")))
+        found[cell] = Figures(per_s, per_s * value("send_us") / 1e6, per_s * value("received_message_us") / 1e6)
+    return found
+
+
+NUMBERS = (
+    rate("busy", None, BUSY),
+    Number("processors", None, "%", (BUSY,), lambda one: one.initiator_percent),
+    Number(
+        "gain",
+        None,
+        "%",
+        (BUSY, BASE),
+        lambda trick, base: 100 * (trick.processed_per_s / base.processed_per_s - 1),
+        True,
+    ),
+)
+
+
+def known_of(truth: Parameters, *numbers: Number) -> Numbers:
+    values = calibration.numbers_at(measure, truth, numbers)
+    return Numbers(
+        "truth",
+        tuple(
+            Number(one.name, value, one.unit, one.cells, one.of, one.is_gain)
+            for one, value in zip(numbers, values, strict=True)
+        ),
+        (rate("idle", None, IDLE),),
+    )
+
+
+def test_a_fit_finds_the_values_that_gave_the_numbers() -> None:
+    start = hardware(send_us=(300, 100, 700), flush_latency_us=(3000, 500, 12_000), hand_over_us=(100, 5, 250))
+    truth = start.with_values({"send_us": 512, "flush_latency_us": 7345, "hand_over_us": 61})
+    tried: list[int] = []
+    found = calibration.fit(
+        measure, start, known_of(truth, *NUMBERS), on_evaluation=lambda number, priced: tried.append(number)
+    )
+    assert {name: found.value(name) for name in start.free} == pytest.approx(
+        {name: truth.value(name) for name in start.free}, rel=0.01
+    )
+    assert found.with_values({name: start.value(name) for name in start.free}) == start, "all else is as it was"
+    assert tried == list(range(1, len(tried) + 1))
+
+
+def test_a_fit_keeps_to_the_bounds_and_a_count_stays_whole() -> None:
+    start = hardware(send_us=(300, 280, 320), record_overhead_bytes=(100, 20, 400))
+    truth = hardware().with_values({"send_us": 600, "record_overhead_bytes": 333})
+    tried: list[Parameters] = []
+    found = calibration.fit(
+        measure, start, known_of(truth, *NUMBERS[:2]), on_evaluation=lambda number, priced: tried.append(priced)
+    )
+    assert found.value("send_us") == 320
+    assert all(280 <= one.value("send_us") <= 320 for one in tried)
+    assert all(one.value("record_overhead_bytes").is_integer() for one in tried)
+
+
+def test_what_the_model_makes_nothing_of_is_told_in_one_line() -> None:
+    start = hardware(send_us=(300, 100, 700))
+    nothing = Numbers("truth", (Number("processors", 50.0, "%", (BUSY,), lambda one: 0.0),), ())
+    with pytest.raises(HardwareError, match="processors: the model says 0 of it"):
+        calibration.fit(measure, start, nothing, on_evaluation=lambda number, priced: None)
+
+
+def test_sensitivity_moves_each_parameter_by_a_fifth_within_its_bounds() -> None:
+    model = hardware().with_values({"record_overhead_bytes": 61, "flush_latency_us": 11_000})
+    wanted = known_of(model, NUMBERS[0])
+    steps: list[str] = []
+    base, moved = calibration.sensitivity(
+        measure, model, wanted, ["flush_latency_us", "record_overhead_bytes", "hold_us"], on_step=steps.append
+    )
+
+    def at(name: str, value: float) -> list[float]:
+        return calibration.numbers_at(measure, model.with_values({name: value}), wanted.all)
+
+    assert base == calibration.numbers_at(measure, model, wanted.all)
+    assert [(one.parameter, one.lower, one.higher) for one in moved] == [
+        ("flush_latency_us", at("flush_latency_us", 8800), at("flush_latency_us", 12_000)),
+        ("record_overhead_bytes", at("record_overhead_bytes", 49), at("record_overhead_bytes", 73)),
+        ("hold_us", base, base),
+    ]
+    assert steps[:2] == ["flush_latency_us × 0.8", "flush_latency_us × 1.2"]
+
+
+@pytest.mark.parametrize(
+    "name, line",
+    [
+        ("count", "hardware paper: no cell pays count; what is paid: round_trip_us, send_us, "),
+        ("launch_us", "hardware paper: no cell pays launch_us"),
+        ("think_time_us", "hardware paper: think_time_us is 0, and stays it"),
+        ("sendus", "hardware paper: no parameter 'sendus'; nearest: send_us"),
+    ],
+)
+def test_a_parameter_that_makes_no_difference_is_refused(name: str, line: str) -> None:
+    with pytest.raises(HardwareError) as caught:
+        calibration.require_priced(parameters.read("paper"), ["send_us", name])
+    assert str(caught.value).startswith(line)
+
+
+def test_all_that_the_packages_files_leave_free_is_paid() -> None:
+    for name in parameters.names():
+        model = parameters.read(name)
+        calibration.require_priced(model, model.free)
+
+
+PLANTED = """
+import os, sys, time
+from harness.simulation import bench, calibration, parameters
+from harness.lab.instances import LabError
+from harness.sweep.cell import CellFailed
+
+# The worker processes import this file as well, so they have the pretence too.
+class Pretence:
+    def __init__(self, parameters, version, ratio, *, seed):
+        if sys.argv[1] == "world":
+            raise LabError("the target\\ndoes not come up")
+
+def measure(group, parameters, cell, folder):
+    if sys.argv[1] == "cell" and cell.dialog_ratio == 150:
+        raise CellFailed("no message was processed in its window")
+    if sys.argv[1] == "killed":
+        os.kill(os.getppid(), 9)
+    if sys.argv[1] == "stays":
+        (folder / str(cell.dialog_ratio)).touch()
+        time.sleep(600)
+    return bench.Figures(1.0, float(cell.dialog_ratio), 3.0)
+
+bench.Group, bench._measure = Pretence, measure
+
+if __name__ == "__main__":
+    model = parameters.read("paper")
+    cells = [calibration.cell_of(1, 1, ratio) for ratio in (150, 1)]
+    try:
+        with bench.Bench(model, seed=1) as opened:
+            print(opened._folder.name, flush=True)
+            print([opened.measure(model, cells)[cell].initiator_percent for cell in cells])
+    except bench.BenchFailed as failure:
+        print(failure)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> list[str]:
+    script = tmp_path / "planted.py"
+    script.write_text(PLANTED, encoding="utf-8")
+    return [sys.executable, str(script)]
+
+
+@pytest.mark.parametrize(
+    "fault, line",
+    [
+        ("none", "[150.0, 1.0]"),
+        ("world", "the world of dialog ratio 150: the target does not come up"),
+        ("cell", "i1-t1-r150-p100-v2008: no message was processed in its window"),
+        ("killed", "the world of dialog ratio 150 ended with exit code -9"),
+    ],
+)
+def test_a_bench_that_cannot_measure_says_what_failed(fault: str, line: str, planted: list[str]) -> None:
+    done = subprocess.run([*planted, fault], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    folder, said = done.stdout.splitlines()
+    assert (said, done.stderr) == (line, "")
+    assert not Path(folder).exists()
+
+
+def test_ctrl_c_ends_a_bench_at_once_without_a_word_of_its_processes(planted: list[str]) -> None:
+    process = subprocess.Popen(
+        [*planted, "stays"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        until(lambda: len(list(folder.iterdir())) == 2)
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert len(children) >= 4, "two worlds and a copy of each"
+        os.killpg(process.pid, signal.SIGINT)
+        said, errors = process.communicate(timeout=30)
+        assert (said.strip(), errors) == ("interrupted", "")
+        until(lambda: not [child for child in children if child.is_running() and child.status() != "zombie"])
+        assert not folder.exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.02)
+
+
+PAPER = (Path(parameters.__file__).parent / "hardware" / "paper.toml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def unbuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in, and no bench."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "Bench", None)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments, change, line",
+    [
+        ("--parameter send_us", None, "--parameter goes with --sensitivity"),
+        ("--sensitivity --write x.toml", None, "--write does not go with --sensitivity"),
+        ("--sensitivity --parameter sendus", None, "hardware mine: no parameter 'sendus'; nearest: send_us"),
+        ("--sensitivity --parameter count", None, "hardware mine: no cell pays count"),
+        ("--write nowhere/x.toml", None, "nowhere/x.toml: there is no folder"),
+        ("--csv nowhere/x.csv", None, "nowhere/x.csv: there is no folder"),
+        ("", (", free = true", ""), "hardware mine: no parameter is `free = true`"),
+        ("", ("high = 64,", "high = 64, free = true,"), "hardware mine: no cell pays count"),
+        (
+            "--write x.toml",
+            ("send_us = { value = 351, low = 100,", "send_us = { low = 100, value = 351,"),
+            "a fitted value has no place to be written: no line begins `send_us = { value = ...`",
+        ),
+    ],
+)
+def test_what_cannot_come_to_anything_is_refused_before_worlds_are_built(
+    arguments: str,
+    change: tuple[str, str] | None,
+    line: str,
+    unbuilt: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("mine.toml").write_text(PAPER.replace(*change) if change else PAPER, encoding="utf-8")
+    with pytest.raises(SystemExit) as end:
+        cli.main(["calibrate", "--hardware", "mine.toml", *arguments.split()])
+    assert capsys.readouterr().err.startswith(f"harness: {line}")
+    assert end.value.code == 2
+    assert list(unbuilt.iterdir()) == [unbuilt / "mine.toml"]
+
+
+def test_fitted_values_are_said_and_written_into_a_copy_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Pretence:
+        def __init__(self, parameters: Parameters, *, seed: int) -> None:
+            self.measure = measure
+
+        def __enter__(self) -> Pretence:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "Bench", Pretence)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["calibrate", "--write", "x.toml", "--csv", "x.csv"])
+    said = capsys.readouterr().out
+    assert end.value.code == 0
+    written = parameters.read("x.toml")
+    assert written.free == parameters.read("paper").free
+    values = ", ".join(f"{name} {written.value(name):g}" for name in written.free)
+    assert f"\nfitted: {values}\n" in said
+    assert written.with_values({name: parameters.read("paper").value(name) for name in written.free}).log == (
+        parameters.read("paper").log
+    )
+    assert Path("x.csv").read_text(encoding="utf-8").startswith('"number","part","the paper","the model","unit"\n')
