@@ -19,7 +19,12 @@ from harness.cli.results import reduce_and_draw
 @click.option(
     "--faults", is_flag=True, help="No cells: small scenarios in which something breaks, and whether a message is lost."
 )
-@click.option("--seeds", metavar="NUMBER", help="With --faults: how many scenarios, from --seed on (default 1000).")
+@click.option(
+    "--seeds",
+    metavar="NUMBER",
+    type=click.IntRange(1, 1_000_000),
+    help="With --faults: how many scenarios, from --seed on (default 1000).",
+)
 @click.option(
     "--seed",
     metavar="NUMBER",
@@ -41,7 +46,7 @@ from harness.cli.results import reduce_and_draw
     type=click.Path(path_type=Path),
     help="Continue the run in this result folder; its settings must be the same.",
 )
-def simulate(resume: Path | None, faults: bool, seeds: str | None, **options: Any) -> None:
+def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: Any) -> None:
     """Run the cells of the matrix in virtual time on a model of the paper's hardware, then reduce and draw.
 
     The embedded broker runs the scripts of sql/ as everywhere; processors, page latches, log, network and clients are
@@ -82,22 +87,18 @@ def simulate(resume: Path | None, faults: bool, seeds: str | None, **options: An
         )
 
 
-def _simulate_faults(seeds: str | None, *, seed: str | None, hardware: str | None, **others: Any) -> None:
+def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | None, **others: Any) -> None:
     from harness.simulation.faults import run
 
     if given := [f"--{name}" for name, value in others.items() if value]:
         raise Failure(f"{given[0]} does not go with --faults; what does: --seeds, --seed, --hardware", USAGE)
     with one_line_errors():
         summary = run.simulate_faults(
-            seeds,
-            seed,
-            hardware=hardware or run.HARDWARE_DEFAULT,
-            announce=say,
-            console_is_terminal=sys.stdout.isatty(),
+            seeds, seed, hardware=hardware, announce=say, console_is_terminal=sys.stdout.isatty()
         )
     if summary.failed:
         raise Failure(
             f"{len(summary.failed)} of {summary.seeds} seeds failed; "
-            f"again: harness simulate --faults --seed {summary.failed[0].seed}",
+            f"again: {run.command(summary.failed[0].seed, summary.hardware)}",
             CELLS_FAILED,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import shlex
 import signal
 import struct
 import time
@@ -16,15 +17,15 @@ from selectors import EVENT_READ, DefaultSelector
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from harness.failures import MachineFailure, UsageFailure
+from harness import settings as settings_module
+from harness.failures import MachineFailure
 from harness.lab.processes import die_with_parent
 from harness.simulation import copies, parameters
 from harness.simulation.faults import plan, scenario
 from harness.simulation.faults.scenario import Outcome, Prepared
 
-SEEDS_DEFAULT, SEEDS_MAX, SEED_MAX = 1000, 1_000_000, 2**32 - 1
+SEEDS_DEFAULT = 1000
 WORKERS = 2
-HARDWARE_DEFAULT = "paper"
 _SHOWN_MAX = 10  # violations of one seed; others of its kind say no more
 _LENGTH = struct.Struct(">I")
 FIRST_LINE = (
@@ -41,6 +42,7 @@ class WorkerDied(MachineFailure):
 class Summary:
     """What many seeds came to."""
 
+    hardware: str
     seeds: int = 0
     faults: int = 0
     stored: int = 0
@@ -67,94 +69,84 @@ class Summary:
         )
 
 
-def chosen(seeds: str | None, seed: str | None) -> range:
-    """Which seeds the options mean: `--seed N` alone is that one, `--seeds N` are so many from there on, or from 1."""
-    first = 1 if seed is None else _number("--seed", seed, 0, SEED_MAX)
-    if seeds is None and seed is not None:
-        return range(first, first + 1)
-    return range(first, first + (SEEDS_DEFAULT if seeds is None else _number("--seeds", seeds, 1, SEEDS_MAX)))
-
-
-def _number(option: str, text: str, low: int, high: int) -> int:
-    if text.isascii() and text.isdigit() and len(text) <= len(str(high)) and low <= int(text) <= high:
-        return int(text)
-    raise UsageFailure(f"{option} {text!r} is none; valid: whole numbers from {low} to {high}")
+def command(seed: int, hardware: str) -> str:
+    """What repeats a seed."""
+    return f"harness simulate --faults --seed {seed} --hardware {shlex.quote(hardware)}"
 
 
 def simulate_faults(
-    seeds: str | None, seed: str | None, *, hardware: str, announce: Callable[[str], None], console_is_terminal: bool
+    seeds: int | None,
+    seed: str | None,
+    *,
+    hardware: str | None,
+    announce: Callable[[str], None],
+    console_is_terminal: bool,
 ) -> Summary:
-    """Runs the seeds and says what they came to."""
-    wanted = chosen(seeds, seed)
-    model = parameters.read(hardware)
-    announce(FIRST_LINE.format(hardware=hardware))
+    """Runs the seeds and says what they came to: `seed` alone is that one, `seeds` are so many from there on."""
+    settings = settings_module.create_simulation({"seed": seed, "hardware": hardware})
+    count = seeds or (SEEDS_DEFAULT if seed is None else 1)
+    wanted = range(settings.seed, settings.seed + count)
+    model = parameters.read(settings.hardware)
+    announce(FIRST_LINE.format(hardware=settings.hardware))
     began_s = time.monotonic()
     prepared = scenario.prepare(model)
-    summary = Summary()
-    if len(wanted) == 1:
-        outcome = run_seed(prepared, wanted[0])
+    summary = Summary(settings.hardware)
+    if count == 1:
+        outcome = run_seed(prepared, settings.seed)
         summary.add(outcome)
-        for line in told_at_length(outcome, hardware):
+        for line in (*told_at_length(outcome), verdict(outcome, settings.hardware)):
             announce(line)
         return summary
     with _progress(wanted, announce, console_is_terminal) as tell:
 
         def ended(outcome: Outcome) -> None:
             summary.add(outcome)
+            if outcome.violations:  # at once: who interrupts the rest keeps it
+                announce(verdict(outcome, settings.hardware))
             tell(outcome)
 
         many(prepared, wanted, ended)
     if summary.failed:
-        for line in told_at_length(summary.failed[0], hardware):
+        for line in told_at_length(summary.failed[0]):
             announce(line)
-        if others := summary.failed[1:]:
-            announce(f"other seeds that failed: {', '.join(str(outcome.seed) for outcome in others)}")
     announce(summary.line(time.monotonic() - began_s))
     return summary
 
 
-def told_at_length(outcome: Outcome, hardware: str = HARDWARE_DEFAULT) -> Iterator[str]:
-    """The seed's timeline, what was violated, and how to see it again."""
+def told_at_length(outcome: Outcome) -> Iterator[str]:
+    """The seed's timeline, and what was violated."""
     yield f"seed {outcome.seed}:"
     yield from (f"  {line}" for line in outcome.timeline)
     for violation in outcome.violations[:_SHOWN_MAX]:
         yield f"  violated - {violation}"
-    if more := len(outcome.violations) - _SHOWN_MAX:
-        yield from [f"  and {more} more"] if more > 0 else []
+    if (more := len(outcome.violations) - _SHOWN_MAX) > 0:
+        yield f"  and {more} more"
     yield f"  {outcome.summary}; trace {outcome.trace[:16]}"
-    option = "" if hardware == HARDWARE_DEFAULT else f" --hardware {hardware}"
+
+
+def verdict(outcome: Outcome, hardware: str) -> str:
     if outcome.violations:
-        yield f"seed {outcome.seed} failed; again: harness simulate --faults --seed {outcome.seed}{option}"
-    else:
-        yield f"seed {outcome.seed}: all checks hold"
+        return f"seed {outcome.seed} failed; again: {command(outcome.seed, hardware)}"
+    return f"seed {outcome.seed}: all checks hold"
 
 
 # Workers
 
 
-def many(
-    prepared: Prepared,
-    seeds: Sequence[int],
-    ended: Callable[[Outcome], None],
-    *,
-    workers: int = WORKERS,
-    run: Callable[[Prepared, int], Outcome] | None = None,
-) -> None:
+def many(prepared: Prepared, seeds: Sequence[int], ended: Callable[[Outcome], None]) -> None:
     """Each seed on a copy of the prepared world; `ended` hears of each as it ends. WorkerDied where one is killed."""
-    run = run or run_seed
     copies.prepare()
-    workers = min(workers, len(seeds))
+    workers = min(WORKERS, len(seeds))
     pipes: dict[int, int] = {}  # of workers, by pid
     try:
         for number in range(workers):
-            pid, pipe = _start(prepared, seeds[number::workers], run)
+            pid, pipe = _start(prepared, seeds[number::workers])
             pipes[pid] = pipe
         _collect(pipes, len(seeds), ended)
     finally:
         for pid, pipe in pipes.items():
             os.close(pipe)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
 
@@ -162,7 +154,7 @@ def run_seed(prepared: Prepared, seed: int) -> Outcome:
     return scenario.run(prepared, plan.make(seed))
 
 
-def _start(prepared: Prepared, seeds: Sequence[int], run: Callable[[Prepared, int], Outcome]) -> tuple[int, int]:
+def _start(prepared: Prepared, seeds: Sequence[int]) -> tuple[int, int]:
     """A worker's process and the end of the pipe on which its outcomes come."""
     parent_pid = os.getpid()
     reading, writing = os.pipe()
@@ -174,7 +166,7 @@ def _start(prepared: Prepared, seeds: Sequence[int], run: Callable[[Prepared, in
         die_with_parent(parent_pid)
         for seed in seeds:
             try:
-                outcome = copies.in_copy(partial(run, prepared, seed))
+                outcome = copies.in_copy(partial(run_seed, prepared, seed))
             except Exception as error:
                 outcome = Outcome(seed, [f"the scenario broke: {error}"])
             packed = pickle.dumps(outcome)
@@ -205,7 +197,7 @@ def _collect(pipes: dict[int, int], expected: int, ended: Callable[[Outcome], No
                     expected -= 1
                     ended(outcome)
     if expected:
-        raise WorkerDied(f"a worker process was killed; {expected} seeds have not run: begin again")
+        raise WorkerDied(f"a worker process has ended before its time; {expected} seeds have not run: begin again")
 
 
 def _taken(buffers: dict[int, bytes], pipe: int) -> Outcome | None:
