@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from harness.techniques.scenario import DEFAULT, read
+from harness.techniques.table import SCHEMA
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -46,8 +47,11 @@ def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, sc
     table = pd.read_parquet(results / "reduced" / "techniques.parquet")
     assert table.technique.tolist() == [technique.key for technique in read().techniques]
     assert set(table.lab) == {lab}
-    assert (table.processed_per_s > 0).all() and (table.sent_per_s > 0).all()
-    assert (table.latency_us_p95 >= table.latency_us_p50).all()
+    assert table.columns.tolist() == SCHEMA.names
+    assert (table.sent_messages > 0).all()
+    if lab == "simulated":  # in real time a busy machine may let nothing happen in so short a window
+        assert (table.processed_per_s > 0).all() and (table.sent_per_s > 0).all()
+        assert (table.latency_us_p95 >= table.latency_us_p50).all()
     assert table.conversations_in_use.isna().tolist() == (table.conversations == "one_per_message").tolist()
     assert (results / "figures" / "techniques.png").is_file()
     svg = (results / "figures" / "techniques.svg").read_text()
