@@ -3,7 +3,7 @@
 Who changes a row looks it up under a shared latch (PAGELATCH_SH) and changes it under an exclusive one (PAGELATCH_EX).
 While a latch is held its owner needs a core, so where processors are short a granted latch waits with its owner. A
 latch goes from its owner straight to the one that waited longest; that one has to be woken first, which costs
-`hand_over_ns` and `hand_over_per_waiter_ns` for each that goes on waiting (T. E. Anderson, 1990: with a plain lock the
+`hand_over_us` and `hand_over_us_per_waiter` for each that goes on waiting (T. E. Anderson, 1990: with a plain lock the
 time to pass it on grows with those who want it), and all that time the page belongs to a task that does not run. Hence
 the convoy: once a queue has formed, a page serves few tasks a second, and those that come find it held.
 """
@@ -17,35 +17,26 @@ from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import Scheduler, Task, Timer, Wait
 from harness.embedded.runtime.waits import WaitStatistics
 from harness.simulation.cores import Cores
+from harness.simulation.parameters import Latch
 
 SHARED, EXCLUSIVE = "PAGELATCH_SH", "PAGELATCH_EX"
 
 
 class PageLatches:
-    """Latches of all pages of an instance. Without `shared_hold_ns` nobody looks rows up."""
+    """Latches of all pages of an instance. Without `shared_hold_us` nobody looks rows up."""
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        waits: WaitStatistics,
-        cores: Cores,
-        *,
-        hold_ns: int,
-        shared_hold_ns: int = 0,
-        hand_over_ns: int = 0,
-        hand_over_per_waiter_ns: int = 0,
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, waits: WaitStatistics, cores: Cores, prices: Latch) -> None:
         self.scheduler = scheduler
         self._waits = waits
         self._cores = cores
-        self._held: dict[Page, _Latch] = {}
-        self.reprice(hold_ns, shared_hold_ns, hand_over_ns, hand_over_per_waiter_ns)
+        self._held: dict[Page, _Held] = {}
+        self.reprice(prices)
 
-    def reprice(self, hold_ns: int, shared_hold_ns: int, hand_over_ns: int, hand_over_per_waiter_ns: int) -> None:
-        self._hold_ns = hold_ns
-        self._shared_hold_ns = shared_hold_ns
-        self._hand_over_ns = hand_over_ns
-        self._hand_over_per_waiter_ns = hand_over_per_waiter_ns
+    def reprice(self, prices: Latch) -> None:
+        self._hold_ns = round(prices.hold_us * 1000)
+        self._shared_hold_ns = round(prices.shared_hold_us * 1000)
+        self._hand_over_ns = round(prices.hand_over_us * 1000)
+        self._hand_over_per_waiter_ns = round(prices.hand_over_us_per_waiter * 1000)
 
     def touch(self, page: Page) -> Iterator[Wait]:
         """A row of the page is looked up and changed."""
@@ -53,7 +44,7 @@ class PageLatches:
         if latch is None:
             # Nobody is there, so the look-up and the change are one use of a core. Who comes in its first part, and
             # might have looked up a row of his own beside it, waits for all of it.
-            self._held[page] = latch = _Latch()
+            self._held[page] = latch = _Held()
             try:
                 yield from self._cores.use(self._shared_hold_ns + self._hold_ns)
             finally:
@@ -66,7 +57,7 @@ class PageLatches:
     def _hold(self, page: Page, mode: str, duration_ns: int) -> Iterator[Wait]:
         latch = self._held.get(page)
         if latch is None:
-            latch = self._held[page] = _Latch()
+            latch = self._held[page] = _Held()
             latch.mode = mode
         elif mode is SHARED and latch.mode is SHARED and not latch.waiting:
             latch.owners += 1
@@ -77,7 +68,7 @@ class PageLatches:
         finally:
             self._release(page, latch)
 
-    def _wait(self, page: Page, latch: _Latch, mode: str) -> Iterator[Wait]:
+    def _wait(self, page: Page, latch: _Held, mode: str) -> Iterator[Wait]:
         task, clock = self.scheduler.current, self.scheduler.clock
         wait = _LatchWait(latch, mode)
         self._waits.begin(task, mode, clock.now_ns(), str(page))
@@ -90,7 +81,7 @@ class PageLatches:
         finally:
             self._waits.end(task, clock.now_ns())
 
-    def _release(self, page: Page, latch: _Latch) -> None:
+    def _release(self, page: Page, latch: _Held) -> None:
         latch.owners -= 1
         if latch.owners:
             return
@@ -108,7 +99,7 @@ class PageLatches:
             wait.grant(hand_over_ns)
 
 
-class _Latch:
+class _Held:
     """A latch that somebody has."""
 
     __slots__ = ("mode", "owners", "waiting")
@@ -125,7 +116,7 @@ class _LatchWait:
     scheduler: Scheduler
     task: Task
 
-    def __init__(self, latch: _Latch, mode: str) -> None:
+    def __init__(self, latch: _Held, mode: str) -> None:
         self.latch = latch
         self.mode = mode
         self.is_granted = False

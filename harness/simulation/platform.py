@@ -44,30 +44,20 @@ class Computer:
         self.cores = Cores(scheduler, waits, parameters.processors.count)
         self.latches: PageLatches | None = None
         if latch.hold_us or latch.shared_hold_us:
-            self.latches = PageLatches(
-                scheduler,
-                waits,
-                self.cores,
-                hold_ns=round(latch.hold_us * 1000),
-                shared_hold_ns=round(latch.shared_hold_us * 1000),
-                hand_over_ns=round(latch.hand_over_us * 1000),
-                hand_over_per_waiter_ns=round(latch.hand_over_us_per_waiter * 1000),
-            )
+            self.latches = PageLatches(scheduler, waits, self.cores, latch)
         self.log = LogDevice(scheduler.clock, entropy, parameters.log)
         self.platform = SimulatedPlatform(
             self.cores, self.latches, parameters.processors, dispatchers=parameters.broker.dispatchers
         )
 
     def reprice(self, parameters: Parameters) -> None:
-        """Other prices from now on, of everything but how many cores, dispatchers and writes in flight there are."""
+        """Other prices from now on, of everything but how many cores, dispatchers and writes in flight there are,
+        and whether there are latches."""
         latch = parameters.latch
         if self.latches is not None:
-            self.latches.reprice(
-                hold_ns=round(latch.hold_us * 1000),
-                shared_hold_ns=round(latch.shared_hold_us * 1000),
-                hand_over_ns=round(latch.hand_over_us * 1000),
-                hand_over_per_waiter_ns=round(latch.hand_over_us_per_waiter * 1000),
-            )
+            self.latches.reprice(latch)
+        else:
+            assert not (latch.hold_us or latch.shared_hold_us), "whether there are latches is the computer's build"
         self.log.reprice(parameters.log)
         self.platform.reprice(parameters.processors)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import Delay, Task
 from harness.simulation.latches import PageLatches
+from harness.simulation.parameters import Latch
 from tests.simulation.hardware_fixture import US, Bench
 
 HOLD_US, SHARED_US, HAND_OVER_US = 50, 20, 100
@@ -30,10 +31,12 @@ class Pages(Bench):
             self.scheduler,
             self.waits,
             self.cores,
-            hold_ns=hold_us * US,
-            shared_hold_ns=shared_us * US,
-            hand_over_ns=hand_over_us * US,
-            hand_over_per_waiter_ns=per_waiter_us * US,
+            Latch(
+                hold_us=hold_us,
+                shared_hold_us=shared_us,
+                hand_over_us=hand_over_us,
+                hand_over_us_per_waiter=per_waiter_us,
+            ),
         )
 
     def change(self, name: str, page: Page = PAGE, *, at_us: int = 0) -> Task:

@@ -59,6 +59,8 @@ def test_a_computer_that_holds_no_latches_has_none(bench):
     assert hardware.latches is None
     assert list(hardware.platform.latch(Page(5, 1, 16))) == []
     assert hardware.platform.dispatchers == 1
+    with pytest.raises(AssertionError, match="whether there are latches"):
+        hardware.reprice(PAPER)
 
 
 def test_processor_time_is_told_as_an_instance_tells_it(bench):
