@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from harness.embedded.errors import SqlServerError
@@ -27,7 +27,7 @@ class SimulatedInstance(Instance):
 
     takes_turns: ClassVar[bool] = True
 
-    server: Server = None  # type: ignore[assignment]  # fields with defaults stand before it
+    server: Server = field(kw_only=True)
 
     @classmethod
     def on(cls, server: Server, database: str) -> SimulatedInstance:

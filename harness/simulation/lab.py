@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.lab.instances import Lab
@@ -18,7 +18,7 @@ from harness.simulation.world import World
 class SimulatedLab(Lab):
     """A lab with its world."""
 
-    world: World = None  # type: ignore[assignment]  # fields with defaults stand before it
+    world: World = field(kw_only=True)
 
 
 def open(parameters: Parameters, *, version: str, initiators: int, seed: int) -> SimulatedLab:

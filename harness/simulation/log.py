@@ -23,8 +23,6 @@ class LogDevice:
 
     def __init__(self, clock: Clock, entropy: Entropy, parameters: Log) -> None:
         self.slowdown = 1.0
-        self.bytes_written = 0
-        self.writes = 0
         self._clock = clock
         self.reseed(entropy)
         self._done_at_ns = deque([0] * parameters.writes_in_flight)  # of the last writes, the oldest first
@@ -55,8 +53,6 @@ class LogDevice:
                 return self._done_at_ns[-1] - now_ns
 
     def _write(self, now_ns: int, size_bytes: int) -> None:
-        self.writes += 1
-        self.bytes_written += size_bytes
         may_begin_ns = self._done_at_ns.popleft()
         last_done_ns = self._done_at_ns[-1] if self._done_at_ns else may_begin_ns
         transfer_ns = int(size_bytes * SECOND / self._parameters.bytes_per_s * self.slowdown)

@@ -64,7 +64,7 @@ def group_work_s(dialog_ratio: int) -> float:
 def slices(turns: Sequence[Turn], workers: int) -> list[Slice]:
     """Every turn in one slice, the slices of the most work first; cut as so many workers end soonest."""
     cuts = [_cut(turns, workers * parts) for parts in range(1, FINEST + 1)]
-    return min(cuts, key=lambda cut: elapsed_s(cut, workers), default=[])
+    return min(cuts, key=lambda cut: elapsed_s(cut, workers))
 
 
 def elapsed_s(cut: Sequence[Slice], workers: int) -> float:

@@ -56,9 +56,9 @@ def turns(*cells: str) -> list[Turn]:
     return [Turn(cell, 1, cell_work_s(cell, 1.5)) for cell in map(Cell.parse, cells)]
 
 
-def run_job(experiment: Experiment, open_group: OpenGroup, *cells: str, master: str = "local[2]") -> list[Entry]:
+def run_job(experiment: Experiment, open_group: OpenGroup, *cells: str) -> list[Entry]:
     entries: list[Entry] = []
-    job.run(experiment, turns(*cells), master=master, open_group=open_group, on_entry=entries.append)
+    job.run(experiment, turns(*cells), master="local[2]", open_group=open_group, on_entry=entries.append)
     return entries
 
 

@@ -43,13 +43,6 @@ def test_a_flush_takes_time_for_its_bytes_and_a_latency(size_bytes, expected_us)
     assert device().duration_ns(size_bytes) == expected_us * 1_000
 
 
-def test_writes_and_bytes_are_counted():
-    log = device()
-    log.duration_ns(61_000)
-    log.duration_ns(100)
-    assert (log.writes, log.bytes_written) == (3, 61_100)
-
-
 def durations_us(log: LogDevice, clock: VirtualClock, sizes: Iterable[int]) -> list[float]:
     """Of flushes one after another."""
     durations = []
