@@ -14,7 +14,8 @@ process. `job` has Spark compute the cells, `run` is the whole of it. `faults` i
 from outside what became of it.
 
 Rules: time and entropy come from the world, entropy from its seed; nothing depends on an order of sets, on hash() of
-text, on threads or on the machine. What a cell comes to depends on the seed and the cell alone.
+text, on threads or on the machine. What a cell comes to depends on the seed, the cell and the number of the attempt
+at it.
 
 Not in the model: memory, data files and checkpoints, latches of other tables than sys.sysdesend, the clients'
 computers; statements of observers take no time.

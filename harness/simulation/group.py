@@ -4,7 +4,7 @@ Cells of one server version and dialog ratio begin in the same world: three init
 those between them, every one warmed up, and a target that has all the queue readers it may have. The paper's runs
 lasted minutes, in which the queue monitor launches a reader every five seconds; a cell of a second could not show it.
 
-What a cell comes to depends on the seed and the cell, and on no cell before it.
+What a cell comes to depends on the seed, the cell and the attempt, and on no cell before it.
 """
 
 from __future__ import annotations
