@@ -29,9 +29,9 @@ class Statement:
 
 # --- Test matrix -----------------------------------------------------------------------------------------------------
 
+# Of 2005 and 2008 together: a result set of other versions, or of one, is complete with as many of each.
 PERMUTATIONS = Statement(528, "cells", "528 permutations of unique tests", "Test Matrix")
-DIALOGS_MAX_PER_INITIATOR = Statement(7_500, "dialogs", "a maximum of 7,500 dialogs", "Test Matrix")
-DIALOGS_MAX_AT_TARGET = Statement(22_500, "dialogs", "22,500 total dialogs", "Test Matrix")
+PERMUTATIONS_A_VERSION = PERMUTATIONS.value / 2
 
 # --- Procedures and configuration ------------------------------------------------------------------------------------
 
@@ -47,15 +47,10 @@ BROKER_PORT = 5114  # "Service Broker Endpoint"
 
 BASE_DIALOG_RATIO = 1  # every dialog of the pool is used
 TRICK_DIALOG_RATIO = 150  # every 150th is used: "at most 144 rows per page, so we rounded up to 150"
-SYSDESEND_ROW_BYTES = 47 + 7  # row data and row header
 SYSDESEND_ROWS_PER_PAGE = 144
-PAGE_BYTES = 8_192
 
 # "If more than 15 threads access the sys.sysdesend table in parallel at high-volume, there is page latch contention."
 LATCHED_TABLE = "sys.sysdesend"
-
-TRICK_MEMORY_50_DIALOGS = Statement(400, "KB", "50 usable dialogs will require 400 KB of memory", "The 150 Trick")
-TRICK_MEMORY_200_DIALOGS = Statement(1.6, "MB", "200 usable dialogs ... amounts to 1.6 MB", "Conclusion")
 
 # --- Results ---------------------------------------------------------------------------------------------------------
 
@@ -85,54 +80,20 @@ TOP_WAIT: Mapping[tuple[str, int], str] = {
     ("target", TRICK_DIALOG_RATIO): "WRITELOG",
 }
 
-# --- Appendix A: hardware --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Computer:
-    """One kind of computer of Appendix A."""
-
-    model: str
-    count: int
-    processors: str
-    cores: int
-    memory_gb: int
-    network: str
-    operating_system: str
-
-
-DATABASE_SERVER = Computer(
-    model="Dell PowerEdge 6950",
-    count=4,  # three initiators and the target
-    processors="4 dual-core AMD, 2.8 GHz",  # the paper prints "4 dual-processors @2.8 MHz"
-    cores=8,  # "Database Configuration": one tempdb file a core = 8 data files
-    memory_gb=64,
-    network="1 NIC, Broadcom NetXtreme II, Gigabit Ethernet; 2 HBAs, 2 Gb/s Fibre Channel",
-    operating_system="Windows Server 2003 Enterprise x64 SP2",
-)
-CLIENT_COMPUTER = Computer(
-    model="Dell PowerEdge 1750",
-    count=3,
-    processors="2 single-core, 3.1 GHz",
-    cores=2,
-    memory_gb=4,
-    network="1 NIC, Broadcom NetXtreme, Gigabit Ethernet",
-    operating_system="Windows Server 2003 Enterprise SP2, x86",
-)
-SERVER_VERSIONS = ("SQL Server 2005 Enterprise SP2", "SQL Server 2008 Enterprise CTP6")
-STORAGE = "3PAR S400 SAN, 240 disks of 147 GB at 10,000 rpm, 16 GB data cache; a LUN for data, one for log, RAID 1+0"
-
 # --- Claims ----------------------------------------------------------------------------------------------------------
 #
 # What the paper states and a run can check. The paper's words for numbers are turned into bounds by these tolerances.
 
-# "Almost", "as much as": within a tenth of the number; of a gain, of the factor of throughput that it stands for.
+# "Almost", "as much as": within a tenth of the number; of a gain, of the factor of throughput that it stands for. The
+# paper's words bound its own numbers from above; the tenth above is ours, for a lab that reaches 12,500 where the paper
+# reached "almost 12,000" bears it out.
 NEAR = 0.10
 # "About 50%" of a processor, which the paper gives in steps of five points: within a fifth of the number.
 ABOUT = 0.20
 # "Almost linear scale increase": what n initiators reach is within a fifth of n times what one reaches, either way.
 NEAR_LINEAR = 0.80
-# "Noticeable", "beneficial", "increased", "impacted": a change of a tenth. Cells of a second repeat to a few percent.
+# "Noticeable", "beneficial", "increased", "more", "impacted": a change of a tenth. Cells of a second repeat to a few
+# percent.
 NOTICEABLE = 0.10
 # "Comparable": the geometric mean of the cells' ratios differs from 1 by no more than a tenth.
 COMPARABLE = 0.10
@@ -143,8 +104,8 @@ PLATEAU_FROM, PLATEAU_TO = 30, 60
 LARGE_PAYLOAD_BYTES = 4_096  # "larger message sizes": the upper two of the matrix' four
 # "Low contention" against contention, "much less", "most of the waiting": at most half of the other.
 MUCH = 2.0
-# "Processes many messages in one transaction": two and more on average; one each would be RECEIVE TOP (1).
-MANY = 2.0
+# "Processes many messages (up to 10,000) in one transaction": ten and more on average, a thousandth of what it may be.
+MANY = 10.0
 # "Removes the latch contention": leaves a tenth of it at most.
 REMOVED = 0.10
 # "Always": in 95 of 100 cells, for a cell of a second can catch any hiccup of a machine.
@@ -189,13 +150,13 @@ CLAIMS: tuple[Claim, ...] = (
     # Throughput
     Claim(
         "matrix_complete",
-        "The matrix has 528 unique tests",
+        "The matrix has 528 unique tests, 264 on each of two versions",
         PERMUTATIONS.section,
         PERMUTATIONS.wording,
-        PERMUTATIONS.unit,
-        PERMUTATIONS.value,
-        PERMUTATIONS.value,
-        PERMUTATIONS.value,
+        f"{PERMUTATIONS.unit} a version",
+        PERMUTATIONS_A_VERSION,
+        PERMUTATIONS_A_VERSION,
+        PERMUTATIONS_A_VERSION,
     ),
     _near(PEAK_THROUGHPUT[1], "peak_1_initiator", "One initiator reaches almost 5,000 messages/s with the 150 trick"),
     _near(PEAK_THROUGHPUT[2], "peak_2_initiators", "Two initiators reach almost 12,000 messages/s"),
@@ -355,7 +316,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "page_of_its_own_with_trick",
-        "With every 150th, no two used dialogs lie on one page",
+        "With every 150th, no two used dialogs lie on one page: each costs one, 8 KB",
         _TRICK,
         "at most 144 rows per page, so 150",
         "dialogs",
@@ -363,17 +324,6 @@ CLAIMS: tuple[Claim, ...] = (
         1,
         1,
     ),
-    Claim(
-        "memory_per_dialog",
-        "A used dialog of the 150 trick costs 8 KB of memory, one page",
-        "Conclusion",
-        "about one database page or 8KB",
-        "KB",
-        8,
-        8 * (1 - NEAR),
-        8 * (1 + NEAR),
-    ),
-    _near(TRICK_MEMORY_50_DIALOGS, "memory_of_50_dialogs", "50 used dialogs require 400 KB"),
     # Initiators and target
     Claim(
         "initiator_top_wait_without_trick",
@@ -417,6 +367,14 @@ CLAIMS: tuple[Claim, ...] = (
         100 * ALWAYS,
     ),
     Claim(
+        "initiator_transactions",
+        "The initiator does more transactions than the target for each message",
+        _TRICK,
+        "more transactions",
+        "times",
+        holds_from=1 + NOTICEABLE,
+    ),
+    Claim(
         "receive_takes_many",
         "A RECEIVE of the target takes many messages in one transaction",
         _TRICK,
@@ -458,6 +416,6 @@ CLAIMS: tuple[Claim, ...] = (
         "Recommendations",
         "increase",
         "times",
-        holds_from=1,
+        holds_from=1 + NOTICEABLE,
     ),
 )

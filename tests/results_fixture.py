@@ -24,7 +24,7 @@ STARTED_AT_NS = 1_790_000_000_000_000_000
 NS = 1_000_000_000
 WAITS = {
     ("initiator", 1): {"PAGELATCH_EX": 0.62, "WRITELOG": 0.24, "PAGELATCH_SH": 0.09, "ASYNC_NETWORK_IO": 0.05},
-    ("initiator", 150): {"WRITELOG": 0.81, "PAGELATCH_EX": 0.07, "ASYNC_NETWORK_IO": 0.07, "LCK_M_X": 0.05},
+    ("initiator", 150): {"WRITELOG": 0.81, "PAGELATCH_EX": 0.05, "ASYNC_NETWORK_IO": 0.09, "LCK_M_X": 0.05},
     ("target", 1): {"WRITELOG": 0.84, "LCK_M_X": 0.11, "PAGELATCH_EX": 0.05},
     ("target", 150): {"WRITELOG": 0.86, "LCK_M_X": 0.09, "PAGELATCH_EX": 0.05},
 }

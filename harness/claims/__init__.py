@@ -8,6 +8,7 @@ run's reduced tables are made into the number that is held against those bounds:
 * `waits`, `latches`: what instances wait for, where dialogs lie, what they cost in memory
 * `servers`: processors, which side is the bottleneck, what goes to disk
 * `techniques`: the paper's advice, from the table of the techniques' scenarios where there is one
+* `footing`: which claims the model of the paper's hardware was fitted to, or answers by construction
 
 Rules:
 
@@ -17,13 +18,26 @@ Rules:
   bound, the explanation says so.
 * *Not measured* is a verdict: cells, loads or tables that a claim speaks of are not in the result set. Nothing is
   extrapolated: a run without cells of thirty threads an initiator has no peak.
-* A rate that its target did not sustain (`target_kept_up`) is no throughput here.
+* A rate that its target did not sustain (`target_kept_up`) is no throughput here, except of techniques: what most of
+  them leave out is the target's to pay, and that it then falls behind is their effect. The explanation says so.
+* A claim that nothing could break is not measured: nobody seen waiting says nothing of whose pages are waited for.
 * Where the paper speaks of total threads without initiators, its figure 5 has three: so do the claims.
 * A simulated or embedded lab's verdict is of that lab. That a claim holds there says nothing of SQL Server.
 """
 
 from harness.claims.judgement import Judgement, Measurement, NotMeasured, Tables, Verdict, counted
 from harness.claims.judging import evaluate
-from harness.claims.record import as_table, write
+from harness.claims.record import as_table, markdown, write
 
-__all__ = ["Judgement", "Measurement", "NotMeasured", "Tables", "Verdict", "as_table", "counted", "evaluate", "write"]
+__all__ = [
+    "Judgement",
+    "Measurement",
+    "NotMeasured",
+    "Tables",
+    "Verdict",
+    "as_table",
+    "counted",
+    "evaluate",
+    "markdown",
+    "write",
+]

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-RESAMPLES = 4000
-STATISTIC_RESAMPLES = 1000  # of a statistic that is called for each resample
+RESAMPLES = 1000
 CELLS_FOR_INTERVAL = 5
 LEVEL = (0.025, 0.975)
 
@@ -30,7 +29,7 @@ def interval(values: pd.Series) -> Interval | None:
     if len(logs) < CELLS_FOR_INTERVAL:
         return None
     rng = np.random.default_rng(1)
-    means = np.array([rng.choice(logs, len(logs)).mean() for _ in range(RESAMPLES)])
+    means = rng.choice(logs, (RESAMPLES, len(logs))).mean(axis=1)
     low, high = np.exp(np.quantile(means, LEVEL))
     return float(low), float(high)
 
@@ -44,7 +43,7 @@ def bootstrap(rows: pd.DataFrame, statistic: Callable[[np.ndarray], float]) -> I
     if len(values) < CELLS_FOR_INTERVAL:
         return None
     rng = np.random.default_rng(1)
-    results = [statistic(values[rng.integers(0, len(values), len(values))]) for _ in range(STATISTIC_RESAMPLES)]
+    results = [statistic(values[rng.integers(0, len(values), len(values))]) for _ in range(RESAMPLES)]
     low, high = np.nanquantile(results, LEVEL)
     return float(low), float(high)
 

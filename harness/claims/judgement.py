@@ -70,14 +70,15 @@ class Judgement:
 
     @property
     def number(self) -> str:
-        """The run's number with its interval: `4,812 messages/s (4,790 to 4,834)`; a dash where there is none."""
+        """The run's number with its interval, and what that is over: `4,812 messages/s (4,790 to 4,834 over versions)`;
+        a dash where there is none."""
         if self.measured is None:
             return "–"
         number = amount(self.measured.value, self.claim.unit)
         if self.measured.interval is None:
             return number
         low, high = (figure(bound, self.claim.unit) for bound in self.measured.interval)
-        return f"{number} ({low} to {high})"
+        return f"{number} ({low} to {high} over {self.measured.spread})"
 
 
 def counted(judgements: Sequence[Judgement]) -> str:
@@ -91,11 +92,14 @@ def counted(judgements: Sequence[Judgement]) -> str:
 
 
 _JOINED: Mapping[str, str] = {"%": " %", "times": "×"}
+_OF_ONE: Mapping[str, str] = {"dialogs": "dialog", "messages": "message", "total threads": "total thread"}
 
 
 def amount(value: float, unit: str) -> str:
-    """`4,812 messages/s`, `3.02×`, `−97 points ahead`."""
-    return f"{figure(value, unit)}{_JOINED.get(unit, f' {unit}')}"
+    """`4,812 messages/s`, `3.02×`, `1 dialog`, `−97 points ahead`."""
+    number = figure(value, unit)
+    named = _OF_ONE.get(unit, unit) if number == "1" else unit
+    return f"{number}{_JOINED.get(unit) or f' {named}'}"
 
 
 def figure(value: float, unit: str) -> str:

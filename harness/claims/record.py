@@ -1,4 +1,4 @@
-"""The judgements as a table beside the reduced ones: `reduced/claims.parquet` and `.csv`."""
+"""The judgements as a table: beside the reduced ones, `reduced/claims.parquet` and `.csv`, and in Markdown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.claims.judgement import Judgement
+from harness.claims.footing import footing
+from harness.claims.judgement import Judgement, Verdict
 
 NAME = "claims"
 
@@ -31,6 +32,7 @@ def as_table(judgements: Sequence[Judgement], *, run_id: str, lab: str) -> pd.Da
             "measured_low": judged.measured.interval[0] if judged.measured and judged.measured.interval else None,
             "measured_high": judged.measured.interval[1] if judged.measured and judged.measured.interval else None,
             "interval_over": judged.measured.spread if judged.measured else "",
+            "number": judged.number,  # as it is told: with unit and interval
             "verdict": judged.verdict.value,
             "explanation": judged.explanation,
         }
@@ -40,6 +42,19 @@ def as_table(judgements: Sequence[Judgement], *, run_id: str, lab: str) -> pd.Da
     numbers = ["published", "holds_from", "holds_to", "measured", "measured_low", "measured_high"]
     table[numbers] = table[numbers].astype(float).replace([float("inf"), float("-inf")], float("nan"))
     return table
+
+
+def markdown(table: pd.DataFrame, *, paper_model: bool) -> list[str]:
+    """The lines of a table of `as_table` in Markdown, as README has one; of the model of the paper's hardware, with
+    what each number rests on."""
+    heads = ["the paper says", "its number", "the model" if paper_model else "this run"]
+    lines = ["| " + " | ".join([*heads, *["there it is"] * paper_model, ""]) + " |"]
+    lines.append("|" + "---|" * (len(heads) + paper_model + 1))
+    for row in table.to_dict("records"):
+        verdict = f"**{row['verdict']}**" if row["verdict"] == Verdict.FAILS else row["verdict"]
+        rests_on = [footing(row["claim"])] if paper_model else []
+        lines.append("| " + " | ".join([row["statement"], row["wording"], row["number"], *rests_on, verdict]) + " |")
+    return lines
 
 
 def write(table: pd.DataFrame, folder: Path) -> list[Path]:

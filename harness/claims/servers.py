@@ -10,6 +10,7 @@ import pandas as pd
 
 from harness.claims.intervals import bootstrap, geometric_mean, interval, of_proportion
 from harness.claims.judgement import Measurement, NotMeasured, Tables
+from harness.claims.throughput import with_trick
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_DIALOG_RATIO
 
 INITIATORS = 3
@@ -17,7 +18,10 @@ SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")
 
 
 def initiator_is_bottleneck(tables: Tables) -> Measurement:
-    kept_up, cells = int(tables.cells.target_kept_up.sum()), len(tables.cells)
+    busy = tables.cells[(tables.cells.processed_per_s > 0) | ~tables.cells.target_kept_up]  # not where nothing was sent
+    if busy.empty:
+        raise NotMeasured("nothing was sent in any cell")
+    kept_up, cells = int(busy.target_kept_up.sum()), len(busy)
     low, high = of_proportion(kept_up, cells)
     return Measurement(
         100 * kept_up / cells,
@@ -43,26 +47,50 @@ def receive_takes_many(tables: Tables) -> Measurement:
     )
 
 
+def initiator_transactions(tables: Tables) -> Measurement:
+    """Log writes of the only initiator for each of the target's, whose logs are of the same messages.
+
+    No instance counts the transactions of its broker; each waits for a log write, its own or one that it shares.
+    """
+    logs = _logs(tables)
+    chosen = logs[(logs.initiators == 1) & (logs.dialog_ratio == TRICK_DIALOG_RATIO)]
+    chosen = chosen[chosen.threads >= GAIN_NOTICEABLE_FROM.value]
+    side = chosen.instance.where(chosen.instance == "target", "initiator")
+    writes = chosen.groupby(["cell_id", side]).writes.sum().unstack()
+    if not {"initiator", "target"} <= set(writes.columns):
+        raise NotMeasured(
+            f"the log writes of one initiator and the target, with the trick and {GAIN_NOTICEABLE_FROM.value:.0f} or "
+            "more threads, were not observed"
+        )
+    ratios = (writes.initiator / writes.target.where(writes.target > 0)).dropna()
+    ratios = ratios[ratios > 0]
+    if ratios.empty:
+        raise NotMeasured("the logs of an initiator and its target were not both written")
+    return Measurement(
+        geometric_mean(ratios),
+        f"log writes, which transactions share, geometric mean of {len(ratios)} cells with 1 initiator, the trick and "
+        f"{GAIN_NOTICEABLE_FROM.value:.0f} or more threads",
+        interval(ratios),
+        "cells",
+    )
+
+
 def _quotient(rows: np.ndarray) -> float:
     messages, receives = rows.sum(axis=0)
     return float(messages / receives) if receives else float("nan")
 
 
 def processors(tables: Tables, role: str) -> Measurement:
-    """Mean over the cells with three initiators, the trick and the most threads: the paper speaks of the servers behind
-    its peak, and names no other load."""
-    cells = _loaded(tables.cells)
-    cells = cells[(cells.initiators == INITIATORS) & (cells.dialog_ratio == TRICK_DIALOG_RATIO)]
+    """Mean over the cells with three initiators, the trick and the most threads. The paper says of no load that its
+    averages are of it: this one, where peaks are looked for, is our choice."""
+    cells = with_trick(tables.cells, INITIATORS)
     cells = cells[cells.threads == cells.threads.max()]
     used = cells[[f"{role}_processor_percent"]].dropna()
     if used.empty:
-        raise NotMeasured(
-            f"no processor time of {INITIATORS} initiators with the trick and {GAIN_NOTICEABLE_FROM.value:.0f} or more "
-            "threads"
-        )
+        raise NotMeasured(f"no processor time with {INITIATORS}×{cells.threads.max()} threads and the trick")
     return Measurement(
         float(used.iloc[:, 0].mean()),
-        f"mean of {len(used)} cells with {INITIATORS}×{cells.threads.max()} threads and the trick",
+        f"mean of {len(used)} cells of {INITIATORS}×{cells.threads.max()} threads with the trick, our choice of load",
         bootstrap(used, lambda rows: float(rows.mean())),
         "cells",
     )
@@ -77,11 +105,12 @@ def initiators_alike(tables: Tables) -> Measurement:
     if complete.shape[1] < INITIATORS or not (complete.max(axis=1) > 0).any():
         raise NotMeasured(f"what {INITIATORS} initiators logged was not observed")
     least = (complete.min(axis=1) / complete.max(axis=1)).dropna()
-    bounds = interval(least)
+    percent = 100 * least.to_frame()
     return Measurement(
-        100 * geometric_mean(least),
-        f"bytes logged, geometric mean of {len(least)} cells with {INITIATORS} initiators",
-        (100 * bounds[0], 100 * bounds[1]) if bounds else None,
+        # Arithmetic: an initiator that did nothing has its weight.
+        float(percent.to_numpy().mean()),
+        f"bytes logged, mean of {len(least)} cells with {INITIATORS} initiators",
+        bootstrap(percent, lambda rows: float(rows.mean())),
         "cells",
     )
 
@@ -118,6 +147,7 @@ def _logs(tables: Tables) -> pd.DataFrame:
 
 MEASURES: Mapping[str, Callable[[Tables], Measurement]] = {
     "initiator_is_bottleneck": initiator_is_bottleneck,
+    "initiator_transactions": initiator_transactions,
     "receive_takes_many": receive_takes_many,
     "initiator_processors": functools.partial(processors, role="initiator"),
     "target_processors": functools.partial(processors, role="target"),

@@ -21,18 +21,34 @@ PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
 def by_family(tables: Tables, role: str) -> pd.DataFrame:
     """Milliseconds of waiting: a row a cell with three initiators, a column a wait type, page latches as one.
 
-    The index is the cell's id; cells in which nobody of that role waited are absent.
+    The index is the cell's id. The table leaves out who did not wait: where the other role did, waits were recorded,
+    and nobody waiting is a measured zero.
     """
-    waits = tables.waits
-    if waits.empty:
+    chosen, recorded = _recorded(tables, role)
+    families = chosen.wait_type.where(~chosen.wait_type.isin(["PAGELATCH_EX", "PAGELATCH_SH"]), PAGE_LATCHES)
+    by_cell = chosen.groupby(["cell_id", families]).wait_time_ms.sum().unstack(fill_value=0)
+    return by_cell.reindex(recorded, fill_value=0)
+
+
+def all_waiting(tables: Tables, role: str) -> pd.Series:
+    """Milliseconds of all waiting, a cell; the table keeps a role's longest waits alone, and which share they are."""
+    chosen, recorded = _recorded(tables, role)
+    kept = chosen.groupby("cell_id")[["wait_time_ms", "share_percent"]].sum()
+    whole = 100 * kept.wait_time_ms / kept.share_percent.where(kept.share_percent > 0)
+    return whole.reindex(recorded).fillna(0.0)
+
+
+def _recorded(tables: Tables, role: str) -> tuple[pd.DataFrame, pd.Index]:
+    """The waits of a role with three initiators, and the cells in which waits were recorded."""
+    if tables.waits.empty:
         raise NotMeasured("no waits were recorded")
-    chosen = waits[(waits.role == role) & (waits.initiators == INITIATORS)]
+    waits = tables.waits[tables.waits.initiators == INITIATORS]
+    chosen = waits[waits.role == role]
     if chosen.empty:
         raise NotMeasured(
             f"no waits of {'the target' if role == 'target' else 'initiators'} with {INITIATORS} initiators"
         )
-    families = chosen.wait_type.where(~chosen.wait_type.isin(["PAGELATCH_EX", "PAGELATCH_SH"]), PAGE_LATCHES)
-    return chosen.groupby(["cell_id", families]).wait_time_ms.sum().unstack(fill_value=0)
+    return chosen, pd.Index(np.unique(waits.cell_id))
 
 
 def longest(tables: Tables, role: str, ratio: int) -> Measurement:
@@ -42,29 +58,30 @@ def longest(tables: Tables, role: str, ratio: int) -> Measurement:
     loaded = cells[(cells.dialog_ratio == ratio) & (cells.total_threads >= GAIN_NOTICEABLE_FROM.value)]
     waits = by_family(tables, role)
     waits = waits[waits.index.isin(loaded.cell_id)]
-    if not waits.to_numpy().sum():
+    whole = all_waiting(tables, role)[waits.index]
+    if not whole.sum():
         raise NotMeasured(
             f"no waits with {INITIATORS} initiators, dialog ratio {ratio} and {GAIN_NOTICEABLE_FROM.value:.0f} or more "
             "threads"
         )
     others = [family for family in waits if family != stated] or ["any other"]
     waits = waits.reindex(columns=[stated, *others], fill_value=0)
-    shares = (100 * waits.sum() / waits.to_numpy().sum()).sort_values(ascending=False)
+    shares = (100 * waits.sum() / whole.sum()).sort_values(ascending=False)
+    rows = waits.assign(whole=whole)
     told = ", ".join(f"{family} {share:.0f} %" for family, share in shares.head(2).items() if share > 0)
     return Measurement(
-        _lead(waits.to_numpy(dtype=float)),
+        _lead(rows.to_numpy(dtype=float)),
         f"longest in {len(waits)} cells with {INITIATORS}×{GAIN_NOTICEABLE_FROM.value // INITIATORS:.0f} or more "
         f"threads: {told}",
-        bootstrap(waits, _lead),
+        bootstrap(rows, _lead),
         "cells",
     )
 
 
 def _lead(rows: np.ndarray) -> float:
-    """Of the first column over the longest other, in points of the whole."""
-    totals = rows.sum(axis=0)
-    whole = totals.sum()
-    return float(100 * (totals[0] - totals[1:].max()) / whole) if whole else float("nan")
+    """Of the first column over the longest other, in points of the last, which is the whole."""
+    stated, *others, whole = rows.sum(axis=0)
+    return float(100 * (stated - max(others)) / whole) if whole else float("nan")
 
 
 def initiators_wait_more(tables: Tables) -> Measurement:
@@ -75,7 +92,7 @@ def initiators_wait_more(tables: Tables) -> Measurement:
             role: table[[name for name in (PAGE_LATCHES, LOG) if name in table]].sum(axis=1)
             for role, table in waits.items()
         }
-    ).fillna(0)
+    )
     each = of_claim.initiator / INITIATORS
     if not (each + of_claim.target).sum():
         raise NotMeasured(f"nobody waited for {PAGE_LATCHES} or {LOG}")

@@ -60,6 +60,21 @@ def test_no_sustained_rate_is_no_peak():
     assert "no completed cell with 2 initiators" in missing("peak_2_initiators", cells=table)
 
 
+def test_a_rate_of_nothing_is_no_peak_and_nothing_grows_from_it():
+    table = cells((1, 50, 150, 100, "2005", 0.0), (3, 50, 150, 100, "2005", 0.0), (3, 50, 150, 8192, "2005", 0.0))
+    for key in ("peak_1_initiator", "linear_1_to_3", "peak_of_small_payloads", "payload_matters"):
+        assert missing(key, cells=table)
+    assert "nothing was sent" in missing("initiator_is_bottleneck", cells=table)
+
+
+def test_a_matrix_is_as_complete_as_the_version_that_lacks_most():
+    table = cells(
+        *((1, threads, 150, 100, "2022", 1.0) for threads in (1, 2, 3)),
+        *((1, threads, 150, 100, "2025", 1.0) for threads in (1, 2)),
+    )
+    assert value("matrix_complete", cells=table) == 2
+
+
 def test_growth_is_of_peaks():
     table = cells(
         (1, 50, 150, 100, "2005", 5000.0), (2, 50, 150, 100, "2005", 12000.0), (3, 50, 150, 100, "2005", 18000.0)
@@ -85,7 +100,10 @@ def test_versions_are_compared_cell_by_cell():
         for version, rate in (("2005", 100.0), ("2008", 120.0))
     ]
     lone = (2, 1, 150, 100, "2008", 9999.0)
-    assert value("versions_alike", cells=cells(*pairs, lone)) == pytest.approx(1.2)
+    behind = [(3, 50, 150, 100, version, rate) for version, rate in (("2005", 1.0), ("2008", 9.0))]
+    table = cells(*pairs, lone, *behind)
+    table.loc[table.initiators == 3, "target_kept_up"] = False
+    assert value("versions_alike", cells=table) == pytest.approx(1.2)
     assert "2005 and 2008" in missing("versions_alike", cells=cells(lone))
 
 
@@ -119,11 +137,12 @@ def waits(*rows):
     points = sorted({(3, threads, ratio, 100, "2005", 1000.0) for _, threads, ratio, _, _ in rows})
     table = cells(*points)
     names = {(row.threads, row.dialog_ratio): row.cell_id for row in table.itertuples()}
-    told = [
+    told = pd.DataFrame(
         {"cell_id": names[threads, ratio], "role": role, "initiators": 3, "wait_type": kind, "wait_time_ms": waited_ms}
         for role, threads, ratio, kind, waited_ms in rows
-    ]
-    return {"cells": table, "waits": pd.DataFrame(told)}
+    )
+    whole = told.groupby(["cell_id", "role"]).wait_time_ms.transform("sum")
+    return {"cells": table, "waits": told.assign(share_percent=100 * told.wait_time_ms / whole)}
 
 
 def test_page_latches_of_both_modes_count_as_one_wait():
@@ -136,6 +155,18 @@ def test_page_latches_of_both_modes_count_as_one_wait():
     assert value("initiator_top_wait_without_trick", **tables) == pytest.approx(20)
     assert "dialog ratio 150" in missing("initiator_top_wait_with_trick", **tables)
     assert "target" in missing("target_top_wait", **tables)
+
+
+def test_a_lead_is_of_all_waiting_and_not_of_what_the_table_keeps():
+    tables = waits(("target", 50, 150, "WRITELOG", 40), ("target", 50, 150, "PAGELATCH_EX", 10))
+    tables["waits"]["share_percent"] /= 2  # as much again is waited for what lies beyond the longest
+    assert value("target_top_wait", **tables) == pytest.approx(30)
+
+
+def test_where_one_role_waited_and_the_other_did_not_that_is_a_measured_zero():
+    rows = (("target", threads, 1, "WRITELOG", 7) for threads in (5, 50))
+    tables = waits(*rows, ("initiator", 50, 1, "PAGELATCH_EX", 9))
+    assert value("contention_above_15", **tables) == 100
 
 
 def test_a_single_kind_of_wait_is_a_hundred_points_ahead_or_behind():
@@ -172,32 +203,38 @@ def test_whose_pages_are_waited_for():
     assert value("contention_on_sysdesend", latch_share=seen) == pytest.approx(75)
     assert value("sysdercv_no_bottleneck", latch_share=seen) == pytest.approx(50)
     nobody = seen.assign(object_name=None, times_seen=0)
-    assert value("contention_on_sysdesend", latch_share=nobody) == 0
+    for key in ("contention_on_sysdesend", "sysdercv_no_bottleneck"):
+        assert "nobody was seen waiting" in missing(key, latch_share=nobody)
+        assert "3 initiators" in missing(key, latch_share=seen.assign(initiators=2))
     assert "was not observed" in missing("contention_on_sysdesend")
 
 
-def test_a_used_dialog_costs_the_pages_that_used_dialogs_lie_on():
+def test_where_used_dialogs_lie():
     spread = pd.DataFrame(
         {
             "dialog_ratio": [150, 150, 1],
             "used_dialogs": [50, 10, 50],
-            "pages": [50, 10, 1],
             "dialogs_per_page_max": [1, 1, 50],
             "dialogs_sharing_a_page": [0, 0, 50],
         }
     )
-    assert value("memory_per_dialog", page_spread=spread) == 8
-    assert value("memory_of_50_dialogs", page_spread=spread) == 400
     assert value("page_of_its_own_with_trick", page_spread=spread) == 1
     assert value("hot_page_without_trick", page_spread=spread) == 100
-    half = spread.assign(pages=[25, 5, 1])
-    assert value("memory_per_dialog", page_spread=half) == 4
+    assert value("page_of_its_own_with_trick", page_spread=spread.assign(dialogs_per_page_max=2)) == 2
 
 
 def test_a_bottleneck_is_counted_in_cells():
     table = cells(*((1, threads, 1, 100, "2005", 100.0) for threads in (1, 2, 3, 4)))
     table.loc[0, "target_kept_up"] = False
     assert value("initiator_is_bottleneck", cells=table) == 75
+
+
+@pytest.mark.parametrize("role", ["initiator", "target"])
+def test_processors_are_of_the_load_at_which_peaks_are_looked_for(role):
+    few, many = ((3, threads, 150, 100, "2005", 1000.0) for threads in (10, 40))
+    used = {"initiator_processor_percent": [20.0, 50.0], "target_processor_percent": [20.0, 50.0]}
+    assert value(f"{role}_processors", cells=cells(few, many).assign(**used)) == 50
+    assert "30 or more threads" in missing(f"{role}_processors", cells=cells(few, few).assign(**used))
 
 
 def test_logs_of_initiators_and_target():
@@ -216,13 +253,34 @@ def test_logs_of_initiators_and_target():
     names = ["cell_id", "instance", "database_name", "file_type", "initiators", "bytes_written"]
     files = pd.DataFrame(rows, columns=names)
     assert value("initiators_alike", cells=table, file_io=files) == pytest.approx(80)
+    idle = files.assign(bytes_written=files.bytes_written.where(files.instance != "initiator-2", 0))
+    assert value("initiators_alike", cells=table, file_io=idle) == 0
     # 1,000 messages of 100 bytes; of 100 messages of 8,192 bytes, 2,000 each are stored.
     assert value("messages_on_disk", cells=table, file_io=files) == pytest.approx((4 * 2) ** 0.5)
 
 
+def test_transactions_are_compared_by_the_log_writes_of_one_initiator_and_its_target():
+    rows = [
+        (1, 50, 150, "initiator-1", "SSBInitiator1", 300),
+        (1, 50, 150, "target", "SSBTarget", 200),
+        (1, 50, 150, "target", "tempdb", 999),
+        (1, 5, 150, "initiator-1", "SSBInitiator1", 900),
+        (1, 5, 150, "target", "SSBTarget", 1),
+        (3, 50, 150, "initiator-2", "SSBInitiator2", 900),
+    ]
+    files = pd.DataFrame(
+        rows, columns=["initiators", "threads", "dialog_ratio", "instance", "database_name", "writes"]
+    ).assign(file_type="LOG")
+    files["cell_id"] = files.initiators.astype(str) + "-" + files.threads.astype(str)
+    assert value("initiator_transactions", file_io=files) == pytest.approx(1.5)
+    assert "not observed" in missing("initiator_transactions", file_io=files[files.threads == 5])
+    unwritten = files.assign(writes=files.writes.where(files.instance != "target", 0))
+    assert "not both written" in missing("initiator_transactions", file_io=unwritten)
+
+
 def techniques(**rates):
     rows = [(name, run, rate) for name, runs in rates.items() for run, rate in enumerate(runs, start=1)]
-    return pd.DataFrame(rows, columns=["technique", "run", "processed_per_s"])
+    return pd.DataFrame(rows, columns=["technique", "run", "processed_per_s"]).assign(target_kept_up=True)
 
 
 def test_advice_is_worth_the_quotient_of_means():
@@ -233,6 +291,8 @@ def test_advice_is_worth_the_quotient_of_means():
     assert "few_readers" in missing("few_readers", techniques=table)
     assert "cold" in missing("warm_up_needed", techniques=table)
     assert "were not run" in missing("warm_up_needed")
+    table.loc[table.technique == "receive_top_1", "target_kept_up"] = False
+    assert "the target fell behind in receive_top_1" in MEASURES["receive_top_1"](Tables(techniques=table)).basis
 
 
 def test_the_ladder_is_as_good_as_its_weakest_step():
