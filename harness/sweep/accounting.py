@@ -1,25 +1,28 @@
 """The books of a cell: every message that a client committed is processed exactly once and in order on its dialog.
 
-The clients say how many messages each (initiator, thread) committed, numbered 0, 1, 2, ... The target says, from the
-headers in `dbo.messageDrop`, what it stored and in which order. The difference has three names: lost, duplicated,
-misordered.
+The clients say how many messages each (initiator, thread) committed, numbered 0, 1, 2, ... The target says, with the
+headers of all rows in `dbo.messageDrop` (sql/observe/deliveries.sql), what it stored and in which order. The difference
+has three names: lost, duplicated, misordered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 
 class DialogBooks(NamedTuple):
-    """What the target stored of one dialog's messages: a row of sql/observe/books.sql."""
+    """What the target stored of one dialog's messages."""
 
     messages: int  # rows
     sequences: int  # different sequence numbers among them
     first_sequence: int
     last_sequence: int
-    misordered: int  # rows whose sequence number is not above that of the row before
+    misordered: int  # rows whose sequence number is below that of the row before
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,27 @@ def balance(
     )
 
 
-def read_books(rows: Iterable[tuple[int, ...]]) -> dict[tuple[int, int], DialogBooks]:
-    """Rows (initiator, thread, messages, sequences, first, last, misordered) by dialog."""
-    return {(int(row[0]), int(row[1])): DialogBooks(*(int(value or 0) for value in row[2:7])) for row in rows}
+def stored(deliveries: Mapping[str, Sequence[int]]) -> dict[tuple[int, int], DialogBooks]:
+    """The books of each (initiator, thread), from its messages in the order in which they were stored."""
+    initiators, threads, sequences = (np.array(deliveries[name], np.int64) for name in _HEADER)
+    by_dialog = np.lexsort((threads, initiators))  # stable: the order of each dialog stays
+    initiators, threads, sequences = initiators[by_dialog], threads[by_dialog], sequences[by_dialog]
+    changes = np.flatnonzero((np.diff(initiators) != 0) | (np.diff(threads) != 0)) + 1
+    return {
+        (int(initiators[first]), int(threads[first])): _of_dialog(sequences[first:last])
+        for first, last in zip([0, *changes], [*changes, len(sequences)], strict=True)
+        if first < last
+    }
+
+
+_HEADER = ("initiator", "thread", "sequence")
+
+
+def _of_dialog(sequences: npt.NDArray[np.int64]) -> DialogBooks:
+    return DialogBooks(
+        len(sequences),
+        len(np.unique(sequences)),
+        int(sequences.min()),
+        int(sequences.max()),
+        int(np.count_nonzero(np.diff(sequences) < 0)),
+    )

@@ -260,14 +260,10 @@ class Attempt:
 
     def _balance(self) -> dict[str, list[Any]]:
         assert self.report is not None
-        target = self.surroundings.target
         variables = {"Run": str(self.run_number)}
-        stored = accounting.read_books(
-            tuple(row.values()) for row in scripts.rows(target, "observe/books.sql", variables)
-        )
+        deliveries = scripts.columns(self.surroundings.target, "observe/deliveries.sql", variables)
         has_order = self.sending is None or not self.sending.begins_dialogs
-        self.books = accounting.balance(self.report.sent, stored, has_order=has_order)
-        deliveries = scripts.columns(target, "observe/deliveries.sql", variables)
+        self.books = accounting.balance(self.report.sent, accounting.stored(deliveries), has_order=has_order)
         return deliveries
 
     def _require_faultless(self, report: LoadReport | None) -> None:

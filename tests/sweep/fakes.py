@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +70,6 @@ class FakeServer:
                 ["transmission_status", "messages"],
                 [("The route has no address", self.untransmitted)],
             ),
-            "books": self._books,
             "deliveries": lambda: (
                 ["initiator", "thread", "sequence", "sent_at_ns", "processed_at_ns"],
                 [(*row, row[3] + 1000) for row in self.stored],
@@ -82,14 +80,6 @@ class FakeServer:
             if text == scripts.single(f"observe/{file}.sql", variables):
                 return answer()
         return [], []
-
-    def _books(self) -> tuple[list[str], Rows]:
-        rows = []
-        for key in sorted({row[:2] for row in self.stored}):
-            numbers = [row[2] for row in self.stored if row[:2] == key]
-            backwards = sum(b < a for a, b in itertools.pairwise(numbers))
-            rows.append((*key, len(numbers), len(set(numbers)), min(numbers), max(numbers), backwards))
-        return ["initiator", "thread", "messages", "distinct_sequences", "min", "max", "out_of_order"], rows
 
 
 class FakeInstance:
