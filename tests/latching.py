@@ -9,13 +9,15 @@ from harness.embedded.runtime.tasks import Scheduler, Wait
 from harness.embedded.runtime.waits import WaitStatistics
 from harness.simulation.cores import Cores
 from harness.simulation.latches import PageLatches
+from harness.simulation.parameters import Latch
 
 CORES = 64  # nobody waits for one
 
 
 class LatchingPlatform(RealPlatform):
     def __init__(self, scheduler: Scheduler, waits: WaitStatistics, *, hold_ns: int) -> None:
-        self._latches = PageLatches(scheduler, waits, Cores(scheduler, waits, CORES), hold_ns=hold_ns)
+        prices = Latch(hold_us=hold_ns / 1000, shared_hold_us=0, hand_over_us=0, hand_over_us_per_waiter=0)
+        self._latches = PageLatches(scheduler, waits, Cores(scheduler, waits, CORES), prices)
 
     def latch(self, page: Page) -> Iterable[Wait]:
         return self._latches.touch(page)
