@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
+from harness.cli.common import Failure, one_line_errors
 
 VERBS = [
     "matrix",
@@ -44,10 +46,19 @@ def harness(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 def failure(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Runs in this process, for speed; the exit code and what was printed to standard error."""
+    return _ended(arguments), capsys.readouterr().err
+
+
+def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """As `failure`, and what was printed to standard output."""
+    return _ended(arguments), capsys.readouterr().out
+
+
+def _ended(arguments: list[str]) -> int:
     with pytest.raises(SystemExit) as end:
         cli.main(arguments)
     assert isinstance(end.value.code, int)
-    return end.value.code, capsys.readouterr().err
+    return end.value.code
 
 
 @pytest.fixture(autouse=True)
@@ -159,15 +170,52 @@ def test_a_results_folder_that_cannot_be_written_is_one_line(
     assert "the results folder file/results cannot be written (Not a directory): choose another" in message
 
 
+def test_a_folder_where_a_file_should_be_and_a_name_too_long_are_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, message = failure(["claims", "x" * 300], capsys)
+    assert code == 3
+    assert message.endswith("/manifest.json: the name is too long: choose a shorter one\n")
+    with pytest.raises(Failure, match="it is a folder: name a file"), one_line_errors():
+        tmp_path.write_text("")
+
+
+def test_what_the_system_says_is_one_line_where_no_cure_is_known() -> None:
+    with pytest.raises(Failure) as reason, one_line_errors():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), "a/b")
+    assert (reason.value.message, reason.value.exit_code) == ("a/b: Too many levels of symbolic links", 3)
+
+
+def test_output_that_nobody_reads_any_more_is_no_failure() -> None:
+    with pytest.raises(BrokenPipeError), one_line_errors():
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+@pytest.mark.parametrize("arguments", [["reduce", "steps"], ["claims", "steps"], ["compare", "steps", "steps"]])
+def test_a_folder_of_techniques_alone_is_told_apart_with_the_cure(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "steps").mkdir()
+    (tmp_path / "steps" / "manifest.json").write_text('{"lab": "embedded", "scenario": {}}')
+    code, message = failure(arguments, capsys)
+    assert code == 2
+    assert message == (
+        "harness: steps holds techniques alone, no cells: hand its table to a run of its lab with harness "
+        "techniques --add-to, or draw it with harness figures\n"
+    )
+
+
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_that_says_what_it_does_and_which_codes_it_ends_with(verb: str) -> None:
-    done = harness(verb, "--help")
-    assert done.returncode == 0
-    assert "Exit codes" in done.stdout
-    assert len(done.stdout.splitlines()) > 12
+def test_every_verb_has_help_that_says_what_it_does_and_which_codes_it_ends_with(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = printed([verb, "--help"], capsys)
+    assert code == 0
+    assert "Exit codes" in out
+    assert len(out.splitlines()) > 12
 
 
-def test_help_lists_the_verbs_in_the_order_of_use() -> None:
+def test_the_module_is_the_command_and_its_help_lists_the_verbs_in_the_order_of_use() -> None:
     lines = harness("--help").stdout.splitlines()
     listed = [line.split()[0] for line in lines[lines.index("Commands:") + 1 :] if re.match(r"  \w", line)]
     assert listed[: len(VERBS)] == VERBS
@@ -180,9 +228,9 @@ def test_help_is_quick_because_no_part_is_imported() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-def test_plan_says_how_much_and_how_long_and_starts_nothing(tmp_path: Path) -> None:
-    done = harness("plan", "--cells", "i1-*-r150-p100", "--list")
-    lines = done.stdout.splitlines()
+def test_plan_says_how_much_and_how_long_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out = printed(["plan", "--cells", "i1-*-r150-p100", "--list"], capsys)
+    lines = out.splitlines()
     assert lines[0].startswith("lab: embedded (as told)")
     assert lines[1].startswith("cells: 22")
     assert lines[3] == "dialogs to build: 15,000, at most 7,500 at once"

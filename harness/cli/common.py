@@ -18,7 +18,7 @@ OK, CELLS_FAILED, USAGE, PREFLIGHT, INTERRUPTED = 0, 1, 2, 3, 130
 EXIT_CODES = """\b
 Exit codes:
   0    all is well
-  1    cells failed, or their books did not balance
+  1    cells, runs or fault seeds failed, or books did not balance
   2    a wrong option, name, setting or file; nothing was started
   3    a machine or server lacks something: an ODBC driver, Java, a right,
        a free port, disk space, a folder that can be written
@@ -124,6 +124,8 @@ _CURES = {
     errno.EROFS: "the file system is read-only: choose another folder with --results",
     errno.EACCES: "no permission: choose another folder with --results, or mend its permissions",
     errno.ENOTDIR: "a part of the path is no folder: choose another with --results",
+    errno.EISDIR: "it is a folder: name a file",
+    errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
     errno.EADDRINUSE: "the port is in use: choose another",
 }
 
@@ -139,8 +141,9 @@ def one_line_errors() -> Iterator[None]:
         raise Failure(str(error), PREFLIGHT) from None
     except FileNotFoundError as error:
         raise Failure(f"{error.filename or error}: there is no such file", USAGE) from None
+    except BrokenPipeError:  # who read the output has gone: `main` ends quietly
+        raise
     except OSError as error:
-        cure = _CURES.get(error.errno or 0)
-        if cure is None:
-            raise
-        raise Failure(f"{error.filename}: {cure}" if error.filename else cure, PREFLIGHT) from None
+        # Of what has no cure here, the system's own words.
+        told = _CURES.get(error.errno or 0) or error.strerror or str(error)
+        raise Failure(f"{error.filename}: {told}" if error.filename else told, PREFLIGHT) from None

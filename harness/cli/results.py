@@ -33,6 +33,18 @@ def _existing_results(folder: Path) -> Path:
     raise Failure(f"{folder} is no result folder: it {what}{hint}", USAGE)
 
 
+def _run_of_cells(folder: Path) -> Path:
+    """A result folder that is not one of `harness techniques`."""
+    from harness.figures import ladder
+
+    if ladder.is_ladder(_existing_results(folder)):
+        cure = (
+            "hand its table to a run of the same lab with harness techniques --add-to, or draw it with harness figures"
+        )
+        raise Failure(f"{folder} holds techniques alone, no cells: {cure}", USAGE)
+    return folder
+
+
 def reduce_and_draw(results: Path) -> None:
     """What follows every run: tables, figures, report."""
     from harness import figures, reductions
@@ -57,7 +69,7 @@ def reduce(results: Path) -> None:
     with one_line_errors():
         from harness import reductions
 
-        for path in reductions.reduce(_existing_results(results), progress=say):
+        for path in reductions.reduce(_run_of_cells(results), progress=say):
             say(f"table: {path}")
 
 
@@ -81,7 +93,8 @@ def figures(results: Path) -> None:
 
 @click.command(epilog=EXIT_CODES, short_help="Hold the paper's claims against a run.")
 @click.argument("results", type=click.Path(path_type=Path))
-def claims(results: Path) -> None:
+@click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")
+def claims(results: Path, markdown: bool) -> None:
     """Hold the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
     interval, and whether the claim holds, fails or was not measured, with the reason.
 
@@ -89,13 +102,18 @@ def claims(results: Path) -> None:
     Examples:
       harness claims results/reference/embedded
       harness claims results/20260101-120000-embedded
+      harness claims results/reference/simulated --markdown
     """
     with one_line_errors():
         from harness import claims as judging
         from harness.figures import results as runs
 
-        run = runs.read(_existing_results(results))
+        run = runs.read(_run_of_cells(results))
         judged = judging.evaluate(run)
+        if markdown:
+            table = judging.as_table(judged, run_id=run.run_id, lab=run.lab)
+            say("\n".join(judging.markdown(table, paper_model=run.is_model and run.hardware == "paper")))
+            return
         say(runs.origin(run.lab, run.versions))
         say(f"{runs.footer(run)[0]}.")
         _print_claims(judged)
@@ -137,5 +155,5 @@ def compare(a: Path, b: Path, output: Path | None) -> None:
     with one_line_errors():
         from harness import figures as parts
 
-        for path in parts.compare(_existing_results(a), _existing_results(b), output):
+        for path in parts.compare(_run_of_cells(a), _run_of_cells(b), output):
             say(f"written: {path}")
