@@ -38,9 +38,7 @@ def _run_of_cells(folder: Path) -> Path:
     from harness.figures import ladder
 
     if ladder.is_ladder(_existing_results(folder)):
-        cure = (
-            "hand its table to a run of the same lab with harness techniques --add-to, or draw it with harness figures"
-        )
+        cure = "hand its table to a run of its lab with harness techniques --add-to, or draw it with harness figures"
         raise Failure(f"{folder} holds techniques alone, no cells: {cure}", USAGE)
     return folder
 
