@@ -56,6 +56,7 @@ def _day_ticks(text: str) -> int:
     return date.fromisoformat(text).toordinal() * TICKS_A_DAY
 
 
+@lru_cache(maxsize=1024)  # rows of one statement have one moment
 def ticks(text: str) -> int:
     """Ticks since the day before 0001-01-01, of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
     total = _day_ticks(text[:10])
