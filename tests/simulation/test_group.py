@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from harness.sweep.cell import CellFailed, Measured
 TIMES = Times(settle=0.1, measure=0.2)
 CELL = Cell.parse("i2-t3-r1-p100-v2008")
 OTHER = Cell.parse("i1-t10-r1-p1024-v2008")
+Elsewhere = dict[int, tuple[Path, "subprocess.Popen[bytes]"]]
 
 RUN = """
 import sys
@@ -41,8 +43,29 @@ group.run(cell, 1, Times(0.1, 0.2), Path(sys.argv[3]))
 
 
 @pytest.fixture(scope="module")
-def group() -> Group:
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
+    """The cell in processes of their own that hash otherwise, by seed; under way while this process is at the others."""
+    processes: Elsewhere = {}
+    for seed in (1, 2):
+        results = tmp_path_factory.mktemp(f"seed-{seed}")
+        command = [sys.executable, "-c", RUN, CELL.id, str(seed), str(results)]
+        processes[seed] = results, subprocess.Popen(command, env=os.environ | {"PYTHONHASHSEED": str(seed)})
+    yield processes
+    for _, process in processes.values():
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def group(elsewhere: Elsewhere) -> Group:
     return Group(read("paper"), "2008", 1, seed=1)
+
+
+@pytest.fixture(scope="module")
+def ran(group: Group, tmp_path_factory: pytest.TempPathFactory) -> tuple[Measured, Path]:
+    """The cell on a copy of this process's world, and its results."""
+    results = tmp_path_factory.mktemp("ran")
+    return group.run(CELL, 1, TIMES, results), results
 
 
 def digests(results: Path) -> dict[str, str]:
@@ -58,38 +81,39 @@ def row_of(results: Path) -> dict[str, object]:
     return row
 
 
-def test_a_cell_leaves_every_kind_of_record(group: Group, tmp_path: Path) -> None:
-    measured = group.run(CELL, 1, TIMES, tmp_path)
-    row = row_of(tmp_path)
+def test_a_cell_leaves_every_kind_of_record(ran: tuple[Measured, Path]) -> None:
+    measured, results = ran
+    row = row_of(results)
     assert row["outcome"] == "completed"
     assert row["sent_messages"] == row["processed_messages"] == measured.sent > 100
-    assert {path.name for path in (tmp_path / "raw").iterdir()} == set(records.SCHEMAS)
+    assert {path.name for path in (results / "raw").iterdir()} == set(records.SCHEMAS)
 
 
-def test_the_target_has_all_its_readers_from_the_beginning(group: Group, tmp_path: Path) -> None:
-    group.run(CELL, 1, TIMES, tmp_path)
-    samples = pq.read_table(next((tmp_path / "raw" / "samples").iterdir())).to_pylist()
+def test_the_target_has_all_its_readers_from_the_beginning(ran: tuple[Measured, Path]) -> None:
+    samples = pq.read_table(next((ran[1] / "raw" / "samples").iterdir())).to_pylist()
     tasks = [row["value"] for row in samples if row["metric"] == "activated_tasks" and row["instance"] == "target"]
     assert set(tasks) == {16.0}
 
 
-def test_a_cell_comes_to_the_same_whichever_ran_before(group: Group, tmp_path: Path) -> None:
-    group.run(CELL, 1, TIMES, tmp_path / "first")
+def test_a_cell_comes_to_the_same_whichever_ran_before(
+    group: Group, ran: tuple[Measured, Path], tmp_path: Path
+) -> None:
     group.run(OTHER, 1, TIMES, tmp_path / "other")
     group.run(CELL, 1, TIMES, tmp_path / "again")
-    assert digests(tmp_path / "first") == digests(tmp_path / "again")
-    assert digests(tmp_path / "first")
+    assert digests(ran[1]) == digests(tmp_path / "again")
+    assert digests(ran[1])
 
 
-def test_the_same_seed_gives_the_same_bytes_in_another_process(tmp_path: Path) -> None:
-    found = []
-    for hash_seed, seed in (("1", 1), ("2", 1), ("1", 2)):
-        results = tmp_path / f"{hash_seed}-{seed}"
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-        subprocess.run([sys.executable, "-c", RUN, CELL.id, str(seed), str(results)], env=environment, check=True)
-        found.append(digests(results))
-    assert found[0] == found[1]
-    assert found[0].keys() == found[2].keys() and found[0] != found[2]
+def test_the_same_seed_gives_the_same_bytes_in_another_process(
+    ran: tuple[Measured, Path], elsewhere: Elsewhere
+) -> None:
+    found = {}
+    for seed, (results, process) in elsewhere.items():
+        assert process.wait(120) == 0
+        found[seed] = digests(results)
+    here = digests(ran[1])
+    assert here == found[1]
+    assert here.keys() == found[2].keys() and here != found[2]
 
 
 def test_a_killed_copy_is_a_failed_cell(group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
