@@ -48,8 +48,7 @@ class WaitStatistics:
         total = self._total(wait.wait_type)
         total.waiting_tasks_count += 1
         total.wait_ns += duration_ns
-        if duration_ns > total.max_wait_ns:
-            total.max_wait_ns = duration_ns
+        total.max_wait_ns = max(total.max_wait_ns, duration_ns)
 
     def runnable(self, task: Task | None, now_ns: int, duration_ns: int) -> None:
         """The task could go on but waits so long for a processor: signal wait time of the wait that it has just ended,
