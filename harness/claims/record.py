@@ -47,9 +47,8 @@ def as_table(judgements: Sequence[Judgement], *, run_id: str, lab: str) -> pd.Da
 def markdown(table: pd.DataFrame, *, paper_model: bool) -> list[str]:
     """The lines of a table of `as_table` in Markdown, as README has one; of the model of the paper's hardware, with
     what each number rests on."""
-    heads = ["the paper says", "its number", "the model" if paper_model else "this run"]
-    lines = ["| " + " | ".join([*heads, *["there it is"] * paper_model, ""]) + " |"]
-    lines.append("|" + "---|" * (len(heads) + paper_model + 1))
+    heads = ["the paper says", "its number", *(["the model", "obtained"] if paper_model else ["this run"])]
+    lines = [f"| {' | '.join(heads)} | |", "|" + "---|" * (len(heads) + 1)]
     for row in table.to_dict("records"):
         verdict = f"**{row['verdict']}**" if row["verdict"] == Verdict.FAILS else row["verdict"]
         rests_on = [footing(row["claim"])] if paper_model else []

@@ -29,6 +29,13 @@ def test_the_table_says_whose_numbers_it_shows_and_ends_with_the_count(capsys):
     assert "over 18,000" in out and "holds from 18,000 messages/s" in out
 
 
+def test_in_markdown_there_is_the_table_alone(capsys):
+    code, out, _ = printed(["claims", str(REFERENCE), "--markdown"], capsys)
+    assert code == 0
+    assert out.startswith("| the paper says | its number | this run | |\n|---|---|---|---|\n")
+    assert {line[0] for line in out.splitlines()} == {"|"}
+
+
 def test_a_models_claims_are_labelled_so(capsys, tmp_path):
     run = write_reduced(tmp_path / "run", quick_slice(), shape="paper", lab="simulated")
     code, out, _ = printed(["claims", str(run)], capsys)
