@@ -16,6 +16,7 @@ import json
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
@@ -181,10 +182,19 @@ def run_slice(experiment: Experiment, open_group: OpenGroup, part: Slice) -> Non
                 reason = " ".join(str(failure).split())
             except Exception as error:
                 # A fault of ours in one cell. It was in a copy: the world and the other cells are none the worse.
-                reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                reason = _fault(error, turn, experiment.results)
             phases_s["cell"] = round(time.perf_counter() - began, 4)
             post.put(_entry(turn, measured, reason, phases_s))
             phases_s = {}
+
+
+def _fault(error: Exception, turn: Turn, results: Path) -> str:
+    """One line that names the file with the traceback."""
+    path = results / "tracebacks" / f"{turn.cell.id}-a{turn.attempt}.txt"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{text} (traceback in {path.relative_to(results)})"
 
 
 def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[str, float]) -> Entry:
