@@ -228,7 +228,8 @@ def test_ctrl_c_ends_a_bench_at_once_without_a_word_of_its_processes(planted: li
         os.killpg(process.pid, signal.SIGINT)
         said, errors = process.communicate(timeout=30)
         assert (said.strip(), errors) == ("interrupted", "")
-        until(lambda: not [child for child in children if child.is_running() and child.status() != "zombie"])
+        psutil.wait_procs(children, timeout=30)
+        assert not any(child.is_running() for child in children)
         assert not folder.exists()
     finally:
         process.kill()
