@@ -2,10 +2,11 @@
 
 The free parameters of a hardware file (`free = true`) are moved within their bounds until the model's cells give the
 `PAPER.fitted` numbers: least squares of the logarithms of (model / paper), by SciPy's trust-region method. Five
-parameters for five numbers: nothing is left over to bend the rest. Of that, some holds by construction and is no
-prediction either: `harness.claims.footing` says which of the paper's claims are what. What the paper says of one and two initiators, of
+parameters for five numbers: nothing is left over to bend the rest. What the paper says of one and two initiators, of
 3×5 threads, of payloads, of waits and of its techniques takes no part; `PAPER.held_out` are those of them that are
-numbers of a cell. Another hardware has other numbers: `harness.simulation.likeness` takes them from a measured run.
+numbers of a cell. Some of what took no part holds by construction and is no prediction either: `harness.claims.footing`
+says of each claim which it is. Another hardware has other numbers: `harness.simulation.likeness` takes them from a
+measured run.
 
 `sensitivity` moves each parameter by a fifth, up and down, and says what becomes of every one of these numbers.
 
