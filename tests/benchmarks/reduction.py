@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.reduction [--keep DIR]
 
-The budget for a full sweep on two cores: 90 s and 3 GiB resident.
+The budget for a full sweep on two cores: 90 s and 3 GiB.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ GIB = 1024**3
 
 
 class PeakMemory:
-    """The largest sum of resident memory of this process and its descendants, looked at ten times a second."""
+    """The largest sum of proportional set sizes of this process and its descendants, looked at twice a second.
+
+    Of a page that several processes share, as forked ones do, each counts its part: the sum is what they take together.
+    """
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -44,22 +47,23 @@ class PeakMemory:
 
     def _watch(self) -> None:
         this = psutil.Process()
-        while not self._stop.wait(0.1):
+        while not self._stop.wait(0.5):
             total = 0
             for process in (this, *this.children(recursive=True)):
                 try:
-                    total += process.memory_info().rss
+                    total += process.memory_full_info().pss
                 except psutil.Error:
                     continue
             self.bytes = max(self.bytes, total)
 
 
 def measure(name: str, work: Callable[[], object]) -> tuple[float, int]:
+    """Seconds and peak bytes of the work, which are printed as well."""
     started = time.perf_counter()
     with PeakMemory() as memory:
         work()
     elapsed = time.perf_counter() - started
-    print(f"{name:<28}{elapsed:8.1f} s   peak {memory.bytes / GIB:.2f} GiB resident", flush=True)
+    print(f"{name:<28}{elapsed:8.1f} s   peak {memory.bytes / GIB:.2f} GiB", flush=True)
     return elapsed, memory.bytes
 
 

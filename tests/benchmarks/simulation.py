@@ -2,45 +2,71 @@
 
     python -m tests.benchmarks.simulation [--cells PATTERN]
 
-The budgets on two cores: 5 minutes and 2 GiB resident for the 528 cells, 3 minutes for the seeds.
+The budgets on two cores: 5 minutes and 2 GiB for the 528 cells, 3 minutes for the seeds. Exit code 1 where one is
+exceeded, or a cell or a seed fails.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from harness.simulation import run
-from tests.benchmarks.reduction import measure
+from harness.sweep import journal, manifest
+from tests.benchmarks.reduction import GIB, measure
 
 SEEDS = 1000
+BUDGET_CELLS_S, BUDGET_CELLS_BYTES = 300, 2 * GIB
+BUDGET_SEEDS_S = 180
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", action="append", help="shell pattern on cell ids")
     options = parser.parse_args(arguments)
+    cells = _measure_cells(tuple(options.cells or ()))
+    seeds = _measure_seeds()
+    return 0 if cells and seeds else 1
+
+
+def _measure_cells(patterns: tuple[str, ...]) -> bool:
+    outcomes = []
     with tempfile.TemporaryDirectory(prefix="harness-benchmark-") as folder:
-        settings = {"results": folder, "cells": tuple(options.cells or ())}
-        measure(
+        settings = {"results": folder, "cells": patterns}
+        elapsed_s, peak_bytes = measure(
             "cells in virtual time",
-            lambda: run.simulate(settings, resume=None, announce=print, console_is_terminal=False),
+            lambda: outcomes.append(run.simulate(settings, resume=None, announce=print, console_is_terminal=False)),
         )
-        [journal] = Path(folder).glob("*/journal.jsonl")
-        lines = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
-    messages = 1.5 * sum(line["sent_per_s"] for line in lines)
-    cells_s = sum(line["phases_s"]["cell"] for line in lines)
-    worlds_s = sum(line["phases_s"].get("dialogs", 0.0) for line in lines)
-    print(f"  {len(lines)} cells, {messages:,.0f} messages: {cells_s / messages * 1e6:,.0f} us each, all in")
+        [outcome] = outcomes
+        entries = list(journal.read(outcome.results / journal.NAME))
+        times = manifest.read(outcome.results)["settings"]
+    messages = (times["settle"] + times["measure"]) * sum(entry.sent_per_s for entry in entries)
+    cells_s = sum(entry.phases_s["cell"] for entry in entries)
+    worlds_s = sum(entry.phases_s.get("dialogs", 0.0) for entry in entries)
+    print(f"  {outcome.completed} of {outcome.total} cells completed, {messages:,.0f} messages", end="")
+    print(f": {cells_s / messages * 1e6:,.0f} us each, all in" if messages else "")
     print(f"  worlds built and warmed: {worlds_s:.1f} s of one core's time")
+    within = elapsed_s <= BUDGET_CELLS_S and peak_bytes <= BUDGET_CELLS_BYTES
+    print(f"  {_word(within)} the budget of {BUDGET_CELLS_S} s and {BUDGET_CELLS_BYTES / GIB:.0f} GiB")
+    return within and outcome.completed == outcome.total
+
+
+def _measure_seeds() -> bool:
+    codes = []
     command = [sys.executable, "-m", "harness", "simulate", "--faults", "--seeds", str(SEEDS)]
-    measure(f"{SEEDS:,} seeds of faults", lambda: subprocess.run(command, check=False))
-    return 0
+    elapsed_s, _ = measure(
+        f"{SEEDS:,} seeds of faults", lambda: codes.append(subprocess.run(command, check=False).returncode)
+    )
+    within = elapsed_s <= BUDGET_SEEDS_S
+    print(f"  {_word(within)} the budget of {BUDGET_SEEDS_S} s" + ("; FAILED" if codes != [0] else ""))
+    return within and codes == [0]
+
+
+def _word(within: bool) -> str:
+    return "within" if within else "OVER"
 
 
 if __name__ == "__main__":
