@@ -4,7 +4,8 @@ A client is a session as the client's login, which may do nothing but send, and 
 with a body as `load.payload` lays it out. What lies between client and instance (driver, protocol and network, there
 and back) is one delay before the call; think time comes on top of it, outside the call.
 
-Not as elsewhere: the clients' computers are never short of anything, so there is no generator's health to report.
+Not as elsewhere: the clients' computers are never short of anything, so there is no generator's health to report. Only
+where everything runs on one machine, a call waits for a processor in the client too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from harness.lab.instances import Instance
 from harness.load import recorder
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import CellPlan, LoadReport, Progress
+from harness.simulation.cores import Cores
 from harness.simulation.instances import SimulatedInstance
 from harness.simulation.lab import SimulatedLab
 from harness.simulation.parameters import Client as Prices
@@ -65,10 +67,12 @@ class _FirstError(DiscardedResults):
 class _Run:
     """What the clients of a cell share. `stopping` is the only word that reaches them in their loop."""
 
-    def __init__(self, plan: CellPlan, prices: Prices) -> None:
+    def __init__(self, plan: CellPlan, prices: Prices, cores: Cores | None) -> None:
         self.procedure = plan.procedure
         self.stopping = False
-        self.round_trip_ns = round(prices.round_trip_us * 1000)
+        self.cores = cores
+        self.call_ns = round(prices.call_us * 1000)
+        self.round_trip_ns = round(prices.round_trip_us * 1000) + (0 if cores else self.call_ns)
         self.think_time_ns = round(prices.think_time_us * 1000)
 
 
@@ -92,7 +96,7 @@ class Client:
     def _loop(self, first_delay_ns: int) -> Waiting[None]:
         """Sends until the run is stopping, or until too many calls in a row have failed."""
         run, session, body, handle = self._run, self._session, self._body, self._handle
-        clock = session.engine.clock
+        clock, cores = session.engine.clock, run.cores
         offset_ns = clock.utc_ns() - clock.now_ns()
         starts, latencies = self.log.starts, self.log.latencies
         sequence = failures_in_a_row = 0
@@ -104,6 +108,8 @@ class Client:
             started_ns = clock.now_ns()
             STAMP.pack_into(body, STAMP_OFFSET, sequence, started_ns + offset_ns)
             yield Delay(run.round_trip_ns)
+            if cores is not None:
+                yield from cores.use(run.call_ns)
             yield from session.rpc(run.procedure, (handle, Parameter("", _BODY_TYPE, bytes(body), False)), sink)
             starts.append(started_ns + offset_ns)
             latencies.append(clock.now_ns() - started_ns)
@@ -141,7 +147,7 @@ class SimulatedClients:
     def prepare(self, plan: CellPlan) -> None:
         """Every client has its session and its dialog; LabError where a session is refused."""
         self._plan = plan
-        self._run = _Run(plan, self._prices)
+        self._run = _Run(plan, self._prices, self._lab.world.cores)
         filler = self._lab.world.entropy("filler").random_bytes(plan.cell.payload_bytes)
         instances = self._lab.initiators[: plan.cell.initiators]
         self._clients = [

@@ -1,4 +1,4 @@
-"""The cores of a simulated computer: first come, first served on all of them.
+"""The cores of a simulated computer, which may be one for several instances: first come, first served on all of them.
 
 A use is one delay: the cores' next free moments are kept, so the moment at which a use will end is known when it is
 asked for, and no queue of events is needed. A long use is cut into quanta, as SQL Server's schedulers do.
@@ -22,12 +22,15 @@ class Cores:
     What a task waits for a core is signal wait time of the wait that has just ended, or of SOS_SCHEDULER_YIELD.
     """
 
-    def __init__(self, scheduler: Scheduler, waits: WaitStatistics, count: int) -> None:
+    def __init__(
+        self, scheduler: Scheduler, waits: WaitStatistics, count: int, *, shared_with: Cores | None = None
+    ) -> None:
         self.count = count
         self._scheduler = scheduler
         self._clock = scheduler.clock
         self._waits = waits
-        self._free_at_ns = [self._clock.now_ns()] * count  # a heap
+        self._are_shared = shared_with is not None
+        self._free_at_ns: list[int] = shared_with._free_at_ns if shared_with else [self._clock.now_ns()] * count  # heap
         self._used_ns = 0  # of what was asked for, also in the future
 
     def use(self, duration_ns: int) -> Iterable[Wait]:
@@ -55,6 +58,8 @@ class Cores:
 
     @property
     def busy_ns(self) -> int:
-        """Processor time spent until now, on all cores."""
+        """Processor time spent until now, on all cores; on shared ones what is asked for counts as spent."""
+        if self._are_shared:
+            return self._used_ns
         now_ns = self._clock.now_ns()
         return self._used_ns - sum(at_ns - now_ns for at_ns in self._free_at_ns if at_ns > now_ns)

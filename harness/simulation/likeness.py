@@ -1,9 +1,8 @@
 """The numbers of a measured run that a model of its machine is fitted to, and those that it then predicts.
 
-Fitted: messages per second of one initiator with every 150th dialog and the smallest payload, at one thread, at ten and
-at fifty, and the target's processor time at fifty. Predicted: the initiator's processor time there, all other numbers
-of threads, and every dialog in use. Cells are means over the run's versions: on a lab that imitates them they are
-repetitions.
+Fitted: messages per second of one initiator with every 150th dialog and the smallest payload, at one thread, five, ten
+and fifty, and the processor time of target and initiator at fifty. Predicted: all other numbers of threads, and every
+dialog in use. Cells are means over the run's versions: on a lab that imitates them they are repetitions.
 
 Processor time counts in percent of one processor, because a model may have other processors than the machine.
 """
@@ -23,7 +22,7 @@ from harness.simulation.calibration import Number, Numbers, cell_of, rate
 from harness.simulation.parameters import Parameters
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
-FITTED_THREADS = (1, 10, 50)
+FITTED_THREADS = (1, 5, 10, 50)
 _PAYLOAD_BYTES = PAYLOADS_BYTES[0]
 _UNIT = "% of a processor"
 
@@ -49,7 +48,7 @@ def numbers_of(folder: Path, model: Parameters) -> Numbers:
     }
     most = FITTED_THREADS[-1]
     busy = measured.loc[(TRICK_DIALOG_RATIO, most)]
-    target, initiator = (
+    processors = [
         _processor_time(
             f"{role}'s processors at {most}",
             float(busy[f"{role}_processor_percent"]) * _processors(folder, run.manifest, instance),
@@ -58,11 +57,11 @@ def numbers_of(folder: Path, model: Parameters) -> Numbers:
             model.processors.count,
         )
         for role, instance in (("target", "target"), ("initiator", "initiator-1"))
-    )
+    ]
     fitted = [rates.pop((TRICK_DIALOG_RATIO, threads)) for threads in FITTED_THREADS]
     # Ratio 150 first, as the fitted ones.
     others = [number for _, number in sorted(rates.items(), key=lambda one: (-one[0][0], one[0][1]))]
-    return Numbers(run.run_id, (*fitted, target), (initiator, *others))
+    return Numbers(run.run_id, (*fitted, *processors), tuple(others))
 
 
 def _processor_time(name: str, known: float, cell: Cell, role: str, processors: int) -> Number:

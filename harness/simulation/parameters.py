@@ -54,12 +54,14 @@ class Client(_Frozen):
 
     round_trip_us: float  # network, driver and protocol on both sides, beside the procedure itself
     think_time_us: float
+    call_us: float  # processor time of a call in the client; 0: its computer is never short of any
 
 
 class Processors(_Frozen):
     """Cores of a database server, and the processor time of what the broker does with them (`platform.Work`)."""
 
     count: PositiveInt
+    are_shared: bool  # by all instances and clients, which run on one machine
     begin_dialog_us: float
     send_us: float
     send_us_per_kib: float

@@ -39,9 +39,17 @@ class SimulatedPlatform:
 class Computer:
     """The hardware under one running instance: everything that is made anew when the instance starts."""
 
-    def __init__(self, scheduler: Scheduler, waits: WaitStatistics, entropy: Entropy, parameters: Parameters) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        waits: WaitStatistics,
+        entropy: Entropy,
+        parameters: Parameters,
+        *,
+        cores_of_all: Cores | None = None,
+    ) -> None:
         latch = parameters.latch
-        self.cores = Cores(scheduler, waits, parameters.processors.count)
+        self.cores = Cores(scheduler, waits, parameters.processors.count, shared_with=cores_of_all)
         self.latches: PageLatches | None = None
         if latch.hold_us or latch.shared_hold_us:
             self.latches = PageLatches(scheduler, waits, self.cores, latch)

@@ -22,6 +22,7 @@ from harness.embedded.tsql.guard import of_login
 from harness.embedded.tsql.instance import Instance
 from harness.embedded.tsql.session import Session
 from harness.embedded.tsql.views.files import database_of
+from harness.simulation.cores import Cores
 from harness.simulation.network import Network
 from harness.simulation.parameters import Parameters
 from harness.simulation.platform import Computer
@@ -38,6 +39,10 @@ class World:
         self.parameters = parameters
         self.clock = VirtualClock()
         self.driver = VirtualDriver(self.clock)
+        # The cores of the one machine that everything runs on, if there is but one.
+        self.cores: Cores | None = None
+        if parameters.processors.are_shared:
+            self.cores = Cores(self.driver.scheduler(), WaitStatistics(), parameters.processors.count)
         self.network = Network(self.clock, self.entropy("network"), parameters.network)
         self.servers: dict[str, Server] = {}
         self._visits: list[tuple[int, int, Callable[[], None]]] = []  # by (due, sequence)
@@ -135,7 +140,9 @@ class Server:
         entropy = self.world.entropy(self.name, self.starts)
         # The device draws from entropy of its own: how often it flushes makes no difference to identifiers.
         device_entropy = self.world.entropy(self.name, self.starts, "log")
-        self.computer = Computer(self.scheduler, self.waits, device_entropy, self.world.parameters)
+        self.computer = Computer(
+            self.scheduler, self.waits, device_entropy, self.world.parameters, cores_of_all=self.world.cores
+        )
         log = self.world.parameters.log
         self.store = MemoryStore(
             self.scheduler,

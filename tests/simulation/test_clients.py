@@ -15,7 +15,7 @@ from harness.simulation import lab as simulated
 from harness.simulation.clients import FAILURES_IN_A_ROW_MAX, SimulatedClients
 from harness.simulation.instances import SimulatedInstance
 from harness.simulation.lab import SimulatedLab
-from harness.simulation.parameters import read
+from harness.simulation.parameters import Client, read
 
 CELL = Cell.parse("i1-t2-r1-p100-v2008")
 PAPER = read("paper")
@@ -30,11 +30,13 @@ def lab() -> SimulatedLab:
     return lab
 
 
-def prepared(lab: SimulatedLab, results: Path, handles: list[str] | None = None) -> SimulatedClients:
+def prepared(
+    lab: SimulatedLab, results: Path, handles: list[str] | None = None, *, prices: Client = PAPER.client
+) -> SimulatedClients:
     if handles is None:
         with lab.initiators[0].connect() as connection:
             [handles] = dialogs.used([connection])
-    clients = SimulatedClients(lab, PAPER.client)
+    clients = SimulatedClients(lab, prices)
     clients.prepare(CellPlan(CELL, 1, 1, [""], [handles], results))
     return clients
 
@@ -94,3 +96,27 @@ def test_a_client_whose_instance_is_gone_does_not_return(lab: SimulatedLab, tmp_
 
     problems = copies.in_copy(stop_after_crash)
     assert problems[0] == "initiator 1 thread 1 has not returned from its last call"
+
+
+def test_on_one_machine_calls_take_processor_time_from_everybody(tmp_path: Path) -> None:
+    """One processor, of which a call takes half in the client and nearly half in the procedure: two clients are no
+    faster than one."""
+    shared = {"are_shared": 1, "count": 1, "call_us": 600, "send_us": 600, "flush_latency_us": 500}
+    one_machine = PAPER.model_copy(
+        update={
+            "declared": {
+                name: one.model_copy(
+                    update={"low": 0, "high": 1e9, "free": False, "value": shared.get(name, one.value)}
+                )
+                for name, one in PAPER.declared.items()
+            }
+        }
+    ).with_values({})
+    lab = simulated.open(one_machine, version="2008", initiators=1, seed=1)
+    link.link(lab)
+    dialogs.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
+    clients = prepared(lab, tmp_path, prices=one_machine.client)
+    clients.start()
+    lab.clock.sleep(0.5)
+    sent = clients.stop().sent_messages
+    assert 0.5e6 / 2000 < sent < 0.5e6 / 1200

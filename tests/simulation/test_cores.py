@@ -8,7 +8,7 @@ import random
 import pytest
 
 from harness.embedded.runtime.tasks import Delay
-from harness.simulation.cores import QUANTUM_NS
+from harness.simulation.cores import QUANTUM_NS, Cores
 from tests.simulation.hardware_fixture import US, Bench, poisson_arrivals_us
 
 SERVICE_US = 100
@@ -111,3 +111,18 @@ def test_waiting_for_a_core_after_a_wait_is_that_waits_signal_time():
 
 def test_no_time_costs_nothing():
     assert list(Bench().cores.use(0)) == []
+
+
+def test_cores_of_one_machine_serve_all_who_share_them_and_each_counts_its_own():
+    bench = Bench(cores=1)
+    mine, others = (Cores(bench.scheduler, bench.waits, 1, shared_with=bench.cores) for _ in range(2))
+
+    def use(cores: Cores, duration_us: int):
+        yield from cores.use(duration_us * US)
+
+    bench.spawn(use(mine, 30), "mine")
+    bench.spawn(use(others, 20), "others'")
+    bench.spawn(use(mine, 10), "mine again")
+    bench.run()
+    assert bench.done == [("mine", 30), ("others'", 50), ("mine again", 60)]
+    assert (mine.busy_ns, others.busy_ns) == (40 * US, 20 * US)

@@ -16,7 +16,7 @@ from tests.results_fixture import write_reduced
 
 HARDWARE = parameters.read("this-machine")
 INSTANCES = [{"name": name, "cpu_count": "2"} for name in ("target", "initiator-1")]
-THREADS = (1, 5, 10, 50)
+THREADS = (1, 5, 10, 20, 50)
 
 
 def run(folder: Path, threads: tuple[int, ...] = THREADS, **changes: Any) -> Path:
@@ -35,20 +35,19 @@ def run(folder: Path, threads: tuple[int, ...] = THREADS, **changes: Any) -> Pat
     return folder
 
 
-def test_rates_of_three_numbers_of_threads_and_the_targets_processors_are_fitted(tmp_path: Path) -> None:
+def test_rates_of_four_numbers_of_threads_and_processor_times_at_the_most_are_fitted(tmp_path: Path) -> None:
     wanted = likeness.numbers_of(run(tmp_path / "a run", instances=INSTANCES), HARDWARE)
     assert wanted.source == "a run"
     assert len(wanted.fitted) == len(HARDWARE.free)
-    assert [number.known for number in wanted.fitted] == [1500.0, 15_000.0, 75_000.0, 60.0], "means of both versions"
-    assert [number.cells[0].threads for number in wanted.fitted] == [1, 10, 50, 50]
+    means_of_both_versions = [1500.0, 7500.0, 15_000.0, 75_000.0]
+    assert [number.known for number in wanted.fitted] == [*means_of_both_versions, 60.0, 80.0]
+    assert [number.cells[0].threads for number in wanted.fitted] == [1, 5, 10, 50, 50, 50]
 
 
 def test_all_other_cells_of_the_curve_are_predicted(tmp_path: Path) -> None:
     wanted = likeness.numbers_of(run(tmp_path / "a run", instances=INSTANCES), HARDWARE)
-    initiator, *others = wanted.held_out
-    assert initiator.known == 80.0
-    assert [(one.cells[0].dialog_ratio, one.cells[0].threads) for one in others] == [
-        *[(150, 5)],
+    assert [(one.cells[0].dialog_ratio, one.cells[0].threads) for one in wanted.held_out] == [
+        *[(150, 20)],
         *[(1, threads) for threads in THREADS],
     ]
     assert {(cell.initiators, cell.payload_bytes) for one in wanted.all for cell in one.cells} == {(1, 100)}
@@ -58,14 +57,15 @@ def test_processor_time_is_that_of_one_processor(tmp_path: Path) -> None:
     priced = parameters.read("paper")
     wanted = likeness.numbers_of(run(tmp_path / "a run", instances=INSTANCES), priced)
     figures = Figures(1.0, initiator_percent=10.0, target_percent=20.0)
-    assert wanted.fitted[-1].of(figures) == 20.0 * priced.processors.count
-    assert wanted.held_out[0].of(figures) == 10.0 * priced.processors.count
+    target, initiator = wanted.fitted[-2:]
+    assert target.of(figures) == 20.0 * priced.processors.count
+    assert initiator.of(figures) == 10.0 * priced.processors.count
 
 
 @pytest.mark.parametrize(
     ("threads", "changes", "message"),
     [
-        ((1, 10), {"instances": INSTANCES}, r"no cell like i1-t50-r150-p100-v2008: a run of `i1-\*-p100-\*` has"),
+        ((1, 5, 10), {"instances": INSTANCES}, r"no cell like i1-t50-r150-p100-v2008: a run of `i1-\*-p100-\*` has"),
         (THREADS, {"instances": []}, r"does not tell how many processors target has"),
         (THREADS, {"lab": "simulated"}, r"is a model's run"),
     ],

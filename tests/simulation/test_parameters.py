@@ -39,7 +39,7 @@ def test_every_work_of_the_broker_has_a_price():
     assert all(prices.price_us(work) > 0 for work in WORKS)
     assert prices.price_us_per_kib("send") > 0 == prices.price_us_per_kib("launch")
     priced = {f"{work}{suffix}" for work in WORKS for suffix in ("_us", "_us_per_kib")}
-    assert set(type(prices).model_fields) <= priced | {"count"}
+    assert set(type(prices).model_fields) <= priced | {"count", "are_shared"}
 
 
 def test_a_value_can_be_replaced_within_its_bounds():
