@@ -53,7 +53,7 @@ def calibrate(  # noqa: PLR0917
     names: tuple[str, ...],
     csv: Path | None,
 ) -> None:
-    """Fit the free parameters of the model to five of the paper's numbers, and predict the others.
+    """Fit the free parameters of the model to four of the paper's numbers and one of ours, and predict the others.
 
     With --like they are a measured run's numbers. Takes some minutes. The result is a model's: no number of it is SQL
     Server's.

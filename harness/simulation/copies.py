@@ -68,8 +68,9 @@ def in_copy(action: Callable[[], Result]) -> Result:
         os.waitpid(pid, 0)
         raise
     _, status = os.waitpid(pid, 0)
-    if not answer:
-        raise CopyDied(_end_of(os.waitstatus_to_exitcode(status)))
+    code = os.waitstatus_to_exitcode(status)
+    if code or not answer:
+        raise CopyDied(_end_of(code))
     is_result, value = pickle.loads(answer)
     if not is_result:
         raise value
@@ -94,6 +95,7 @@ def _answer(action: Callable[[], Any]) -> bytes:
     try:
         return pickle.dumps((True, action()))
     except Exception as error:
+        error.add_note("".join(traceback.format_exception(error)))  # where it came from stays here
         try:
             answer = pickle.dumps((False, error))
             pickle.loads(answer)

@@ -110,3 +110,12 @@ def test_what_was_kept_for_copies_and_is_needed_no_more_is_freed_before_the_next
     with preparing():
         assert kept() is None
     gc.unfreeze()
+
+
+def test_an_error_tells_where_in_the_copy_it_came_from() -> None:
+    def break_here() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no") as failure:
+        in_copy(break_here)
+    assert "in break_here" in failure.value.__notes__[0]
