@@ -24,10 +24,11 @@ from tests.results_fixture import write_raw
 BUDGET_S = 90
 BUDGET_BYTES = 3 * 1024**3
 GIB = 1024**3
+LOOK_S = 3.0  # a look costs some 10 ms a process, and stops it meanwhile
 
 
 class PeakMemory:
-    """The largest sum of proportional set sizes of this process and its descendants, looked at twice a second.
+    """The largest sum of proportional set sizes of this process and its descendants, looked at now and then.
 
     Of a page that several processes share, as forked ones do, each counts its part: the sum is what they take together.
     """
@@ -47,7 +48,7 @@ class PeakMemory:
 
     def _watch(self) -> None:
         this = psutil.Process()
-        while not self._stop.wait(0.5):
+        while not self._stop.wait(LOOK_S):
             total = 0
             for process in (this, *this.children(recursive=True)):
                 try:

@@ -143,8 +143,7 @@ class Transaction:
             action()
         for queue in self.received_from:
             queue.rollbacks = 0
-        for action in self._end_actions:
-            action()
+        self._end()
 
     def rollback(self) -> None:
         """Takes everything back and releases the locks; counts for poison detection where it received."""
@@ -157,8 +156,15 @@ class Transaction:
         self._release_locks()
         if self.received_from:
             self.engine.receiving.rolled_back(self.received_from)
+        self._end()
+
+    def _end(self) -> None:
         for action in self._end_actions:
             action()
+        # They know the transaction, and it them: forgotten, all of it is freed at once and not by a search for cycles.
+        self._undo.clear()
+        self._commit_actions.clear()
+        self._end_actions.clear()
 
     def _undo_to(self, length: int) -> None:
         undo = self._undo

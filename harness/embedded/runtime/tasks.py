@@ -84,15 +84,16 @@ class Timer:
     __slots__ = ("action", "is_cancelled")
 
     def __init__(self, action: Callable[[], object]) -> None:
-        self.action = action
+        self.action: Callable[[], object] | None = action
         self.is_cancelled = False
 
     def fire(self) -> None:
-        if not self.is_cancelled:
-            self.action()
+        action, self.action = self.action, None  # which may know who has the timer: no cycle is left
+        if action is not None:
+            action()
 
     def cancel(self) -> None:
-        self.is_cancelled = True
+        self.is_cancelled, self.action = True, None
 
 
 class Scheduler:

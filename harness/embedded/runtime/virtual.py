@@ -88,48 +88,54 @@ class VirtualDriver:
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = 24 * 3600.0) -> bool:
         """Runs until the condition holds; False if nothing is left to happen, or the limit is reached, before."""
-        clock, schedulers = self.clock, self.schedulers
-        limit_ns = clock.now_ns() + round(limit_s * SECOND)
-        was_asked = False  # the condition, since something ran
-        for _ in range(STEPS_MAX):
-            first, first_ns = None, _NEVER_NS
-            for scheduler in schedulers:
-                if scheduler.look_at_ns < first_ns:
-                    first, first_ns = scheduler, scheduler.look_at_ns
-            if first is not None and first_ns <= clock.now_ns():
-                first.run()
-                was_asked = False
-                continue
-            if self.errors:
-                task, error = self.errors.pop(0)
-                raise AssertionError(f"task {task.name} ended with {error!r}") from error
-            if not was_asked:
-                if condition():
-                    return True
-                was_asked = True  # and may have set something going
-                continue
-            if first is None:
-                return False
-            due_ns = first.next_due_ns()
-            if due_ns != first_ns:  # time does not stop where a timer was that has been cancelled since
-                first.look_at_ns = _NEVER_NS if due_ns is None else due_ns
-            elif due_ns > limit_ns:
-                clock.advance_to(limit_ns)
-                return condition()
-            else:
-                clock.advance_to(due_ns)
-        raise AssertionError(f"nothing comes to rest within {STEPS_MAX} steps")
+        return self._run_until_ns(self.clock.now_ns() + round(limit_s * SECOND), condition)
 
     def run_for(self, duration_s: float) -> None:
         """Runs for that long, idle or not."""
         end_ns = self.clock.now_ns() + round(duration_s * SECOND)
-        self.run_until(lambda: False, limit_s=duration_s)
+        self._run_until_ns(end_ns, None)
         self.clock.advance_to(end_ns)
         self.settle()
 
     def settle(self) -> None:
         """Runs what can run now; time stands still."""
         self.run_until(lambda: True)
+
+    def _run_until_ns(self, limit_ns: int, condition: Callable[[], bool] | None) -> bool:
+        clock, schedulers = self.clock, self.schedulers
+        now_ns = clock.now_ns()
+        was_asked = condition is None  # since something ran
+        for _ in range(STEPS_MAX):
+            first, first_ns = None, _NEVER_NS
+            for scheduler in schedulers:
+                if scheduler.look_at_ns < first_ns:
+                    first, first_ns = scheduler, scheduler.look_at_ns
+            if first_ns > now_ns:
+                # All that could run at this moment has.
+                if self.errors:
+                    task, error = self.errors.pop(0)
+                    raise AssertionError(f"task {task.name} ended with {error!r}") from error
+                if not was_asked:
+                    assert condition is not None
+                    if condition():
+                        return True
+                    was_asked = True  # and may have set something going
+                    continue
+                if first is None:
+                    return False
+                due_ns = first.next_due_ns()
+                if due_ns != first_ns:  # time does not stop where a timer was that has been cancelled since
+                    first.look_at_ns = _NEVER_NS if due_ns is None else due_ns
+                    continue
+                if first_ns > limit_ns:
+                    clock.advance_to(limit_ns)
+                    return condition is not None and condition()
+                clock.advance_to(first_ns)
+                now_ns = first_ns
+            assert first is not None
+            first.run()
+            was_asked = condition is None
+        raise AssertionError(f"nothing comes to rest within {STEPS_MAX} steps")
 
     def finish(self, scheduler: Scheduler, generator: Waiting[Result], name: str = "test") -> Result:
         """Runs a task to its end and returns its result or raises its error."""

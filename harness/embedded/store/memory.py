@@ -8,8 +8,6 @@ from harness.embedded.runtime.tasks import Scheduler, Waiting
 from harness.embedded.store.grouping import Batch, GroupingStore
 from harness.embedded.store.protocol import Key, StoreFull, Value
 
-_SIZED = (bytes, str)  # everything else counts as a number
-
 
 class MemoryStore(GroupingStore):
     """Rows in a dict. `rows` survives the engine: give it to the next store and recovery finds what was flushed.
@@ -65,7 +63,8 @@ class MemoryStore(GroupingStore):
             size = self.record_overhead_bytes
             if row is not None:
                 for value in row:
-                    size += len(value) if isinstance(value, _SIZED) else 8
+                    kind = type(value)
+                    size += len(value) if kind is str or kind is bytes else 8
             sizes[table] = sizes.get(table, 0) + size
         for table, size in sizes.items():
             self._count(batch, table, size)
