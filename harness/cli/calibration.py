@@ -4,16 +4,21 @@
 
 from __future__ import annotations
 
+import csv as csv_module
 import os
+import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.common import EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors, say
+from harness.cli.results import WIDTH_OF_A_FILE
 
 if TYPE_CHECKING:
+    from harness.simulation.bench import Bench
     from harness.simulation.calibration import Measure, Numbers
     from harness.simulation.parameters import Parameters
 
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
     help="A copy of the hardware file that is to get the fitted values.",
 )
 @click.option(
-    "--sensitivity", is_flag=True, help="Instead move each parameter by 20 % and show what every number does."
+    "--sensitivity", is_flag=True, help="Instead move each parameter by 20 % and show how far every claim moves."
 )
 @click.option(
     "--parameter", "names", metavar="NAME", multiple=True, help="With --sensitivity: this one alone; repeat it."
@@ -55,20 +60,23 @@ def calibrate(  # noqa: PLR0917
 ) -> None:
     """Fit the free parameters of the model to four of the paper's numbers and one of ours, and predict the others.
 
-    With --like they are a measured run's numbers. Takes some minutes. The result is a model's: no number of it is SQL
-    Server's.
+    With --like they are a measured run's numbers. Takes some minutes, and with --sensitivity half a minute a step. The
+    result is a model's: no number of it is SQL Server's.
 
     \b
     Examples:
       harness calibrate
       harness calibrate --hardware my-servers.toml --write fitted.toml
       harness calibrate --hardware this-machine --like results/reference/embedded
+      harness calibrate --sensitivity --csv sensitivity.csv
       harness calibrate --sensitivity --parameter flush_latency_us
     """
     if names and not sensitivity:
         raise Failure("--parameter goes with --sensitivity", USAGE)
     if write and sensitivity:
         raise Failure("--write does not go with --sensitivity, which fits nothing", USAGE)
+    if like and sensitivity:
+        raise Failure("--like does not go with --sensitivity, which judges the paper's claims", USAGE)
     for path in (write, csv):
         if path:
             _require_writable(path)
@@ -88,12 +96,13 @@ def calibrate(  # noqa: PLR0917
         say(f"a model of the hardware {hardware!r} in virtual time; its worlds are built first")
         with Bench(model, seed=seed) as bench:
             if sensitivity:
-                rows = _sensitivity(bench.measure, model, wanted, moved)
+                rows = _sensitivity(bench, model, moved)
             else:
                 rows = _fit(bench.measure, model, wanted, text, write)
-        _show(rows)
+                _show(rows)
         if csv:
-            csv.write_text("".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows), encoding="utf-8")
+            with csv.open("w", encoding="utf-8", newline="") as file:
+                csv_module.writer(file, lineterminator="\n").writerows(rows)
 
 
 def _require_writable(path: Path) -> None:
@@ -129,26 +138,24 @@ def _free_values(model: Parameters) -> str:
     return ", ".join(f"{name} {model.value(name):g}" for name in model.free)
 
 
-def _sensitivity(measure: Measure, model: Parameters, wanted: Numbers, names: Sequence[str]) -> list[list[str]]:
-    from harness.simulation import calibration
+def _sensitivity(bench: Bench, model: Parameters, names: Sequence[str]) -> list[list[str]]:
+    """Shows how far each claim moves; returns every number of every step."""
+    from harness.reductions.session import session
+    from harness.simulation import sensitivity
+    from harness.sweep.reporting import duration
 
-    total, done = 2 * len(names), 0
-
-    def on_step(what: str) -> None:
-        nonlocal done
-        done += 1
-        say(f"{done}/{total}: {what}")
-
-    base, moved = calibration.sensitivity(measure, model, wanted, names, on_step=on_step)
-    rows = [["parameter", "value", *(number.name for number in wanted.all)], ["as they are", "", *map(_short, base)]]
-    for one in moved:
-        for factor, values in ((1 - calibration.STEP, one.lower), (1 + calibration.STEP, one.higher)):
-            rows.append([one.parameter, f"× {factor:g}", *map(_short, values)])
-    return rows
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    began_s, total = time.monotonic(), 1 + len(names) * len(sensitivity.STEPS)
+    with session():  # one for all reductions
+        base = sensitivity.judged(bench, model)
+        say(f"1/{total}: as they are")
+        moved = []
+        for step in sensitivity.sensitivity(partial(sensitivity.judged, bench), model, names):
+            moved.append(step)
+            done = 1 + len(moved)
+            left = duration((time.monotonic() - began_s) / done * (total - done))
+            say(f"{done}/{total}: {step.parameter} × {step.factor:g} = {step.value:g}, {left} left")
+    _show([["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)])
+    return [["parameter", "factor", "value", "claim", "number", "unit", "verdict"], *sensitivity.rows(base, moved)]
 
 
 def _show(rows: list[list[str]]) -> None:
@@ -158,4 +165,7 @@ def _show(rows: list[list[str]]) -> None:
     table = Table(*rows[0])
     for row in rows[1:]:
         table.add_row(*row)
-    Console(width=None if len(rows[0]) < 8 else 160).print(table)
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH_OF_A_FILE)
+    console.print(table)

@@ -68,13 +68,14 @@ class Bench:
             worker.kill()
         self._folder.cleanup()
 
-    def measure(self, parameters: Parameters, wanted: Iterable[Cell]) -> Found:
-        """Each cell, of the worlds' dialog ratios and version, at these parameters' prices; BenchFailed otherwise."""
+    def measure(self, parameters: Parameters, wanted: Iterable[Cell], *, results: Path | None = None) -> Found:
+        """Each cell, of the worlds' dialog ratios and version, at these parameters' prices; BenchFailed otherwise.
+        Raw records are kept in the folder `results`, if there is one."""
         shares: dict[int, list[Cell]] = {}
         for cell in wanted:
             shares.setdefault(cell.dialog_ratio, []).append(cell)
         for ratio, share in shares.items():
-            self._workers[ratio].ask(parameters, share)
+            self._workers[ratio].ask(parameters, share, results)
         return {cell: figures for ratio in shares for cell, figures in self._workers[ratio].answer().items()}
 
 
@@ -89,9 +90,9 @@ class _Worker:
         self._process.start()
         theirs.close()
 
-    def ask(self, parameters: Parameters, wanted: Sequence[Cell]) -> None:
+    def ask(self, parameters: Parameters, wanted: Sequence[Cell], results: Path | None) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has failed: `answer` says why
-            self._pipe.send((parameters, wanted))
+            self._pipe.send((parameters, wanted, results))
 
     def answer(self) -> Found:
         try:
@@ -122,27 +123,27 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 def _work(  # noqa: PLR0917
     pipe: Connection, parent_pid: int, parameters: Parameters, dialog_ratio: int, seed: int, folder: Path
 ) -> None:
-    """Answers figures for (parameters, cells) until it is killed, or with what failed, and ends."""
+    """Answers figures for (parameters, cells, folder for records) until it is killed, or with what failed, and ends."""
     die_with_parent(parent_pid)
     what = f"the world of dialog ratio {dialog_ratio}"
     try:
         group = Group(parameters, VERSION, dialog_ratio, seed=seed)
         while True:
-            priced, wanted = pipe.recv()
+            priced, wanted, results = pipe.recv()
             found = {}
             for cell in wanted:
                 what = cell.id
-                found[cell] = copies.in_copy(partial(_measure, group, priced, cell, folder))
+                found[cell] = copies.in_copy(partial(_measure, group, priced, cell, results, folder))
             pipe.send(found)
     except (MachineFailure, CellFailed) as failure:
         pipe.send(f"{what}: {' '.join(str(failure).split())}")
 
 
-def _measure(group: Group, parameters: Parameters, cell: Cell, folder: Path) -> Figures:
+def _measure(group: Group, parameters: Parameters, cell: Cell, kept: Path | None, folder: Path) -> Figures:
     group.lab.world.reprice(parameters)
-    with tempfile.TemporaryDirectory(dir=folder) as own:
+    with contextlib.nullcontext(kept) if kept else tempfile.TemporaryDirectory(dir=folder) as own:
         results = Path(own)
-        measured = cells.run(group.lab, cell, 1, TIMES, results, pages={})
+        measured = cells.run(group.lab, cell, 1, TIMES, results, pages=group.pages)
         rows = pq.read_table(records.raw_path(results, "processors", cell, 1)).to_pylist()
     if not measured.processed_per_s:
         raise CellFailed("no message was processed in its window")

@@ -8,8 +8,6 @@ numbers of a cell. Some of what took no part holds by construction and is no pre
 says of each claim which it is. Another hardware has other numbers: `harness.simulation.likeness` takes them from a
 measured run.
 
-`sensitivity` moves each parameter by a fifth, up and down, and says what becomes of every one of these numbers.
-
 What measures cells is given: a `bench`, or what pretends to be one. Same seed, same hardware, same result.
 """
 
@@ -34,8 +32,7 @@ from harness.whitepaper import (
     TRICK_DIALOG_RATIO,
 )
 
-# A fifth either way; and how far the fit moves a parameter to see its slope: well above the noise of a cell.
-STEP, SLOPE_STEP = 0.2, 0.08
+SLOPE_STEP = 0.08  # how far the fit moves a parameter to see its slope: well above the noise of a cell
 NOTICEABLE_GAIN_PERCENT = 15.0
 
 
@@ -162,32 +159,6 @@ def _log_ratio(number: Number, value: float) -> float:
     if value <= 0:
         raise HardwareError(f"{number.name}: the model says {value:g} of it, which no fit can mend")
     return math.log(value / number.known)
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A parameter a fifth lower and higher, and every number then; in the order of `Numbers.all`."""
-
-    parameter: str
-    lower: list[float]
-    higher: list[float]
-
-
-def sensitivity(
-    measure: Measure, parameters: Parameters, wanted: Numbers, names: Sequence[str], *, on_step: Callable[[str], None]
-) -> tuple[list[float], list[Moved]]:
-    """All numbers as they are, and with each parameter moved by a fifth, as far as its bounds let it."""
-    numbers = wanted.all
-    base = numbers_at(measure, parameters, numbers)
-    moved = []
-    for name in names:
-        ends = []
-        for factor in (1 - STEP, 1 + STEP):
-            on_step(f"{name} × {factor:g}")
-            value = parameters.nearest(name, parameters.value(name) * factor)
-            ends.append(numbers_at(measure, parameters.with_values({name: value}), numbers))
-        moved.append(Moved(name, *ends))
-    return base, moved
 
 
 # How many there are of something is the world's build, and the rest is paid before a cell begins.

@@ -1,0 +1,111 @@
+"""How far the paper's claims move when a parameter of the model does: each by a fifth, down and up.
+
+At every price the cells that most claims speak of are run, reduced and judged as those of any run. Claims that need
+more, such as the complete matrix, versions or techniques, are not measured then.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import claims, reductions
+from harness.claims import Judgement
+from harness.claims.judgement import amount
+from harness.figures import results as runs
+from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells
+from harness.settings import create_simulation
+from harness.simulation import run
+from harness.simulation.bench import VERSION, Bench
+from harness.simulation.parameters import Parameters
+from harness.sweep import manifest
+from harness.whitepaper import TRICK_DIALOG_RATIO
+
+STEPS = (0.8, 1.2)
+_THREADS = (1, 5, 10, 15, 50)
+_PAYLOADS_BYTES = (PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1])
+
+Judge = Callable[[Parameters], Sequence[Judgement]]
+
+
+def _is_asked(cell: Cell) -> bool:
+    if cell.server_version != VERSION or cell.payload_bytes not in _PAYLOADS_BYTES or cell.threads not in _THREADS:
+        return False
+    of_all_initiators = cell.initiators == INITIATORS[-1]
+    of_the_peaks = cell.dialog_ratio == TRICK_DIALOG_RATIO and cell.payload_bytes == _PAYLOADS_BYTES[0]
+    return of_all_initiators or (of_the_peaks and (cell.threads == THREADS[-1] or cell.initiators == 1))
+
+
+CELLS = tuple(cell for cell in all_cells() if _is_asked(cell))
+
+
+@dataclass(frozen=True)
+class Moved:
+    """All claims with one parameter at another value."""
+
+    parameter: str
+    factor: float
+    value: float  # nearer where its bounds, or whole numbers, leave no room
+    judgements: Sequence[Judgement]
+
+
+def sensitivity(judge: Judge, parameters: Parameters, names: Sequence[str]) -> Iterator[Moved]:
+    """Each of these parameters lower and higher, one after the other."""
+    for name in names:
+        for factor in STEPS:
+            value = parameters.nearest(name, parameters.value(name) * factor)
+            yield Moved(name, factor, value, judge(parameters.with_values({name: value})))
+
+
+def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) -> Sequence[Judgement]:
+    """The claims, of these cells at these prices."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder)
+        bench.measure(parameters, cells, results=results)
+        circumstances = manifest.new("sensitivity", create_simulation({}), cells=len(cells), driver=None)
+        manifest.write(results, circumstances | {"model": run.model_of(parameters)})
+        reductions.reduce(results, progress=lambda line: None)
+        return claims.evaluate(runs.read(results))
+
+
+def ranges(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
+    """A row a claim that was measured: its number as the parameters are, the least and the most that it came to with
+    the parameter that did it, and where its verdict was another."""
+    rows = []
+    for place, as_is in enumerate(base):
+        if as_is.measured is None:
+            continue
+        steps = [(step, measured) for step in moved if (measured := step.judgements[place].measured) is not None]
+        ends = [
+            f"{amount(measured.value, as_is.claim.unit)} ({_named(step)})"
+            for step, measured in (end(steps, key=lambda one: one[1].value) for end in (min, max) if steps)
+        ]
+        turns = [_named(step) for step in moved if step.judgements[place].verdict != as_is.verdict]
+        number = f"{amount(as_is.measured.value, as_is.claim.unit)}, {as_is.verdict}"
+        rows.append([as_is.claim.statement, number, *ends, ", ".join(turns)])
+    return rows
+
+
+def rows(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
+    """A row a claim and step, first those of the parameters as they are."""
+    as_is = Moved("", 1.0, math.nan, base)
+    return [
+        [
+            step.parameter,
+            f"{step.factor:g}" if step.parameter else "",
+            f"{step.value:g}" if step.parameter else "",
+            judged.claim.key,
+            f"{judged.measured.value:.6g}" if judged.measured else "",
+            judged.claim.unit,
+            judged.verdict,
+        ]
+        for step in (as_is, *moved)
+        for judged in step.judgements
+    ]
+
+
+def _named(step: Moved) -> str:
+    return f"{step.parameter} × {step.factor:g}"

@@ -1,0 +1,75 @@
+"""What moving the model's parameters does to the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.claims import Judgement, Measurement, Verdict
+from harness.matrix import Cell
+from harness.simulation import parameters, sensitivity
+from harness.simulation.bench import VERSION, Bench
+from harness.simulation.parameters import Parameters
+from harness.whitepaper import CLAIMS
+
+PAPER = parameters.read("paper")
+FAST, SLOW, ABSENT = CLAIMS[1:4]
+
+
+def judge(model: Parameters) -> Sequence[Judgement]:
+    """One claim moves with a price, one stays, one is not measured."""
+    send_us = model.value("send_us")
+    fast = Verdict.HOLDS if send_us < 400 else Verdict.FAILS
+    return (
+        Judgement(FAST, fast, "", Measurement(1e6 / send_us, "")),
+        Judgement(SLOW, Verdict.HOLDS, "", Measurement(7.0, "")),
+        Judgement(ABSENT, Verdict.NOT_MEASURED, "no cells"),
+    )
+
+
+def test_each_parameter_is_moved_by_a_fifth_within_its_bounds() -> None:
+    model = PAPER.with_values({"send_us": 351, "record_overhead_bytes": 61, "flush_latency_us": 11_000})
+    names = ["send_us", "flush_latency_us", "record_overhead_bytes"]
+    moved = list(sensitivity.sensitivity(judge, model, names))
+    assert [(step.parameter, step.factor, round(step.value, 1)) for step in moved] == [
+        *[("send_us", 0.8, 280.8), ("send_us", 1.2, 421.2)],
+        *[("flush_latency_us", 0.8, 8800.0), ("flush_latency_us", 1.2, 12_000.0)],
+        *[("record_overhead_bytes", 0.8, 49.0), ("record_overhead_bytes", 1.2, 73.0)],
+    ]
+    assert [step.judgements for step in moved[:2]] == [
+        judge(model.with_values({"send_us": value})) for value in (0.8 * 351, 1.2 * 351)
+    ]
+
+
+def test_every_claim_tells_how_far_it_moves_and_where_its_verdict_turns() -> None:
+    moved = list(sensitivity.sensitivity(judge, PAPER, ["hold_us", "send_us"]))
+    unit = FAST.unit
+    assert unit == "messages/s"
+    assert sensitivity.ranges(judge(PAPER), moved) == [
+        [
+            FAST.statement,
+            "2,849 messages/s, holds",
+            "2,374 messages/s (send_us × 1.2)",
+            "3,561 messages/s (send_us × 0.8)",
+            "send_us × 1.2",
+        ],
+        [SLOW.statement, "7 messages/s, holds", *["7 messages/s (hold_us × 0.8)"] * 2, ""],
+    ]
+
+
+def test_the_table_has_every_claim_of_every_step() -> None:
+    moved = list(sensitivity.sensitivity(judge, PAPER, ["send_us"]))
+    rows = sensitivity.rows(judge(PAPER), moved)
+    assert len(rows) == 3 * 3
+    assert rows[0] == ["", "", "", FAST.key, "2849", "messages/s", "holds"]
+    assert rows[6] == ["send_us", "1.2", "421.2", FAST.key, "2374.17", "messages/s", "fails"]
+    assert rows[8][3:] == [ABSENT.key, "", ABSENT.unit, "not measured"]
+
+
+def test_cells_at_other_prices_are_judged_as_any_run_is() -> None:
+    cells = (Cell(VERSION, 3, 150, 50, 100),)
+    with Bench(PAPER, seed=1) as bench:
+        found = sensitivity.judged(bench, PAPER, cells)
+    verdicts = {one.claim.key: one.verdict for one in found}
+    assert len(verdicts) == len(CLAIMS)
+    assert verdicts["peak_3_initiators"] == Verdict.HOLDS
+    assert verdicts["peak_1_initiator"] == Verdict.NOT_MEASURED
