@@ -38,7 +38,7 @@ TIMES: Mapping[str, Mapping[str, float]] = {
     "embedded": {"measure": 1.0, "settle": 0.6, "drain": 60.0},
 }
 # Whose processors compute a simulated run makes no difference to its numbers.
-RESUME_MAY_DIFFER = frozenset({"results", "master"})
+RESUME_MAY_DIFFER = frozenset({"master"})
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[\d+, *\d+, *\d+\]|yarn|(spark|k8s)://\S+")

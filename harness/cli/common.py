@@ -119,8 +119,8 @@ def say(text: str) -> None:
 
 
 _CURES = {
-    errno.ENOSPC: "the disk is full: make room, then go on with --resume",
-    errno.EDQUOT: "the disk quota is used up: make room, then go on with --resume",
+    errno.ENOSPC: "the disk is full: make room, then go on (a run of cells with --resume)",
+    errno.EDQUOT: "the disk quota is used up: make room, then go on (a run of cells with --resume)",
     errno.EROFS: "the file system is read-only: choose another folder with --results",
     errno.EACCES: "no permission: choose another folder with --results, or mend its permissions",
     errno.ENOTDIR: "a part of the path is no folder: choose another with --results",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from harness.lab import dialogs, link, reset, scripts
 from harness.lab.instances import LabError, connections
+from harness.load import plan
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell
 from harness.observe import pages
 from harness.simulation import cell as cells
@@ -43,7 +44,6 @@ USED_DIALOGS = THREADS[-1]
 _RAMP_FLUSH_S = 1.25 * MAX_QUEUE_READERS * ACTIVATION_PERIOD_S
 _RAMP_LIMIT_S = 10 * _RAMP_FLUSH_S
 _POLL_S = 0.5  # well below the three seconds after which a reader without work ends
-_SEND = "{CALL dbo.SendMessage (?, ?)}"
 
 
 class Group:
@@ -83,7 +83,7 @@ def one_on_each(clients: Sequence[pyodbc.Connection]) -> int:
     sent = 0
     for connection, handles in zip(clients, dialogs.used(clients), strict=True):
         for handle in handles:
-            scripts.execute(connection, _SEND, handle, b"x" * WARM_UP_BYTES)
+            scripts.execute(connection, plan.call(plan.SEND_MESSAGE), handle, b"x" * WARM_UP_BYTES)
             sent += 1
     return sent
 

@@ -38,7 +38,7 @@ def new(run_id: str, settings: RunSettings, *, cells: int, driver: Driver | None
         "seed": settings.seed,
         "cells": cells,
         "load_model": "closed loop: each thread calls again when its call has returned",
-        "settings": settings.model_dump(mode="json"),
+        "settings": settings.model_dump(mode="json", exclude={"results"}),  # the folder may be moved
         "machine": machine(),
         "versions": versions(driver),
         "instances": [],

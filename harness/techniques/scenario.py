@@ -53,7 +53,7 @@ class Arrangement(_Part):
     dialog_ratio: Annotated[int, Field(ge=1)]
     warm_up: bool
     receive_top: Annotated[int, Field(ge=1)]
-    receive_timeout_ms: Annotated[int, Field(ge=0)]
+    receive_timeout_ms: Annotated[int, Field(ge=0, le=600_000)]  # who changes it waits as long for readers to end
     max_queue_readers: Annotated[int, Field(ge=1, le=32767)]
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from harness.lab import link, receiving, scripts
 from harness.lab.instances import LabError, connections
 from harness.lab.scripts import ScriptError
+from harness.load import plan
 from harness.settings import SimulationSettings
 from harness.simulation import cell as cells
 from harness.simulation import copies, group
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 # A reader needs one to be busy with while others are launched, and another until the last of those has committed. With
 # just two of them chance leaves some reader without for some seeds.
 RAMP_MESSAGES = 6
-_SEND_ON_NEW_DIALOG = "{CALL dbo.SendMessageOnNewDialog (?, ?)}"
 
 
 class SimulatedStand:
@@ -106,5 +106,5 @@ def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.
     """Messages that leave the step's own dialogs as they are, as cold as they may be."""
     guid = str(lab.identities[0]["service_broker_guid"])
     for _ in range(count):
-        scripts.execute(clients[0], _SEND_ON_NEW_DIALOG, guid, b"x" * WARM_UP_BYTES)
+        scripts.execute(clients[0], plan.call(plan.SEND_MESSAGE_ON_NEW_DIALOG), guid, b"x" * WARM_UP_BYTES)
     return count

@@ -125,6 +125,12 @@ class Scheduler:
         task._wait = None
         self._enqueue(task)
 
+    def resume(self, task: Task) -> None:
+        """`wake`, and runs it at once: for a timer that fires, before which nobody was ready."""
+        task.state, task._wait = TaskState.READY, None
+        self.current = task
+        self._go_on(task, task._generator.send, None)
+
     def cancel(self, task: Task) -> None:
         """Ends a task at its wait (or before its first step). A task cannot cancel itself."""
         if task.state is TaskState.DONE:
@@ -164,8 +170,8 @@ class Scheduler:
         ready, timers = self._ready, self._timers
         try:
             if timers:
-                now_ns = self.clock.now_ns()
-                while timers and timers[0][0] <= now_ns:
+                due = (self.clock.now_ns(), self._sequence + 1)  # those set meanwhile come after who is ready
+                while timers and timers[0] <= due:
                     heapq.heappop(timers)[2].fire()
             while ready:
                 task = ready.popleft()
@@ -222,7 +228,7 @@ class Delay(Timer):
 
     def fire(self) -> None:
         if not self.is_cancelled:
-            self.scheduler.wake(self.task)
+            self.scheduler.resume(self.task)
 
     def disarm(self, task: Task) -> None:
         self.is_cancelled = True

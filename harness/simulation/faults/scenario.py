@@ -19,6 +19,7 @@ from harness.embedded.tsql.results import Parameter
 from harness.lab import dialogs, link, scripts
 from harness.lab.instances import Instance
 from harness.load import payload
+from harness.load import plan as load_plan
 from harness.simulation import lab as simulated
 from harness.simulation.faults import checkers, procedures
 from harness.simulation.faults.dice import Dice
@@ -84,7 +85,7 @@ def prepare(parameters: Parameters) -> Prepared:
     dialogs.build(lab, initiators=INITIATORS_MAX, used_dialogs=1, dialog_ratio=1)
     for instance in lab.initiators:
         with instance.connect_client() as client:  # type: ignore[attr-defined]
-            client.execute("{CALL dbo.SendMessageOnNewDialog (?, ?)}", guid, b"warm-up")
+            client.execute(load_plan.call(load_plan.SEND_MESSAGE_ON_NEW_DIALOG), guid, b"warm-up")
     lab.clock.sleep(SETTLE_S)
     dialogs.build(lab, initiators=INITIATORS_MAX, used_dialogs=THREADS_MAX, dialog_ratio=1, warm_up=False)
     lab.clock.sleep(SETTLE_S)
@@ -262,14 +263,13 @@ class Run:
         at_ns = self._now_ns()
         body = self._body(client, sequence, at_ns, is_poison)
         if client.on_new_dialog:
-            procedure, first = "dbo.SendMessageOnNewDialog", self._guid
+            procedure, first = load_plan.SEND_MESSAGE_ON_NEW_DIALOG, self._guid
         else:
-            procedure, first = "dbo.SendMessage", self._handles[client.initiator - 1][client.thread - 1]
+            procedure, first = load_plan.SEND_MESSAGE, self._handles[client.initiator - 1][client.thread - 1]
         parameters = [Parameter("", _HANDLE, first, False), Parameter("", _BODY, body, False)]
         answer = yield from line.call(lambda session, results: session.rpc(procedure, parameters, results))
         message = Message(client.initiator, client.thread, sequence)
-        call = Call(message, answer.told, at_ns, client.on_new_dialog, is_poison, answer.error)
-        self.evidence.calls.append(call)
+        self.evidence.calls.append(Call(message, answer.told, at_ns, client.on_new_dialog, is_poison, answer.error))
         if is_poison:
             self._note(f"{message} is poison: {answer.told.value}")
         elif answer.told is not Told.COMMITTED:
