@@ -68,6 +68,11 @@ class Bench:
             worker.kill()
         self._folder.cleanup()
 
+    @property
+    def folder(self) -> Path:
+        """For what its processes write; it is there as long as they are."""
+        return Path(self._folder.name)
+
     def measure(self, parameters: Parameters, wanted: Iterable[Cell], *, results: Path | None = None) -> Found:
         """Each cell, of the worlds' dialog ratios and version, at these parameters' prices; BenchFailed otherwise.
         Raw records are kept in the folder `results`, if there is one."""

@@ -7,6 +7,7 @@ more, such as the complete matrix, versions or techniques, are not measured then
 from __future__ import annotations
 
 import math
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -62,13 +63,16 @@ def sensitivity(judge: Judge, parameters: Parameters, names: Sequence[str]) -> I
 
 def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) -> Sequence[Judgement]:
     """The claims, of these cells at these prices."""
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder)
-        bench.measure(parameters, cells, results=results)
-        circumstances = manifest.new("sensitivity", create_simulation({}), cells=len(cells), driver=None)
-        manifest.write(results, circumstances | {"model": run.model_of(parameters)})
-        reductions.reduce(results, progress=lambda line: None)
-        return claims.evaluate(runs.read(results))
+    results = Path(
+        tempfile.mkdtemp(dir=bench.folder)
+    )  # goes with the bench, whose processes write there, if not before
+    bench.measure(parameters, cells, results=results)
+    circumstances = manifest.new("sensitivity", create_simulation({}), cells=len(cells), driver=None)
+    manifest.write(results, circumstances | {"model": run.model_of(parameters)})
+    reductions.reduce(results, progress=lambda line: None)
+    found = claims.evaluate(runs.read(results))
+    shutil.rmtree(results)
+    return found
 
 
 def ranges(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:

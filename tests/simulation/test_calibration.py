@@ -163,7 +163,7 @@ if __name__ == "__main__":
     cells = [calibration.cell_of(1, 1, ratio) for ratio in (150, 1)]
     try:
         with bench.Bench(model, seed=1) as opened:
-            print(opened._folder.name, flush=True)
+            print(opened.folder, flush=True)
             print([opened.measure(model, cells)[cell].initiator_percent for cell in cells])
     except bench.BenchFailed as failure:
         print(failure)
