@@ -76,16 +76,16 @@ def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) 
 
 
 def ranges(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
-    """A row a claim that was measured: its number as the parameters are, the least and the most that it came to with
-    the parameter that did it, and where its verdict was another."""
+    """A row a claim whose number moves: as the parameters are, the least and the most that it came to with the
+    parameter that did it, and where its verdict was another."""
     rows = []
     for place, as_is in enumerate(base):
-        if as_is.measured is None:
-            continue
         steps = [(step, measured) for step in moved if (measured := step.judgements[place].measured) is not None]
+        if as_is.measured is None or {measured.value for _, measured in steps} <= {as_is.measured.value}:
+            continue
         ends = [
             f"{amount(measured.value, as_is.claim.unit)} ({_named(step)})"
-            for step, measured in (end(steps, key=lambda one: one[1].value) for end in (min, max) if steps)
+            for step, measured in (end(steps, key=lambda one: one[1].value) for end in (min, max))
         ]
         turns = [_named(step) for step in moved if step.judgements[place].verdict != as_is.verdict]
         number = f"{amount(as_is.measured.value, as_is.claim.unit)}, {as_is.verdict}"

@@ -40,7 +40,7 @@ def test_each_parameter_is_moved_by_a_fifth_within_its_bounds() -> None:
     ]
 
 
-def test_every_claim_tells_how_far_it_moves_and_where_its_verdict_turns() -> None:
+def test_a_claim_that_moves_tells_how_far_and_where_its_verdict_turns() -> None:
     moved = list(sensitivity.sensitivity(judge, PAPER, ["hold_us", "send_us"]))
     unit = FAST.unit
     assert unit == "messages/s"
@@ -52,7 +52,6 @@ def test_every_claim_tells_how_far_it_moves_and_where_its_verdict_turns() -> Non
             "3,561 messages/s (send_us × 0.8)",
             "send_us × 1.2",
         ],
-        [SLOW.statement, "7 messages/s, holds", *["7 messages/s (hold_us × 0.8)"] * 2, ""],
     ]
 
 
