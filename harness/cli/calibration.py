@@ -60,7 +60,7 @@ def calibrate(  # noqa: PLR0917
 ) -> None:
     """Fit the free parameters of the model to four of the paper's numbers and one of ours, and predict the others.
 
-    With --like they are a measured run's numbers. Takes some minutes, and with --sensitivity half a minute a step. The
+    With --like they are a measured run's numbers. Takes some minutes, and with --sensitivity up to a minute a step. The
     result is a model's: no number of it is SQL Server's.
 
     \b
@@ -155,7 +155,7 @@ def _sensitivity(bench: Bench, model: Parameters, names: Sequence[str]) -> list[
             left = duration((time.monotonic() - began_s) / done * (total - done))
             say(f"{done}/{total}: {step.parameter} × {step.factor:g} = {step.value:g}, {left} left")
     _show([["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)])
-    return [["parameter", "factor", "value", "claim", "number", "unit", "verdict"], *sensitivity.rows(base, moved)]
+    return [list(sensitivity.COLUMNS), *sensitivity.rows(base, moved)]
 
 
 def _show(rows: list[list[str]]) -> None:

@@ -56,16 +56,11 @@ def noted() -> Iterator[Callable[[], None]]:
 _under_way: set[pyodbc.Cursor] = set()
 
 
-def runs_here(cursor: pyodbc.Cursor) -> bool:
-    """Whether its statements are carried out by Python code of this process, as in virtual time."""
-    return bool(getattr(cursor, "runs_here", False))
-
-
 def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
     """`action()`, which uses this cursor; on Ctrl-C it is cancelled."""
     _under_way.add(cursor)
     try:
-        if runs_here(cursor) or threading.current_thread() is not threading.main_thread():
+        if getattr(cursor, "runs_here", False) or threading.current_thread() is not threading.main_thread():
             return action()
         answer: Future[Result] = Future()
         threading.Thread(target=_act, args=(action, answer), daemon=True).start()

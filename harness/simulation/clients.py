@@ -72,7 +72,7 @@ class _Run:
         self.stopping = False
         self.cores = cores
         self.call_ns = round(prices.call_us * 1000)
-        self.round_trip_ns = round(prices.round_trip_us * 1000) + (0 if cores else self.call_ns)
+        self.round_trip_ns = round(prices.round_trip_us * 1000) + (self.call_ns if cores is None else 0)
         self.think_time_ns = round(prices.think_time_us * 1000)
 
 

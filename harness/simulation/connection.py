@@ -162,7 +162,7 @@ class Connection:
 class Cursor:
     """The results of one statement, one after the other."""
 
-    runs_here = True  # for `lab.interruption`
+    runs_here = True  # in this process, says `lab.interruption`: no thread is needed to interrupt it
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -1,12 +1,11 @@
 """How far the paper's claims move when a parameter of the model does: each by a fifth, down and up.
 
-At every price the cells that most claims speak of are run, reduced and judged as those of any run. Claims that need
-more, such as the complete matrix, versions or techniques, are not measured then.
+At every price the cells that most claims speak of are run, reduced and judged as those of any run. Of the others,
+versions and techniques are not measured then, and the matrix is not complete.
 """
 
 from __future__ import annotations
 
-import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,8 @@ from harness.sweep import manifest
 from harness.whitepaper import TRICK_DIALOG_RATIO
 
 STEPS = (0.8, 1.2)
+COLUMNS = ("lab", "parameter", "factor", "value", "claim", "number", "unit", "verdict")
+_LAB = "simulated"  # a table that left its folder still says whose numbers it holds
 _THREADS = (1, 5, 10, 15, 50)
 _PAYLOADS_BYTES = (PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1])
 
@@ -63,9 +64,8 @@ def sensitivity(judge: Judge, parameters: Parameters, names: Sequence[str]) -> I
 
 def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) -> Sequence[Judgement]:
     """The claims, of these cells at these prices."""
-    results = Path(
-        tempfile.mkdtemp(dir=bench.folder)
-    )  # goes with the bench, whose processes write there, if not before
+    # In the bench's folder, for its processes may still write there when this is interrupted.
+    results = Path(tempfile.mkdtemp(dir=bench.folder))
     bench.measure(parameters, cells, results=results)
     circumstances = manifest.new("sensitivity", create_simulation({}), cells=len(cells), driver=None)
     manifest.write(results, circumstances | {"model": run.model_of(parameters)})
@@ -94,20 +94,13 @@ def ranges(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]
 
 
 def rows(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
-    """A row a claim and step, first those of the parameters as they are."""
-    as_is = Moved("", 1.0, math.nan, base)
+    """A row a claim and step, with the columns `COLUMNS`; first those of the parameters as they are."""
+    steps = [(("", "", ""), base)]
+    steps += [((step.parameter, f"{step.factor:g}", f"{step.value:g}"), step.judgements) for step in moved]
     return [
-        [
-            step.parameter,
-            f"{step.factor:g}" if step.parameter else "",
-            f"{step.value:g}" if step.parameter else "",
-            judged.claim.key,
-            f"{judged.measured.value:.6g}" if judged.measured else "",
-            judged.claim.unit,
-            judged.verdict,
-        ]
-        for step in (as_is, *moved)
-        for judged in step.judgements
+        [_LAB, *step, one.claim.key, f"{one.measured.value:.6g}" if one.measured else "", one.claim.unit, one.verdict]
+        for step, judgements in steps
+        for one in judgements
     ]
 
 

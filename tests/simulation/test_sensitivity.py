@@ -59,9 +59,10 @@ def test_the_table_has_every_claim_of_every_step() -> None:
     moved = list(sensitivity.sensitivity(judge, PAPER, ["send_us"]))
     rows = sensitivity.rows(judge(PAPER), moved)
     assert len(rows) == 3 * 3
-    assert rows[0] == ["", "", "", FAST.key, "2849", "messages/s", "holds"]
-    assert rows[6] == ["send_us", "1.2", "421.2", FAST.key, "2374.17", "messages/s", "fails"]
-    assert rows[8][3:] == [ABSENT.key, "", ABSENT.unit, "not measured"]
+    assert {len(row) for row in rows} == {len(sensitivity.COLUMNS)}
+    assert rows[0] == ["simulated", "", "", "", FAST.key, "2849", "messages/s", "holds"]
+    assert rows[6] == ["simulated", "send_us", "1.2", "421.2", FAST.key, "2374.17", "messages/s", "fails"]
+    assert rows[8][4:] == [ABSENT.key, "", ABSENT.unit, "not measured"]
 
 
 def test_cells_at_other_prices_are_judged_as_any_run_is() -> None:

@@ -126,10 +126,11 @@ class Scheduler:
         self._enqueue(task)
 
     def resume(self, task: Task) -> None:
-        """`wake`, and runs it at once: for a timer that fires, before which nobody was ready."""
+        """`wake` for a delay that is over: the task goes on now, before those that are ready already."""
         task.state, task._wait = TaskState.READY, None
         self.current = task
         self._go_on(task, task._generator.send, None)
+        self.current = None  # further timers may fire before the next task goes on
 
     def cancel(self, task: Task) -> None:
         """Ends a task at its wait (or before its first step). A task cannot cancel itself."""
