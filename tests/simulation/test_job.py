@@ -157,7 +157,8 @@ def test_a_run_leaves_what_every_run_leaves_and_says_that_it_is_a_model(
     assert said[0].startswith("lab: simulated - a model of the hardware 'paper' in virtual time")
     assert said[1].startswith("seed 7, ")
     lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"cell 1 of 24: i\d-t50-r150-\S+ completed: .* sent/s, 500 processed/s", lines[0])
+    first = re.fullmatch(r"cell 1 of 24: i\d-t(\d+)-r150-\S+ completed: .* sent/s, (\d+) processed/s", lines[0])
+    assert first and int(first[2]) == 10 * int(first[1]), "the worlds of this test process ten a second and thread"
     assert re.fullmatch(r"cell 2 of 24: .* processed/s, .* left", lines[1])
     assert len(lines) == 24
 
