@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 
-from harness.embedded.runtime.tasks import SECOND, Clock, Delay, Entropy, Waiting
+from harness.embedded.runtime.tasks import SECOND, Clock, Entropy
 from harness.simulation.parameters import Log
 
 _MICROSECOND = 1_000
@@ -19,7 +19,8 @@ _DRAWS = 256  # random numbers are made ahead, so many at a time
 
 
 class LogDevice:
-    """`flush` is what `MemoryStore` takes. `slowdown` stretches every write: 1.0 unless a fault, or a ramp, says so."""
+    """`duration_ns` is what `MemoryStore` asks. `slowdown` stretches every write: 1.0 unless a fault, or a
+    ramp, says so."""
 
     def __init__(self, clock: Clock, entropy: Entropy, parameters: Log) -> None:
         self.slowdown = 1.0
@@ -37,9 +38,6 @@ class LogDevice:
         """Other chances from now on; what was drawn ahead is forgotten."""
         self._entropy = entropy
         self._draws: list[float] = []
-
-    def flush(self, size_bytes: int) -> Waiting[None]:
-        yield Delay(self.duration_ns(size_bytes))
 
     def duration_ns(self, size_bytes: int) -> int:
         """Of a flush of so many bytes that begins now; each asking draws a latency for each of its writes."""

@@ -147,7 +147,7 @@ class Server:
         self.store = MemoryStore(
             self.scheduler,
             rows=self._rows,
-            flush=self.computer.log.flush,
+            flush_ns=self.computer.log.duration_ns,
             flushes_in_flight=log.flushes_in_flight,
             record_overhead_bytes=log.record_overhead_bytes,
             owner_of=database_of,

@@ -83,7 +83,7 @@ def test_commits_share_what_may_be_in_flight(in_flight):
     """Commits that come all the time, not in step: each flush takes a latency, so many flushes at once."""
     bench = Bench()
     log = device(bench.driver.clock, bytes_per_s=10**12, flushes_in_flight=in_flight)
-    store = MemoryStore(bench.scheduler, flush=log.flush, flushes_in_flight=in_flight)
+    store = MemoryStore(bench.scheduler, flush_ns=log.duration_ns, flushes_in_flight=in_flight)
     for number in range(20_000):
         bench.scheduler.call_at(number * 100_000, lambda n=number: store.submit([("t", n, (b"x",))]) and None)
     bench.run(2.0)
@@ -95,7 +95,7 @@ def test_group_commit_gives_everybody_one_commit_a_flush(threads):
     """A closed loop of commits with nothing between them: who commits while a flush is under way joins the next, so
     all threads share a flush and each commits once a latency, however many they are."""
     bench = Bench()
-    store = MemoryStore(bench.scheduler, flush=device(bench.driver.clock, bytes_per_s=10**12).flush)
+    store = MemoryStore(bench.scheduler, flush_ns=device(bench.driver.clock, bytes_per_s=10**12).duration_ns)
     commits = 0
 
     def committing(thread: int):
@@ -114,7 +114,7 @@ def test_group_commit_gives_everybody_one_commit_a_flush(threads):
 def test_commits_that_come_in_the_middle_of_a_flush_wait_for_its_rest_and_a_whole_one():
     """With arrivals spread over the flush: half a flush and a flush on average."""
     bench = Bench()
-    store = MemoryStore(bench.scheduler, flush=device(bench.driver.clock, bytes_per_s=10**12).flush)
+    store = MemoryStore(bench.scheduler, flush_ns=device(bench.driver.clock, bytes_per_s=10**12).duration_ns)
     waited_us: list[float] = []
 
     def committing(number: int):

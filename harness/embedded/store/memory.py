@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
-from harness.embedded.runtime.tasks import Scheduler, Waiting
+from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store.grouping import Batch, GroupingStore
 from harness.embedded.store.protocol import Key, StoreFull, Value
 
@@ -12,8 +13,8 @@ from harness.embedded.store.protocol import Key, StoreFull, Value
 class MemoryStore(GroupingStore):
     """Rows in a dict. `rows` survives the engine: give it to the next store and recovery finds what was flushed.
 
-    `flush` is how long the log device takes for a number of bytes; `record_overhead_bytes` is what a row costs a log
-    beside its values: header, lengths, transaction id; `is_full` lets flushes fail.
+    `flush_ns` says how long the log device takes for a flush of so many bytes that begins now; `record_overhead_bytes`
+    is what a row costs a log beside its values: header, lengths, transaction id; `is_full` lets flushes fail.
     """
 
     def __init__(
@@ -21,7 +22,7 @@ class MemoryStore(GroupingStore):
         scheduler: Scheduler,
         *,
         rows: Mapping[tuple[str, Key], Value] | None = None,
-        flush: Callable[[int], Waiting[None]] | None = None,
+        flush_ns: Callable[[int], int] = lambda size_bytes: 0,
         flushes_in_flight: int = 1,
         record_overhead_bytes: int = 60,
         owner_of: Callable[[str], int] = lambda table: 0,
@@ -30,7 +31,7 @@ class MemoryStore(GroupingStore):
         self.record_overhead_bytes = record_overhead_bytes
         self.rows: dict[tuple[str, Key], Value] = dict(rows or {})
         self.is_full = False
-        self._log = flush
+        self._flush_ns = flush_ns
 
     def load(self) -> Iterator[tuple[str, Key, Value]]:
         tables: dict[str, list[tuple[Key, Value]]] = {}
@@ -44,12 +45,10 @@ class MemoryStore(GroupingStore):
         self._apply(self._next)
 
     def _flush(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> None:
-        self._scheduler.spawn(self._write(batch, then), "log writer")
+        done_ns = self._scheduler.clock.now_ns() + self._flush_ns(self._measure(batch))
+        self._scheduler.call_at(done_ns, partial(self._flushed, batch, then))
 
-    def _write(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> Waiting[None]:
-        size = self._measure(batch)
-        if self._log is not None:
-            yield from self._log(size)
+    def _flushed(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> None:
         if self.is_full:
             then(StoreFull("the store is full"))
             return

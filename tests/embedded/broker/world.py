@@ -12,7 +12,7 @@ from harness.embedded.broker.frames import Frame, pack_frames, unpack_frames
 from harness.embedded.broker.objects import ActivationOptions, QueueOptions
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.runtime.tasks import MILLISECOND, Delay, Task, Waiting
+from harness.embedded.runtime.tasks import MILLISECOND, Task, Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import MemoryStore
@@ -61,8 +61,8 @@ class _Transport:
         self._network.carry(self._instance.engine.clock.now_ns(), address, frames)
 
 
-def flush_time(size_bytes: int) -> Waiting[None]:
-    yield Delay(FLUSH_NS)
+def flush_ns(size_bytes: int) -> int:
+    return FLUSH_NS
 
 
 class Instance:
@@ -70,7 +70,7 @@ class Instance:
 
     def __init__(self, world: World, name: str, port: int) -> None:
         self.world, self.name, self.port = world, name, port
-        self.engine = self._start(MemoryStore(world.driver.scheduler(), flush=flush_time))
+        self.engine = self._start(MemoryStore(world.driver.scheduler(), flush_ns=flush_ns))
         with_transaction(self, self._set_up)
 
     def _start(self, store: MemoryStore) -> Engine:
@@ -104,7 +104,7 @@ class Instance:
         """kill -9 and a new start from what was on disk."""
         self.world.driver.schedulers.remove(self.scheduler)
         rows = self.store.rows
-        self._start(MemoryStore(self.world.driver.scheduler(), rows=rows, flush=flush_time))
+        self._start(MemoryStore(self.world.driver.scheduler(), rows=rows, flush_ns=flush_ns))
 
     def arrive_at(self, when_ns: int, frame: Frame) -> None:
         self.scheduler.call_at(when_ns, lambda: self.engine.on_frames("peer", [frame]))

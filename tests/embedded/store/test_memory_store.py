@@ -2,20 +2,16 @@
 
 import pytest
 
-from harness.embedded.runtime.tasks import MILLISECOND, Delay
+from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.runtime.virtual import VirtualClock, VirtualDriver
 from harness.embedded.store import MemoryStore
-
-
-def a_millisecond(size_bytes):
-    yield Delay(MILLISECOND)
 
 
 def test_with_several_flushes_in_flight_none_may_fail():
     """The lazy writes of a failed one would be on disk after the commits of the next."""
     driver = VirtualDriver(VirtualClock())
     scheduler = driver.scheduler()
-    store = MemoryStore(scheduler, flush=a_millisecond, flushes_in_flight=2)
+    store = MemoryStore(scheduler, flush_ns=lambda size_bytes: MILLISECOND, flushes_in_flight=2)
     driver.finish(scheduler, store.commit([("t", 1, (1,))]))
     store.is_full = True
     with pytest.raises(AssertionError, match="others in flight"):

@@ -18,7 +18,7 @@ from harness.embedded.tsql.results import DiscardedResults, Parameter
 from harness.embedded.tsql.session import Session
 from harness.embedded.tsql.views.files import database_of
 from harness.lab.scripts import load
-from tests.embedded.broker.world import Network, flush_time
+from tests.embedded.broker.world import Network, flush_ns
 from tests.latching import LatchingPlatform
 
 LISTINGS = Path(__file__).parent.parent.parent / "listings"
@@ -112,7 +112,7 @@ class Side:
 
     def start(self, rows: dict[Any, Any]) -> None:
         self.scheduler = self.world.driver.scheduler()
-        self.store = MemoryStore(self.scheduler, rows=rows, flush=flush_time, owner_of=database_of)
+        self.store = MemoryStore(self.scheduler, rows=rows, flush_ns=flush_ns, owner_of=database_of)
         waits = WaitStatistics()
         latches = LatchingPlatform(self.scheduler, waits, hold_ns=self.world.latch_ns) if self.world.latch_ns else None
         self.engine = Engine(
