@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,14 +13,27 @@ import pytest
 
 from harness.records import SCHEMAS
 
+ROOT = Path(__file__).parents[2]
 CELLS = "i1-t1-r1-p100-v2008 i2-t2-r1-p1024-v2008"
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-def harness(*arguments: str, cwd: Path, hash_seed: int = 0) -> str:
-    command = [sys.executable, "-m", "harness", *arguments]
-    environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=280, check=False, env=environment)
+RUN_AGAIN = """
+import sys
+from pathlib import Path
+from harness.simulation import run
+run.simulate(
+    {"cells": sys.argv[1].split(), "measure": "300ms", "seed": "5", "master": "local[2]", "results": Path("again")},
+    resume=None, announce=print, console_is_terminal=False,
+)
+"""
+
+
+def python(*arguments: str, cwd: Path, hash_seed: int) -> str:
+    environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, timeout=280, check=False, env=environment
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -29,26 +43,18 @@ def raw_records(results: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]]:
-    """Two runs of one seed: other processes, another order of cells, other hashes."""
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     folder = tmp_path_factory.mktemp("simulate")
-    said = [
-        harness(
-            *("simulate", "--cells", cells, "--measure", "300ms", "--seed", "5"),
-            *("--master", master, "--results", f"runs-{hash_seed}"),
-            cwd=folder,
-            hash_seed=hash_seed,
-        ).splitlines()
-        for hash_seed, master, cells in ((1, "local[1]", CELLS), (2, "local[2]", " ".join(CELLS.split()[::-1])))
-    ]
-    [first], [second] = (list((folder / f"runs-{hash_seed}").iterdir()) for hash_seed in (1, 2))
-    return first, second, said[0]
+    command = ("-m", "harness", "simulate", "--cells", CELLS, "--measure", "300ms", "--seed", "5")
+    said = python(*command, "--master", "local[1]", "--results", "runs", cwd=folder, hash_seed=1).splitlines()
+    [results] = (folder / "runs").iterdir()
+    return results, said
 
 
 def test_a_run_in_virtual_time_ends_with_tables_figures_and_a_report_of_a_model(
-    runs: tuple[Path, Path, list[str]],
+    simulated: tuple[Path, list[str]],
 ) -> None:
-    results, _, said = runs
+    results, said = simulated
     assert said[0].startswith("lab: simulated - a model of the hardware 'paper' in virtual time")
     assert said[1].startswith("seed 5, ")
     assert said[-1].endswith(results.name)
@@ -62,14 +68,22 @@ def test_a_run_in_virtual_time_ends_with_tables_figures_and_a_report_of_a_model(
     assert "A model, not SQL Server" in page and "Parameters of the model" in page and "client.round_trip_us" in page
 
 
-def test_the_same_seed_gives_the_same_raw_records_byte_for_byte(runs: tuple[Path, Path, list[str]]) -> None:
-    first, second, _ = runs
-    assert raw_records(first) == raw_records(second)
+def test_the_same_seed_gives_the_same_raw_records_byte_for_byte(
+    simulated: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    """Other processes, another order of cells, other hashes."""
+    results, _ = simulated
+    python("-c", RUN_AGAIN, " ".join(CELLS.split()[::-1]), cwd=tmp_path, hash_seed=2)
+    [again] = (tmp_path / "again").iterdir()
+    assert raw_records(again) == raw_records(results)
 
 
-def test_models_are_compared_like_other_runs(runs: tuple[Path, Path, list[str]], tmp_path: Path) -> None:
-    first, second, _ = runs
-    said = harness("compare", str(first), str(second), "--output", "compared", cwd=tmp_path)
+def test_models_are_compared_like_other_runs(simulated: tuple[Path, list[str]], tmp_path: Path) -> None:
+    results, _ = simulated
+    other = shutil.copytree(results, tmp_path / "other")
+    said = python(
+        "-m", "harness", "compare", str(results), str(other), "--output", "compared", cwd=tmp_path, hash_seed=0
+    )
     assert "(simulated lab, a model, 2 cells)" in said
     assert "The models differ" not in said
     assert list((tmp_path / "compared").glob("*.png"))

@@ -67,7 +67,6 @@ def test_what_the_preflight_warned_of_stands_on_the_page(tmp_path):
         "2008": [{**told, "severity": "warning", "text": "grows"}, {**told, "severity": "information", "text": "is"}]
     }
     run = write_reduced(tmp_path / "run", quick_slice()[:2], findings=findings)
-    draw(run)
     text = page(run).text
     assert "target, log: grows" in text and "target, log: is" not in text
 

@@ -135,7 +135,7 @@ def test_all_that_the_packages_files_leave_free_is_paid() -> None:
 
 
 PLANTED = """
-import os, sys, time
+import os, signal, sys, time
 from harness.simulation import bench, calibration, parameters
 from harness.lab.instances import LabError
 from harness.sweep.cell import CellFailed
@@ -159,6 +159,7 @@ def measure(group, parameters, cell, kept, folder):
 bench.Group, bench._measure = Pretence, measure
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever a background shell left us
     model = parameters.read("paper")
     cells = [calibration.cell_of(1, 1, ratio) for ratio in (150, 1)]
     try:

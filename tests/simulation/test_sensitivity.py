@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from harness.claims import Judgement, Measurement, Verdict
 from harness.matrix import Cell
 from harness.simulation import parameters, sensitivity
@@ -65,6 +67,7 @@ def test_the_table_has_every_claim_of_every_step() -> None:
     assert rows[8][4:] == [ABSENT.key, "", ABSENT.unit, "not measured"]
 
 
+@pytest.mark.spark
 def test_cells_at_other_prices_are_judged_as_any_run_is() -> None:
     cells = (Cell(VERSION, 3, 150, 50, 100),)
     with Bench(PAPER, seed=1) as bench:
