@@ -38,13 +38,13 @@ def prepare() -> None:
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """Around the making of what is to be copied: it is kept, so no garbage is looked for meanwhile; then `prepare`."""
+    """Around the making of what is to be copied, whose garbage is kept with it: little, and a second to look for."""
     was_enabled = gc.isenabled()
     prepare()  # nor need there be room for what was copied before
     gc.disable()
     try:
         yield
-        prepare()
+        gc.freeze()
     finally:
         if was_enabled:
             gc.enable()

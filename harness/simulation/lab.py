@@ -21,9 +21,11 @@ class SimulatedLab(Lab):
     world: World = field(kw_only=True)
 
 
-def open(parameters: Parameters, *, version: str, initiators: int, seed: int) -> SimulatedLab:
-    """A target and so many initiators, empty, at the beginning of time."""
-    world = World(seed, parameters)
+def open(
+    parameters: Parameters, *, version: str, initiators: int, seed: int, is_recoverable: bool = False
+) -> SimulatedLab:
+    """A target and so many initiators, empty, at the beginning of time; `is_recoverable` as of `World`."""
+    world = World(seed, parameters, is_recoverable=is_recoverable)
     numbers = range(1, initiators + 1)
     return SimulatedLab(
         "simulated",

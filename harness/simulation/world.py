@@ -34,8 +34,10 @@ DAY_S = 24 * 3600.0
 class World:
     """Virtual time, the network, and the servers in it, by name."""
 
-    def __init__(self, seed: int, parameters: Parameters) -> None:
+    def __init__(self, seed: int, parameters: Parameters, *, is_recoverable: bool = False) -> None:
+        """`is_recoverable`: its instances may be killed and started again. It takes memory for all that is on disk."""
         self.seed = seed
+        self.is_recoverable = is_recoverable
         self.parameters = parameters
         self.clock = VirtualClock()
         self.driver = VirtualDriver(self.clock)
@@ -134,6 +136,7 @@ class Server:
 
     def start(self) -> None:
         assert not self.is_running, f"{self.name} runs"
+        assert not self.starts or self.world.is_recoverable, "nothing is kept of what it had on disk"
         self.starts += 1
         self.scheduler = self.world.driver.scheduler()
         self.waits = WaitStatistics()
@@ -150,6 +153,7 @@ class Server:
             flush_ns=self.computer.log.duration_ns,
             flushes_in_flight=log.flushes_in_flight,
             record_overhead_bytes=log.record_overhead_bytes,
+            is_recoverable=self.world.is_recoverable,
             owner_of=database_of,
         )
         transport = self.world.network.transport(self.name, self.scheduler)

@@ -46,7 +46,7 @@ def test_dialogs_are_built_and_warmed_up_in_virtual_time(linked: SimulatedLab) -
 
 
 def test_a_crashed_instance_comes_back_with_what_was_on_disk() -> None:
-    world = World(1, PAPER)
+    world = World(1, PAPER, is_recoverable=True)
     instance = SimulatedInstance.on(world.server("target", "2008"), "master")
     with instance.connect() as connection:
         connection.execute("CREATE TABLE dbo.t (i int); INSERT INTO dbo.t VALUES (1);")
@@ -60,7 +60,7 @@ def test_a_crashed_instance_comes_back_with_what_was_on_disk() -> None:
 
 def test_a_restarted_instance_does_not_repeat_its_entropy() -> None:
     def guids() -> list[str]:
-        world = World(7, PAPER)
+        world = World(7, PAPER, is_recoverable=True)
         instance = SimulatedInstance.on(world.server("target", "2008"), "master")
         found = []
         for _ in range(2):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import Enum, auto
+from heapq import heappop, heappush
 from typing import Any, Protocol, TypeVar
 
 Result = TypeVar("Result")
@@ -151,7 +151,7 @@ class Scheduler:
     def set_timer(self, due_ns: int, timer: Timer) -> None:
         """`call_at` for a timer that is there already."""
         self._sequence += 1
-        heapq.heappush(self._timers, (due_ns, self._sequence, timer))
+        heappush(self._timers, (due_ns, self._sequence, timer))
         if not self._running:
             self.on_work()
 
@@ -161,7 +161,7 @@ class Scheduler:
         while timers:
             if not timers[0][2].is_cancelled:
                 return timers[0][0]
-            heapq.heappop(timers)
+            heappop(timers)
         return None
 
     def run(self) -> None:
@@ -173,7 +173,7 @@ class Scheduler:
             if timers:
                 due = (self.clock.now_ns(), self._sequence + 1)  # those set meanwhile come after who is ready
                 while timers and timers[0] <= due:
-                    heapq.heappop(timers)[2].fire()
+                    heappop(timers)[2].fire()
             while ready:
                 task = ready.popleft()
                 self.current = task

@@ -64,12 +64,6 @@ class VirtualScheduler(Scheduler):
         """Somebody else woke a task or set a timer; which of them, it shows when it runs."""
         self.look_at_ns = 0
 
-    def run(self) -> None:
-        self.look_at_ns = 0  # and stays so if an action raises
-        super().run()
-        # That timer may have been cancelled: the driver asks before it moves the clock.
-        self.look_at_ns = self._timers[0][0] if self._timers else _NEVER_NS
-
 
 class VirtualDriver:
     """Drives any number of schedulers that share one virtual clock. What is to run at one moment runs in their order,
@@ -133,7 +127,10 @@ class VirtualDriver:
                 clock.advance_to(first_ns)
                 now_ns = first_ns
             assert first is not None
+            first.look_at_ns = 0  # and stays so if an action raises
             first.run()
+            # That timer may have been cancelled: it is asked before the clock is moved.
+            first.look_at_ns = first._timers[0][0] if first._timers else _NEVER_NS
             was_asked = condition is None
         raise AssertionError(f"nothing comes to rest within {STEPS_MAX} steps")
 

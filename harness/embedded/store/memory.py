@@ -14,7 +14,8 @@ class MemoryStore(GroupingStore):
     """Rows in a dict. `rows` survives the engine: give it to the next store and recovery finds what was flushed.
 
     `flush_ns` says how long the log device takes for a flush of so many bytes that begins now; `record_overhead_bytes`
-    is what a row costs a log beside its values: header, lengths, transaction id; `is_full` lets flushes fail.
+    is what a row costs a log beside its values: header, lengths, transaction id; `is_full` lets flushes fail. What is
+    not `is_recoverable` keeps no rows: writing takes its time, and nothing is ever read again.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class MemoryStore(GroupingStore):
         flush_ns: Callable[[int], int] = lambda size_bytes: 0,
         flushes_in_flight: int = 1,
         record_overhead_bytes: int = 60,
+        is_recoverable: bool = True,
         owner_of: Callable[[str], int] = lambda table: 0,
     ) -> None:
         super().__init__(scheduler, owner_of, flushes_in_flight=flushes_in_flight)
@@ -32,6 +34,7 @@ class MemoryStore(GroupingStore):
         self.rows: dict[tuple[str, Key], Value] = dict(rows or {})
         self.is_full = False
         self._flush_ns = flush_ns
+        self._is_recoverable = is_recoverable
 
     def load(self) -> Iterator[tuple[str, Key, Value]]:
         tables: dict[str, list[tuple[Key, Value]]] = {}
@@ -52,7 +55,8 @@ class MemoryStore(GroupingStore):
         if self.is_full:
             then(StoreFull("the store is full"))
             return
-        self._apply(batch)
+        if self._is_recoverable:
+            self._apply(batch)
         then(None)
 
     def _measure(self, batch: Batch) -> int:

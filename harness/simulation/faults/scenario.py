@@ -77,7 +77,7 @@ class Outcome:
 
 def prepare(parameters: Parameters) -> Prepared:
     """Links, and lets every procedure run once, so that no seed has to compile them."""
-    lab = simulated.open(parameters, version=VERSION, initiators=INITIATORS_MAX, seed=0)
+    lab = simulated.open(parameters, version=VERSION, initiators=INITIATORS_MAX, seed=0, is_recoverable=True)
     link.link(lab)
     with lab.target.connect() as target:
         target.execute(procedures.GROUP_READS)

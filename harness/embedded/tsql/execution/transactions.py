@@ -14,6 +14,7 @@ from harness.embedded.tsql.tables import RowConflict
 
 if TYPE_CHECKING:
     from harness.embedded.broker.transactions import Transaction
+    from harness.embedded.runtime.locks import ExclusiveLock
 
 Work = Callable[[Frame, "Transaction"], None]
 WaitingWork = Callable[[Frame, "Transaction"], Waiting[None]]
@@ -90,35 +91,32 @@ def writing(work: Work) -> Step:
     def run(frame: Frame) -> Waiting[None]:
         session = frame.session
         tx = session.writable()
-        if tx is not None:
-            mark = tx.mark()
-            try:
-                yield from _when_unlocked(work, frame, tx)
-            except SqlServerError:
-                tx.rollback_to(mark)
-                raise
-            return
-        tx = session.new_transaction()
+        is_own = tx is None
+        if tx is None:
+            tx = session.new_transaction()
+        mark = tx.mark()
         try:
-            yield from _when_unlocked(work, frame, tx)
-        except BaseException:
-            tx.rollback()
+            while (lock := _blocking(work, frame, tx)) is not None:
+                yield from lock.acquire(tx, frame.instance.engine.waits)
+        except BaseException as error:
+            if is_own:
+                tx.rollback()
+            elif isinstance(error, SqlServerError):
+                tx.rollback_to(mark)
             raise
-        yield from tx.commit()
+        if is_own:
+            yield from tx.commit()
 
     return waiting(run)
 
 
-def _when_unlocked(work: Work, frame: Frame, tx: Transaction) -> Waiting[None]:
-    """Does the work; where another transaction has changed the rows, waits for its end and begins again."""
-    while True:
-        try:
-            work(frame, tx)
-        except RowConflict as conflict:
-            lock = conflict.lock
-        else:
-            return
-        yield from lock.acquire(tx, frame.instance.engine.waits)
+def _blocking(work: Work, frame: Frame, tx: Transaction) -> ExclusiveLock | None:
+    """Does the work; where another transaction has changed the rows, nothing is done but its lock returned."""
+    try:
+        work(frame, tx)
+    except RowConflict as conflict:
+        return conflict.lock
+    return None
 
 
 def waiting_work(work: WaitingWork) -> Step:

@@ -323,29 +323,38 @@ def _into(name: str, scope: Scope, read: Read) -> Deliver:
     if columns is None:
         raise SqlServerError(1087, name)
     marks = ", ".join("?" for _ in columns)
+    known: Sequence[Column] | None = None
+    conversions: Conversions = []
 
     def insert(frame: Frame, rows: list[QueueRow]) -> None:
+        nonlocal known, conversions
         sources, values = read(frame, rows)
-        if len(sources) != len(columns):
-            raise SqlServerError(213)
+        if sources is not known:
+            known, conversions = sources, _conversions(sources, columns)
         if values:
-            converted = _fitted(values, sources, columns)
+            converted = _fitted(values, conversions) if conversions else values
             frame.sqlite.run_many(f"INSERT INTO temp.{frame.tables[name]} VALUES ({marks})", converted)
 
     return insert
 
 
-def _fitted(rows: list[tuple[Any, ...]], sources: Sequence[Column], targets: Sequence[Column]) -> list[tuple[Any, ...]]:
-    """Rows with every column converted that may not fit; a column that fits by its type is not looked at."""
-    places = [
+Conversions = list[tuple[int, Callable[[Any], Any]]]  # of columns, by their places
+
+
+def _conversions(sources: Sequence[Column], targets: Sequence[Column]) -> Conversions:
+    """Of every column that may not fit; one that fits by its type is not looked at. 213 where one has no other."""
+    if len(sources) != len(targets):
+        raise SqlServerError(213)
+    return [
         (place, converter(source.type, target.type, strict=True))
         for place, (source, target) in enumerate(zip(sources, targets, strict=True))
         if not fits(source.type, target.type)
     ]
-    if not places:
-        return rows
+
+
+def _fitted(rows: list[tuple[Any, ...]], conversions: Conversions) -> list[tuple[Any, ...]]:
     turned: list[Any] = list(zip(*rows, strict=True))
-    for place, convert in places:
+    for place, convert in conversions:
         # Few values are distinct: the names of message types, for one.
         seen = {value: convert(value) for value in set(turned[place])}
         turned[place] = [seen[value] for value in turned[place]]
