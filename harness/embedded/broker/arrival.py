@@ -84,7 +84,7 @@ class Arrival:
     def _run(self, inbox: _Inbox) -> Waiting[None]:
         while True:
             while not inbox.frames:
-                yield from inbox.signal.wait()
+                yield inbox.signal.wait()
             frames, inbox.frames = inbox.frames, []
             yield from self._process(frames)
             yield from self._take(frames)

@@ -115,7 +115,7 @@ class Receiving:
                 remaining_ns = None if deadline_ns is None else deadline_ns - clock.now_ns()
                 if remaining_ns is not None and remaining_ns <= 0:
                     return []
-                yield from place.wait(remaining_ns)
+                yield place.wait(remaining_ns)
                 self._require_enabled(queue)
                 found = attempt()
                 if found:

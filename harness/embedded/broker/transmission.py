@@ -69,7 +69,7 @@ class Transmitter:
         platform = self._engine.platform
         while True:
             while not dispatcher.woken:
-                yield from dispatcher.work.wait()
+                yield dispatcher.work.wait()
             woken, dispatcher.woken = dispatcher.woken, {}
             outgoing: dict[tuple[str, int], list[MessageFrame]] = {}
             here: list[ConversationEndpoint] = []

@@ -5,6 +5,6 @@ ready tasks first come, first served; timers by (due, sequence). It never blocks
 thread: a *driver* does. `realtime.RealTimeDriver` sits in an asyncio loop; the virtual-time driver of the simulated lab
 jumps to the next deadline. No code above this package can tell which one it is.
 
-`yield from signal.wait()` and `yield Delay(ns)` are all that other packages need; everything named `wait_...` or
+`yield signal.wait()` and `yield Delay(ns)` are all that other packages need; everything named `wait_...` or
 returning a generator may yield, everything else never does. All durations are integer nanoseconds.
 """

@@ -72,7 +72,7 @@ class Task:
         if self.finished is None:
             self.finished = Signal()
         while self.state is not TaskState.DONE:
-            yield from self.finished.wait()
+            yield self.finished.wait()
         if self.error is not None:
             raise self.error
         return self.result
@@ -272,10 +272,9 @@ class Signal:
     def __init__(self) -> None:
         self.waiters: deque[_SignalWait] = deque()
 
-    def wait(self, timeout_ns: int | None = None) -> Waiting[bool]:
-        """Waits for a notification; False if the time ran out first."""
-        notified: bool = yield _SignalWait(self, timeout_ns)
-        return notified
+    def wait(self, timeout_ns: int | None = None) -> Wait:
+        """`yield` it to wait for a notification; False if the time ran out first."""
+        return _SignalWait(self, timeout_ns)
 
     def notify_one(self) -> bool:
         """Wakes the task that waited longest; False if nobody waits."""

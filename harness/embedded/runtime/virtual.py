@@ -117,8 +117,8 @@ class VirtualDriver:
                     continue
                 if first is None:
                     return False
-                due_ns = first.next_due_ns()
-                if due_ns != first_ns:  # time does not stop where a timer was that has been cancelled since
+                if first._timers[0][2].is_cancelled:  # time does not stop there
+                    due_ns = first.next_due_ns()
                     first.look_at_ns = _NEVER_NS if due_ns is None else due_ns
                     continue
                 if first_ns > limit_ns:

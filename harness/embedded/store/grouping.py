@@ -24,7 +24,7 @@ class Batch:
 
     def wait(self) -> Waiting[None]:
         while not self.is_done:
-            yield from self.signal.wait()
+            yield self.signal.wait()
         if self.error is not None:
             raise self.error
 

@@ -9,6 +9,8 @@ from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store.grouping import Batch, GroupingStore
 from harness.embedded.store.protocol import Key, StoreFull, Value
 
+_SIZED = (str, bytes)
+
 
 class MemoryStore(GroupingStore):
     """Rows in a dict. `rows` survives the engine: give it to the next store and recovery finds what was flushed.
@@ -62,12 +64,11 @@ class MemoryStore(GroupingStore):
     def _measure(self, batch: Batch) -> int:
         """What the batch costs the log, in bytes: for each owner in the batch, in all as the result."""
         sizes: dict[str, int] = {}
+        overhead = self.record_overhead_bytes
         for (table, _), row in batch.rows.items():
-            size = self.record_overhead_bytes
+            size = overhead
             if row is not None:
-                for value in row:
-                    kind = type(value)
-                    size += len(value) if kind is str or kind is bytes else 8
+                size += sum([len(value) if value.__class__ in _SIZED else 8 for value in row])
             sizes[table] = sizes.get(table, 0) + size
         for table, size in sizes.items():
             self._count(batch, table, size)

@@ -64,7 +64,7 @@ class Inflictor:
         world = self._world
         if fault.aim is not None:
             what = self._boards[fault.where].asked if fault.aim is Aim.CALLS else self.wires[fault.where]
-            yield from what.wait(AIMING_MAX_NS)
+            yield what.wait(AIMING_MAX_NS)
             yield Delay(int(fault.strength * SECOND))
         while not world.servers[fault.where].is_running:  # killed by another fault
             yield Delay(AGAIN_NS)

@@ -95,7 +95,7 @@ class Line:
         self._board.asked.notify_all()
         self._server.scheduler.spawn(self._serve(session, request, exchange), "call")
         while not exchange.is_over:
-            yield from exchange.over.wait()
+            yield exchange.over.wait()
         if exchange.results is None:
             return Answer(Told.CUT_OFF)
         yield Delay(TRIP_NS)

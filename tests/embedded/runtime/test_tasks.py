@@ -68,7 +68,7 @@ def test_a_signal_wakes_in_order_and_a_wait_can_time_out(driver, scheduler):
     signal, woken = Signal(), []
 
     def waiter(name, timeout_ns=None):
-        woken.append((name, (yield from signal.wait(timeout_ns))))
+        woken.append((name, (yield signal.wait(timeout_ns))))
 
     scheduler.spawn(waiter("a"), "a")
     scheduler.spawn(waiter("b", 10 * MILLISECOND), "b")

@@ -13,7 +13,7 @@ def test_at_one_moment_schedulers_run_in_their_order_until_none_has_anything_lef
     trace: list[str] = []
 
     def waits(signal: Signal, name: str) -> Waiting[None]:
-        yield from signal.wait()
+        yield signal.wait()
         trace.append(name)
 
     def notifies() -> Waiting[None]:
