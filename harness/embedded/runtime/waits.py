@@ -42,13 +42,14 @@ class WaitStatistics:
         self.current[task] = CurrentWait(wait_type, now_ns, resource_description)
 
     def end(self, task: Task | None, now_ns: int) -> None:
-        wait = self.current.pop(task)
-        duration_ns = now_ns - wait.started_ns
-        self._ended = (task, now_ns, wait.wait_type, duration_ns)
-        total = self._total(wait.wait_type)
+        wait_type, started_ns, _ = self.current.pop(task)
+        duration_ns = now_ns - started_ns
+        self._ended = (task, now_ns, wait_type, duration_ns)
+        total = self._total(wait_type)
         total.waiting_tasks_count += 1
         total.wait_ns += duration_ns
-        total.max_wait_ns = max(total.max_wait_ns, duration_ns)
+        if duration_ns > total.max_wait_ns:  # noqa: PLR1730 - on the way of every wait, and max() is a call
+            total.max_wait_ns = duration_ns
 
     def runnable(self, task: Task | None, now_ns: int, duration_ns: int) -> None:
         """The task could go on but waits so long for a processor: signal wait time of the wait that it has just ended,

@@ -52,19 +52,18 @@ def part(name: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _day_ticks(text: str) -> int:
-    return date.fromisoformat(text).toordinal() * TICKS_A_DAY
+def _second_ticks(text: str) -> int:
+    total = date.fromisoformat(text[:10]).toordinal() * TICKS_A_DAY
+    if len(text) > 10:
+        total += (int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])) * TICKS_A_SECOND
+    return total
 
 
 @lru_cache(maxsize=1024)  # rows of one statement have one moment
 def ticks(text: str) -> int:
     """Ticks since the day before 0001-01-01, of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
-    total = _day_ticks(text[:10])
-    if len(text) > 10:
-        total += (int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])) * TICKS_A_SECOND
-        if len(text) > 20:
-            total += int(text[20:27].ljust(7, "0"))
-    return total
+    whole = _second_ticks(text[:19])
+    return whole + int(text[20:27].ljust(7, "0")) if len(text) > 20 else whole
 
 
 def text(total: int) -> str:
