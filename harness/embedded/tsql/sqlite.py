@@ -45,7 +45,7 @@ class Sqlite:
         self.frame: Any = None  # whose statement runs now: for functions that ask the session
         self._functions: set[tuple[str, int]] = set()
         self._failure: SqlServerError | None = None
-        self._pools: dict[tuple[str, ...], list[str]] = {}
+        self._pools: dict[str, list[str]] = {}  # tables that nobody uses, by their declarations
         self._serial = 0
         self.view_tables: set[str] = set()  # of views, made when first needed
 
@@ -123,18 +123,24 @@ class Sqlite:
 
     # -- table variables ---------------------------------------------------------------------------------------------
 
-    def take_table(self, columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
+    def take_table(self, declarations: str) -> str:
         """An empty temporary table, made for the purpose or used before; give it back with `give_back`."""
-        signature = tuple(f"{quoted(c.name)} {declared(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in columns)
-        pool = self._pools.setdefault((*signature, *keys), [])
+        pool = self._pools.setdefault(declarations, [])
         if pool:
             return pool.pop()
         self._serial += 1
         name = quoted(f"@{self._serial}")
-        self.connection.execute(f"CREATE TEMP TABLE {name} ({', '.join((*signature, *keys))})")
+        self.connection.execute(f"CREATE TEMP TABLE {name} ({declarations})")
         return name
 
-    def give_back(self, name: str, columns: Sequence[Column], keys: Sequence[str] = ()) -> None:
-        self.connection.execute(f"DELETE FROM temp.{name}")
-        signature = tuple(f"{quoted(c.name)} {declared(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in columns)
-        self._pools[(*signature, *keys)].append(name)
+    def give_back(self, name: str, declarations: str) -> int:
+        """How many rows it had. The next one to take a table gets this one, which is in the processor's caches."""
+        count = self.connection.execute(f"DELETE FROM temp.{name}").rowcount
+        self._pools[declarations].append(name)
+        return count
+
+
+def declarations(columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
+    """Of a table variable's columns and keys."""
+    parts = [f"{quoted(c.name)} {declared(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in columns]
+    return ", ".join((*parts, *keys))

@@ -54,7 +54,8 @@ def both_ways():
 
 
 def declared(a, b):
-    return f"DECLARE @a {a[0]} = {a[1]}, @b {b[0]} = {b[1]}; "
+    """With @@ROWCOUNT 0, whatever ran before."""
+    return f"PRINT 'anew'; DECLARE @a {a[0]} = {a[1]}, @b {b[0]} = {b[1]}; "
 
 
 FAST = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -82,9 +83,13 @@ def test_a_number_is_the_same_either_way(both_ways, a, b, type_, number):
 @example(a=NULL, b=("int", "0"), condition="((@b = 1) AND (@a = 0))")
 @example(a=NULL, b=("int", "0"), condition="((@b = 0) AND (@a = 0))")
 @example(a=NULL, b=("int", "0"), condition="((@a = 0) AND (@b = 0))")
+@example(a=("int", "2"), b=("int", "2"), condition="((@a = 3) AND ((@b % 0) = 0))")
 def test_a_condition_is_the_same_either_way(both_ways, a, b, condition):
     counted, asked = both_ways(f"{declared(a, b)}IF {condition} SELECT 1 ELSE SELECT 0;")
-    assert counted == asked
+    if counted != asked:
+        # T-SQL promises no order for AND and OR: one way need not come to what fails in the other.
+        assert "AND" in condition or "OR" in condition
+        assert bool(counted[1]) != bool(asked[1])
 
 
 @pytest.mark.parametrize(

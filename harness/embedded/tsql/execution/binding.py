@@ -140,7 +140,7 @@ class Plan:
             view.fill(frame, database, source.needed or set())
         sql = self.sql
         if self.tables:
-            names = tuple([self._table(frame, name) for name in self.tables])
+            names = tuple([frame.table(name) for name in self.tables])
             found = self._texts.get(names)
             if found is None:
                 found = sql
@@ -149,12 +149,6 @@ class Plan:
                 self._texts[names] = found
             sql = found
         return sql, [getter(frame) for getter in self.getters]
-
-    def _table(self, frame: Frame, name: str) -> str:
-        try:
-            return frame.tables[name]
-        except KeyError:
-            raise SqlServerError(1087, name) from None
 
     def rows(self, frame: Frame) -> list[tuple[Any, ...]]:
         return frame.sqlite.rows(*self.prepare(frame))

@@ -342,6 +342,8 @@ def _before(scope: Scope, frame: Frame, node: nodes.Update, target: Target) -> P
 
 def delete(node: nodes.Delete, scope: Scope) -> Step:
     actual = _actual_target(node)
+    if isinstance(actual, str) and node.source is None and node.top is None and node.output is None:
+        return plain(lambda frame: results.count(frame, frame.empty_table(actual)))
     _check(node, scope)
 
     def make(frame: Frame) -> Prepared:
@@ -402,4 +404,4 @@ def _send_output(
         raise UnsupportedSyntax("OUTPUT INTO anything but a table variable", output.items.line)
     marks = ", ".join("?" for _ in columns)
     names = f" ({', '.join(quoted(name) for name in output.columns)})" if output.columns else ""
-    frame.sqlite.run_many(f"INSERT INTO temp.{frame.tables[output.into]}{names} VALUES ({marks})", made)
+    frame.sqlite.run_many(f"INSERT INTO temp.{frame.table(output.into)}{names} VALUES ({marks})", made)

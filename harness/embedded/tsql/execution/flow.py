@@ -15,6 +15,7 @@ from harness.embedded.tsql.queries import dates
 from harness.embedded.tsql.queries.functions import NVARCHAR
 from harness.embedded.tsql.raised import RaisedError
 from harness.embedded.tsql.session_options import DEFAULTS, SETTERS
+from harness.embedded.tsql.sqlite import declarations
 from harness.embedded.tsql.syntax import flow as nodes
 
 LOOP_SLICE = 1000  # plain loops give way to other tasks after so many rounds
@@ -255,7 +256,8 @@ def _table(declaration: nodes.Declaration, scope: Scope) -> Any:
     if identity:
         raise UnsupportedSyntax("IDENTITY in a table variable", 0)
     keys = tuple(f'UNIQUE ("{column.name}")' for column in declaration.columns if column.unique)
-    return lambda frame: frame.declare_table(name, columns, keys)
+    declared = declarations(columns, keys)
+    return lambda frame: frame.declare_table(name, declared)
 
 
 def set_variable(node: nodes.SetVariable, scope: Scope) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Cursor:
 
 class Frame:
     __slots__ = (
-        "_columns",
+        "_declared",
         "cursors",
         "database",
         "depth",
@@ -54,19 +55,34 @@ class Frame:
         self.procedure = procedure  # its name for error messages; "" in a batch
         self.depth = depth  # 0 in a batch
         self.variables: dict[str, Any] = {}
-        self.tables: dict[str, str] = {}  # table variables: name -> quoted name in SQLite
+        self.tables: dict[str, str] = {}  # of table variables that may have rows: name -> quoted name in SQLite
         self.cursors: dict[str, Cursor] = {}
         self.return_value = 0
-        self._columns: dict[str, tuple[list[Column], tuple[str, ...]]] = {}
+        self._declared: dict[str, str] = {}  # table variables and their columns, as SQLite declares them
 
-    def declare_table(self, name: str, columns: list[Column], keys: tuple[str, ...]) -> None:
+    def declare_table(self, name: str, declarations: str) -> None:
         """DECLARE @t TABLE; in a loop it is the same table, not emptied."""
-        if name not in self.tables:
-            self.tables[name] = self.sqlite.take_table(columns, keys)
-            self._columns[name] = (columns, keys)
+        self._declared[name] = declarations
+
+    def table(self, name: str) -> str:
+        """The table of SQLite that a table variable's rows are in; 1087 before it is declared."""
+        found = self.tables.get(name)
+        if found is None:
+            found = self.tables[name] = self.sqlite.take_table(self._declarations(name))
+        return found
+
+    def empty_table(self, name: str) -> int:
+        """Removes all rows of a table variable, which needs no table before it has others; how many there were."""
+        declarations, table = self._declarations(name), self.tables.pop(name, None)
+        return 0 if table is None else self.sqlite.give_back(table, declarations)
+
+    def _declarations(self, name: str) -> str:
+        try:
+            return self._declared[name]
+        except KeyError:
+            raise SqlServerError(1087, name) from None
 
     def release(self) -> None:
         """The run is over: table variables are given back, local cursors are gone."""
-        for name, table in self.tables.items():
-            self.sqlite.give_back(table, *self._columns[name])
-        self.tables.clear()
+        for name in list(self.tables):
+            self.empty_table(name)
