@@ -61,8 +61,8 @@ status: setup  ## say which containers run
 compare: setup  ## side-by-side figures and ratios of two result folders: A=... B=...
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
-test: setup  ## all tests; neither Docker nor network
-	@.venv/bin/python -m pytest -m "not sqlserver"
+test: setup  ## all tests, two files at a time; neither Docker nor network
+	@.venv/bin/python -m pytest -m "not sqlserver" -n 2 --dist loadfile --no-loadscope-reorder
 
 parity: setup  ## the embedded broker against SQL Server in a container: results/parity.md
 	@.venv/bin/python -m tests.parity

@@ -34,6 +34,12 @@ def declared(type_: SqlType | None) -> str:
     return AFFINITIES.get(family(type_), "")
 
 
+def declarations(columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
+    """Of a table variable's columns and keys."""
+    parts = [f"{quoted(c.name)} {declared(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in columns]
+    return ", ".join((*parts, *keys))
+
+
 class Sqlite:
     """The connection, the functions it has been given, and errors in SQL Server's terms."""
 
@@ -138,9 +144,3 @@ class Sqlite:
         count = self.connection.execute(f"DELETE FROM temp.{name}").rowcount
         self._pools[declarations].append(name)
         return count
-
-
-def declarations(columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
-    """Of a table variable's columns and keys."""
-    parts = [f"{quoted(c.name)} {declared(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in columns]
-    return ", ".join((*parts, *keys))

@@ -211,6 +211,7 @@ def _conversation(frame: Frame, handle: str) -> str:
 # -- RECEIVE -----------------------------------------------------------------------------------------------------------
 
 Deliver = Callable[[Frame, "list[QueueRow]"], None]
+Conversions = list[tuple[int, Callable[[Any], Any]]]  # of columns, by their places
 
 
 def receive(node: nodes.Receive, scope: Scope) -> Step:
@@ -336,9 +337,6 @@ def _into(name: str, scope: Scope, read: Read) -> Deliver:
             frame.sqlite.run_many(f"INSERT INTO temp.{frame.table(name)} VALUES ({marks})", converted)
 
     return insert
-
-
-Conversions = list[tuple[int, Callable[[Any], Any]]]  # of columns, by their places
 
 
 def _conversions(sources: Sequence[Column], targets: Sequence[Column]) -> Conversions:
