@@ -30,29 +30,17 @@ def if_(node: nodes.If, scope: Scope) -> Step:
     test = condition(node.condition, scope)
     then = scope.body(node.then)
     otherwise = scope.body(node.otherwise) if node.otherwise is not None else None
-    then_run, then_waits = then.run, then.waits
-    else_run, else_waits = (otherwise.run, otherwise.waits) if otherwise is not None else (None, False)
+    then_run = then.run
+    else_run = otherwise.run if otherwise is not None else None
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> Any:
         holds = test(frame)
         frame.session.row_count = 0
         if holds:
-            signal: Signal | None = then_run(frame)
-            return signal
+            return then_run(frame)
         return None if else_run is None else else_run(frame)
 
-    def run_waiting(frame: Frame) -> Waiting[Signal | None]:
-        holds = test(frame)
-        frame.session.row_count = 0
-        if holds:
-            signal: Signal | None = (yield from then_run(frame)) if then_waits else then_run(frame)
-            return signal
-        if else_run is None:
-            return None
-        signal = (yield from else_run(frame)) if else_waits else else_run(frame)
-        return signal
-
-    return waiting(run_waiting) if then_waits or else_waits else plain(run)
+    return Step(run, then.waits or (otherwise is not None and otherwise.waits))
 
 
 def while_(node: nodes.While, scope: Scope) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -31,7 +32,8 @@ class Signal(Enum):
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """A compiled statement. `run` returns None to go on, or a Signal; if `waits`, it is a generator function."""
+    """A compiled statement. `run` returns None to go on, or a Signal; if it `waits`, it may return a generator that
+    does instead. A sequence of steps of which one waits always does."""
 
     run: Callable[[Frame], Any]
     waits: bool
@@ -42,7 +44,7 @@ def plain(run: Callable[[Frame], Signal | None]) -> Step:
     return Step(run, False)
 
 
-def waiting(run: Callable[[Frame], Waiting[Signal | None]]) -> Step:
+def waiting(run: Callable[[Frame], Waiting[Signal | None] | None]) -> Step:
     return Step(run, True)
 
 
@@ -116,11 +118,13 @@ def _plain_sequence(steps: Sequence[Step]) -> Step:
 def _waiting_sequence(steps: Sequence[Step]) -> Step:
     triples = [(step.run, step.waits, step.line) for step in steps]
 
-    def run(frame: Frame) -> Waiting[Signal | None]:
+    def run(frame: Frame) -> Waiting[Any]:
         session = frame.session
         for step, waits, line in triples:
             try:
-                signal: Signal | None = (yield from step(frame)) if waits else step(frame)
+                signal: Any = step(frame)
+                if waits and signal.__class__ is GeneratorType:
+                    signal = yield from signal
             except SqlServerError as error:
                 session.fails(error, frame, line)
                 continue

@@ -36,7 +36,7 @@ def begin(node: nodes.BeginTransaction, scope: Scope) -> Step:
 
 
 def commit(node: nodes.CommitTransaction, scope: Scope) -> Step:
-    def run(frame: Frame) -> Waiting[None]:
+    def run(frame: Frame) -> Waiting[None] | None:
         session = frame.session
         session.row_count = 0
         if session.tx is None:
@@ -45,11 +45,11 @@ def commit(node: nodes.CommitTransaction, scope: Scope) -> Step:
             raise SqlServerError(3930)
         if session.tran_count > 1:
             session.tran_count -= 1
-            return
+            return None
         tx = session.tx
         session.tx, session.tran_count = None, 0
         session.savepoints.clear()
-        yield from tx.commit()
+        return tx.commit()
 
     return waiting(run)
 
