@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import Enum, auto
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, Protocol, TypeVar
 
 Result = TypeVar("Result")
@@ -13,6 +13,7 @@ Waiting = Generator["Wait", Any, Result]  # what every function that may wait re
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
+_FEW_TIMERS = 64
 
 
 class Cancelled(BaseException):
@@ -109,6 +110,7 @@ class Scheduler:
         self._on_error = on_error
         self._ready: deque[Task] = deque()
         self._timers: list[tuple[int, int, Timer]] = []  # by (due, sequence)
+        self._crowded = _FEW_TIMERS  # so many timers make it worth while to look for cancelled ones
         self.current: Task | None = None  # the task that runs now
         self._sequence = 0
         self._running = False
@@ -144,6 +146,8 @@ class Scheduler:
         self._go_on(task, task._generator.throw, Cancelled())
 
     def call_at(self, due_ns: int, action: Callable[[], None]) -> Timer:
+        if len(self._timers) >= self._crowded:
+            self._forget_cancelled()
         timer = Timer(action)
         self.set_timer(due_ns, timer)
         return timer
@@ -154,6 +158,12 @@ class Scheduler:
         heappush(self._timers, (due_ns, self._sequence, timer))
         if not self._running:
             self.on_work()
+
+    def _forget_cancelled(self) -> None:
+        """Most timeouts are cancelled long before they are due: who waits for timers is not to sort all of those."""
+        self._timers[:] = [entry for entry in self._timers if not entry[2].is_cancelled]
+        heapify(self._timers)
+        self._crowded = 2 * len(self._timers) + _FEW_TIMERS
 
     def next_due_ns(self) -> int | None:
         """When the next timer is due; None without one."""

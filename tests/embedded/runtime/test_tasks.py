@@ -40,6 +40,18 @@ def test_run_for_ends_at_its_time_idle_or_not(driver, scheduler):
     assert driver.clock.now_ns() == 6.5 * SECOND
 
 
+def test_timers_that_are_cancelled_are_forgotten_long_before_they_are_due(driver, scheduler):
+    fired = []
+    for number in range(10_000):
+        timer = scheduler.call_at((10_000 - number) * SECOND, lambda number=number: fired.append(number))
+        if number % 1_000:
+            timer.cancel()
+        assert len(scheduler._timers) < 200
+    assert not driver.run_until(lambda: False)
+    assert fired == list(range(9_000, -1, -1_000))
+    assert driver.clock.now_ns() == 10_000 * SECOND
+
+
 def test_a_task_that_fails_with_nobody_joining_is_an_error_of_the_run(driver, scheduler):
     def failing():
         yield Delay(1)
