@@ -71,7 +71,7 @@ class PageLatches:
     def _wait(self, page: Page, latch: _Held, mode: str) -> Iterator[Wait]:
         task, clock = self.scheduler.current, self.scheduler.clock
         wait = _LatchWait(latch, mode)
-        self._waits.begin(task, mode, clock.now_ns(), str(page))
+        self._waits.begin(task, mode, clock.now_ns(), page)
         try:
             yield wait
         except BaseException:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from harness.embedded.runtime.platform import Page
     from harness.embedded.runtime.tasks import Task
 
 
@@ -24,7 +25,11 @@ class CurrentWait(NamedTuple):
 
     wait_type: str
     started_ns: int
-    resource_description: str | None
+    page: Page | None  # of a page latch
+
+    @property
+    def resource_description(self) -> str | None:
+        return None if self.page is None else str(self.page)
 
 
 class WaitStatistics:
@@ -38,8 +43,8 @@ class WaitStatistics:
         self.current: dict[Task | None, CurrentWait] = {}
         self._ended: tuple[Task | None, int, str, int] | None = None  # the latest wait: whose, when, type, duration
 
-    def begin(self, task: Task | None, wait_type: str, now_ns: int, resource_description: str | None = None) -> None:
-        self.current[task] = CurrentWait(wait_type, now_ns, resource_description)
+    def begin(self, task: Task | None, wait_type: str, now_ns: int, page: Page | None = None) -> None:
+        self.current[task] = CurrentWait(wait_type, now_ns, page)
 
     def end(self, task: Task | None, now_ns: int) -> None:
         wait_type, started_ns, _ = self.current.pop(task)
