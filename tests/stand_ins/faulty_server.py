@@ -36,6 +36,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import Any
 
 from harness import cli
@@ -223,7 +224,8 @@ def _perhaps_failing(step: Step, text: str) -> Callable[[Frame], Waiting[Any]]:
     def run(frame: Frame) -> Waiting[Any]:
         for fault in FAULTS.due(OF_STATEMENTS, text):
             yield from _befall(fault, frame)
-        return (yield from step.run(frame)) if step.waits else step.run(frame)
+        ended = step.run(frame)
+        return (yield from ended) if isinstance(ended, GeneratorType) else ended
 
     return run
 
