@@ -177,7 +177,7 @@ def write(
     path = raw_path(results, kind, cell, attempt, writer)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    # Numbers hardly ever come again: a dictionary of them doubles the file.
+    # Numbers hardly ever come again: a dictionary of them makes the file larger.
     texts = [field.name for field in schema if field.type == pa.string()]
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), temporary, compression="zstd", use_dictionary=texts)
     os.replace(temporary, path)

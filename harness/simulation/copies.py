@@ -38,7 +38,7 @@ def prepare() -> None:
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """Around the making of what is to be copied, whose garbage is kept with it: little, and a second to look for."""
+    """Around the making of what is to be copied. Its garbage, some hundred objects, is kept with it."""
     was_enabled = gc.isenabled()
     prepare()  # nor need there be room for what was copied before
     gc.disable()

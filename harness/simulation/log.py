@@ -19,8 +19,8 @@ _DRAWS = 256  # random numbers are made ahead, so many at a time
 
 
 class LogDevice:
-    """`duration_ns` is what `MemoryStore` asks. `slowdown` stretches every write: 1.0 unless a fault, or a
-    ramp, says so."""
+    """`duration_ns` is what `MemoryStore` asks. `slowdown` stretches every write: 1.0 unless a fault or a ramp
+    says so."""
 
     def __init__(self, clock: Clock, entropy: Entropy, parameters: Log) -> None:
         self.slowdown = 1.0

@@ -160,7 +160,7 @@ class Scheduler:
             self.on_work()
 
     def _forget_cancelled(self) -> None:
-        """Most timeouts are cancelled long before they are due: who waits for timers is not to sort all of those."""
+        """Most timeouts are cancelled long before they are due; in the heap they make other timers dearer."""
         self._timers[:] = [entry for entry in self._timers if not entry[2].is_cancelled]
         heapify(self._timers)
         self._crowded = 2 * len(self._timers) + _FEW_TIMERS

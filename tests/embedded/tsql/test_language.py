@@ -284,3 +284,14 @@ def test_a_column_added_keeps_the_rows(side):
 
 def test_unsupported_is_an_error_of_its_own_number():
     assert SqlServerError(50001, "x").severity == 16
+
+
+def test_a_table_variable_that_was_emptied_leaves_its_place_to_the_next(side):
+    side.results("CREATE PROCEDURE dbo.p AS BEGIN DECLARE @t TABLE (i int); INSERT INTO @t VALUES (1); END;")
+    assert side.rows(
+        "DECLARE @t TABLE (i int); INSERT INTO @t VALUES (7), (8); DELETE FROM @t; DECLARE @deleted int = @@ROWCOUNT;"
+        "EXEC dbo.p; DECLARE @left int = (SELECT COUNT(*) FROM @t); INSERT INTO @t VALUES (9);"
+        "SELECT @deleted, @left, i FROM @t;"
+    ) == [(2, 0, 9)]
+    kept = side.instance.sqlite.rows("SELECT name FROM sqlite_temp_master WHERE name LIKE '@%'")
+    assert len(kept) == 1
