@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heapreplace
 
-from harness.embedded.runtime.tasks import MILLISECOND, Delay, Scheduler, Wait
+from harness.embedded.runtime.tasks import MILLISECOND, Scheduler, Wait
 from harness.embedded.runtime.waits import WaitStatistics
 
 # SQLOS: a worker that has run for 4 ms yields (SOS_SCHEDULER_YIELD) and queues up behind those that are runnable.
@@ -49,7 +49,7 @@ class Cores:
         ends_ns = begins_ns + duration_ns
         heapreplace(free_at_ns, ends_ns)
         self._used_ns += duration_ns
-        return (Delay(ends_ns - now_ns),)
+        return (ends_ns - now_ns,)
 
     def _in_quanta(self, duration_ns: int) -> Iterator[Wait]:
         while duration_ns > 0:

@@ -179,7 +179,7 @@ class Server:
         self.is_running = False
         self.world.network.down(self.name)
         self._rows = self.store.rows
-        self.world.driver.schedulers.remove(self.scheduler)
+        self.world.driver.forget(self.scheduler)
 
     @property
     def instance(self) -> Instance:

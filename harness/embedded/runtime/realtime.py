@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from harness.embedded.runtime.tasks import SECOND, Scheduler
+from harness.embedded.runtime.tasks import SECOND, Scheduler, first_due_ns
 
 
 class SystemClock:
@@ -31,7 +31,7 @@ class RealTimeDriver:
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._later_due_ns = 0
-        scheduler.on_work = self.run_soon
+        scheduler.on_ready = scheduler.on_timer = self.run_soon
 
     def run_soon(self) -> None:
         if self._soon is None:
@@ -46,7 +46,7 @@ class RealTimeDriver:
         self._set_alarm()
 
     def _set_alarm(self) -> None:
-        due_ns = self._scheduler.next_due_ns()
+        due_ns = first_due_ns(self._scheduler.timers)
         if due_ns is None or (self._later is not None and self._later_due_ns == due_ns):
             return
         if self._later is not None:

@@ -6,10 +6,14 @@ from collections import deque
 from collections.abc import Callable, Generator
 from enum import Enum, auto
 from heapq import heapify, heappop, heappush
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 Result = TypeVar("Result")
-Waiting = Generator["Wait", Any, Result]  # what every function that may wait returns
+Wait: TypeAlias = "Waitable | Delay"  # what a task yields
+Waiting = Generator[Wait, Any, Result]  # what every function that may wait returns
+
+Delay = int
+"""`yield Delay(ns)`: the task goes on after that time. The most frequent wait by far, hence a bare number."""
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
@@ -38,9 +42,9 @@ class Entropy(Protocol):
     def random_bytes(self, count: int) -> bytes: ...
 
 
-class Wait(Protocol):
-    """Something a task yields. `arm` is called once and must arrange that `scheduler.wake(task, value)` happens;
-    `disarm` forgets the task if it is cancelled first."""
+class Waitable(Protocol):
+    """Something that a task waits for. `arm` is called once and must arrange that `scheduler.wake(task, value)`
+    happens; `disarm` forgets the task if it is cancelled first."""
 
     def arm(self, scheduler: Scheduler, task: Task) -> None: ...
 
@@ -53,16 +57,20 @@ class TaskState(Enum):
     DONE = auto()
 
 
+_READY, _WAITING, _DONE = TaskState
+
+
 class Task:
     """A generator on its way through the scheduler."""
 
-    __slots__ = ("_generator", "_wait", "error", "finished", "name", "result", "state", "value")
+    __slots__ = ("entry", "error", "finished", "name", "result", "send", "state", "throw", "value", "wait")
 
     def __init__(self, generator: Waiting[Any], name: str) -> None:
-        self._generator = generator
-        self._wait: Wait | None = None
+        self.send, self.throw = generator.send, generator.throw
+        self.wait: Waitable | None = None
+        self.entry = 0  # the number of its delay among the scheduler's timers; another number there is out of date
         self.name = name
-        self.state = TaskState.READY
+        self.state = _READY
         self.value: Any = None
         self.result: Any = None
         self.error: BaseException | None = None
@@ -72,7 +80,7 @@ class Task:
         """Waits until the task is done and returns its result or raises its error."""
         if self.finished is None:
             self.finished = Signal()
-        while self.state is not TaskState.DONE:
+        while self.state is not _DONE:
             yield self.finished.wait()
         if self.error is not None:
             raise self.error
@@ -82,11 +90,11 @@ class Task:
 class Timer:
     """Something to do at its time, unless it is cancelled before."""
 
-    __slots__ = ("action", "is_cancelled")
+    __slots__ = ("action", "entry")
 
-    def __init__(self, action: Callable[[], object]) -> None:
+    def __init__(self, action: Callable[[], object], entry: int) -> None:
         self.action: Callable[[], object] | None = action
-        self.is_cancelled = False
+        self.entry = entry
 
     def fire(self) -> None:
         action, self.action = self.action, None  # which may know who has the timer: no cycle is left
@@ -94,25 +102,38 @@ class Timer:
             action()
 
     def cancel(self) -> None:
-        self.is_cancelled, self.action = True, None
+        self.entry, self.action = 0, None
+
+
+Timers: TypeAlias = "list[tuple[int, int, int, Timer | Task]]"  # a heap: due, of which scheduler, number of the entry
 
 
 class Scheduler:
     """Runs tasks; driven by somebody who knows the time (see the package docstring).
 
-    `on_error` hears of tasks that end with an exception nobody joins; `on_work` is called when work appears while the
-    scheduler is idle, so that a real-time driver can run it soon.
+    `on_error` hears of tasks that end with an exception nobody joins; `on_ready` and `on_timer` are called when a task
+    becomes ready, or a timer is set, while the scheduler is idle, so that a real-time driver can run it soon.
+    Schedulers that share a clock may share a heap of timers; at one moment that of the lower `order` comes first.
     """
 
-    def __init__(self, clock: Clock, on_error: Callable[[Task, BaseException], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        on_error: Callable[[Task, BaseException], None],
+        *,
+        timers: Timers | None = None,
+        order: int = 0,
+    ) -> None:
         self.clock = clock
-        self.on_work: Callable[[], None] = lambda: None
+        self.on_ready: Callable[[], None] = lambda: None
+        self.on_timer: Callable[[], None] = lambda: None
+        self.order = order
+        self.current: Task | None = None  # the task that runs now
         self._on_error = on_error
         self._ready: deque[Task] = deque()
-        self._timers: list[tuple[int, int, Timer]] = []  # by (due, sequence)
+        self.timers: Timers = [] if timers is None else timers
         self._crowded = _FEW_TIMERS  # so many timers make it worth while to look for cancelled ones
-        self.current: Task | None = None  # the task that runs now
-        self._sequence = 0
+        self._entries = 0
         self._running = False
 
     def spawn(self, generator: Waiting[Any], name: str) -> Task:
@@ -122,127 +143,109 @@ class Scheduler:
 
     def wake(self, task: Task, value: Any = None) -> None:
         """Makes a waiting task ready; its `yield` returns `value`. Waking a task that does not wait is a bug."""
-        assert task.state is TaskState.WAITING, f"{task.name} is {task.state.name}"
+        assert task.state is _WAITING, f"{task.name} is {task.state.name}"
         task.value = value
-        task._wait = None
+        task.wait = None
         self._enqueue(task)
-
-    def resume(self, task: Task) -> None:
-        """`wake` for a delay that is over: the task goes on now, before those that are ready already."""
-        task.state, task._wait = TaskState.READY, None
-        self.current = task
-        self._go_on(task, task._generator.send, None)
-        self.current = None  # further timers may fire before the next task goes on
 
     def cancel(self, task: Task) -> None:
         """Ends a task at its wait (or before its first step). A task cannot cancel itself."""
-        if task.state is TaskState.DONE:
+        if task.state is _DONE:
             return
-        if task._wait is not None:
-            task._wait.disarm(task)
-            task._wait = None
-        if task.state is TaskState.READY:
+        if task.wait is not None:
+            task.wait.disarm(task)
+            task.wait = None
+        task.entry = 0
+        if task.state is _READY:
             self._ready.remove(task)
-        self._go_on(task, task._generator.throw, Cancelled())
+        self._go_on(task, task.throw, Cancelled())
 
-    def call_at(self, due_ns: int, action: Callable[[], None]) -> Timer:
-        if len(self._timers) >= self._crowded:
+    def call_at(self, due_ns: int, action: Callable[[], object]) -> Timer:
+        if len(self.timers) >= self._crowded:
             self._forget_cancelled()
-        timer = Timer(action)
-        self.set_timer(due_ns, timer)
-        return timer
-
-    def set_timer(self, due_ns: int, timer: Timer) -> None:
-        """`call_at` for a timer that is there already."""
-        self._sequence += 1
-        heappush(self._timers, (due_ns, self._sequence, timer))
+        self._entries = entry = self._entries + 1
+        timer = Timer(action, entry)
+        heappush(self.timers, (due_ns, self.order, entry, timer))
         if not self._running:
-            self.on_work()
+            self.on_timer()
+        return timer
 
     def _forget_cancelled(self) -> None:
         """Most timeouts are cancelled long before they are due; in the heap they make other timers dearer."""
-        self._timers[:] = [entry for entry in self._timers if not entry[2].is_cancelled]
-        heapify(self._timers)
-        self._crowded = 2 * len(self._timers) + _FEW_TIMERS
-
-    def next_due_ns(self) -> int | None:
-        """When the next timer is due; None without one."""
-        timers = self._timers
-        while timers:
-            if not timers[0][2].is_cancelled:
-                return timers[0][0]
-            heappop(timers)
-        return None
+        self.timers[:] = [timer for timer in self.timers if timer[3].entry == timer[2]]
+        heapify(self.timers)
+        self._crowded = 2 * len(self.timers) + _FEW_TIMERS
 
     def run(self) -> None:
         """Fires the timers that are due and runs tasks until none is ready."""
         assert not self._running, "run() is not reentrant"
         self._running = True
-        ready, timers = self._ready, self._timers
+        ready, timers, order = self._ready, self.timers, self.order
+        due = (self.clock.now_ns(), order, self._entries + 1)  # timers set meanwhile come after who is ready
         try:
-            if timers:
-                due = (self.clock.now_ns(), self._sequence + 1)  # those set meanwhile come after who is ready
-                while timers and timers[0] <= due:
-                    heappop(timers)[2].fire()
+            while timers and timers[0] <= due and timers[0][1] == order:
+                _, _, entry, timer = heappop(timers)
+                if timer.entry != entry:
+                    continue
+                if isinstance(timer, Timer):
+                    timer.fire()
+                else:  # its delay is over: it goes on before those that are ready already
+                    timer.state = _READY
+                    self.current = timer
+                    self._go_on(timer, timer.send, None)
+                    self.current = None  # for further timers
             while ready:
-                task = ready.popleft()
-                self.current = task
-                self._go_on(task, task._generator.send, task.value)
+                self.current = task = ready.popleft()
+                self._go_on(task, task.send, task.value)
         finally:
             self._running = False
             self.current = None
 
     def _enqueue(self, task: Task) -> None:
-        task.state = TaskState.READY
+        task.state = _READY
         self._ready.append(task)
         if not self._running:
-            self.on_work()
+            self.on_ready()
 
     def _go_on(self, task: Task, resume: Callable[[Any], Wait], value: Any) -> None:
         try:
             wait = resume(value)
-        except StopIteration as end:
-            self._done(task, end.value, None)
-        except Cancelled:
-            self._done(task, None, None)
-        except Exception as error:
-            self._done(task, None, error)
+        except BaseException as end:
+            self._end(task, end)
+            return
+        task.state = _WAITING
+        if isinstance(wait, int):
+            self._entries = task.entry = entry = self._entries + 1
+            heappush(self.timers, (self.clock.now_ns() + wait, self.order, entry, task))
+            if not self._running:
+                self.on_timer()
         else:
-            task.state = TaskState.WAITING
-            task._wait = wait
+            task.wait = wait
             wait.arm(self, task)
 
-    def _done(self, task: Task, result: Any, error: BaseException | None) -> None:
-        task.state, task.result, task.error = TaskState.DONE, result, error
-        finished = task.finished
-        if error is not None and (finished is None or not finished.waiters):
-            self._on_error(task, error)
+    def _end(self, task: Task, end: BaseException) -> None:
+        """By a return, at its cancellation, or with an error."""
+        task.state, finished = _DONE, task.finished
+        if isinstance(end, StopIteration):
+            task.result = end.value
+        elif isinstance(end, Exception):
+            task.error = end
+            if finished is None or not finished.waiters:
+                self._on_error(task, end)
+        elif not isinstance(end, Cancelled):
+            raise end
         if finished is not None:
             finished.notify_all()
 
 
-class Delay(Timer):
-    """`yield Delay(ns)`: the task goes on after that time."""
-
-    __slots__ = ("duration_ns", "scheduler", "task")
-
-    scheduler: Scheduler
-    task: Task
-
-    def __init__(self, duration_ns: int) -> None:
-        self.duration_ns = duration_ns
-        self.is_cancelled = False
-
-    def arm(self, scheduler: Scheduler, task: Task) -> None:
-        self.scheduler, self.task = scheduler, task
-        scheduler.set_timer(scheduler.clock.now_ns() + self.duration_ns, self)
-
-    def fire(self) -> None:
-        if not self.is_cancelled:
-            self.scheduler.resume(self.task)
-
-    def disarm(self, task: Task) -> None:
-        self.is_cancelled = True
+def first_due_ns(timers: Timers) -> int | None:
+    """When the next timer is due; None without one. Those that were cancelled are taken out on the way."""
+    while timers:
+        due_ns, _, entry, timer = timers[0]
+        if timer.entry == entry:
+            return due_ns
+        heappop(timers)
+    return None
 
 
 class _SignalWait:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
-from harness.embedded.runtime.tasks import SECOND, Scheduler, Task, TaskState, Waiting
+from harness.embedded.runtime.tasks import SECOND, Scheduler, Task, TaskState, Timers, Waiting
 
 Result = TypeVar("Result")
 
 # 2024-01-01. Any moment at which the lab's certificates are valid would do; a fixed one keeps traces equal.
 EPOCH_UTC_NS = 1_704_067_200 * SECOND
-_NEVER_NS = 1 << 63
 STEPS_MAX = 50_000_000  # a model that never comes to rest is a bug, not a long run
 
 
@@ -24,17 +25,13 @@ class VirtualClock:
     """Time that stands still until somebody moves it."""
 
     def __init__(self) -> None:
-        self._now_ns = 0
+        self.moment_ns = 0
 
     def now_ns(self) -> int:
-        return self._now_ns
+        return self.moment_ns
 
     def utc_ns(self) -> int:
-        return EPOCH_UTC_NS + self._now_ns
-
-    def advance_to(self, now_ns: int) -> None:
-        assert now_ns >= self._now_ns, "time does not run backwards"
-        self._now_ns = now_ns
+        return EPOCH_UTC_NS + self.moment_ns
 
 
 class SeededEntropy:
@@ -52,33 +49,39 @@ class SeededEntropy:
         return out[:count]
 
 
-class VirtualScheduler(Scheduler):
-    """A scheduler that says when its driver has to look at it: never later than when it has something to run."""
-
-    def __init__(self, clock: VirtualClock, on_error: Callable[[Task, BaseException], None]) -> None:
-        super().__init__(clock, on_error)
-        self.look_at_ns = 0
-        self.on_work = self._look_at_once
-
-    def _look_at_once(self) -> None:
-        """Somebody else woke a task or set a timer; which of them, it shows when it runs."""
-        self.look_at_ns = 0
-
-
 class VirtualDriver:
     """Drives any number of schedulers that share one virtual clock. What is to run at one moment runs in their order,
     those first to which another gave something to do."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
-        self.schedulers: list[VirtualScheduler] = []
-        self.errors: list[tuple[Task, BaseException]] = []
+        self._timers: Timers = []  # of all schedulers
+        self._schedulers: dict[int, Scheduler] = {}  # by their order
+        self._made = 0
+        self._woken: list[int] = []  # a heap: to whom somebody else gave a task to run
+        self._errors: list[tuple[Task, BaseException]] = []
 
-    def scheduler(self) -> VirtualScheduler:
+    def scheduler(self) -> Scheduler:
         """A new scheduler in this driver's time; errors that nobody joins are raised by `run_until`."""
-        scheduler = VirtualScheduler(self.clock, lambda task, error: self.errors.append((task, error)))
-        self.schedulers.append(scheduler)
+        self._made = order = self._made + 1
+        scheduler = Scheduler(
+            self.clock, lambda task, error: self._errors.append((task, error)), timers=self._timers, order=order
+        )
+        scheduler.on_ready = partial(self._wake, order)
+        self._schedulers[order] = scheduler
         return scheduler
+
+    def forget(self, scheduler: Scheduler) -> None:
+        """Never runs it again, whatever it has ready or its timers say."""
+        order = scheduler.order
+        del self._schedulers[order]
+        self._timers[:] = [timer for timer in self._timers if timer[1] != order]
+        heapify(self._timers)
+        self._woken[:] = [woken for woken in self._woken if woken != order]
+
+    def _wake(self, order: int) -> None:
+        if order not in self._woken:
+            heappush(self._woken, order)
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = 24 * 3600.0) -> bool:
         """Runs until the condition holds; False if nothing is left to happen, or the limit is reached, before."""
@@ -88,7 +91,7 @@ class VirtualDriver:
         """Runs for that long, idle or not."""
         end_ns = self.clock.now_ns() + round(duration_s * SECOND)
         self._run_until_ns(end_ns, None)
-        self.clock.advance_to(end_ns)
+        self.clock.moment_ns = end_ns
         self.settle()
 
     def settle(self) -> None:
@@ -96,18 +99,18 @@ class VirtualDriver:
         self.run_until(lambda: True)
 
     def _run_until_ns(self, limit_ns: int, condition: Callable[[], bool] | None) -> bool:
-        clock, schedulers = self.clock, self.schedulers
-        now_ns = clock.now_ns()
+        clock, timers, woken, schedulers = self.clock, self._timers, self._woken, self._schedulers
+        now_ns = clock.moment_ns
         was_asked = condition is None  # since something ran
         for _ in range(STEPS_MAX):
-            first, first_ns = None, _NEVER_NS
-            for scheduler in schedulers:
-                if scheduler.look_at_ns < first_ns:
-                    first, first_ns = scheduler, scheduler.look_at_ns
-            if first_ns > now_ns:
+            if woken:
+                order = heappop(woken)
+            elif timers and timers[0][0] <= now_ns:
+                order = timers[0][1]
+            else:
                 # All that could run at this moment has.
-                if self.errors:
-                    task, error = self.errors.pop(0)
+                if self._errors:
+                    task, error = self._errors.pop(0)
                     raise AssertionError(f"task {task.name} ended with {error!r}") from error
                 if not was_asked:
                     assert condition is not None
@@ -115,22 +118,17 @@ class VirtualDriver:
                         return True
                     was_asked = True  # and may have set something going
                     continue
-                if first is None:
+                if not timers:
                     return False
-                if first._timers[0][2].is_cancelled:  # time does not stop there
-                    due_ns = first.next_due_ns()
-                    first.look_at_ns = _NEVER_NS if due_ns is None else due_ns
+                due_ns, order, entry, timer = timers[0]
+                if timer.entry != entry:  # it was cancelled: time does not stop there
+                    heappop(timers)
                     continue
-                if first_ns > limit_ns:
-                    clock.advance_to(limit_ns)
+                if due_ns > limit_ns:
+                    clock.moment_ns = limit_ns
                     return condition is not None and condition()
-                clock.advance_to(first_ns)
-                now_ns = first_ns
-            assert first is not None
-            first.look_at_ns = 0  # and stays so if an action raises
-            first.run()
-            # That timer may have been cancelled: it is asked before the clock is moved.
-            first.look_at_ns = first._timers[0][0] if first._timers else _NEVER_NS
+                clock.moment_ns = now_ns = due_ns
+            schedulers[order].run()
             was_asked = condition is None
         raise AssertionError(f"nothing comes to rest within {STEPS_MAX} steps")
 

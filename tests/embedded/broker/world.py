@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.embedded.broker.conversations import ConversationEndpoint
@@ -15,7 +15,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.runtime.tasks import MILLISECOND, Task, Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.embedded.runtime.waits import WaitStatistics
-from harness.embedded.store import MemoryStore
+from harness.embedded.store import Key, MemoryStore, Value
 from tests.latching import LatchingPlatform
 
 LATENCY_NS = 1 * MILLISECOND
@@ -70,12 +70,12 @@ class Instance:
 
     def __init__(self, world: World, name: str, port: int) -> None:
         self.world, self.name, self.port = world, name, port
-        self.engine = self._start(MemoryStore(world.driver.scheduler(), flush_ns=flush_ns))
+        self.engine = self._start({})
         with_transaction(self, self._set_up)
 
-    def _start(self, store: MemoryStore) -> Engine:
-        self.store = store
-        self.scheduler = self.world.driver.schedulers[-1]
+    def _start(self, rows: Mapping[tuple[str, Key], Value]) -> Engine:
+        self.scheduler = self.world.driver.scheduler()
+        self.store = MemoryStore(self.scheduler, rows=rows, flush_ns=flush_ns)
         waits = WaitStatistics()
         latches = LatchingPlatform(self.scheduler, waits, hold_ns=self.world.latch_ns) if self.world.latch_ns else None
         self.engine = Engine(
@@ -83,7 +83,7 @@ class Instance:
             version="2008",
             scheduler=self.scheduler,
             entropy=SeededEntropy(self.world.next_seed()),
-            store=store,
+            store=self.store,
             transport=_Transport(self.world.network, self),
             platform=latches,
             waits=waits,
@@ -102,9 +102,8 @@ class Instance:
 
     def crash(self) -> None:
         """kill -9 and a new start from what was on disk."""
-        self.world.driver.schedulers.remove(self.scheduler)
-        rows = self.store.rows
-        self._start(MemoryStore(self.world.driver.scheduler(), rows=rows, flush_ns=flush_ns))
+        self.world.driver.forget(self.scheduler)
+        self._start(self.store.rows)
 
     def arrive_at(self, when_ns: int, frame: Frame) -> None:
         self.scheduler.call_at(when_ns, lambda: self.engine.on_frames("peer", [frame]))

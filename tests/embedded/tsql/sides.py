@@ -133,7 +133,7 @@ class Side:
 
     def crash(self) -> None:
         """kill -9 and a new start from what was on disk."""
-        self.world.driver.schedulers.remove(self.scheduler)
+        self.world.driver.forget(self.scheduler)
         self.start(self.store.rows)
 
     def connect(self, database: str, *, is_administrative: bool = False) -> Session:
