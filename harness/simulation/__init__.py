@@ -10,9 +10,9 @@ time passes, for everybody. So linking, dialogs, resets and observers are the on
 of a cell (`sweep.cell`); only the `clients` are tasks in the world, and the `observers` visit it from outside.
 
 A `group` is a warmed world: linked, with its dialogs and queue readers. A `cell` runs on one of its `copies`, a forked
-process. `job` has Spark compute the cells, `run` is the whole of it. A `bench` measures cells at other prices: for
-`calibration`, to the paper's numbers or those of a measured run (`likeness`), and for `sensitivity`. `faults` inflicts
-damage beside a load and checks from outside what became of it.
+process. `job` has Spark compute the cells, in processes forked from `workers`; `run` is the whole of it. A `bench`
+measures cells at other prices: for `calibration`, to the paper's numbers or those of a measured run (`likeness`), and
+for `sensitivity`. `faults` inflicts damage beside a load and checks from outside what became of it.
 
 Rules: time and entropy come from the world, entropy from its seed; nothing depends on an order of sets, on hash() of
 text, on threads or on the machine. What a cell comes to depends on the seed, the cell and the number of the attempt

@@ -45,6 +45,7 @@ CANCEL_TIMEOUT_S = 5.0
 # each gets a fresh worker: the world of the one before is gone with its process.
 SPARK = {
     "spark.driver.memory": "512m",  # Spark begins with no less; half of it stays untouched
+    "spark.python.daemon.module": "harness.simulation.workers",
     "spark.python.worker.reuse": "false",
     "spark.task.maxFailures": "1",
 }
