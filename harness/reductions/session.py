@@ -1,4 +1,4 @@
-"""The Spark session: local unless told otherwise, small, silent, and gone afterwards.
+"""Spark: local unless told otherwise, small, silent, and gone afterwards.
 
 Everything that Spark writes besides our tables goes to one scratch folder under the system's temporary folder. The
 JVM's log goes to a file there, not to the terminal; if Spark does not start, the error tells the JVM's exception, or
@@ -21,7 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.errors.exceptions.captured import install_exception_handler
 from pyspark.sql import SparkSession
 
 from harness.reductions.inputs import SparkUnavailable
@@ -59,12 +60,19 @@ def settings(scratch: Path, master: str) -> dict[str, str]:
 
 
 @contextmanager
-def session(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session for one job: the one that runs already, or a new one that ends with the block.
+def session() -> Iterator[SparkSession]:
+    """The context with Spark's SQL, which takes a second or two more to begin."""
+    with context():
+        yield SparkSession.builder.getOrCreate()
+
+
+@contextmanager
+def context(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = None) -> Iterator[SparkContext]:
+    """A context for one job: the one that runs already, or a new one that ends with the block.
 
     `master` and `own` are for a new one; `own` settings of Spark win over those that reductions have.
     """
-    active = SparkSession.getActiveSession()
+    active = SparkContext._active_spark_context
     if active is not None:
         yield active
         return
@@ -72,11 +80,11 @@ def session(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = N
     scratch = Path(tempfile.mkdtemp(prefix="harness-spark-"))
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
-        spark = _start(scratch, master, own or {})
+        started = _start(scratch, master, own or {})
         try:
-            yield spark
+            yield started
         finally:
-            _stop(spark)
+            _stop(started)
     finally:
         # Spark puts its own handler there and leaves it behind.
         if on_interrupt is not None and threading.current_thread() is threading.main_thread():
@@ -111,16 +119,15 @@ def _is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def _start(scratch: Path, master: str, own: Mapping[str, str]) -> SparkSession:
+def _start(scratch: Path, master: str, own: Mapping[str, str]) -> SparkContext:
     log = scratch / "spark.log"
-    builder = SparkSession.builder.master(master).appName("harness")
     if _is_local(master):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers would be some python3 of the path
-    for name, value in {**settings(scratch, master), **own}.items():
-        builder = builder.config(name, value)
+    configuration = SparkConf().setAll([*settings(scratch, master).items(), *own.items()])
     try:
         with _output_into(log):
-            return builder.getOrCreate()
+            install_exception_handler()  # as a session does: what Java throws is told in one line
+            return SparkContext(master, "harness", conf=configuration)
     except Exception as error:
         raise SparkUnavailable(f"Spark does not start: {reason(error, log)}") from error
 
@@ -151,15 +158,15 @@ def _output_into(path: Path) -> Iterator[None]:
             os.close(duplicate)
 
 
-def _stop(spark: SparkSession) -> None:
-    """Stops the session and the JVM, which PySpark would keep, with all its memory, until Python ends."""
+def _stop(running: SparkContext) -> None:
+    """Stops the context and the JVM, which PySpark would keep, with all its memory, until Python ends."""
     gateway = SparkContext._gateway
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # said where the JVM is gone already
         try:
-            spark.stop()
+            running.stop()
         except (Py4JError, OSError):
-            spark.sparkContext.stop()  # what is left of it, on this side
+            running.stop()  # what is left of it, on this side
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     if gateway is None:
         return

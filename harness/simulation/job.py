@@ -22,22 +22,19 @@ from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pyspark import SparkContext
 
 from harness.failures import MachineFailure
 from harness.lab.processes import die_with_parent
 from harness.matrix import Cell
-from harness.reductions.session import session
+from harness.reductions.session import context
 from harness.simulation.parameters import Parameters
 from harness.simulation.slices import Slice, Turn, slices
 from harness.sweep import manifest
 from harness.sweep.cell import CellFailed, Measured
 from harness.sweep.journal import Entry
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 POLL_S = 0.1
 CANCEL_TIMEOUT_S = 5.0
@@ -123,7 +120,7 @@ def run(
 
     while open_turns:
         before = len(open_turns)
-        with session(master, SPARK) as spark:
+        with context(master, SPARK) as spark:
             broken = _round(spark, experiment, list(open_turns.values()), open_group, lambda: post.take(keep))
         if len(open_turns) == before:
             raise JobBroken(f"the cells end without a word: {broken}")
@@ -131,23 +128,22 @@ def run(
 
 
 def _round(
-    spark: SparkSession,
+    spark: SparkContext,
     experiment: Experiment,
     turns: Sequence[Turn],
     open_group: OpenGroup,
     collect: Callable[[], None],
 ) -> str:
     """Gives every turn to Spark and collects what comes until it has no more to do; why it broke, or ""."""
-    context = spark.sparkContext
-    cut = slices(turns, context.defaultParallelism)
+    cut = slices(turns, spark.defaultParallelism)
     job: Future[None] = Future()
-    threading.Thread(target=_submit, args=(context, cut, experiment, open_group, job), daemon=True).start()
+    threading.Thread(target=_submit, args=(spark, cut, experiment, open_group, job), daemon=True).start()
     try:
         while wait([job], timeout=POLL_S).not_done:
             collect()
     except BaseException:
         with contextlib.suppress(Exception):
-            context.cancelAllJobs()
+            spark.cancelAllJobs()
         wait([job], timeout=CANCEL_TIMEOUT_S)
         raise
     finally:
@@ -157,11 +153,11 @@ def _round(
 
 
 def _submit(
-    context: SparkContext, cut: Sequence[Slice], experiment: Experiment, open_group: OpenGroup, job: Future[None]
+    spark: SparkContext, cut: Sequence[Slice], experiment: Experiment, open_group: OpenGroup, job: Future[None]
 ) -> None:
     try:
         # A partition a slice, in the order of the slices.
-        context.parallelize(cut, len(cut)).foreach(functools.partial(run_slice, experiment, open_group))
+        spark.parallelize(cut, len(cut)).foreach(functools.partial(run_slice, experiment, open_group))
         job.set_result(None)
     except BaseException as error:
         job.set_exception(error)

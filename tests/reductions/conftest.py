@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.matrix import Cell
 from harness.records import SCHEMAS
 from harness.reductions.attempts import completed_attempts
-from harness.reductions.session import session
+from harness.reductions.session import context, session
 from harness.reductions.tables import raw_schema
 
 CELL = Cell.parse("i1-t2-r150-p100-v2008")
@@ -16,7 +16,7 @@ _EMPTY = {"string": "", "bool": True}
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with session("local[1]") as spark:
+    with context("local[1]"), session() as spark:
         spark.conf.set("spark.sql.shuffle.partitions", "1")
         yield spark
 

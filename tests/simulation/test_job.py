@@ -17,7 +17,7 @@ import pytest
 
 from harness.failures import UsageFailure
 from harness.matrix import Cell, quick_slice
-from harness.reductions.session import session
+from harness.reductions.session import context
 from harness.simulation import job, parameters, run
 from harness.simulation.job import Experiment, JobBroken, OpenGroup, Post, Warmed
 from harness.simulation.slices import Turn, cell_work_s
@@ -63,8 +63,8 @@ def run_job(experiment: Experiment, open_group: OpenGroup, *cells: str) -> list[
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _one_session_for_all() -> Iterator[None]:
-    with session("local[2]", job.SPARK):
+def _one_context_for_all() -> Iterator[None]:
+    with context("local[2]", job.SPARK):
         yield
 
 
