@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from harness import settings as settings_module
 from harness.lab import interruption
 from harness.matrix import Cell
 from harness.settings import SimulationSettings
-from harness.simulation import group, job, parameters
-from harness.simulation.job import Experiment, OpenGroup
+from harness.simulation import job, parameters
+from harness.simulation.job import Experiment, OpenGroup, Warmed
 from harness.simulation.parameters import Parameters
 from harness.simulation.slices import Turn, cell_work_s
 from harness.sweep import folder, journal, manifest, planning
@@ -26,13 +26,20 @@ from harness.sweep.run import Outcome
 from harness.sweep.sweep import FREE_SPACE_MIN_BYTES, describe
 
 
+def opened(experiment: Experiment, server_version: str, dialog_ratio: int) -> AbstractContextManager[Warmed]:
+    """Implements `job.OpenGroup`. What a world is made of is imported by workers, not before Spark starts."""
+    from harness.simulation import group  # noqa: PLC0415
+
+    return group.opened(experiment, server_version, dialog_ratio)
+
+
 def simulate(
     options: Mapping[str, Any],
     *,
     resume: Path | None,
     announce: Callable[[str], None],
     console_is_terminal: bool,
-    open_group: OpenGroup = group.opened,
+    open_group: OpenGroup = opened,
 ) -> Outcome:
     """The cells that the options select, or those that a run lacks."""
     settings = _settings(options, resume)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-from harness.simulation import group  # noqa: F401
+from harness.simulation import group, run  # noqa: F401
 
 if __name__ == "__main__":
     manager()
