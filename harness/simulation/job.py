@@ -36,7 +36,7 @@ from harness.sweep import manifest
 from harness.sweep.cell import CellFailed, Measured
 from harness.sweep.journal import Entry
 
-POLL_S = 0.1
+POLL_S = 0.5  # what has ended waits so long to be told; looking takes time from the workers
 CANCEL_TIMEOUT_S = 5.0
 # The JVM hands out slices and computes nothing. A slice that broke is not tried again behind the journal's back, and
 # each gets a fresh worker: the world of the one before is gone with its process.
