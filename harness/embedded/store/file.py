@@ -33,9 +33,6 @@ _UPSERT = "INSERT INTO row (object, key, value) VALUES (?, ?, ?) ON CONFLICT DO 
 _DELETE = "DELETE FROM row WHERE object = ? AND key = ?"
 
 
-_Request = tuple[Batch, Callable[[StoreFull | None], None]]
-
-
 class FileStore(GroupingStore):
     """`call_soon` hands a callable from the flush thread to the loop (asyncio: call_soon_threadsafe)."""
 
@@ -56,7 +53,7 @@ class FileStore(GroupingStore):
         # The log exists from here to `close`: it goes only with the last connection.
         self._log = os.open(f"{path}-wal", os.O_RDWR | os.O_CREAT)
         self._sync_directory()
-        self._requests: SimpleQueue[_Request | None] = SimpleQueue()
+        self._requests: SimpleQueue[Batch | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=f"flush {path.name}", daemon=True)
         self._thread.start()
 
@@ -96,13 +93,13 @@ class FileStore(GroupingStore):
 
     # On the loop
 
-    def _flush(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> None:
+    def _flush(self, batch: Batch) -> None:
         try:
             self._write(batch)
         except sqlite3.Error as error:
-            then(StoreFull(str(error)))
+            self._finished(batch, StoreFull(str(error)))
             return
-        self._requests.put((batch, then))
+        self._requests.put(batch)
 
     def _write(self, batch: Batch) -> None:
         pack = self._pack
@@ -135,14 +132,12 @@ class FileStore(GroupingStore):
     def _serve(self) -> None:
         connection = self._connect()
         try:
-            while (request := self._requests.get()) is not None:
-                self._serve_one(connection, *request)
+            while (batch := self._requests.get()) is not None:
+                self._serve_one(connection, batch)
         finally:
             connection.close()
 
-    def _serve_one(
-        self, connection: sqlite3.Connection, batch: Batch, then: Callable[[StoreFull | None], None]
-    ) -> None:
+    def _serve_one(self, connection: sqlite3.Connection, batch: Batch) -> None:
         try:
             os.fdatasync(self._log)
             if os.fstat(self._log).st_size > CHECKPOINT_BYTES:
@@ -151,6 +146,6 @@ class FileStore(GroupingStore):
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except (OSError, sqlite3.Error) as error:
             reason = StoreFull(str(error))
-            self._call_soon(lambda: then(None if batch.is_done else reason))
+            self._call_soon(lambda: self._finished(batch, None if batch.is_done else reason))
         else:
-            self._call_soon(lambda: then(None))
+            self._call_soon(lambda: self._finished(batch, None))

@@ -3,36 +3,59 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
-from harness.embedded.runtime.tasks import Scheduler, Signal, Waiting
+from harness.embedded.runtime.tasks import Scheduler, Task, Waiting
 from harness.embedded.store.protocol import Account, Key, StoreFull, Value, Write
 
 
 class Batch:
-    """The writes of one flush, the last one of each row."""
+    """The writes of one flush, the last one of each row; and the `Wait` for its end."""
 
-    __slots__ = ("bytes_by_owner", "commits", "error", "is_done", "rows", "signal")
+    __slots__ = (
+        "_scheduler",
+        "_waiting",
+        "bytes_by_owner",
+        "commits",
+        "error",
+        "is_done",
+        "lazy",
+        "rows",
+        "started_ns",
+    )
 
-    def __init__(self) -> None:
+    started_ns: int
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._waiting: list[Task] = []
         self.rows: dict[tuple[str, Key], Value | None] = {}
-        self.bytes_by_owner: dict[int, int] = {}  # once it is written
+        self.lazy: list[Write] = []  # those of them that are to be kept if it fails
+        self.bytes_by_owner: defaultdict[int, int] = defaultdict(int)  # once it is written
         self.commits = 0  # how many submitted writes here and want to hear of it
         self.is_done = False
         self.error: StoreFull | None = None
-        self.signal = Signal()
 
     def wait(self) -> Waiting[None]:
-        while not self.is_done:
-            yield self.signal.wait()
+        if not self.is_done:
+            yield self
         if self.error is not None:
             raise self.error
+
+    def arm(self, scheduler: Scheduler, task: Task) -> None:
+        self._waiting.append(task)
+
+    def disarm(self, task: Task) -> None:
+        self._waiting.remove(task)
 
     def finish(self, error: StoreFull | None) -> None:
         if self.is_done:
             return
         self.is_done, self.error = True, error
-        self.signal.notify_all()
+        for task in self._waiting:
+            self._scheduler.wake(task)
 
 
 class GroupingStore(ABC):
@@ -49,11 +72,9 @@ class GroupingStore(ABC):
         self, scheduler: Scheduler, owner_of: Callable[[str], int] = lambda table: 0, *, flushes_in_flight: int = 1
     ) -> None:
         self._scheduler = scheduler
-        self._owner_of = owner_of
-        self._owners: dict[str, int] = {}
-        self.accounts: dict[int, Account] = {}
-        self._next = Batch()
-        self._lazy: dict[tuple[str, Key], Value | None] = {}  # of the next batch, to be kept if it fails
+        self._owner_of = cache(owner_of)
+        self.accounts: defaultdict[int, Account] = defaultdict(Account)
+        self._next = Batch(scheduler)
         self._flushes_in_flight_max = flushes_in_flight
         self._in_flight = 0  # the one that is about to begin counts
         self._is_beginning = False
@@ -67,8 +88,8 @@ class GroupingStore(ABC):
     def close(self) -> None: ...
 
     @abstractmethod
-    def _flush(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> None:
-        """Writes the batch and calls `then` on the loop when it is on disk, or with the reason why it is not."""
+    def _flush(self, batch: Batch) -> None:
+        """Writes the batch and calls `_finished` on the loop when it is on disk, or with the reason why it is not."""
 
     def submit(self, writes: Sequence[Write]) -> Batch:
         batch = self._next
@@ -86,9 +107,11 @@ class GroupingStore(ABC):
     def commit_lazily(self, writes: Sequence[Write]) -> None:
         if not writes:
             return
-        rows, lazy = self._next.rows, self._lazy
+        batch = self._next
+        rows = batch.rows
         for table, key, row in writes:
-            rows[table, key] = lazy[table, key] = row
+            rows[table, key] = row
+        batch.lazy += writes
         self._begin_soon()
 
     def _begin_soon(self) -> None:
@@ -104,38 +127,33 @@ class GroupingStore(ABC):
 
     def _begin_now(self) -> None:
         self._is_beginning = False
-        batch, lazy = self._next, self._lazy
-        self._next, self._lazy = Batch(), {}
+        batch, self._next = self._next, Batch(self._scheduler)
         self.flushes += 1
-        started_ns = self._scheduler.clock.now_ns()
-
-        def finished(error: StoreFull | None) -> None:
-            if error is None:
-                self._enter(batch, self._scheduler.clock.now_ns() - started_ns)
-            self._finished(batch, lazy, error)
-
-        self._flush(batch, finished)
+        batch.started_ns = self._scheduler.clock.now_ns()
+        self._flush(batch)
 
     def _count(self, batch: Batch, table: str, size: int) -> None:
-        """So many bytes are on their way to the disk for a row of `table`."""
-        owner = self._owners.get(table)
-        if owner is None:
-            owner = self._owners[table] = self._owner_of(table)
-        batch.bytes_by_owner[owner] = batch.bytes_by_owner.get(owner, 0) + size
+        """So many bytes are on their way to the disk for rows of `table`."""
+        batch.bytes_by_owner[self._owner_of(table)] += size
 
-    def _enter(self, batch: Batch, duration_ns: int) -> None:
+    def _enter(self, batch: Batch) -> None:
+        duration_ns = self._scheduler.clock.now_ns() - batch.started_ns
         for owner, size in batch.bytes_by_owner.items():
-            account = self.accounts.setdefault(owner, Account())
+            account = self.accounts[owner]
             account.writes += 1
             account.bytes_written += size
             account.stall_ns += duration_ns
 
-    def _finished(self, batch: Batch, lazy: dict[tuple[str, Key], Value | None], error: StoreFull | None) -> None:
+    def _finished(self, batch: Batch, error: StoreFull | None) -> None:
         assert error is None or self._flushes_in_flight_max == 1, "a flush failed with others in flight"
-        if error is not None and lazy:
-            self._lazy = lazy | self._lazy
-            self._next.rows = lazy | self._next.rows
+        following = self._next
+        if error is None:
+            self._enter(batch)
+        elif batch.lazy:
+            kept = {(table, key): row for table, key, row in batch.lazy}
+            following.lazy[:0] = [(*place, row) for place, row in kept.items()]
+            following.rows = kept | following.rows
         batch.finish(error)
         self._in_flight -= 1
-        if self._next.rows and (error is None or self._next.commits):
+        if following.rows and (error is None or following.commits):
             self._begin_soon()

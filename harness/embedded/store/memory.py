@@ -49,17 +49,17 @@ class MemoryStore(GroupingStore):
     def close(self) -> None:
         self._apply(self._next)
 
-    def _flush(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> None:
-        done_ns = self._scheduler.clock.now_ns() + self._flush_ns(self._measure(batch))
-        self._scheduler.call_at(done_ns, partial(self._flushed, batch, then))
+    def _flush(self, batch: Batch) -> None:
+        done_ns = batch.started_ns + self._flush_ns(self._measure(batch))
+        self._scheduler.call_at(done_ns, partial(self._flushed, batch))
 
-    def _flushed(self, batch: Batch, then: Callable[[StoreFull | None], None]) -> None:
+    def _flushed(self, batch: Batch) -> None:
         if self.is_full:
-            then(StoreFull("the store is full"))
+            self._finished(batch, StoreFull("the store is full"))
             return
         if self._is_recoverable:
             self._apply(batch)
-        then(None)
+        self._finished(batch, None)
 
     def _measure(self, batch: Batch) -> int:
         """What the batch costs the log, in bytes: for each owner in the batch, in all as the result."""
