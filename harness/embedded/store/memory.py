@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -63,13 +64,12 @@ class MemoryStore(GroupingStore):
 
     def _measure(self, batch: Batch) -> int:
         """What the batch costs the log, in bytes: for each owner in the batch, in all as the result."""
-        sizes: dict[str, int] = {}
-        overhead = self.record_overhead_bytes
+        sizes: defaultdict[str, int] = defaultdict(int)
         for (table, _), row in batch.rows.items():
-            size = overhead
-            if row is not None:
-                size += sum([len(value) if value.__class__ in _SIZED else 8 for value in row])
-            sizes[table] = sizes.get(table, 0) + size
+            size = self.record_overhead_bytes
+            for value in row or ():
+                size += len(value) if type(value) in _SIZED else 8
+            sizes[table] += size
         for table, size in sizes.items():
             self._count(batch, table, size)
         return sum(sizes.values())
