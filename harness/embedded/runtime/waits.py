@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.embedded.runtime.platform import Page
@@ -20,7 +21,8 @@ class WaitTotal:
     signal_ns: int = 0  # part of `wait_ns`: could go on, and waited for a processor
 
 
-class CurrentWait(NamedTuple):
+@dataclass(slots=True)
+class CurrentWait:
     """A row of sys.dm_os_waiting_tasks, beside its task."""
 
     wait_type: str
@@ -39,18 +41,18 @@ class WaitStatistics:
     """
 
     def __init__(self) -> None:
-        self.totals: dict[str, WaitTotal] = {}
+        self.totals: defaultdict[str, WaitTotal] = defaultdict(WaitTotal)
         self.current: dict[Task | None, CurrentWait] = {}
-        self._ended: tuple[Task | None, int, str, int] | None = None  # the latest wait: whose, when, type, duration
+        self._ended: tuple[Task | None, int, WaitTotal, int] | None = None  # the latest: whose, when, counted where, ns
 
     def begin(self, task: Task | None, wait_type: str, now_ns: int, page: Page | None = None) -> None:
         self.current[task] = CurrentWait(wait_type, now_ns, page)
 
     def end(self, task: Task | None, now_ns: int) -> None:
-        wait_type, started_ns, _ = self.current.pop(task)
-        duration_ns = now_ns - started_ns
-        self._ended = (task, now_ns, wait_type, duration_ns)
-        total = self._total(wait_type)
+        wait = self.current.pop(task)
+        duration_ns = now_ns - wait.started_ns
+        total = self.totals[wait.wait_type]
+        self._ended = (task, now_ns, total, duration_ns)
         total.waiting_tasks_count += 1
         total.wait_ns += duration_ns
         if duration_ns > total.max_wait_ns:  # noqa: PLR1730 - on the way of every wait, and max() is a call
@@ -61,21 +63,16 @@ class WaitStatistics:
         or of SOS_SCHEDULER_YIELD if there was none."""
         ended, self._ended = self._ended, None
         if ended is not None and ended[0] is task and ended[1] == now_ns:
-            total = self._total(ended[2])
+            total = ended[2]
             whole_ns = ended[3] + duration_ns
         else:
-            total = self._total("SOS_SCHEDULER_YIELD")
+            total = self.totals["SOS_SCHEDULER_YIELD"]
             total.waiting_tasks_count += 1
             whole_ns = duration_ns
         total.wait_ns += duration_ns
         total.signal_ns += duration_ns
-        total.max_wait_ns = max(total.max_wait_ns, whole_ns)
-
-    def _total(self, wait_type: str) -> WaitTotal:
-        total = self.totals.get(wait_type)
-        if total is None:
-            total = self.totals[wait_type] = WaitTotal()
-        return total
+        if whole_ns > total.max_wait_ns:  # noqa: PLR1730
+            total.max_wait_ns = whole_ns
 
     def clear(self) -> None:
         self.totals.clear()
