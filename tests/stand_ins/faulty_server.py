@@ -174,16 +174,15 @@ def _install_in_connections() -> None:
 
 
 def _install_in_commits() -> None:
-    reach_the_disk = Transaction._reach_the_disk
+    commit = Transaction.commit
 
-    def reach_or_fail(self: Transaction) -> Waiting[None]:
-        for fault in FAULTS.due(["commit"]):
-            self.active = False
-            self._roll_back()
+    def commit_or_fail(self: Transaction) -> Waiting[None]:
+        for fault in FAULTS.due(["commit"]) if self.writes else ():
+            self.rollback()
             raise fault.errors()[-1]
-        yield from reach_the_disk(self)
+        yield from commit(self)
 
-    Transaction._reach_the_disk = reach_or_fail  # type: ignore[method-assign]
+    Transaction.commit = commit_or_fail  # type: ignore[method-assign]
 
 
 def _install_in_properties() -> None:

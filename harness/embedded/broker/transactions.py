@@ -99,28 +99,25 @@ class Transaction:
     def commit(self) -> Waiting[None]:
         """Returns when everything is on disk. If it cannot be (a full disk, 9002), the transaction is rolled back."""
         assert self.active, "commit of a transaction that is over"
-        if self.sent:
-            self.engine.sending.prepare(self)
-        if self.writes:
-            yield from self._reach_the_disk()
-        self._committed()
-
-    def _reach_the_disk(self) -> Waiting[None]:
         engine = self.engine
-        flush = engine.store.submit(self.writes)
-        task = engine.scheduler.current
-        engine.waits.begin(task, "WRITELOG", engine.clock.now_ns())
-        self.active = False  # what is submitted cannot be taken back
-        try:
-            yield from flush.wait()
-        except Cancelled:
-            engine.scheduler.spawn(self._finish_alone(flush), "commit")
-            raise
-        except StoreFull as error:
-            self._roll_back()
-            raise SqlServerError(9002, engine.name) from error
-        finally:
-            engine.waits.end(task, engine.clock.now_ns())
+        if self.sent:
+            engine.sending.prepare(self)
+        if self.writes:
+            flush = engine.store.submit(self.writes)
+            task = engine.scheduler.current
+            engine.waits.begin(task, "WRITELOG", engine.clock.now_ns())
+            self.active = False  # what is submitted cannot be taken back
+            try:
+                yield from flush.wait()
+            except Cancelled:
+                engine.scheduler.spawn(self._finish_alone(flush), "commit")
+                raise
+            except StoreFull as error:
+                self._roll_back()
+                raise SqlServerError(9002, engine.name) from error
+            finally:
+                engine.waits.end(task, engine.clock.now_ns())
+        self._committed()
 
     def _finish_alone(self, flush: Flush) -> Waiting[None]:
         """The session went away in the middle of a commit: the transaction is as durable as its flush is."""
