@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 # A savepoint: how many writes, undo actions, commit actions, messages sent and rows arrived there were.
-_Mark = tuple[int, int, int, int, int]
+Mark = tuple[int, int, int, int, int]
 
 
 class Transaction:
@@ -31,7 +31,6 @@ class Transaction:
     __slots__ = (
         "_commit_actions",
         "_end_actions",
-        "_marks",
         "_undo",
         "active",
         "arrived",
@@ -61,7 +60,6 @@ class Transaction:
         self._undo: list[Callable[[], object]] = []
         self._commit_actions: list[Callable[[], object]] = []
         self._end_actions: list[Callable[[], object]] = []
-        self._marks: list[_Mark] = []
 
     def write(self, table: str, key: Key, row: Value | None) -> None:
         """Stages a durable change; None deletes. Key: int, str, bytes or a tuple of these; values msgpack-able."""
@@ -79,17 +77,13 @@ class Transaction:
         """Runs when the transaction is over, either way; a savepoint does not take it back."""
         self._end_actions.append(action)
 
-    def mark(self) -> int:
-        """Sets a savepoint."""
-        self._marks.append(
-            (len(self.writes), len(self._undo), len(self._commit_actions), len(self.sent), len(self.arrived))
-        )
-        return len(self._marks) - 1
+    def mark(self) -> Mark:
+        """A savepoint; later ones are never less."""
+        return (len(self.writes), len(self._undo), len(self._commit_actions), len(self.sent), len(self.arrived))
 
-    def rollback_to(self, mark: int) -> None:
+    def rollback_to(self, mark: Mark) -> None:
         """Takes back what was done since the savepoint; locks are kept."""
-        writes, undo, commit_actions, sent, arrived = self._marks[mark]
-        del self._marks[mark + 1 :]
+        writes, undo, commit_actions, sent, arrived = mark
         self._undo_to(undo)
         del self.writes[writes:]
         del self._commit_actions[commit_actions:]

@@ -18,7 +18,7 @@ from harness.embedded.tsql.session_options import DEFAULTS
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.engine import Engine
-    from harness.embedded.broker.transactions import Transaction
+    from harness.embedded.broker.transactions import Mark, Transaction
 
 # Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.
 DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169})
@@ -57,7 +57,7 @@ class Session:
         self.tx: Transaction | None = None
         self.tran_count = 0
         self.transaction_name = ""
-        self.savepoints: dict[str, int] = {}
+        self.savepoints: dict[str, Mark] = {}
         self.doomed = False
         self.row_count = 0
         self.error_number = 0

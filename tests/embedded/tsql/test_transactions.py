@@ -22,6 +22,16 @@ def test_transactions_nest_by_count_and_roll_back_whole(side):
     assert numbers(side) == [1]
 
 
+def test_a_rollback_to_a_savepoint_forgets_those_that_came_after_it(side):
+    side.run(
+        "BEGIN TRAN; SAVE TRAN a; INSERT dbo.t (n) VALUES (1); SAVE TRAN b; INSERT dbo.t (n) VALUES (2); ROLLBACK TRAN a"
+    )
+    side.run("INSERT dbo.t (n) VALUES (3); INSERT dbo.t (n) VALUES (4)")
+    assert side.error("ROLLBACK TRAN b").number == 6401
+    side.run("COMMIT")
+    assert numbers(side) == [3, 4]
+
+
 def test_rollback_restores_every_kind_of_change(side):
     side.run("INSERT dbo.t (n) VALUES (1), (2), (3)")
     before = side.rows("SELECT * FROM dbo.t ORDER BY id")

@@ -64,7 +64,9 @@ def rollback(node: nodes.RollbackTransaction, scope: Scope) -> Step:
         if name and name.lower() in session.savepoints:
             if session.doomed:
                 raise SqlServerError(3931)
-            session.tx.rollback_to(session.savepoints[name.lower()])
+            mark = session.savepoints[name.lower()]
+            session.tx.rollback_to(mark)
+            session.savepoints = {each: at for each, at in session.savepoints.items() if at <= mark}
         elif name and name.lower() != session.transaction_name.lower():
             raise SqlServerError(6401, name)
         else:
