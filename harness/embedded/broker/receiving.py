@@ -194,7 +194,8 @@ class Receiving:
             tx.on_rollback(partial(queue.put_back, rows))
             taken += rows
         if taken:
-            tx.received_from[queue] = None
+            if queue not in tx.received_from:
+                tx.received_from += (queue,)
             if queue.is_retention_enabled:
                 self._retain(tx, queue, taken)
             else:

@@ -56,7 +56,7 @@ class Transaction:
         self.lock_timeout_ns: int | None = None  # SET LOCK_TIMEOUT; None: for ever
         self.sent: list[TransmissionRow] = []
         self.arrived: list[QueueRow] = []  # published in their queues at commit
-        self.received_from: dict[Queue, None] = {}
+        self.received_from: tuple[Queue, ...] = ()
         self._undo: list[Callable[[], object]] = []
         self._commit_actions: list[Callable[[], object]] = []
         self._end_actions: list[Callable[[], object]] = []
@@ -129,7 +129,8 @@ class Transaction:
                 self.engine.store.commit_lazily([(row.queue.table, row.queuing_order, None)])
             else:
                 row.queue.publish(row)
-        self._release_locks()
+        for lock in self.locks:
+            lock.release()
         for action in self._commit_actions:
             action()
         for queue in self.received_from:
@@ -144,7 +145,8 @@ class Transaction:
     def _roll_back(self) -> None:
         self.active = False
         self._undo_to(0)
-        self._release_locks()
+        for lock in self.locks:
+            lock.release()
         if self.received_from:
             self.engine.receiving.rolled_back(self.received_from)
         self._end()
@@ -153,16 +155,9 @@ class Transaction:
         for action in self._end_actions:
             action()
         # They know the transaction, and it them: forgotten, all of it is freed at once and not by a search for cycles.
-        self._undo.clear()
-        self._commit_actions.clear()
-        self._end_actions.clear()
+        del self._undo, self._commit_actions, self._end_actions
 
     def _undo_to(self, length: int) -> None:
         undo = self._undo
         while len(undo) > length:
             undo.pop()()
-
-    def _release_locks(self) -> None:
-        locks, self.locks = self.locks, []
-        for lock in locks:
-            lock.release()
