@@ -26,7 +26,8 @@ class LogDevice:
         self.slowdown = 1.0
         self._clock = clock
         self.reseed(entropy)
-        self._done_at_ns = deque([0] * parameters.writes_in_flight)  # of the last writes, the oldest first
+        count = parameters.writes_in_flight
+        self._done_at_ns = deque([0] * count, maxlen=count)  # of the last writes, the oldest first
         self._channel_free_at_ns = 0
         self.reprice(parameters)
 
@@ -51,12 +52,11 @@ class LogDevice:
                 return self._done_at_ns[-1] - now_ns
 
     def _write(self, now_ns: int, size_bytes: int) -> None:
-        may_begin_ns = self._done_at_ns.popleft()
-        last_done_ns = self._done_at_ns[-1] if self._done_at_ns else may_begin_ns
+        done_at_ns = self._done_at_ns
         transfer_ns = int(size_bytes * SECOND / self._parameters.bytes_per_s * self.slowdown)
-        sent_ns = max(now_ns, may_begin_ns, self._channel_free_at_ns) + transfer_ns
+        sent_ns = max(now_ns, done_at_ns[0], self._channel_free_at_ns) + transfer_ns
         self._channel_free_at_ns = sent_ns
-        self._done_at_ns.append(max(sent_ns + int(self._draw_latency_ns() * self.slowdown), last_done_ns))
+        done_at_ns.append(max(sent_ns + int(self._draw_latency_ns() * self.slowdown), done_at_ns[-1]))
 
     def _draw_latency_ns(self) -> float:
         if not self._draws:
