@@ -121,16 +121,13 @@ class GroupingStore(ABC):
             self._scheduler.spawn(self._begin(), "flush")
 
     def _begin(self) -> Waiting[None]:
-        self._begin_now()
-        return
-        yield  # a task, so that whoever is ready now still joins
-
-    def _begin_now(self) -> None:
         self._is_beginning = False
         batch, self._next = self._next, Batch(self._scheduler)
         self.flushes += 1
         batch.started_ns = self._scheduler.clock.now_ns()
         self._flush(batch)
+        return
+        yield  # a task, so that whoever is ready now still joins
 
     def _count(self, batch: Batch, table: str, size: int) -> None:
         """So many bytes are on their way to the disk for rows of `table`."""
