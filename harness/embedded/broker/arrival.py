@@ -51,13 +51,22 @@ class _Inbox:
 
 
 class _Batch:
-    """What one batch of frames leads to, besides its transaction."""
+    """What one batch of frames leads to."""
 
-    def __init__(self, tx: Transaction) -> None:
-        self.tx = tx
+    __slots__ = ("_engine", "acknowledge", "lazy", "replies", "tx")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.tx: Transaction | None = None
         self.acknowledge: dict[ConversationEndpoint, None] = {}
         self.replies: dict[tuple[str, int], list[Frame]] = {}
         self.lazy: list[Write] = []
+
+    def transaction(self) -> Transaction:
+        """Begun by the first that has something to change: acknowledgements seldom have."""
+        if self.tx is None:
+            self.tx = self._engine.begin_transaction()
+        return self.tx
 
 
 class Arrival:
@@ -87,30 +96,42 @@ class Arrival:
                 yield inbox.signal.wait()
             frames, inbox.frames = inbox.frames, []
             yield from self._process(frames)
-            yield from self._take(frames)
+            batch = self._take(frames)
+            if batch.tx is not None:
+                try:
+                    yield from batch.tx.commit()
+                except SqlServerError:
+                    continue  # not on disk, so not acknowledged; the far side sends again
+            self._acknowledge(batch)
+            for address, replies in batch.replies.items():
+                self._engine.transmitter.send(address, replies)
 
     def _process(self, frames: list[Frame]) -> Waiting[None]:
         """What a batch waits for before anything of it shows: processors, and latches for its acknowledgements."""
         engine = self._engine
         platform = engine.platform
-        messages = [frame for frame in frames if isinstance(frame, MessageFrame)]
+        messages = first = size_bytes = 0
+        for frame in frames:
+            if isinstance(frame, MessageFrame):
+                messages += 1
+                first += frame.sequence == 0
+                size_bytes += len(frame.body or b"")
         if messages:
-            yield from platform.cpu("enqueue", len(messages), sum(len(frame.body or b"") for frame in messages))
-            if first := sum(frame.sequence == 0 for frame in messages):
+            yield from platform.cpu("enqueue", messages, size_bytes)
+            if first:
                 yield from platform.cpu("create_target", first)
-        if len(messages) == len(frames):
+        if messages == len(frames):
             return
-        yield from platform.cpu("acknowledge", len(frames) - len(messages))
+        yield from platform.cpu("acknowledge", len(frames) - messages)
         for frame in frames:
             if isinstance(frame, AcknowledgementFrame):
                 endpoint = engine.conversations.get((frame.conversation_id, not frame.from_initiator))
                 if endpoint is not None:
                     yield from platform.latch(endpoint.page)
 
-    def _take(self, frames: list[Frame]) -> Waiting[None]:
-        """Waits for nothing but the commit: what a batch finds does not change while its transaction is built."""
-        engine = self._engine
-        batch = _Batch(engine.begin_transaction())
+    def _take(self, frames: list[Frame]) -> _Batch:
+        """Waits for nothing: what a batch finds does not change while its transaction is built."""
+        batch = _Batch(self._engine)
         for frame in frames:
             if isinstance(frame, MessageFrame):
                 self._message(batch, frame)
@@ -119,14 +140,8 @@ class Arrival:
             else:
                 self._error(batch, frame)
         if batch.lazy:
-            engine.store.commit_lazily(batch.lazy)
-        try:
-            yield from batch.tx.commit()
-        except SqlServerError:
-            return  # not on disk, so not acknowledged; the far side sends again
-        self._acknowledge(batch)
-        for address, replies in batch.replies.items():
-            engine.transmitter.send(address, replies)
+            self._engine.store.commit_lazily(batch.lazy)
+        return batch
 
     # Messages
 
@@ -163,13 +178,13 @@ class Arrival:
             self._refuse(batch, receiver, frame, refusal)
             return
         try:
-            self._engine.delivery.accept(batch.tx, receiver, frame.message_type, frame.body)
+            self._engine.delivery.accept(batch.transaction(), receiver, frame.message_type, frame.body)
         except Refusal as refusal:
             self._refuse(batch, receiver, frame, refusal)
             if receiver.state is EndpointState.STARTED_INBOUND:
-                self._engine.delivery.remove(batch.tx, receiver)
+                self._engine.delivery.remove(batch.transaction(), receiver)
             else:
-                self._engine.delivery.raise_error(batch.tx, receiver, refusal.code, refusal.description)
+                self._engine.delivery.raise_error(batch.transaction(), receiver, refusal.code, refusal.description)
             return
         batch.acknowledge[receiver] = None
 
@@ -203,7 +218,7 @@ class Arrival:
             if not self._may_send(destination, header):
                 return None
             return self._engine.delivery.create_target(
-                batch.tx, destination.database, destination.service, frame.conversation_id, header
+                batch.transaction(), destination.database, destination.service, frame.conversation_id, header
             )
         except Refusal as refusal:
             self._reply(batch, frame, refusal.code, refusal.description)
@@ -290,9 +305,9 @@ class Arrival:
         if endpoint.far_broker_instance is None and frame.broker_instance:
             endpoint.far_broker_instance = frame.broker_instance
             endpoint.routing_version = -1
-            endpoint.database.store_endpoint(batch.tx, endpoint)
+            endpoint.database.store_endpoint(batch.transaction(), endpoint)
         if endpoint.state is EndpointState.DISCONNECTED_OUTBOUND and last.message_type_name in _ENDS:
-            engine.delivery.close(batch.tx, endpoint)
+            engine.delivery.close(batch.transaction(), endpoint)
 
     def _error(self, batch: _Batch, frame: ErrorFrame) -> None:
         engine = self._engine
@@ -302,7 +317,7 @@ class Arrival:
         if endpoint.changing is not None:
             endpoint.changing.on_end(partial(self.on_frames, [frame]))
             return
-        engine.delivery.raise_error(batch.tx, endpoint, frame.code, frame.description)
+        engine.delivery.raise_error(batch.transaction(), endpoint, frame.code, frame.description)
 
     def _acknowledge(self, batch: _Batch) -> None:
         engine = self._engine
