@@ -183,14 +183,15 @@ class ConversationEndpoint:
 
 
 class TransmissionRow:
-    """A row of sys.transmission_queue; attributes are named as its columns."""
+    """A row of sys.transmission_queue; attributes are named as its columns. `key` is its own, on disk as in memory."""
 
-    __slots__ = ("endpoint", "enqueue_time", "message_body", "message_sequence_number", "message_type_name")
+    __slots__ = ("endpoint", "enqueue_time", "key", "message_body", "message_sequence_number", "message_type_name")
 
     def __init__(
         self, endpoint: ConversationEndpoint, sequence: int, message_type_name: str, body: bytes | None, now_ns: int
     ) -> None:
         self.endpoint = endpoint
+        self.key = (endpoint.conversation_handle, sequence)
         self.message_sequence_number = sequence
         self.message_type_name = message_type_name
         self.message_body = body

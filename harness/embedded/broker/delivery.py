@@ -174,7 +174,7 @@ class Delivery:
 
     def _drop_transmissions(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
         for row in endpoint.unacknowledged:
-            tx.write(endpoint.database.xmit_table, (row.conversation_handle, row.message_sequence_number), None)
+            tx.write(endpoint.database.xmit_table, row.key, None)
         tx.on_commit(partial(self._engine.transmitter.forget, endpoint))
 
     def close(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
@@ -199,7 +199,7 @@ class Delivery:
         for table in (database.endpoint_table, database.desend_table, database.dercv_table):
             tx.write(table, handle, None)
         for row in endpoint.unacknowledged:
-            tx.write(database.xmit_table, (handle, row.message_sequence_number), None)
+            tx.write(database.xmit_table, row.key, None)
         tx.on_commit(partial(database.forget, endpoint))
 
     def discard_rows(

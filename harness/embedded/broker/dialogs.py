@@ -187,15 +187,14 @@ class Dialogs:
         endpoint.send_sequence -= len(own) + len(waiting)
         endpoint.unacknowledged = deque(islice(rows, len(rows) - len(waiting))) if len(rows) > len(waiting) else ()
         for row in waiting:
-            key = (row.conversation_handle, row.message_sequence_number)
-            tx.write(endpoint.database.xmit_table, key, None)
-            endpoint.database.transmission_queue.pop(key, None)
+            tx.write(endpoint.database.xmit_table, row.key, None)
+            endpoint.database.transmission_queue.pop(row.key, None)
         tx.on_rollback(partial(self._resend, endpoint, waiting))
 
     def _resend(self, endpoint: ConversationEndpoint, rows: list) -> None:  # type: ignore[type-arg]
         for row in rows:
             endpoint.add_unacknowledged(row)
-            endpoint.database.transmission_queue[row.conversation_handle, row.message_sequence_number] = row
+            endpoint.database.transmission_queue[row.key] = row
         self._engine.transmitter.wake(endpoint)
 
     # MOVE CONVERSATION and timers

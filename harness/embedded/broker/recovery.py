@@ -192,10 +192,10 @@ def _conversations(database: Database, tables: dict[str, _Rows]) -> None:
         endpoint.receive_sequence = receive_sequence
         if not endpoint.is_initiator:
             endpoint.first_is_acknowledged = first_is_acknowledged
-    for endpoint, (handle, sequence), stored in _of_endpoints(database, database.xmit_table, tables):
+    for endpoint, (_, sequence), stored in _of_endpoints(database, database.xmit_table, tables):
         row = TransmissionRow(endpoint, sequence, *stored)
         endpoint.add_unacknowledged(row)
-        database.transmission_queue[handle, sequence] = row
+        database.transmission_queue[row.key] = row
     for queue in database.queues.values():
         _rows(database, queue, tables)
     for endpoint in database.endpoints.values():

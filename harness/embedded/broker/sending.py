@@ -118,7 +118,8 @@ class Sending:
             if endpoint.unacknowledged or endpoint.staged or not self._deliver_here(tx, row):
                 endpoint.staged += 1
                 queued.append(row)
-                tx.writes.append((endpoint.database.xmit_table, _key(row), stored(row)))
+                stored = (row.message_type_name, row.message_body, row.enqueue_time)
+                tx.writes.append((endpoint.database.xmit_table, row.key, stored))
         if queued:
             tx.on_rollback(partial(self._unstage, queued))
             tx.on_commit(partial(self._queue, queued))
@@ -224,10 +225,10 @@ class Sending:
             endpoint = row.endpoint
             endpoint.staged -= 1
             if endpoint.is_gone or endpoint.state in _FAILED:
-                engine.store.commit_lazily([(endpoint.database.xmit_table, _key(row), None)])
+                engine.store.commit_lazily([(endpoint.database.xmit_table, row.key, None)])
                 continue
             endpoint.add_unacknowledged(row)
-            endpoint.database.transmission_queue[_key(row)] = row
+            endpoint.database.transmission_queue[row.key] = row
             engine.transmitter.wake(endpoint)
         engine.counters.enqueued_transmission += len(rows)
 
@@ -254,14 +255,6 @@ class Sending:
             return None
         owned = endpoint.database.principals.certificates_of(endpoint.service.owner, self._engine.clock.utc_ns())
         return owned[0].blob if owned else None
-
-
-def _key(row: TransmissionRow) -> tuple[str, int]:
-    return (row.endpoint.conversation_handle, row.message_sequence_number)
-
-
-def stored(row: TransmissionRow) -> tuple[str, bytes | None, int]:
-    return (row.message_type_name, row.message_body, row.enqueue_time)
 
 
 def _ends(row: TransmissionRow) -> bool:

@@ -159,7 +159,7 @@ class Transmitter:
             for row in list(islice(endpoint.unacknowledged, WINDOW)):
                 if not engine.sending.deliver_locally(tx, row, destination):
                     break
-                tx.write(endpoint.database.xmit_table, (row.conversation_handle, row.message_sequence_number), None)
+                tx.write(endpoint.database.xmit_table, row.key, None)
                 delivered.append(row)
         endpoint.in_flight = len(delivered)
         tx.on_rollback(partial(setattr, endpoint, "in_flight", 0))
@@ -183,16 +183,14 @@ class Transmitter:
         self, endpoint: ConversationEndpoint, sequence: int, writes: list[Write]
     ) -> TransmissionRow | None:
         """The far side has everything up to this sequence; returns the last row taken off the transmission queue."""
-        rows = endpoint.unacknowledged
-        if not rows or rows[0].message_sequence_number > sequence:
-            return None
-        database, handle = endpoint.database, endpoint.conversation_handle
         last = None
+        rows = endpoint.unacknowledged
         while rows and rows[0].message_sequence_number <= sequence:
-            writes.append((database.xmit_table, (handle, rows[0].message_sequence_number), None))
             last = self._pop(endpoint)
-        endpoint.retry_count = 0
-        endpoint.retry_due_ns = 0
+            writes.append((endpoint.database.xmit_table, last.key, None))
+        if last is None:
+            return None
+        endpoint.retry_count = endpoint.retry_due_ns = 0
         if rows:
             self._plan_retry(endpoint)
             if len(rows) > endpoint.in_flight:
@@ -208,14 +206,14 @@ class Transmitter:
             endpoint.retry_count = endpoint.retry_due_ns = 0
         if endpoint.in_flight:
             endpoint.in_flight -= 1
-        endpoint.database.transmission_queue.pop((endpoint.conversation_handle, row.message_sequence_number), None)
+        endpoint.database.transmission_queue.pop(row.key, None)
         self._engine.counters.dequeued_transmission += 1
         return row
 
     def forget(self, endpoint: ConversationEndpoint) -> None:
         """The conversation has failed or gone: nothing of it is sent any more."""
-        database, handle = endpoint.database, endpoint.conversation_handle
-        keys = [(handle, row.message_sequence_number) for row in endpoint.unacknowledged]
+        database = endpoint.database
+        keys = [row.key for row in endpoint.unacknowledged]
         for key in keys:
             database.transmission_queue.pop(key, None)
         # Those that came while the end was on its way to the disk are still there.
