@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from harness.embedded.broker.frames import Frame, MessageFrame
+from harness.embedded.broker.frames import Frame, body_bytes
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
 from harness.simulation import parameters
 
@@ -110,7 +110,8 @@ class Network:
 
     def carry(self, link: Link, receiver: Transport, frames: Sequence[Frame]) -> None:
         """Through the sender's port."""
-        through_ns = self._size_bytes(frames) * 8 * SECOND // self._bits_per_s
+        size_bytes = self._frame_overhead_bytes * len(frames) + body_bytes(frames)
+        through_ns = size_bytes * 8 * SECOND // self._bits_per_s
         port = self._ports[link.sender]
         now_ns = self.clock.now_ns()
         if port.out_free_ns <= now_ns:
@@ -146,13 +147,6 @@ class Network:
                 arrivals_ns.append(due_ns + int(self._random() * faults.delay_max_ns))
             for at_ns in arrivals_ns:
                 receiver.scheduler.call_at(at_ns, partial(receiver.arrived, link, [frame], cuts))
-
-    def _size_bytes(self, frames: Sequence[Frame]) -> int:
-        size_bytes = self._frame_overhead_bytes * len(frames)
-        for frame in frames:
-            if isinstance(frame, MessageFrame) and frame.body is not None:
-                size_bytes += len(frame.body)
-        return size_bytes
 
     def _random(self) -> float:
         """From 0 to 1, 1 excluded."""

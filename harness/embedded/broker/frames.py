@@ -6,7 +6,7 @@ msgpack packs them as they are. `from_initiator` says which end of the conversat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
@@ -68,6 +68,15 @@ _MAKERS: dict[int, Callable[[Sequence[Any]], Frame]] = {
     ACKNOWLEDGEMENT: AcknowledgementFrame._make,
     ERROR: ErrorFrame._make,
 }
+
+
+def body_bytes(frames: Iterable[Frame]) -> int:
+    """What the messages among them carry."""
+    size_bytes = 0
+    for frame in frames:
+        if isinstance(frame, MessageFrame) and frame.body:
+            size_bytes += len(frame.body)
+    return size_bytes
 
 
 def pack_frames(frames: Sequence[Frame]) -> bytes:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from harness.embedded.broker.conversations import ConversationEndpoint, TransmissionRow
-from harness.embedded.broker.frames import ERROR, MESSAGE, ErrorFrame, Frame, MessageFrame
+from harness.embedded.broker.frames import ERROR, MESSAGE, ErrorFrame, Frame, MessageFrame, body_bytes
 from harness.embedded.broker.routing import Delayed, Local, Remote, Unknown
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Signal, Timer, Waiting
@@ -78,7 +78,7 @@ class Transmitter:
                     if len(endpoint.unacknowledged) > endpoint.in_flight:  # still: it may have been acknowledged
                         self._collect(endpoint, outgoing, here)
             for address, frames in outgoing.items():
-                yield from platform.cpu("transmit", len(frames), sum(len(frame.body or b"") for frame in frames))
+                yield from platform.cpu("transmit", len(frames), body_bytes(frames))
                 self.send(address, frames)
             for endpoint in here:
                 yield from self._deliver_here(endpoint)
@@ -86,7 +86,7 @@ class Transmitter:
     @staticmethod
     def _in_order(woken: dict[ConversationEndpoint, None]) -> Iterable[ConversationEndpoint]:
         """First come, first served; with HONOR_BROKER_PRIORITY ON the highest priority goes first."""
-        if any(endpoint.database.is_honor_broker_priority_on for endpoint in woken):
+        if len(woken) > 1 and any(endpoint.database.is_honor_broker_priority_on for endpoint in woken):
             return sorted(woken, key=lambda one: -one.priority if one.database.is_honor_broker_priority_on else -5)
         return woken
 
