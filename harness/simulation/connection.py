@@ -84,7 +84,7 @@ class _Results(DiscardedResults):
     def rows(self, rows: Sequence[Sequence[Any]]) -> None:
         part = self.parts[-1]
         assert isinstance(part, ResultSet)
-        part.rows.extend(tuple(row) for row in rows)
+        part.rows.extend(map(tuple, rows))
 
     def done(self, row_count: int | None, *, in_procedure: bool) -> None:
         if self._is_open:
