@@ -49,6 +49,10 @@ class _Inbox:
         self.frames: list[Frame] = []
         self.signal = Signal()
 
+    def emptied(self) -> list[Frame]:
+        frames, self.frames = self.frames, []
+        return frames
+
 
 class _Batch:
     """What one batch of frames leads to."""
@@ -94,20 +98,10 @@ class Arrival:
         while True:
             while not inbox.frames:
                 yield inbox.signal.wait()
-            frames, inbox.frames = inbox.frames, []
-            yield from self._process(frames)
-            batch = self._take(frames)
-            if batch.tx is not None:
-                try:
-                    yield from batch.tx.commit()
-                except SqlServerError:
-                    continue  # not on disk, so not acknowledged; the far side sends again
-            self._acknowledge(batch)
-            for address, replies in batch.replies.items():
-                self._engine.transmitter.send(address, replies)
+            yield from self._handle(inbox.emptied())  # which alone keeps the frames: gone with the batch
 
-    def _process(self, frames: list[Frame]) -> Waiting[None]:
-        """What a batch waits for before anything of it shows: processors, and latches for its acknowledgements."""
+    def _handle(self, frames: list[Frame]) -> Waiting[None]:
+        """Before anything of a batch shows it waits for processors, and for latches for its acknowledgements."""
         engine = self._engine
         platform = engine.platform
         messages = first = size_bytes = 0
@@ -118,16 +112,24 @@ class Arrival:
                 size_bytes += len(frame.body or b"")
         if messages:
             yield from platform.cpu("enqueue", messages, size_bytes)
-            if first:
-                yield from platform.cpu("create_target", first)
-        if messages == len(frames):
-            return
-        yield from platform.cpu("acknowledge", len(frames) - messages)
-        for frame in frames:
-            if isinstance(frame, AcknowledgementFrame):
-                endpoint = engine.conversations.get((frame.conversation_id, not frame.from_initiator))
-                if endpoint is not None:
-                    yield from platform.latch(endpoint.page)
+        if first:
+            yield from platform.cpu("create_target", first)
+        if messages < len(frames):
+            yield from platform.cpu("acknowledge", len(frames) - messages)
+            for frame in frames:
+                if isinstance(frame, AcknowledgementFrame):
+                    endpoint = engine.conversations.get((frame.conversation_id, not frame.from_initiator))
+                    if endpoint is not None:
+                        yield from platform.latch(endpoint.page)
+        batch = self._take(frames)
+        if batch.tx is not None:
+            try:
+                yield from batch.tx.commit()
+            except SqlServerError:
+                return  # not on disk, so not acknowledged; the far side sends again
+        self._acknowledge(batch)
+        for address, replies in batch.replies.items():
+            engine.transmitter.send(address, replies)
 
     def _take(self, frames: list[Frame]) -> _Batch:
         """Waits for nothing: what a batch finds does not change while its transaction is built."""
