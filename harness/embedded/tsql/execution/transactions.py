@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from harness.embedded.broker.transactions import Transaction
     from harness.embedded.runtime.locks import ExclusiveLock
 
+Result = TypeVar("Result")
 Work = Callable[[Frame, "Transaction"], None]
-WaitingWork = Callable[[Frame, "Transaction"], Waiting[None]]
 
 
 def _name(frame: Frame, name: str) -> str:
@@ -121,28 +121,29 @@ def _blocking(work: Work, frame: Frame, tx: Transaction) -> ExclusiveLock | None
     return None
 
 
-def waiting_work(work: WaitingWork) -> Step:
-    """As `writing`, for work that can wait."""
+def waiting_work(
+    work: Callable[[Frame, Transaction], Waiting[Result]], take: Callable[[Frame, Result], object] | None = None
+) -> Step:
+    """As `writing`, for work that can wait: what `work` returns is waited for here, and `take` has its result."""
 
     def run(frame: Frame) -> Waiting[None]:
         session = frame.session
         tx = session.writable()
-        if tx is not None:
-            mark = tx.mark()
-            try:
-                yield from work(frame, tx)
-            except SqlServerError:
-                if tx.active:
-                    tx.rollback_to(mark)
-                raise
-            return
-        tx = session.new_transaction()
+        is_own = tx is None
+        if tx is None:
+            tx = session.new_transaction()
+        mark = tx.mark()
         try:
-            yield from work(frame, tx)
-        except BaseException:
-            if tx.active:
+            result = yield from work(frame, tx)
+            if take is not None:
+                take(frame, result)
+        except BaseException as error:
+            if is_own and tx.active:
                 tx.rollback()
+            elif isinstance(error, SqlServerError) and tx.active:
+                tx.rollback_to(mark)
             raise
-        yield from tx.commit()
+        if is_own:
+            yield from tx.commit()
 
     return waiting(run)

@@ -58,7 +58,7 @@ def begin_dialog(node: nodes.BeginDialog, scope: Scope) -> Step:
     convert = converter(UNIQUEIDENTIFIER, target)
     name, encryption = node.handle, node.encryption
 
-    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+    def work(frame: Frame, tx: Transaction) -> Waiting[str]:
         if (source := from_service(frame)) is None:
             raise SqlServerError(8417)
         if (destination := to_service(frame)) is None:
@@ -69,7 +69,7 @@ def begin_dialog(node: nodes.BeginDialog, scope: Scope) -> Step:
         lifetime_s = lifetime(frame)
         if lifetime_s is None and node.lifetime is not None:
             raise SqlServerError(8406, 1, 2147483647)
-        handle = yield from frame.database.begin_dialog(
+        return frame.database.begin_dialog(
             tx,
             from_service=source,
             to_service=destination,
@@ -80,9 +80,11 @@ def begin_dialog(node: nodes.BeginDialog, scope: Scope) -> Step:
             lifetime_s=lifetime_s,
             encryption=encryption,
         )
+
+    def take(frame: Frame, handle: str) -> None:
         frame.variables[name] = convert(handle)
 
-    return waiting_work(work)
+    return waiting_work(work, take)
 
 
 def begin_conversation_timer(node: nodes.BeginConversationTimer, scope: Scope) -> Step:
@@ -92,7 +94,7 @@ def begin_conversation_timer(node: nodes.BeginConversationTimer, scope: Scope) -
         seconds = timeout(frame)
         if seconds is None:
             raise SqlServerError(8410)
-        yield from frame.database.begin_conversation_timer(tx, _conversation(frame, _given(handle(frame))), seconds)
+        return frame.database.begin_conversation_timer(tx, _conversation(frame, _given(handle(frame))), seconds)
 
     return waiting_work(work)
 
@@ -122,7 +124,7 @@ def send(node: nodes.Send, scope: Scope) -> Step:
         if guard is not None and not guard.is_dbo:
             for one in found:
                 _conversation(frame, one)
-        yield from frame.database.send(tx, found, message_type(frame), data)
+        return frame.database.send(tx, found, message_type(frame), data)
 
     return waiting_work(work)
 
@@ -151,7 +153,7 @@ def end_conversation(node: nodes.EndConversation, scope: Scope) -> Step:
         found = _conversation(frame, _given(handle(frame)))
         if node.cleanup and not is_allowed_to(frame, "DATABASE", 0, "CONTROL"):
             raise SqlServerError(28006, "end", found, "")
-        yield from frame.database.end_conversation(tx, found, error=error, cleanup=node.cleanup)
+        return frame.database.end_conversation(tx, found, error=error, cleanup=node.cleanup)
 
     return waiting_work(work)
 
@@ -163,7 +165,7 @@ def move_conversation(node: nodes.MoveConversation, scope: Scope) -> Step:
         found, destination = _conversation(frame, _given(handle(frame))), group(frame)
         if destination is None:
             raise SqlServerError(8420)
-        yield from frame.database.move_conversation(tx, found, destination)
+        return frame.database.move_conversation(tx, found, destination)
 
     return waiting_work(work)
 
@@ -172,15 +174,15 @@ def get_conversation_group(node: nodes.GetConversationGroup, scope: Scope) -> St
     convert = converter(UNIQUEIDENTIFIER, scope.type_of(node.variable, node.line))
     timeout = _optional(node.timeout, scope, INT)
 
-    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+    def work(frame: Frame, tx: Transaction) -> Waiting[str | None]:
         database, queue = _queue(frame, node.queue)
-        group = yield from database.get_conversation_group(
-            tx, queue, wait=node.wait, timeout_ms=_milliseconds(timeout(frame))
-        )
+        return database.get_conversation_group(tx, queue, wait=node.wait, timeout_ms=_milliseconds(timeout(frame)))
+
+    def take(frame: Frame, group: str | None) -> None:
         frame.variables[node.variable] = convert(group)
         frame.session.row_count = int(group is not None)
 
-    return waiting_work(work)
+    return waiting_work(work, take)
 
 
 def _milliseconds(timeout: int | None) -> int | None:
@@ -221,12 +223,12 @@ def receive(node: nodes.Receive, scope: Scope) -> Step:
     deliver = _delivery(node, scope)
     by_handle = node.where_column == "conversation_handle"
 
-    def work(frame: Frame, tx: Transaction) -> Waiting[None]:
+    def work(frame: Frame, tx: Transaction) -> Waiting[list[QueueRow]]:
         database, queue = _queue(frame, node.queue)
         value = wanted(frame)
         if value is None and node.where_column:
             raise SqlServerError(8418 if by_handle else 8420)
-        rows = yield from database.receive(
+        return database.receive(
             tx,
             queue,
             top=top(frame),
@@ -235,10 +237,12 @@ def receive(node: nodes.Receive, scope: Scope) -> Step:
             wait=node.wait,
             timeout_ms=_milliseconds(timeout(frame)),
         )
+
+    def take(frame: Frame, rows: list[QueueRow]) -> None:
         deliver(frame, rows)
         frame.session.row_count = len(rows)
 
-    return waiting_work(work)
+    return waiting_work(work, take)
 
 
 def _delivery(node: nodes.Receive, scope: Scope) -> Deliver:
