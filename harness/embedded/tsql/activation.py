@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
@@ -49,15 +49,18 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
     # Shown without the database, as in SQL Server's log.
     shown = name.partition("].")[2] if name.count("].") > 1 else name
     sink = _ErrorLog(engine, shown, f"{database.name}.{queue.qualified_name}")
+
+    def returned(status: int, variables: dict[str, Any]) -> None:
+        if session.tx is not None:
+            raise SqlServerError(8415, shown)
+
     try:
         procedure = instance.procedure(Tokens(name).object_name(), database)
         if procedure is None:
             raise SqlServerError(2812, name)
         session.guard = _context(instance, database, queue, procedure)
         session.is_running, session.task = True, engine.scheduler.current
-        yield from procedures.execute(session, procedure, (), (), sink, 1)
-        if session.tx is not None:
-            raise SqlServerError(8415, shown)
+        yield from procedures.execute(session, procedure, ((), ()), (), sink, 1, returned)
     finally:
         session.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.embedded.errors import SqlServerError
@@ -17,22 +16,19 @@ from harness.embedded.tsql.syntax.procedures import CreateProcedure
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
-    from harness.embedded.tsql.results import Parameter, ResultSink
+    from harness.embedded.tsql.results import ResultSink
     from harness.embedded.tsql.session import Session
 
 NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
 BINDS_KEPT = 8192  # of a procedure: a driver may declare a varbinary(n) of every length up to 8000
 
 
-class Given(NamedTuple):
-    """An argument's shape, without its value: how a call can be prepared once for many calls."""
+DEFAULT = SqlType("DEFAULT")  # as an argument's type: the word in its place, which leaves the parameter its default
 
-    name: str  # "" by position
-    type: SqlType | None
-    is_default: bool = False
-
-
-Shapes = tuple[tuple[Any, ...], ...]  # the fields of a Given for each argument
+# The names ("" by position) and types of a call's arguments: it is prepared once for all calls that are alike in them.
+Shape = tuple[tuple[str, ...], tuple[SqlType | None, ...]]
+# Takes a procedure's status and its variables, for OUTPUT parameters.
+Returned = Callable[[int, dict[str, Any]], None]
 
 
 class CompiledProcedure(NamedTuple):
@@ -68,7 +64,7 @@ class Procedure:
         self.create_time_ns = create_time_ns
         self.creator = creator  # the user that EXECUTE AS SELF means
         self._compiled: CompiledProcedure | None = None
-        self._binds: dict[Shapes, tuple[Bind, list[str]]] = {}
+        self._binds: dict[Shape, tuple[Bind, list[str]]] = {}
 
     @property
     def key(self) -> tuple[int, str]:
@@ -88,12 +84,7 @@ class Procedure:
             self._compiled = statements.compile_procedure(self.text)
         return self._compiled
 
-    @staticmethod
-    def shapes(parameters: Sequence[Parameter]) -> Shapes:
-        """The shapes of an RPC's parameters."""
-        return tuple([parameter[:2] for parameter in parameters])
-
-    def bind(self, given: Shapes) -> tuple[Bind, list[str]]:
+    def bind(self, given: Shape) -> tuple[Bind, list[str]]:
         """Which argument is whose value, and which parameters keep their defaults, for all calls that are alike."""
         found = self._binds.get(given)
         if found is None:
@@ -103,22 +94,22 @@ class Procedure:
             self._binds[given] = found
         return found
 
-    def _make_bind(self, given: Shapes) -> tuple[Bind, list[str]]:
+    def _make_bind(self, given: Shape) -> tuple[Bind, list[str]]:
         compiled = self.compiled()
         bind: Bind = []
-        for place, argument in enumerate(starmap(Given, given)):
-            if argument.name:
-                if argument.name.lower() not in compiled.names:
-                    raise SqlServerError(8145, argument.name, self.name)
-                number = compiled.names.index(argument.name.lower())
+        for place, (name, type_) in enumerate(zip(*given, strict=True)):
+            if name:
+                if name.lower() not in compiled.names:
+                    raise SqlServerError(8145, name, self.name)
+                number = compiled.names.index(name.lower())
             elif place >= len(compiled.names):
                 raise SqlServerError(8144, self.name)
             else:
                 number = place
             target = compiled.types[number]
-            if not argument.is_default:
-                exact = fits(argument.type, target)
-                bind.append((compiled.names[number], place, None if exact else converter(argument.type, target)))
+            if type_ is not DEFAULT:
+                exact = fits(type_, target)
+                bind.append((compiled.names[number], place, None if exact else converter(type_, target)))
         bound = {name for name, _, _ in bind}
         missing = [name for name in compiled.names if name not in bound]
         for name in missing:
@@ -152,12 +143,13 @@ def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure
 def execute(  # noqa: PLR0917
     session: Session,
     procedure: Procedure,
-    given: Shapes,
+    given: Shape,
     values: Sequence[Any],
     sink: ResultSink,
     depth: int,
-) -> Waiting[tuple[int, dict[str, Any]]]:
-    """Runs a procedure; returns its status and its variables, for OUTPUT parameters."""
+    returned: Returned,
+) -> Waiting[None]:
+    """Runs a procedure; `returned` is called when it has."""
     if depth > NESTING_MAX:
         raise SqlServerError(217, NESTING_MAX)
     compiled = procedure.compiled()
@@ -189,7 +181,7 @@ def execute(  # noqa: PLR0917
             frame.release()
     if session.tran_count != tran_count and not options.implicit_transactions:
         session.mismatch(tran_count, frame)
-    return frame.return_value, variables
+    returned(frame.return_value, variables)
 
 
 def _context(session: Session, procedure: Procedure, execute_as: str, database: Database) -> guard.Guard:

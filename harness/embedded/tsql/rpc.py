@@ -62,18 +62,21 @@ def _call_procedure(  # noqa: PLR0917
         if database.database_id != procedure.database_id:
             database = session.instance.owner(procedure)
         session.guard.execute(procedure, database)
-    values = parameters[first:] if first else parameters
-    status, variables = yield from procedures.execute(
-        session, procedure, procedure.shapes(values), [parameter.value for parameter in values], sink, 1
-    )
-    sink.return_status(status)
-    for place, (type_, value) in before.items():
-        sink.return_value(place, parameters[place].name, type_, value)
-    for place, parameter in enumerate(values):
-        if parameter.output:
-            compiled = procedure.compiled()
-            target = parameter.name.lower() or compiled.names[place]
-            sink.return_value(first + place, target, compiled.types[compiled.names.index(target)], variables[target])
+    names, types, values, outputs = zip(*parameters[first:], strict=True) if len(parameters) > first else ((),) * 4
+
+    def returned(status: int, variables: dict[str, Any]) -> None:
+        sink.return_status(status)
+        for place, (type_, value) in before.items():
+            sink.return_value(place, parameters[place].name, type_, value)
+        if not any(outputs):
+            return
+        compiled = procedure.compiled()
+        for place, is_output in enumerate(outputs):
+            if is_output:
+                name = names[place].lower() or compiled.names[place]
+                sink.return_value(first + place, name, compiled.types[compiled.names.index(name)], variables[name])
+
+    return procedures.execute(session, procedure, (names, types), values, sink, 1, returned)
 
 
 class PreparedCall(NamedTuple):
@@ -93,7 +96,7 @@ def _call_prepared(  # noqa: PLR0917
     procedure = session.instance.procedure(call.parts, session.database)
     if procedure is None:
         raise SqlServerError(2812, ".".join(call.parts))
-    yield from _call_procedure(session, procedure, parameters, first, sink, before)
+    return _call_procedure(session, procedure, parameters, first, sink, before)
 
 
 def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
@@ -102,7 +105,7 @@ def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: R
     session.prepared.pop(parameters[0].value or 0, None)
     call = PreparedCall(_parts(_text(parameters, 1)))
     handle = _keep(session, call)
-    yield from _call_prepared(session, call, parameters, 2, sink, {0: (INT, handle)})
+    return _call_prepared(session, call, parameters, 2, sink, {0: (INT, handle)})
 
 
 _PARTS: dict[str, tuple[str, ...]] = {}

@@ -16,7 +16,7 @@ from harness.embedded.tsql.execution.binding import scalar, static_type
 from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope, Step, waiting
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.procedures import Given, Procedure
+from harness.embedded.tsql.procedures import DEFAULT, Procedure, Shape
 from harness.embedded.tsql.queries.functions import NVARCHAR_MAX
 from harness.embedded.tsql.results import Parameter
 from harness.embedded.tsql.syntax import procedures as nodes
@@ -51,14 +51,15 @@ def execute(node: nodes.Execute, scope: Scope) -> Step:
     from harness.embedded.tsql import rpc  # noqa: PLC0415
 
     arguments = [_argument(argument, scope, node.line) for argument in node.arguments]
+    names = tuple(argument.name for argument in node.arguments)
     if node.status:
         scope.type_of(node.status, node.line)
-    given: list[tuple[Given, ...]] = []  # once the types are known
+    known: list[Shape] = []  # once the types are
 
-    def shapes(frame: Frame) -> tuple[Given, ...]:
-        if not given:
-            given.append(tuple([shape(frame) for shape, _ in arguments]))
-        return given[0]
+    def shape(frame: Frame) -> Shape:
+        if not known:
+            known.append((names, tuple([type_of(frame) for type_of, _ in arguments])))
+        return known[0]
 
     def run(frame: Frame) -> Waiting[None]:
         session = frame.session
@@ -68,21 +69,26 @@ def execute(node: nodes.Execute, scope: Scope) -> Step:
         values = [value(frame) for _, value in arguments]
         procedure = frame.instance.procedure(parts, frame.database)
         if procedure is None:
-            parameters = [
-                Parameter(shape.name, shape.type or NVARCHAR_MAX, value, argument.output)
-                for shape, value, argument in zip(shapes(frame), values, node.arguments, strict=True)
-            ]
-            status, outputs = yield from rpc.call_system(session, parts, parameters, frame.sink, frame.depth + 1)
-            _take_outputs(frame, node, scope, outputs)
-        else:
-            guard = session.guard
-            if guard is not None and not (frame.procedure and procedure.database_id == frame.database.database_id):
-                guard.execute(procedure, frame.instance.owner(procedure))
-            compiled = procedure.compiled()
-            status, variables = yield from procedures.execute(
-                session, procedure, shapes(frame), values, frame.sink, frame.depth + 1
-            )
+            return system(frame, parts, values)
+        guard = session.guard
+        if guard is not None and not (frame.procedure and procedure.database_id == frame.database.database_id):
+            guard.execute(procedure, frame.instance.owner(procedure))
+        compiled = procedure.compiled()
+
+        def returned(status: int, variables: dict[str, Any]) -> None:
             _take_variables(frame, node, scope, compiled, variables)
+            if node.status:
+                frame.variables[node.status] = status
+
+        return procedures.execute(session, procedure, shape(frame), values, frame.sink, frame.depth + 1, returned)
+
+    def system(frame: Frame, parts: tuple[str, ...], values: list[Any]) -> Waiting[None]:
+        parameters = [
+            Parameter(argument.name, NVARCHAR_MAX if type_ in (None, DEFAULT) else type_, value, argument.output)
+            for type_, value, argument in zip(shape(frame)[1], values, node.arguments, strict=True)
+        ]
+        status, outputs = yield from rpc.call_system(frame.session, parts, parameters, frame.sink, frame.depth + 1)
+        _take_outputs(frame, node, scope, outputs)
         if node.status:
             frame.variables[node.status] = status
 
@@ -90,14 +96,14 @@ def execute(node: nodes.Execute, scope: Scope) -> Step:
 
 
 def _argument(argument: nodes.Argument, scope: Scope, line: int) -> Any:
-    """Its shape, known at the first call, and what gives its value."""
+    """Its type, known at the first call, and what gives its value."""
     if argument.value is None:
-        return (lambda frame: Given(argument.name, None, True)), (lambda frame: None)
+        return (lambda frame: DEFAULT), (lambda frame: None)
     expression = argument.value
     if argument.output and not isinstance(expression.tree, exp.Parameter):
         raise SqlServerError(179, line=line)
     value = scalar(expression, scope)
-    return (lambda frame: Given(argument.name, static_type(expression, scope, frame))), value
+    return (lambda frame: static_type(expression, scope, frame)), value
 
 
 def _take_variables(
