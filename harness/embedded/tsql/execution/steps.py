@@ -116,14 +116,14 @@ def _plain_sequence(steps: Sequence[Step]) -> Step:
 
 
 def _waiting_sequence(steps: Sequence[Step]) -> Step:
-    triples = [(step.run, step.waits, step.line) for step in steps]
+    pairs = [(step.run, step.line) for step in steps]
 
     def run(frame: Frame) -> Waiting[Any]:
         session = frame.session
-        for step, waits, line in triples:
+        for step, line in pairs:
             try:
                 signal: Any = step(frame)
-                if waits and signal.__class__ is GeneratorType:
+                if signal is not None and signal.__class__ is GeneratorType:
                     signal = yield from signal
             except SqlServerError as error:
                 session.fails(error, frame, line)
