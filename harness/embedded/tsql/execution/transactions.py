@@ -14,7 +14,6 @@ from harness.embedded.tsql.tables import RowConflict
 
 if TYPE_CHECKING:
     from harness.embedded.broker.transactions import Transaction
-    from harness.embedded.runtime.locks import ExclusiveLock
 
 Result = TypeVar("Result")
 Work = Callable[[Frame, "Transaction"], None]
@@ -98,7 +97,12 @@ def writing(work: Work) -> Step:
             tx = session.new_transaction()
         mark = tx.mark()
         try:
-            while (lock := _blocking(work, frame, tx)) is not None:
+            while True:
+                try:
+                    work(frame, tx)
+                    break
+                except RowConflict as conflict:  # another transaction has changed the rows; nothing is done
+                    lock = conflict.lock
                 yield from lock.acquire(tx, frame.instance.engine.waits)
         except BaseException as error:
             if is_own:
@@ -110,15 +114,6 @@ def writing(work: Work) -> Step:
             yield from tx.commit()
 
     return waiting(run)
-
-
-def _blocking(work: Work, frame: Frame, tx: Transaction) -> ExclusiveLock | None:
-    """Does the work; where another transaction has changed the rows, nothing is done but its lock returned."""
-    try:
-        work(frame, tx)
-    except RowConflict as conflict:
-        return conflict.lock
-    return None
 
 
 def waiting_work(
