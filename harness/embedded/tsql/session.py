@@ -87,7 +87,8 @@ class Session:
             self._after_abort(error)
         finally:
             self.is_running = False
-            self._end_request(sink)
+            if self.doomed:
+                self._end_doomed(sink)
 
     def rpc(self, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
         """Calls a procedure: one of the database's, or a system procedure of `rpc`."""
@@ -99,7 +100,8 @@ class Session:
             self._after_abort(error)
         finally:
             self.is_running = False
-            self._end_request(sink)
+            if self.doomed:
+                self._end_doomed(sink)
 
     def reset(self) -> None:
         """RESETCONNECTION: as freshly logged in, but for the id."""
@@ -174,12 +176,9 @@ class Session:
         if self.options.xact_abort or error.number in DOOMING_ERRORS or error.severity >= 20:
             self.rollback()
 
-    def _end_request(self, sink: ResultSink) -> None:
-        self.try_depth = 0
-        self.caught.clear()
-        if self.doomed:
-            self.rollback()
-            self.report(SqlServerError(3998), sink)
+    def _end_doomed(self, sink: ResultSink) -> None:
+        self.rollback()
+        self.report(SqlServerError(3998), sink)
 
     def mismatch(self, before: int, frame: Frame) -> None:
         """A procedure that leaves another number of transactions open than it found."""
