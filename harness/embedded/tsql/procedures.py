@@ -15,7 +15,6 @@ from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.syntax.procedures import CreateProcedure
 
 if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
     from harness.embedded.tsql.results import ResultSink
     from harness.embedded.tsql.session import Session
 
@@ -37,7 +36,7 @@ class CompiledProcedure(NamedTuple):
     defaults: list[Callable[[Frame], Any] | None]
     outputs: frozenset[str]
     body: Step
-    execute_as: str = ""  # OWNER, SELF or a user; "": whoever calls
+    runs_as: str = ""  # a user; "": whoever calls
 
 
 Bind = list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, place of its value, conversion
@@ -81,7 +80,10 @@ class Procedure:
         if self._compiled is None:
             from harness.embedded.tsql import statements  # noqa: PLC0415
 
-            self._compiled = statements.compile_procedure(self.text)
+            compiled = statements.compile_procedure(self.text)
+            # dbo owns every procedure.
+            users = {"OWNER": guard.DBO, "SELF": self.creator, "CALLER": ""}
+            self._compiled = compiled._replace(runs_as=users.get(compiled.runs_as, compiled.runs_as))
         return self._compiled
 
     def bind(self, given: Shape) -> tuple[Bind, list[str]]:
@@ -136,7 +138,7 @@ def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure
         defaults,
         frozenset(parameter.name for parameter in node.parameters if parameter.output),
         scope.block(node.body),
-        "" if node.execute_as == "CALLER" else node.execute_as,
+        node.execute_as,
     )
 
 
@@ -166,8 +168,8 @@ def execute(  # noqa: PLR0917
         assert default is not None
         variables[name] = default(frame)
     options, tran_count, context = session.options, session.tran_count, session.guard
-    if compiled.execute_as:
-        session.guard = _context(session, procedure, compiled.execute_as, database)
+    if compiled.runs_as:
+        session.guard = guard.of_user(session.instance, database, compiled.runs_as)
     body = compiled.body
     try:
         if body.waits:
@@ -182,9 +184,3 @@ def execute(  # noqa: PLR0917
     if session.tran_count != tran_count and not options.implicit_transactions:
         session.mismatch(tran_count, frame)
     returned(frame.return_value, variables)
-
-
-def _context(session: Session, procedure: Procedure, execute_as: str, database: Database) -> guard.Guard:
-    """In whose name the body runs. dbo owns every procedure."""
-    user = guard.DBO if execute_as == "OWNER" else procedure.creator if execute_as == "SELF" else execute_as
-    return guard.of_user(session.instance, database, user)
