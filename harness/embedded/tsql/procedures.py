@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.embedded.tsql.session import Session
 
 NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
-BINDS_KEPT = 8192  # of a procedure: a driver may declare a varbinary(n) of every length up to 8000
+BOUND_KEPT = 8192  # of a procedure: a driver may declare a varbinary(n) of every length up to 8000
 
 
 DEFAULT = SqlType("DEFAULT")  # as an argument's type: the word in its place, which leaves the parameter its default
@@ -39,7 +39,12 @@ class CompiledProcedure(NamedTuple):
     runs_as: str = ""  # a user; "": whoever calls
 
 
-Bind = list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, place of its value, conversion
+class Bound(NamedTuple):
+    """A procedure for all calls of one shape."""
+
+    arguments: list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, place of its value, conversion
+    defaults: list[tuple[str, Callable[[Frame], Any]]]  # of the other parameters
+    compiled: CompiledProcedure
 
 
 class Procedure:
@@ -63,7 +68,7 @@ class Procedure:
         self.create_time_ns = create_time_ns
         self.creator = creator  # the user that EXECUTE AS SELF means
         self._compiled: CompiledProcedure | None = None
-        self._binds: dict[Shape, tuple[Bind, list[str]]] = {}
+        self._bound: dict[Shape, Bound] = {}
 
     @property
     def key(self) -> tuple[int, str]:
@@ -86,20 +91,20 @@ class Procedure:
             self._compiled = compiled._replace(runs_as=users.get(compiled.runs_as, compiled.runs_as))
         return self._compiled
 
-    def bind(self, given: Shape) -> tuple[Bind, list[str]]:
-        """Which argument is whose value, and which parameters keep their defaults, for all calls that are alike."""
-        found = self._binds.get(given)
+    def bound(self, shape: Shape) -> Bound:
+        """Which argument is whose value, and which parameters keep their defaults."""
+        found = self._bound.get(shape)
         if found is None:
-            found = self._make_bind(given)
-            if len(self._binds) >= BINDS_KEPT:
-                del self._binds[next(iter(self._binds))]
-            self._binds[given] = found
+            found = self._bind(shape)
+            if len(self._bound) >= BOUND_KEPT:
+                del self._bound[next(iter(self._bound))]
+            self._bound[shape] = found
         return found
 
-    def _make_bind(self, given: Shape) -> tuple[Bind, list[str]]:
+    def _bind(self, shape: Shape) -> Bound:
         compiled = self.compiled()
-        bind: Bind = []
-        for place, (name, type_) in enumerate(zip(*given, strict=True)):
+        arguments: list[tuple[str, int, Callable[[Any], Any] | None]] = []
+        for place, (name, type_) in enumerate(zip(*shape, strict=True)):
             if name:
                 if name.lower() not in compiled.names:
                     raise SqlServerError(8145, name, self.name)
@@ -111,13 +116,15 @@ class Procedure:
             target = compiled.types[number]
             if type_ is not DEFAULT:
                 exact = fits(type_, target)
-                bind.append((compiled.names[number], place, None if exact else converter(type_, target)))
-        bound = {name for name, _, _ in bind}
-        missing = [name for name in compiled.names if name not in bound]
-        for name in missing:
-            if compiled.defaults[compiled.names.index(name)] is None:
-                raise SqlServerError(201, self.name, name)
-        return bind, missing
+                arguments.append((compiled.names[number], place, None if exact else converter(type_, target)))
+        given = {name for name, _, _ in arguments}
+        defaults = []
+        for name, default in zip(compiled.names, compiled.defaults, strict=True):
+            if name not in given:
+                if default is None:
+                    raise SqlServerError(201, self.name, name)
+                defaults.append((name, default))
+        return Bound(arguments, defaults, compiled)
 
 
 def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure:
@@ -145,7 +152,7 @@ def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure
 def execute(  # noqa: PLR0917
     session: Session,
     procedure: Procedure,
-    given: Shape,
+    shape: Shape,
     values: Sequence[Any],
     sink: ResultSink,
     depth: int,
@@ -154,18 +161,15 @@ def execute(  # noqa: PLR0917
     """Runs a procedure; `returned` is called when it has."""
     if depth > NESTING_MAX:
         raise SqlServerError(217, NESTING_MAX)
-    compiled = procedure.compiled()
-    bind, missing = procedure.bind(given)
+    arguments, defaults, compiled = procedure.bound(shape)
     database = session.database
     if database.database_id != procedure.database_id:
         database = session.instance.owner(procedure)
     frame = Frame(session, database, sink, procedure.name, depth)
     variables = frame.variables
-    for name, place, convert in bind:
+    for name, place, convert in arguments:
         variables[name] = values[place] if convert is None else convert(values[place])
-    for name in missing:
-        default = compiled.defaults[compiled.names.index(name)]
-        assert default is not None
+    for name, default in defaults:
         variables[name] = default(frame)
     options, tran_count, context = session.options, session.tran_count, session.guard
     if compiled.runs_as:

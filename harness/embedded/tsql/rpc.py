@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.embedded.errors import SqlServerError
@@ -108,21 +109,15 @@ def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: R
     return _call_prepared(session, call, parameters, 2, sink, {0: (INT, handle)})
 
 
-_PARTS: dict[str, tuple[str, ...]] = {}
-
-
+@lru_cache(maxsize=1000)
 def _parts(name: str) -> tuple[str, ...]:
     """The parts of a procedure's name as drivers send it: `dbo.p`, `[dbo].[p]`, `db..p;1`."""
-    parts = _PARTS.get(name)
-    if parts is None:
-        tokens = Tokens(name)
-        parts = tokens.object_name()
-        if tokens.accept(";"):
-            tokens.integer()
-        if not tokens.at_end:
-            tokens.fail()
-        if len(_PARTS) < 1000:
-            _PARTS[name] = parts
+    tokens = Tokens(name)
+    parts = tokens.object_name()
+    if tokens.accept(";"):
+        tokens.integer()
+    if not tokens.at_end:
+        tokens.fail()
     return parts
 
 

@@ -40,13 +40,13 @@ def test_a_procedure_by_rpc_returns_status_and_output_parameters(procedure):
 
 
 def test_no_more_shapes_of_calls_are_kept_than_are_of_use(procedure, monkeypatch):
-    monkeypatch.setattr(procedures, "BINDS_KEPT", 2)
+    monkeypatch.setattr(procedures, "BOUND_KEPT", 2)
     for length in (1, 2, 3, 1):
         procedure.rpc(
             "dbo.p",
             [Parameter("", INT, length, False), Parameter("", SqlType("varchar", length=length), "x" * length, False)],
         )
-    kept = procedure.instance.procedure(("dbo", "p"), procedure.session.database)._binds
+    kept = procedure.instance.procedure(("dbo", "p"), procedure.session.database)._bound
     assert [shapes[1][1].length for shapes in kept] == [3, 1]
     assert procedure.rows("SELECT n, name FROM dbo.t") == [(1, "x"), (2, "xx"), (3, "xxx"), (1, "x")]
 
