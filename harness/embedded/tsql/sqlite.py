@@ -2,7 +2,8 @@
 
 The connection is in memory and knows no transactions: every statement takes effect at once, and what a transaction
 changed is taken back by its undo actions (`tables`). So two transactions see each other's changes, as under READ
-UNCOMMITTED; conversations, queues and messages are the broker's and not concerned.
+UNCOMMITTED; conversations, queues and messages are the broker's and not concerned. To SQLite all of it is one
+transaction that never ends: beginning and committing would be a third of a small statement.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Sqlite:
             ":memory:", isolation_level=None, cached_statements=STATEMENTS_CACHED, check_same_thread=False
         )
         self.connection.execute("PRAGMA temp_store = MEMORY")
+        self.connection.execute("PRAGMA secure_delete = OFF")  # which some builds have on: rows overwritten with zeros
+        self.connection.execute("BEGIN")
         self.frame: Any = None  # whose statement runs now: for functions that ask the session
         self._functions: set[tuple[str, int]] = set()
         self._failure: SqlServerError | None = None
@@ -83,15 +86,16 @@ class Sqlite:
         if isinstance(rows, list) and len(rows) == 1:
             return self.run(sql, rows[0])
         connection = self.connection
-        connection.execute("BEGIN")
+        connection.execute("SAVEPOINT many")
         try:
             count = connection.executemany(sql, rows).rowcount
         except BaseException as error:
-            connection.execute("ROLLBACK")
+            connection.execute("ROLLBACK TO many")
+            connection.execute("RELEASE many")
             if isinstance(error, sqlite3.Error | OverflowError | UnicodeError):
                 raise self._translated(error) from error
             raise
-        connection.execute("COMMIT")
+        connection.execute("RELEASE many")
         return count
 
     def _translated(self, error: Exception) -> Exception:
