@@ -7,7 +7,7 @@ and a rollback leaves a gap, as in SQL Server); in other tables the rowid is nob
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,22 +25,13 @@ Row = tuple[Any, ...]  # rowid, then the columns in order
 CATALOG = "tsql.tables"  # object in the store: (database_id, object_id) -> the definition
 
 
-class RowLock(ExclusiveLock):
-    """The rows of one table that one transaction has changed; who wants to change them too waits for its end."""
-
-    __slots__ = ("rowids",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rowids: list[int] = []
-
-
 class RowConflict(Exception):
-    """Another transaction has changed a row and is not over."""
+    """Another transaction has changed a row and is not over; the lock is to be had at its end."""
 
-    def __init__(self, lock: ExclusiveLock) -> None:
+    def __init__(self, owner: Transaction) -> None:
         super().__init__()
-        self.lock = lock
+        self.lock = ExclusiveLock()  # made when somebody waits, which is seldom
+        self.lock.try_acquire(owner)
 
 
 @dataclass(slots=True, eq=False)
@@ -61,8 +52,7 @@ class Table:
     identity: int | None = field(init=False)  # place of the identity column
     stored_rows: str = field(init=False)  # the object under which rows lie in the store
     row_count: int = field(default=0, init=False)
-    locked: dict[int, RowLock] = field(default_factory=dict, init=False)  # rows changed by open transactions
-    _locks: dict[int, RowLock] = field(default_factory=dict, init=False)  # by the transaction's id
+    _changed: dict[Transaction, set[int]] = field(default_factory=dict, init=False)  # rows, by open transactions
 
     def __post_init__(self) -> None:
         self.columns = [Column(d.name, d.type, d.nullable) for d in self.definitions]
@@ -205,33 +195,28 @@ class Table:
 
     # -- locks -------------------------------------------------------------------------------------------------------
 
-    def claim(self, tx: Transaction, rowids: list[int], *, are_new: bool = False) -> None:
+    def claim(self, tx: Transaction, rowids: Iterable[int]) -> None:
         """Locks rows to the end of the transaction; RowConflict if another one has them."""
-        locked = self.locked
-        if locked and not are_new:
-            for rowid in rowids:
-                lock = locked.get(rowid)
-                if lock is not None and lock.owner is not tx and lock.owner is not None:
-                    raise RowConflict(lock)
-        own = self._locks.get(tx.id)
-        if own is None:
-            own = self._locks[tx.id] = RowLock()
-            own.try_acquire(tx)
-            tx.on_end(lambda: self._unlock(tx.id))
-        locked.update(dict.fromkeys(rowids, own))
-        own.rowids += rowids
+        wanted = set(rowids)
+        for other, changed in self._changed.items():
+            if other is not tx and not wanted.isdisjoint(changed):
+                raise RowConflict(other)
+        self._claim_new(tx, wanted)
 
-    def _unlock(self, transaction_id: int) -> None:
-        lock = self._locks.pop(transaction_id)
-        for rowid in lock.rowids:
-            if self.locked.get(rowid) is lock:
-                del self.locked[rowid]
+    def _claim_new(self, tx: Transaction, rowids: Iterable[int]) -> None:
+        """Locks rows that nobody can have."""
+        changed = self._changed.get(tx)
+        if changed is None:
+            self._changed[tx] = set(rowids)
+            tx.on_end(lambda: void(self._changed.pop(tx)))
+        else:
+            changed.update(rowids)
 
     def claim_whole(self, tx: Transaction) -> None:
         """For DROP and TRUNCATE: nobody else may have changed a row."""
-        for lock in self._locks.values():
-            if lock.owner is not tx and lock.owner is not None:
-                raise RowConflict(lock)
+        for other in self._changed:
+            if other is not tx:
+                raise RowConflict(other)
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -240,7 +225,7 @@ class Table:
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
         rowids = [row[0] for row in rows]
-        self.claim(tx, rowids, are_new=True)
+        self._claim_new(tx, rowids)
         self.row_count += len(rows)
 
         def undo() -> None:

@@ -139,6 +139,21 @@ def test_who_changes_a_row_that_another_has_changed_waits_for_its_end(side):
     assert numbers(side) == [2, 20]
 
 
+def test_who_waits_for_one_row_of_another_does_not_hold_up_who_waits_for_its_next(side):
+    side.run("INSERT dbo.t (n) VALUES (1), (2)")
+    one, two = side.connect("db"), side.connect("db")
+    side.run("BEGIN TRAN; UPDATE dbo.t SET n = n * 10")
+    first, second = Results(), Results()
+    side.scheduler.spawn(one.batch("BEGIN TRAN; UPDATE dbo.t SET n = n + 1 WHERE id = 1", first), "one")
+    side.scheduler.spawn(two.batch("UPDATE dbo.t SET n = n + 2 WHERE id = 2", second), "two")
+    side.world.run_for(1)
+    assert first.counts == second.counts == []
+    side.run("COMMIT")
+    side.world.run_for(1)
+    assert first.counts == second.counts == [1]
+    assert numbers(side) == [11, 22]
+
+
 def test_a_lock_timeout_and_a_deadlock_are_errors(side):
     side.run("INSERT dbo.t (n) VALUES (1), (2)")
     other = side.connect("db")
