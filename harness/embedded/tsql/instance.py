@@ -152,13 +152,14 @@ class Instance:
         self.drop_table(tx, table)
         self.version = version
         tx.writes.pop()  # the definition stays
+        row_count, last_rowid = table.row_count, table.last_rowid
         table.create(self.sqlite)
         self.tables[table.key] = table
-        row_count, table.row_count = table.row_count, 0
+        table.row_count = 0
 
         def undo() -> None:
             self.sqlite.connection.execute(f"DROP TABLE {table.sql}")
-            table.row_count = row_count
+            table.row_count, table.last_rowid = row_count, last_rowid
 
         tx.on_rollback(undo)
 

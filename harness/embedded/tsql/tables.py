@@ -1,7 +1,7 @@
 """User tables: rows in SQLite, every change staged in the transaction and undone at its rollback.
 
-A row's identity is SQLite's rowid. An IDENTITY column *is* the rowid (AUTOINCREMENT, so numbers are not given twice,
-and a rollback leaves a gap, as in SQL Server); in other tables the rowid is nobody's business.
+A row's identity is SQLite's rowid, numbered here: no number is given twice, and a rollback leaves a gap, as in SQL
+Server. An IDENTITY column *is* the rowid; in other tables the rowid is nobody's business.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Table:
     columns: list[Column] = field(init=False)
     identity: int | None = field(init=False)  # place of the identity column
     stored_rows: str = field(init=False)  # the object under which rows lie in the store
+    _put_sql: str = field(init=False)
     row_count: int = field(default=0, init=False)
+    last_rowid: int = field(default=0, init=False)  # the last one given out
     _changed: dict[Transaction, set[int]] = field(default_factory=dict, init=False)  # rows, by open transactions
 
     def __post_init__(self) -> None:
@@ -61,6 +63,8 @@ class Table:
             raise SqlServerError(2744, self.name)
         self.identity = places[0] if places else None
         self.stored_rows = f"tsql.rows.{self.database_id}.{self.object_id}"
+        marks = ", ".join(["?", *("?" for _ in self.columns)])
+        self._put_sql = f"INSERT INTO {self.sql} ({self.all_columns}) VALUES ({marks})"
 
     @property
     def key(self) -> tuple[int, str]:
@@ -97,25 +101,17 @@ class Table:
                     self.place(name)
                 parts.append(f"UNIQUE ({', '.join(quoted(name) for name in names)})")
         sqlite.connection.execute(f"CREATE TABLE {self.sql} ({', '.join(parts)})")
-        if self.identity is not None:
-            seed, _ = self.definitions[self.identity].identity or (1, 1)
-            self.seed(sqlite, seed - 1)
+        seed, _ = (self.definitions[self.identity].identity if self.identity is not None else None) or (1, 1)
+        self.last_rowid = seed - 1
 
     def _declaration(self, place: int) -> str:
         column = self.columns[place]
         if place == self.identity:
-            return f"{quoted(column.name)} INTEGER PRIMARY KEY AUTOINCREMENT"
+            return f"{quoted(column.name)} INTEGER PRIMARY KEY"
         primary = column.name.lower() in (name.lower() for name in self.primary_key)
         required = "" if column.nullable and not primary else " NOT NULL"
         # Not INTEGER PRIMARY KEY: that would make the column the rowid.
         return f"{quoted(column.name)} {declared(column.type)}{required}"
-
-    def seed(self, sqlite: Sqlite, last: int) -> None:
-        """Sets the last identity given out."""
-        name = self.sql[1:-1]
-        sqlite.connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
-        if last:
-            sqlite.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, last))
 
     def stored(self) -> tuple[Any, ...]:
         """What the catalog keeps of the table."""
@@ -220,17 +216,16 @@ class Table:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def inserted(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
-        """Stages rows that SQLite has just inserted."""
+    def insert(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
+        """Inserts and stages rows, whose rowids go on from the last one."""
+        self.put(sqlite, rows)
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
-        rowids = [row[0] for row in rows]
-        self._claim_new(tx, rowids)
-        self.row_count += len(rows)
+        self._claim_new(tx, [row[0] for row in rows])
 
         def undo() -> None:
-            sqlite.run_many(f"DELETE FROM {self.sql} WHERE rowid = ?", [(rowid,) for rowid in rowids])
-            self.row_count -= len(rowids)
+            sqlite.run_many(f"DELETE FROM {self.sql} WHERE rowid = ?", [row[:1] for row in rows])
+            self.row_count -= len(rows)
 
         tx.on_rollback(undo)
 
@@ -254,14 +249,10 @@ class Table:
         tx.on_rollback(lambda: void(sqlite.run_many(sql, old)))
 
     def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
-        """Inserts rows with their rowids: at recovery, and to take a DELETE back."""
-        names = self.columns if self.identity is not None else [None, *self.columns]
-        targets = ", ".join("rowid" if column is None else quoted(column.name) for column in names)
-        values = ", ".join("?" for _ in names)
-        if self.identity is not None:
-            rows = [row[1:] for row in rows]
-        sqlite.run_many(f"INSERT INTO {self.sql} ({targets}) VALUES ({values})", rows)
+        """Rows go into SQLite with the rowids that they have."""
+        sqlite.run_many(self._put_sql, rows)
         self.row_count += len(rows)
+        self.last_rowid = max([self.last_rowid, *[row[0] for row in rows]])
 
     def violation(self, error: sqlite3.IntegrityError, verb: str) -> SqlServerError:
         """A broken constraint in SQL Server's words."""

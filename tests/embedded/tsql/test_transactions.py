@@ -154,6 +154,19 @@ def test_who_waits_for_one_row_of_another_does_not_hold_up_who_waits_for_its_nex
     assert numbers(side) == [11, 22]
 
 
+def test_no_identity_is_given_twice(side):
+    side.run("INSERT dbo.t (n) VALUES (1), (2); DELETE dbo.t WHERE n = 2; INSERT dbo.t (n) VALUES (3)")
+    side.run("BEGIN TRAN; INSERT dbo.t (n) VALUES (4); ROLLBACK; INSERT dbo.t (n) VALUES (5)")
+    side.run("BEGIN TRAN; TRUNCATE TABLE dbo.t; INSERT dbo.t (n) VALUES (6); ROLLBACK; INSERT dbo.t (n) VALUES (7)")
+    assert side.rows("SELECT id, n FROM dbo.t ORDER BY id") == [(1, 1), (3, 3), (5, 5), (6, 7)]
+
+
+def test_default_values_are_those_of_the_columns_that_have_one(side):
+    side.run("CREATE TABLE dbo.d (a int NULL, id int IDENTITY NOT NULL, b int NOT NULL DEFAULT 3)")
+    side.run("INSERT dbo.d DEFAULT VALUES; INSERT dbo.d (b, a) VALUES (5, 4)")
+    assert side.rows("SELECT * FROM dbo.d ORDER BY id") == [(None, 1, 3), (4, 2, 5)]
+
+
 def test_a_lock_timeout_and_a_deadlock_are_errors(side):
     side.run("INSERT dbo.t (n) VALUES (1), (2)")
     other = side.connect("db")

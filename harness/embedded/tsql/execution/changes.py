@@ -1,10 +1,12 @@
-"""INSERT, UPDATE and DELETE, compiled: each becomes one statement of SQLite whose changed rows come back."""
+"""INSERT, UPDATE and DELETE, compiled: each becomes one statement of SQLite whose changed rows come back; an INSERT
+into a table one that gives the rows, which are numbered here before they are put into it."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -42,7 +44,8 @@ class Prepared(NamedTuple):
 
     target: Target
     plan: Plan
-    before: Plan | None  # reads the rows that an UPDATE is about to change
+    before: Plan | None = None  # reads the rows that an UPDATE is about to change
+    shape: Callable[[tuple[Any, ...]], Row] = tuple  # makes a Row of an INSERT's rowid, values and None
 
 
 def _target(binding: Binding, target: nodes.Target, *permissions: str) -> Target:
@@ -82,11 +85,10 @@ def _planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
 
 def _changed(frame: Frame, target: Target, plan: Plan, verb: str) -> list[Row]:
     """Runs a plan that ends in RETURNING; broken constraints are SQL Server's errors."""
+    assert target.table is not None
     try:
         return plan.rows(frame)
     except sqlite3.IntegrityError as error:
-        if target.table is None:
-            raise SqlServerError(2627, "UNIQUE KEY", "UQ", target.name) from error
         raise target.table.violation(error, verb) from error
 
 
@@ -106,25 +108,32 @@ def insert(node: nodes.Insert, scope: Scope) -> Step:
         binding = Binding(scope, frame)
         target = _target(binding, node.target, "INSERT")
         renderer = Renderer(binding, node.line)
-        places = _places(target, node.columns)
+        places = [] if node.values == [[]] else _places(target, node.columns)  # DEFAULT VALUES give none
         source = _values(renderer, node, target, places) if node.values is not None else None
         sql = source or _query(renderer, node, target, places)
-        names = ", ".join(quoted(target.columns[place].name) for place in _all_places(target, places))
-        returning = f" RETURNING {target.table.all_columns}" if target.table is not None else ""
-        columns = f" ({names})" if names else ""
-        return Prepared(target, binding.plan(f"INSERT INTO {target.sql}{columns} {sql}{returning}", renderer, []), None)
+        given = _all_places(target, places) or [0]
+        if target.table is not None:
+            order = {place: number for number, place in enumerate(given, start=1)} | {target.table.identity: 0}
+            shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
+            return Prepared(target, binding.plan(sql, renderer, []), shape=shape)
+        columns = ", ".join(quoted(target.columns[place].name) for place in given)
+        return Prepared(target, binding.plan(f"INSERT INTO {target.sql} ({columns}) {sql}", renderer, []))
 
     prepared = _planned(make)
 
     def change(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, _ = prepared(frame)
-        if target.table is None or tx is None:
+        target, plan, _, shape = prepared(frame)
+        table = target.table
+        if table is None or tx is None:
             return _run(frame, target, plan, "INSERT")
-        rows = _changed(frame, target, plan, "INSERT")
+        rows = [shape((rowid, *values, None)) for rowid, values in enumerate(plan.rows(frame), table.last_rowid + 1)]
         if rows:
-            target.table.inserted(frame.sqlite, tx, rows)
-            if target.table.identity is not None:
-                frame.session.identity = rows[-1][0]
+            try:
+                table.insert(frame.sqlite, tx, rows)
+            except sqlite3.IntegrityError as error:
+                raise table.violation(error, "INSERT") from error
+            if table.identity is not None:
+                frame.session.identity = table.last_rowid
         _send_output(frame, node.output, target, (), rows)
         return len(rows)
 
@@ -194,7 +203,7 @@ def _values(renderer: Renderer, node: nodes.Insert, target: Target, places: list
         ]
         fragments += [_default(renderer, target, place) for place in _defaulted(target, places)]
         rows.append("(" + ", ".join(fragment.sql for fragment in fragments) + ")")
-    return "DEFAULT VALUES" if rows == ["()"] else "VALUES " + ", ".join(rows)
+    return "VALUES (NULL)" if rows == ["()"] else "VALUES " + ", ".join(rows)
 
 
 def _query(renderer: Renderer, node: nodes.Insert, target: Target, places: list[int]) -> str:
@@ -316,7 +325,7 @@ def update(node: nodes.Update, scope: Scope) -> Step:
     prepared = _planned(make)
 
     def change(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, before = prepared(frame)
+        target, plan, before, _ = prepared(frame)
         if target.table is None or tx is None or before is None:
             return _run(frame, target, plan, "UPDATE")
         old = before.rows(frame)
@@ -360,7 +369,7 @@ def delete(node: nodes.Delete, scope: Scope) -> Step:
     prepared = _planned(make)
 
     def change(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, _ = prepared(frame)
+        target, plan, _, _ = prepared(frame)
         if target.table is None or tx is None:
             return _run(frame, target, plan, "DELETE")
         rows = _changed(frame, target, plan, "DELETE")

@@ -60,8 +60,7 @@ def alter_table(node: nodes.AlterTable, scope: Scope) -> Step:
         )
         instance.add_table(tx, altered)
         wider = [(*row, *(None for _ in node.add)) for row in rows]
-        altered.put(frame.sqlite, wider)
-        altered.inserted(frame.sqlite, tx, wider)
+        altered.insert(frame.sqlite, tx, wider)
 
     return writing(work)
 
