@@ -82,6 +82,8 @@ def fits(source: SqlType | None, target: SqlType) -> bool:
 @lru_cache(maxsize=4096)
 def converter(source: SqlType | None, target: SqlType, *, strict: bool = False, style: int = 0) -> Converter:
     """The function that makes a value of `target`; `strict` raises 8152 where a cast would cut."""
+    if source is not None and source.name in BINARY and target.name in INTEGER_RANGES and target.name != "bit":
+        return _from_binary(target)  # always within the range
     make = _MAKERS[family(target)](source, target, strict, style)
 
     def convert(value: Any) -> Any:
@@ -203,21 +205,26 @@ def guid_text(data: bytes) -> str:
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-def _to_integer(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
-    low, high = INTEGER_RANGES[target.name]
+def _from_binary(target: SqlType) -> Converter:
+    """Of its last bytes; too few of them have no sign. Who reads many rows calls this for each: it is one function."""
     width = INTEGER_BYTES[target.name]
     is_signed = target.name not in ("bit", "tinyint")
 
-    def from_binary(value: bytes) -> int:
-        """Of its last bytes; too few of them have no sign."""
+    def from_binary(value: bytes | None) -> int | None:
+        if value is None:
+            return None
         return int.from_bytes(value[-width:], "big", signed=is_signed and len(value) >= width)
 
-    if source is not None and source.name in BINARY and target.name != "bit":
-        return from_binary  # always within the range
+    return from_binary
+
+
+def _to_integer(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    low, high = INTEGER_RANGES[target.name]
+    from_binary = _from_binary(target)
 
     def make(value: Any) -> int:
         if isinstance(value, bytes):
-            number = from_binary(value)
+            number: int = from_binary(value)
         elif isinstance(value, str):
             number = _integer_from_text(value, target)
         else:

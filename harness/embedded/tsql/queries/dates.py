@@ -40,6 +40,7 @@ TICKS = {
     "millisecond": TICKS_A_SECOND // 1000,
     "microsecond": 10,
 }
+MONTHS = {"year": 12, "quarter": 3, "month": 1}
 EPOCH_DAYS = date(1970, 1, 1).toordinal()
 
 
@@ -106,12 +107,13 @@ def function(kind: str, name: str, result: SqlType) -> Callable[..., Any]:
 def _difference(name: str, result: SqlType) -> Callable[..., Any]:
     """DATEDIFF counts the borders between two moments; int overflows are error 535."""
     limit = 2**31 if result.name == "int" else 2**63
-    count = _borders(name)
+    count = _months if name in MONTHS else ticks
+    factor, size = (100, 1) if name == "nanosecond" else (1, MONTHS.get(name) or TICKS.get(name, TICKS_A_DAY))
 
     def difference(start: Any, end: Any) -> int | None:
         if start is None or end is None:
             return None
-        borders = count(end) - count(start)
+        borders = count(end) * factor // size - count(start) * factor // size
         if not -limit <= borders < limit:
             raise SqlServerError(535, "datediff")
         return borders
@@ -119,26 +121,18 @@ def _difference(name: str, result: SqlType) -> Callable[..., Any]:
     return difference
 
 
-def _borders(name: str) -> Callable[[str], int]:
-    if name == "nanosecond":
-        return lambda moment: ticks(moment) * 100
-    if name in TICKS:
-        size = TICKS[name]
-        return lambda moment: ticks(moment) // size
-    months = {"year": 12, "quarter": 3, "month": 1}.get(name)
-    if months is None:
-        return lambda moment: ticks(moment) // TICKS_A_DAY
-    return lambda moment: (int(moment[:4]) * 12 + int(moment[5:7]) - 1) // months
+def _months(moment: str) -> int:
+    return int(moment[:4]) * 12 + int(moment[5:7]) - 1
 
 
 def _addition(name: str, result: SqlType) -> Callable[..., Any]:
     clip = converter(None, result)
+    months = MONTHS.get(name)
 
     def addition(number: Any, moment: Any) -> str | None:
         if number is None or moment is None:
             return None
         number = int(number)
-        months = {"year": 12, "quarter": 3, "month": 1}.get(name)
         if months is not None:
             return str(clip(_add_months(moment, number * months)))
         if name == "nanosecond":
@@ -149,7 +143,7 @@ def _addition(name: str, result: SqlType) -> Callable[..., Any]:
 
 
 def _add_months(moment: str, months: int) -> str:
-    total = int(moment[:4]) * 12 + int(moment[5:7]) - 1 + months
+    total = _months(moment) + months
     year, month = divmod(total, 12)
     try:
         first = date(year, month + 1, 1)
