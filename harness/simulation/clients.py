@@ -97,7 +97,7 @@ class Client:
         """Sends until the run is stopping, or until too many calls in a row have failed."""
         run, session, body, handle = self._run, self._session, self._body, self._handle
         clock, cores = session.engine.clock, run.cores
-        offset_ns = clock.utc_ns() - clock.now_ns()
+        offset_ns = clock.utc_ns() - clock.now_ns
         starts, latencies = self.log.starts, self.log.latencies
         sequence = failures_in_a_row = 0
         sink = _FirstError()
@@ -105,14 +105,14 @@ class Client:
         while not run.stopping:
             if run.think_time_ns:
                 yield Delay(run.think_time_ns)
-            started_ns = clock.now_ns()
+            started_ns = clock.now_ns
             STAMP.pack_into(body, STAMP_OFFSET, sequence, started_ns + offset_ns)
             yield Delay(run.round_trip_ns)
             if cores is not None:
                 yield from cores.use(run.call_ns)
             yield from session.rpc(run.procedure, (handle, Parameter("", _BODY_TYPE, bytes(body), False)), sink)
             starts.append(started_ns + offset_ns)
-            latencies.append(clock.now_ns() - started_ns)
+            latencies.append(clock.now_ns - started_ns)
             if sink.text:
                 self.log.failures.append((sequence, sink.text))
                 sink.text = ""

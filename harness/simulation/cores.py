@@ -30,7 +30,7 @@ class Cores:
         self._clock = scheduler.clock
         self._waits = waits
         self._are_shared = shared_with is not None
-        self._free_at_ns: list[int] = shared_with._free_at_ns if shared_with else [self._clock.now_ns()] * count  # heap
+        self._free_at_ns: list[int] = shared_with._free_at_ns if shared_with else [self._clock.now_ns] * count  # heap
         self._used_ns = 0  # of what was asked for, also in the future
 
     def use(self, duration_ns: int) -> Iterable[Wait]:
@@ -39,7 +39,7 @@ class Cores:
             return self._in_quanta(duration_ns)
         if duration_ns <= 0:
             return ()
-        now_ns = self._clock.now_ns()
+        now_ns = self._clock.now_ns
         free_at_ns = self._free_at_ns
         begins_ns = free_at_ns[0]
         if begins_ns <= now_ns:
@@ -61,5 +61,5 @@ class Cores:
         """Processor time spent until now, on all cores; on shared ones what is asked for counts as spent."""
         if self._are_shared:
             return self._used_ns
-        now_ns = self._clock.now_ns()
+        now_ns = self._clock.now_ns
         return self._used_ns - sum(at_ns - now_ns for at_ns in self._free_at_ns if at_ns > now_ns)

@@ -71,7 +71,7 @@ class PageLatches:
     def _wait(self, page: Page, latch: _Held, mode: str) -> Iterator[Wait]:
         task, clock = self.scheduler.current, self.scheduler.clock
         wait = _LatchWait(latch, mode)
-        self._waits.begin(task, mode, clock.now_ns(), page)
+        self._waits.begin(task, mode, clock.now_ns, page)
         try:
             yield wait
         except BaseException:
@@ -79,7 +79,7 @@ class PageLatches:
                 self._release(page, latch)
             raise
         finally:
-            self._waits.end(task, clock.now_ns())
+            self._waits.end(task, clock.now_ns)
 
     def _release(self, page: Page, latch: _Held) -> None:
         latch.owners -= 1
@@ -136,7 +136,7 @@ class _LatchWait:
         self.is_granted = True
         if hand_over_ns:
             scheduler = self.scheduler
-            self.timer = scheduler.call_at(scheduler.clock.now_ns() + hand_over_ns, self._wake)
+            self.timer = scheduler.call_at(scheduler.clock.now_ns + hand_over_ns, self._wake)
         else:
             self._wake()
 

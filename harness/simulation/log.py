@@ -42,7 +42,7 @@ class LogDevice:
 
     def duration_ns(self, size_bytes: int) -> int:
         """Of a flush of so many bytes that begins now; each asking draws a latency for each of its writes."""
-        now_ns = self._clock.now_ns()
+        now_ns = self._clock.now_ns
         left_bytes = size_bytes
         while True:
             piece_bytes = min(left_bytes, self._parameters.bytes_per_flush)

@@ -113,7 +113,7 @@ class Network:
         size_bytes = self._frame_overhead_bytes * len(frames) + body_bytes(frames)
         through_ns = size_bytes * 8 * SECOND // self._bits_per_s
         port = self._ports[link.sender]
-        now_ns = self.clock.now_ns()
+        now_ns = self.clock.now_ns
         if port.out_free_ns <= now_ns:
             port.out_free_ns = now_ns + through_ns
             self._through(link, receiver, frames, through_ns, link.cuts)
@@ -127,7 +127,7 @@ class Network:
         """The train begins to leave the sender's port now. Latency being the same everywhere, trains come to a
         receiver's port in the order in which they begin to leave: its turn can be settled here."""
         port = self._ports[link.receiver]
-        first_bit_ns = self.clock.now_ns() + self.latency_ns
+        first_bit_ns = self.clock.now_ns + self.latency_ns
         arrived_ns = max(first_bit_ns, port.in_free_ns) + through_ns
         port.in_free_ns = arrived_ns
         faults = link.faults
@@ -215,7 +215,7 @@ class Transport:
 
     def _tell(self, address: Address, is_up: bool, error: str) -> None:
         # Not at once: the broker is in the middle of sending.
-        at_ns = self._network.clock.now_ns() + self._network.latency_ns
+        at_ns = self._network.clock.now_ns + self._network.latency_ns
         self.scheduler.call_at(at_ns, partial(self.broker.on_connection_state, address, is_up, error))
 
 

@@ -87,7 +87,7 @@ class World:
         self.servers[name].start()
 
     def now_s(self) -> float:
-        return self.clock.now_ns() / SECOND
+        return self.clock.now_ns / SECOND
 
     def utc_ns(self) -> int:
         return self.clock.utc_ns()
@@ -95,7 +95,7 @@ class World:
     def sleep(self, duration_s: float) -> None:
         """Lets so much virtual time pass, visits included; some in any case, or who waits for a rest that is too small
         for the clock would wait for ever."""
-        until_ns = self.clock.now_ns() + max(1, round(duration_s * SECOND))
+        until_ns = self.clock.now_ns + max(1, round(duration_s * SECOND))
         while self._visits and self._visits[0][0] <= until_ns:
             due_ns, _, action = heappop(self._visits)
             self._run_until_ns(due_ns)
@@ -106,11 +106,11 @@ class World:
         """Calls from outside while somebody sleeps, when it is time: so observers with connections of their own look
         at instances under load."""
         self._sequence += 1
-        heappush(self._visits, (self.clock.now_ns() + round(delay_s * SECOND), self._sequence, action))
+        heappush(self._visits, (self.clock.now_ns + round(delay_s * SECOND), self._sequence, action))
 
     def _run_until_ns(self, until_ns: int) -> None:
-        if until_ns > self.clock.now_ns():
-            self.driver.run_for((until_ns - self.clock.now_ns()) / SECOND)
+        if until_ns > self.clock.now_ns:
+            self.driver.run_for((until_ns - self.clock.now_ns) / SECOND)
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = DAY_S) -> bool:
         """Lets time pass until the condition holds; False if it does not within the limit."""

@@ -24,14 +24,14 @@ class Bench:
         self.done: list[tuple[str, int]] = []  # (name, when in us)
 
     def now_us(self) -> float:
-        return self.driver.clock.now_ns() / US
+        return self.driver.clock.now_ns / US
 
     def spawn(self, work: Iterable[Wait], name: str) -> Task:
         """A task whose end is noted."""
 
         def working() -> Waiting[None]:
             yield from work
-            self.done.append((name, self.driver.clock.now_ns() // US))
+            self.done.append((name, self.driver.clock.now_ns // US))
 
         return self.scheduler.spawn(working(), name)
 

@@ -27,7 +27,7 @@ def mean_wait_us(cores: int, arrivals_us: list[int], services_us: list[int]) -> 
 
     def arrivals():
         for at_us, service_us in zip(arrivals_us, services_us, strict=True):
-            yield Delay(max(0, at_us * US - bench.driver.clock.now_ns()))
+            yield Delay(max(0, at_us * US - bench.driver.clock.now_ns))
             bench.scheduler.spawn(customer(service_us), "customer")
 
     bench.scheduler.spawn(arrivals(), "arrivals")
@@ -97,7 +97,7 @@ def test_waiting_for_a_core_after_a_wait_is_that_waits_signal_time():
         task = bench.scheduler.current
         bench.waits.begin(task, "WRITELOG", 0)
         yield Delay(20 * US)
-        bench.waits.end(task, bench.driver.clock.now_ns())
+        bench.waits.end(task, bench.driver.clock.now_ns)
         yield from bench.cores.use(10 * US)
 
     bench.use(50, "other")

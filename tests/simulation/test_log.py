@@ -48,7 +48,7 @@ def durations_us(log: LogDevice, clock: VirtualClock, sizes: Iterable[int]) -> l
     durations = []
     for size in sizes:
         durations.append(log.duration_ns(size) / 1_000)
-        clock.moment_ns += round(durations[-1] * 1_000)
+        clock.now_ns += round(durations[-1] * 1_000)
     return durations
 
 

@@ -33,10 +33,10 @@ class Broker:
         self.states: list[tuple[float, str, bool, str]] = []
 
     def on_frames(self, peer: object, frames: Sequence[object]) -> None:
-        self.arrived += [(self.clock.now_ns() / US, str(peer), frame.sequence) for frame in frames]
+        self.arrived += [(self.clock.now_ns / US, str(peer), frame.sequence) for frame in frames]
 
     def on_connection_state(self, address: tuple[str, int], up: bool, error: str) -> None:
-        self.states.append((self.clock.now_ns() / US, address[0], up, error))
+        self.states.append((self.clock.now_ns / US, address[0], up, error))
 
     def sequences(self) -> list[int]:
         return [sequence for _, _, sequence in self.arrived]

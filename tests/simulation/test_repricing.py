@@ -35,7 +35,7 @@ class Listener:
         self.arrived_at_ns = 0
 
     def on_frames(self, peer: object, frames: Sequence[object]) -> None:
-        self.arrived_at_ns = self.world.clock.now_ns()
+        self.arrived_at_ns = self.world.clock.now_ns
 
     def on_connection_state(self, address: tuple[str, int], up: bool, error: str) -> None: ...
 
@@ -50,11 +50,11 @@ def charged(world: World) -> dict[str, object]:
     """What a piece of each kind of work takes, in ns, and the clients' prices, which they look up when a cell begins."""
     server = world.servers["target"]
     platform, store = server.computer.platform, server.store
-    began_ns, took = world.clock.now_ns(), {}
+    began_ns, took = world.clock.now_ns, {}
 
     def timed(name: str, work: Waiting[None]) -> Waiting[None]:
         yield from work
-        took[name] = world.clock.now_ns() - began_ns
+        took[name] = world.clock.now_ns - began_ns
 
     def touch() -> Waiting[None]:
         yield from platform.latch(Page(7, 1, 16))
@@ -67,7 +67,7 @@ def charged(world: World) -> dict[str, object]:
         list(platform.cpu(work, 1, 1024))
         took[work] = server.computer.cores._used_ns - used_ns
     world.sleep(1)
-    began_ns = world.clock.now_ns()
+    began_ns = world.clock.now_ns
     for number in range(4):
         server.scheduler.spawn(timed(f"touch {number}", touch()), "touch")
     server.scheduler.spawn(timed("one write", commit(30)), "commit")
@@ -77,7 +77,7 @@ def charged(world: World) -> dict[str, object]:
     transport.listen("", 1)
     world.network.transports["target"].send(("listener", 1), [FRAME])
     world.sleep(1)
-    began_ns = world.clock.now_ns()
+    began_ns = world.clock.now_ns
     server.scheduler.spawn(timed("several writes", commit(300)), "commit")
     world.sleep(1)
     return took | {"transfer": listener.arrived_at_ns, "client": world.parameters.client}

@@ -65,7 +65,7 @@ class Expiry:
         if self._moments:
             clock = self._engine.clock
             self._timer_due_ns = self._moments[0][0]
-            due_ns = clock.now_ns() + max(0, self._timer_due_ns - clock.utc_ns())
+            due_ns = clock.now_ns + max(0, self._timer_due_ns - clock.utc_ns())
             self._timer = self._engine.scheduler.call_at(due_ns, self._fire)
 
     def _fire(self) -> None:

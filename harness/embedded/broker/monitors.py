@@ -113,7 +113,7 @@ class QueueMonitor:
             reader.received_rows = rows > 0
         if self.state is MonitorState.NOTIFIED:
             self.state = MonitorState.RECEIVES_OCCURRING
-            self._quiet_since_ns = self._engine.clock.now_ns()
+            self._quiet_since_ns = self._engine.clock.now_ns
         if self.queue.first_available() is None:
             self.state = MonitorState.INACTIVE
         elif self.state is MonitorState.INACTIVE:
@@ -123,26 +123,26 @@ class QueueMonitor:
 
     def receive_came_back_empty(self) -> None:
         """The activation timer is reset: "there is no reason to launch a new instance of the procedure"."""
-        self._quiet_since_ns = self._engine.clock.now_ns()
+        self._quiet_since_ns = self._engine.clock.now_ns
         self.last_empty_rowset_time = self._engine.clock.utc_ns()
         if self.state is not MonitorState.NOTIFIED and self.queue.first_available() is None:
             self.state = MonitorState.INACTIVE
 
     def wait_ended(self) -> None:
         """Up to now a session was waiting in RECEIVE: it had nothing to do."""
-        self._quiet_since_ns = self._engine.clock.now_ns()
+        self._quiet_since_ns = self._engine.clock.now_ns
 
     # Launching
 
     def _set_timer(self) -> None:
-        due_ns = max(self._quiet_since_ns + THRESHOLD_NS, self._engine.clock.now_ns())
+        due_ns = max(self._quiet_since_ns + THRESHOLD_NS, self._engine.clock.now_ns)
         self._timer = self._engine.scheduler.call_at(due_ns, self._threshold)
 
     def _threshold(self) -> None:
         self._timer = None
         if self._is_stopped or self.state is MonitorState.NOTIFIED or self.queue.first_available() is None:
             return
-        now_ns = self._engine.clock.now_ns()
+        now_ns = self._engine.clock.now_ns
         if self.queue.receivers_waiting:
             self._quiet_since_ns = now_ns
         elif now_ns - self._quiet_since_ns >= THRESHOLD_NS:
@@ -152,7 +152,7 @@ class QueueMonitor:
     def _launch(self) -> None:
         """Activation is necessary; whether it occurs depends on MAX_QUEUE_READERS."""
         engine = self._engine
-        self._quiet_since_ns = engine.clock.now_ns()
+        self._quiet_since_ns = engine.clock.now_ns
         if not self._launches_procedures:
             if self.queue.notifications and engine.notify(self.queue, "QUEUE_ACTIVATION"):
                 self._notified()

@@ -104,7 +104,7 @@ class Receiving:
     ) -> Waiting[list[Item]]:
         engine = self._engine
         clock = engine.clock
-        started_ns = clock.now_ns()
+        started_ns = clock.now_ns
         deadline_ns = None if timeout_ms is None or timeout_ms < 0 else started_ns + timeout_ms * MILLISECOND
         place = queue.selective_waiters if is_selective else queue.waiters
         queue.receivers_waiting += not is_selective
@@ -112,7 +112,7 @@ class Receiving:
         engine.waits.begin(task, "BROKER_RECEIVE_WAITFOR", started_ns)
         try:
             while True:
-                remaining_ns = None if deadline_ns is None else deadline_ns - clock.now_ns()
+                remaining_ns = None if deadline_ns is None else deadline_ns - clock.now_ns
                 if remaining_ns is not None and remaining_ns <= 0:
                     return []
                 yield place.wait(remaining_ns)
@@ -122,7 +122,7 @@ class Receiving:
                     return found
         finally:
             queue.receivers_waiting -= not is_selective
-            engine.waits.end(task, clock.now_ns())
+            engine.waits.end(task, clock.now_ns)
             if not is_selective and queue.monitor is not None:
                 queue.monitor.wait_ended()
 

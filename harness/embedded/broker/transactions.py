@@ -99,7 +99,7 @@ class Transaction:
         if self.writes:
             flush = engine.store.submit(self.writes)
             task = engine.scheduler.current
-            engine.waits.begin(task, "WRITELOG", engine.clock.now_ns())
+            engine.waits.begin(task, "WRITELOG", engine.clock.now_ns)
             self.active = False  # what is submitted cannot be taken back
             try:
                 yield from flush.wait()
@@ -110,7 +110,7 @@ class Transaction:
                 self._roll_back()
                 raise SqlServerError(9002, engine.name) from error
             finally:
-                engine.waits.end(task, engine.clock.now_ns())
+                engine.waits.end(task, engine.clock.now_ns)
         self._committed()
 
     def _finish_alone(self, flush: Flush) -> Waiting[None]:

@@ -227,7 +227,7 @@ class Transmitter:
         if endpoint.retry_due_ns:
             return
         tries = min(endpoint.retry_count, len(RETRY_DELAYS_NS) - 1)
-        endpoint.retry_due_ns = self._engine.clock.now_ns() + RETRY_DELAYS_NS[tries]
+        endpoint.retry_due_ns = self._engine.clock.now_ns + RETRY_DELAYS_NS[tries]
         self._retries[tries].append((endpoint.retry_due_ns, endpoint))
         if self._timer is None:
             self._timer = self._engine.scheduler.call_at(endpoint.retry_due_ns, self._retry)
@@ -235,7 +235,7 @@ class Transmitter:
     def _retry(self) -> None:
         """Sends again what is due; entries of endpoints that were acknowledged meanwhile are stale and dropped."""
         self._timer = None
-        now_ns = self._engine.clock.now_ns()
+        now_ns = self._engine.clock.now_ns
         next_due_ns: int | None = None
         for entries in self._retries:
             while entries:

@@ -53,7 +53,7 @@ class ExclusiveLock:
         finally:
             owner.waiting_for = None
             if wait.task is not None:
-                waits.end(wait.task, wait.scheduler.clock.now_ns())
+                waits.end(wait.task, wait.scheduler.clock.now_ns)
         if not granted:
             raise SqlServerError(1222)
 
@@ -87,7 +87,7 @@ class _LockWait:
         self.task: Task | None = None
 
     def arm(self, scheduler: Scheduler, task: Task) -> None:
-        now_ns = scheduler.clock.now_ns()
+        now_ns = scheduler.clock.now_ns
         self.scheduler, self.task = scheduler, task
         self.waits.begin(task, "LCK_M_X", now_ns)
         if self.lock.waiters is None:

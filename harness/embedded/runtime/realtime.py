@@ -10,6 +10,7 @@ from harness.embedded.runtime.tasks import SECOND, Scheduler, first_due_ns
 
 
 class SystemClock:
+    @property
     def now_ns(self) -> int:
         return time.monotonic_ns()
 
@@ -51,7 +52,7 @@ class RealTimeDriver:
             return
         if self._later is not None:
             self._later.cancel()
-        delay_s = max(0, due_ns - self._scheduler.clock.now_ns()) / SECOND
+        delay_s = max(0, due_ns - self._scheduler.clock.now_ns) / SECOND
         self._later, self._later_due_ns = self._loop.call_later(delay_s, self._alarm), due_ns
 
     def _alarm(self) -> None:

@@ -27,8 +27,9 @@ class Cancelled(BaseException):
 class Clock(Protocol):
     """Where time comes from: wall clock or virtual."""
 
+    @property
     def now_ns(self) -> int:
-        """Monotonic, from any origin: for durations and deadlines."""
+        """Monotonic, from any origin: for durations and deadlines. No call, since tasks ask all the time."""
         ...
 
     def utc_ns(self) -> int:
@@ -181,7 +182,7 @@ class Scheduler:
         assert not self._running, "run() is not reentrant"
         self._running = True
         ready, timers, order = self._ready, self.timers, self.order
-        due = (self.clock.now_ns(), order, self._entries + 1)  # timers set meanwhile come after who is ready
+        due = (self.clock.now_ns, order, self._entries + 1)  # timers set meanwhile come after who is ready
         try:
             while timers and timers[0] <= due and timers[0][1] == order:
                 _, _, entry, timer = heappop(timers)
@@ -216,7 +217,7 @@ class Scheduler:
         task.state = _WAITING
         if isinstance(wait, int):
             self._entries = task.entry = entry = self._entries + 1
-            heappush(self.timers, (self.clock.now_ns() + wait, self.order, entry, task))
+            heappush(self.timers, (self.clock.now_ns + wait, self.order, entry, task))
             if not self._running:
                 self.on_timer()
         else:
@@ -260,7 +261,7 @@ class _SignalWait:
         self.scheduler, self.task = scheduler, task
         self.signal.waiters.append(self)
         if self.timeout_ns is not None:
-            self.timer = scheduler.call_at(scheduler.clock.now_ns() + self.timeout_ns, self._time_out)
+            self.timer = scheduler.call_at(scheduler.clock.now_ns + self.timeout_ns, self._time_out)
 
     def disarm(self, task: Task) -> None:
         self.signal.waiters.remove(self)

@@ -25,13 +25,10 @@ class VirtualClock:
     """Time that stands still until somebody moves it."""
 
     def __init__(self) -> None:
-        self.moment_ns = 0
-
-    def now_ns(self) -> int:
-        return self.moment_ns
+        self.now_ns = 0
 
     def utc_ns(self) -> int:
-        return EPOCH_UTC_NS + self.moment_ns
+        return EPOCH_UTC_NS + self.now_ns
 
 
 class SeededEntropy:
@@ -72,12 +69,13 @@ class VirtualDriver:
         return scheduler
 
     def forget(self, scheduler: Scheduler) -> None:
-        """Never runs it again, whatever it has ready or its timers say."""
+        """Never runs it again, whatever it has to do and whoever still wakes its tasks or sets timers there."""
         order = scheduler.order
         del self._schedulers[order]
         self._timers[:] = [timer for timer in self._timers if timer[1] != order]
         heapify(self._timers)
         self._woken[:] = [woken for woken in self._woken if woken != order]
+        scheduler.timers, scheduler.on_ready = [], lambda: None
 
     def _wake(self, order: int) -> None:
         if order not in self._woken:
@@ -85,13 +83,13 @@ class VirtualDriver:
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = 24 * 3600.0) -> bool:
         """Runs until the condition holds; False if nothing is left to happen, or the limit is reached, before."""
-        return self._run_until_ns(self.clock.now_ns() + round(limit_s * SECOND), condition)
+        return self._run_until_ns(self.clock.now_ns + round(limit_s * SECOND), condition)
 
     def run_for(self, duration_s: float) -> None:
         """Runs for that long, idle or not."""
-        end_ns = self.clock.now_ns() + round(duration_s * SECOND)
+        end_ns = self.clock.now_ns + round(duration_s * SECOND)
         self._run_until_ns(end_ns, None)
-        self.clock.moment_ns = end_ns
+        self.clock.now_ns = end_ns
         self.settle()
 
     def settle(self) -> None:
@@ -100,12 +98,11 @@ class VirtualDriver:
 
     def _run_until_ns(self, limit_ns: int, condition: Callable[[], bool] | None) -> bool:
         clock, timers, woken, schedulers = self.clock, self._timers, self._woken, self._schedulers
-        now_ns = clock.moment_ns
         was_asked = condition is None  # since something ran
         for _ in range(STEPS_MAX):
             if woken:
                 order = heappop(woken)
-            elif timers and timers[0][0] <= now_ns:
+            elif timers and timers[0][0] <= clock.now_ns:
                 order = timers[0][1]
             else:
                 # All that could run at this moment has.
@@ -125,9 +122,9 @@ class VirtualDriver:
                     heappop(timers)
                     continue
                 if due_ns > limit_ns:
-                    clock.moment_ns = limit_ns
+                    clock.now_ns = limit_ns
                     return condition is not None and condition()
-                clock.moment_ns = now_ns = due_ns
+                clock.now_ns = due_ns
             schedulers[order].run()
             was_asked = condition is None
         raise AssertionError(f"nothing comes to rest within {STEPS_MAX} steps")

@@ -124,7 +124,7 @@ class GroupingStore(ABC):
         self._is_beginning = False
         batch, self._next = self._next, Batch(self._scheduler)
         self.flushes += 1
-        batch.started_ns = self._scheduler.clock.now_ns()
+        batch.started_ns = self._scheduler.clock.now_ns
         self._flush(batch)
         return
         yield  # a task, so that whoever is ready now still joins
@@ -134,7 +134,7 @@ class GroupingStore(ABC):
         batch.bytes_by_owner[self._owner_of(table)] += size
 
     def _enter(self, batch: Batch) -> None:
-        duration_ns = self._scheduler.clock.now_ns() - batch.started_ns
+        duration_ns = self._scheduler.clock.now_ns - batch.started_ns
         for owner, size in batch.bytes_by_owner.items():
             account = self.accounts[owner]
             account.writes += 1

@@ -104,10 +104,10 @@ class Inflictor:
 
     def _slow_log(self, fault: Fault) -> Waiting[None]:
         """Lasts through a restart: the disk is slow, not the instance."""
-        world, until_ns = self._world, self._world.clock.now_ns() + int(fault.duration_s * SECOND)
-        while world.clock.now_ns() < until_ns:
+        world, until_ns = self._world, self._world.clock.now_ns + int(fault.duration_s * SECOND)
+        while world.clock.now_ns < until_ns:
             world.servers[fault.where].computer.log.slowdown = fault.strength
-            yield Delay(min(AGAIN_NS, until_ns - world.clock.now_ns()))
+            yield Delay(min(AGAIN_NS, until_ns - world.clock.now_ns))
         world.servers[fault.where].computer.log.slowdown = 1.0
 
     # The target's queue

@@ -105,7 +105,7 @@ class Run:
         self._lab, self._plan, self._handles = prepared.lab, plan, prepared.handles
         self._world = self._lab.world
         self._world.reseed(plan.seed)
-        self._began_ns = self._world.clock.now_ns()
+        self._began_ns = self._world.clock.now_ns
         self._scheduler = self._world.driver.scheduler()  # of all that is no instance
         self._guid = str(self._lab.identities[0]["service_broker_guid"])
         self._boards = {name: Switchboard(server) for name, server in self._world.servers.items()}
@@ -339,7 +339,7 @@ class Run:
         return digest.hexdigest()
 
     def _now_ns(self) -> int:
-        return self._world.clock.now_ns() - self._began_ns
+        return self._world.clock.now_ns - self._began_ns
 
     def _note(self, text: str) -> None:
         self.timeline.append(f"{self._now_ns() / SECOND:10.6f} s  {text}")

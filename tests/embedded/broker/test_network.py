@@ -89,7 +89,7 @@ def test_an_acknowledgement_that_comes_as_its_message_is_to_be_sent_again_leaves
     world.network.deliveries = lambda frame: [
         LATENCY_NS
         if isinstance(frame, MessageFrame)
-        else world.network.sent[0][0] + 4 * SECOND - 2 * MILLISECOND - world.clock.now_ns()
+        else world.network.sent[0][0] + 4 * SECOND - 2 * MILLISECOND - world.clock.now_ns
     ]
     initiator.send(handle)
     world.run_for(4.1)

@@ -58,7 +58,7 @@ class _Transport:
 
     def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
         assert frames, "nothing to send"
-        self._network.carry(self._instance.engine.clock.now_ns(), address, frames)
+        self._network.carry(self._instance.engine.clock.now_ns, address, frames)
 
 
 def flush_ns(size_bytes: int) -> int:
@@ -231,7 +231,7 @@ class World:
         self.driver.run_for(seconds)
 
     def now_s(self) -> float:
-        return self.clock.now_ns() / 1e9
+        return self.clock.now_ns / 1e9
 
 
 def bodies(rows: Sequence[QueueRow]) -> list[bytes | None]:

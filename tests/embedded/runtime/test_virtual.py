@@ -29,7 +29,7 @@ def test_at_one_moment_schedulers_run_in_their_order_until_none_has_anything_lef
     second.spawn(notifies(), "second")
     driver.run_until(lambda: len(trace) == 4)
     assert trace == ["second", "first", "third", "second again"]
-    assert driver.clock.now_ns() == 5
+    assert driver.clock.now_ns == 5
 
 
 def test_time_does_not_stop_at_a_timer_that_another_scheduler_has_cancelled() -> None:
@@ -39,8 +39,38 @@ def test_time_does_not_stop_at_a_timer_that_another_scheduler_has_cancelled() ->
     second.call_at(5, timer.cancel)
     first.call_at(20, lambda: None)
     moments: list[int] = []
-    assert not driver.run_until(lambda: bool(moments.append(driver.clock.now_ns())))
+    assert not driver.run_until(lambda: bool(moments.append(driver.clock.now_ns)))
     assert set(moments) == {0, 5, 20}
+
+
+def test_a_scheduler_that_is_forgotten_never_runs_whoever_wakes_its_tasks() -> None:
+    driver = VirtualDriver(VirtualClock())
+    gone, left = driver.scheduler(), driver.scheduler()
+    signal = Signal()
+    ran: list[str] = []
+
+    def waits(signal: Signal) -> Waiting[None]:
+        yield signal.wait()
+        ran.append("woken")
+
+    def sleeps() -> Waiting[None]:
+        yield Delay(5)
+        ran.append("slept")
+
+    def calls() -> Waiting[None]:
+        yield Delay(1)
+        driver.forget(gone)
+        signal.notify_one()
+        gone.call_at(7, lambda: ran.append("called"))
+        yield Delay(10)
+        ran.append("left")
+
+    gone.spawn(waits(signal), "waits")
+    gone.spawn(sleeps(), "sleeps")
+    left.spawn(calls(), "calls")
+    assert not driver.run_until(lambda: False)
+    assert ran == ["left"]
+    assert driver.clock.now_ns == 11
 
 
 def test_a_task_that_is_woken_from_outside_runs_when_time_goes_on() -> None:
@@ -49,7 +79,7 @@ def test_a_task_that_is_woken_from_outside_runs_when_time_goes_on() -> None:
     ended: list[int] = []
 
     def ends() -> Waiting[None]:
-        ended.append(driver.clock.now_ns())
+        ended.append(driver.clock.now_ns)
         return
         yield Delay(0)
 
@@ -67,8 +97,8 @@ def test_what_a_condition_sets_going_is_not_left_behind() -> None:
 
     def condition() -> bool:
         if not asked:
-            scheduler.call_at(7, lambda: ran.append(driver.clock.now_ns()))
-        asked.append(driver.clock.now_ns())
+            scheduler.call_at(7, lambda: ran.append(driver.clock.now_ns))
+        asked.append(driver.clock.now_ns)
         return bool(ran)
 
     assert driver.run_until(condition)

@@ -84,7 +84,7 @@ class _Transport:
         pass
 
     def send(self, address: tuple[str, int], frames: Sequence[Any]) -> None:
-        self._side.world.network.carry(self._side.engine.clock.now_ns(), address, frames)
+        self._side.world.network.carry(self._side.engine.clock.now_ns, address, frames)
 
 
 class World:

@@ -301,10 +301,10 @@ def wait_for_delay(node: nodes.WaitForDelay, scope: Scope) -> Step:
         duration_ms = dates.ticks(f"1900-01-01 {text}") % dates.TICKS_A_DAY // 10_000
         engine = frame.instance.engine
         task = engine.scheduler.current
-        engine.waits.begin(task, "WAITFOR", engine.clock.now_ns())
+        engine.waits.begin(task, "WAITFOR", engine.clock.now_ns)
         try:
             yield Delay(duration_ms * MILLISECOND)
         finally:
-            engine.waits.end(task, engine.clock.now_ns())
+            engine.waits.end(task, engine.clock.now_ns)
 
     return waiting(run)

@@ -89,7 +89,7 @@ class WaitingTask(NamedTuple):
 
 def _waiting_tasks(context: Context) -> Iterator[WaitingTask]:
     engine = context.engine
-    now_ns = engine.clock.now_ns()
+    now_ns = engine.clock.now_ns
     sessions = {session.task: session for session in context.instance.sessions.values() if session.is_running}
     for task, wait in engine.waits.current.items():
         yield WaitingTask(wait, sessions.get(task), now_ns)
