@@ -182,10 +182,13 @@ class Scheduler:
         assert not self._running, "run() is not reentrant"
         self._running = True
         ready, timers, order = self._ready, self.timers, self.order
-        due = (self.clock.now_ns, order, self._entries + 1)  # timers set meanwhile come after who is ready
+        now_ns, last = self.clock.now_ns, self._entries  # timers set meanwhile come after who is ready
         try:
-            while timers and timers[0] <= due and timers[0][1] == order:
-                _, _, entry, timer = heappop(timers)
+            while timers:
+                due_ns, of, entry, timer = timers[0]
+                if due_ns > now_ns or of != order or entry > last:
+                    break
+                heappop(timers)
                 if timer.entry != entry:
                     continue
                 if isinstance(timer, Timer):
