@@ -69,7 +69,6 @@ class Network:
     def transport(self, computer: str, scheduler: Scheduler) -> Transport:
         """For the engine of a computer that is being started; `attach` the engine before it recovers."""
         assert computer not in self.transports, f"{computer} is up"
-        self._ports.setdefault(computer, Port())
         transport = self.transports[computer] = Transport(self, computer, scheduler)
         return transport
 
@@ -105,14 +104,17 @@ class Network:
     def link(self, sender: str, receiver: str) -> Link:
         link = self._links.get((sender, receiver))
         if link is None:
-            link = self._links[sender, receiver] = Link(sender, receiver)
+            link = self._links[sender, receiver] = Link(sender, self._port(sender), self._port(receiver))
         return link
+
+    def _port(self, computer: str) -> Port:
+        return self._ports.setdefault(computer, Port())
 
     def carry(self, link: Link, receiver: Transport, frames: Sequence[Frame]) -> None:
         """Through the sender's port."""
         size_bytes = self._frame_overhead_bytes * len(frames) + body_bytes(frames)
         through_ns = size_bytes * 8 * SECOND // self._bits_per_s
-        port = self._ports[link.sender]
+        port = link.sender_port
         now_ns = self.clock.now_ns
         if port.out_free_ns <= now_ns:
             port.out_free_ns = now_ns + through_ns
@@ -126,11 +128,9 @@ class Network:
     def _through(self, link: Link, receiver: Transport, frames: Sequence[Frame], through_ns: int, cuts: int) -> None:
         """The train begins to leave the sender's port now. Latency being the same everywhere, trains come to a
         receiver's port in the order in which they begin to leave: its turn can be settled here."""
-        port = self._ports[link.receiver]
+        port, faults = link.receiver_port, link.faults
         first_bit_ns = self.clock.now_ns + self.latency_ns
-        arrived_ns = max(first_bit_ns, port.in_free_ns) + through_ns
-        port.in_free_ns = arrived_ns
-        faults = link.faults
+        port.in_free_ns = arrived_ns = max(first_bit_ns, port.in_free_ns) + through_ns
         due_ns = link.last_due_ns = max(arrived_ns + faults.extra_latency_ns, link.last_due_ns)
         if faults.duplicate_share or faults.delay_share:
             self._disorderly(link, receiver, frames, due_ns, cuts)
@@ -183,11 +183,12 @@ class Transport:
                 other.lost(address[0], RESET)
 
     def send(self, address: Address, frames: Sequence[Frame]) -> None:
-        receiver = self._network.listening.get(address)
-        link = self._network.link(self.computer, address[0])
+        network = self._network
+        receiver = network.listening.get(address)
+        link = network.link(self.computer, address[0])
         if receiver is not None and not link.is_cut:
             self._peers[address] = True
-            self._network.carry(link, receiver, frames)
+            network.carry(link, receiver, frames)
         elif self._peers.get(address, True):
             self._break(address, TIMED_OUT if link.is_cut else REFUSED)
 
@@ -232,11 +233,12 @@ class Port:
 class Link:
     """One way between two computers."""
 
-    __slots__ = ("cuts", "faults", "is_cut", "last_due_ns", "receiver", "sender")
+    __slots__ = ("cuts", "faults", "is_cut", "last_due_ns", "receiver_port", "sender", "sender_port")
 
-    def __init__(self, sender: str, receiver: str) -> None:
+    def __init__(self, sender: str, sender_port: Port, receiver_port: Port) -> None:
         self.sender = sender
-        self.receiver = receiver
+        self.sender_port = sender_port
+        self.receiver_port = receiver_port
         self.faults = Faults()
         self.is_cut = False
         self.cuts = 0  # what left before a cut does not arrive after it

@@ -85,14 +85,11 @@ class Arrival:
     def on_frames(self, frames: Sequence[Frame]) -> None:
         self._engine.counters.fragments_received += len(frames)
         inboxes = self._inboxes
-        if len(inboxes) == 1:
-            inboxes[0].frames.extend(frames)
-            inboxes[0].signal.notify_one()
-            return
         for frame in frames:
             inbox = inboxes[share(frame.conversation_id, len(inboxes))]
             inbox.frames.append(frame)
-            inbox.signal.notify_one()
+            if inbox.signal.waiters:
+                inbox.signal.notify_one()
 
     def _run(self, inbox: _Inbox) -> Waiting[None]:
         while True:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -30,6 +30,7 @@ RETRY_DELAYS_NS = tuple(seconds * SECOND for seconds in (4, 8, 16, 32, 64))
 WINDOW = 64  # messages of one conversation on the wire: enough for a round trip, little to send again
 
 
+@lru_cache(maxsize=4096)  # asked for every frame, of conversations that are few at a time
 def share(conversation_id: str, dispatchers: int) -> int:
     """Which dispatcher a conversation has: the same in every process, whatever hash() makes of it there."""
     return crc32(conversation_id.encode()) % dispatchers if dispatchers > 1 else 0
@@ -62,7 +63,8 @@ class Transmitter:
         """The endpoint may have something to send."""
         dispatcher = self._dispatchers[share(endpoint.conversation_id, len(self._dispatchers))]
         dispatcher.woken[endpoint] = None
-        dispatcher.work.notify_one()
+        if dispatcher.work.waiters:
+            dispatcher.work.notify_one()
 
     def _run(self, dispatcher: _Dispatcher) -> Waiting[None]:
         platform = self._engine.platform
