@@ -26,7 +26,7 @@ from harness.embedded.broker.frames import (
     MessageFrame,
 )
 from harness.embedded.broker.routing import Local, Remote, Unknown
-from harness.embedded.broker.states import EndpointState
+from harness.embedded.broker.states import CLOSED, DISCONNECTED_OUTBOUND, STARTED_INBOUND
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.broker.transmission import share
 from harness.embedded.errors import SqlServerError
@@ -102,29 +102,32 @@ class Arrival:
         engine = self._engine
         platform = engine.platform
         messages = first = size_bytes = 0
+        acknowledgements: list[AcknowledgementFrame] = []
         for frame in frames:
             if isinstance(frame, MessageFrame):
                 messages += 1
                 first += frame.sequence == 0
                 size_bytes += len(frame.body or b"")
+            elif isinstance(frame, AcknowledgementFrame):
+                acknowledgements.append(frame)
         if messages:
             yield from platform.cpu("enqueue", messages, size_bytes)
         if first:
             yield from platform.cpu("create_target", first)
         if messages < len(frames):
             yield from platform.cpu("acknowledge", len(frames) - messages)
-            for frame in frames:
-                if isinstance(frame, AcknowledgementFrame):
-                    endpoint = engine.conversations.get((frame.conversation_id, not frame.from_initiator))
-                    if endpoint is not None:
-                        yield from platform.latch(endpoint.page)
+            for frame in acknowledgements:
+                endpoint = engine.conversations.get((frame.conversation_id, not frame.from_initiator))
+                if endpoint is not None:
+                    yield from platform.latch(endpoint.page)
         batch = self._take(frames)
         if batch.tx is not None:
             try:
                 yield from batch.tx.commit()
             except SqlServerError:
                 return  # not on disk, so not acknowledged; the far side sends again
-        self._acknowledge(batch)
+        if batch.acknowledge:
+            self._acknowledge(batch)
         for address, replies in batch.replies.items():
             engine.transmitter.send(address, replies)
 
@@ -172,7 +175,7 @@ class Arrival:
             self._hold(receiver, frame)
 
     def _accept(self, batch: _Batch, receiver: ConversationEndpoint, frame: MessageFrame) -> None:
-        if receiver.state is EndpointState.CLOSED and frame.message_type not in _ENDS:
+        if receiver.state is CLOSED and frame.message_type not in _ENDS:
             refusal = Refusal(8462)
             self._refuse(batch, receiver, frame, refusal)
             return
@@ -180,7 +183,7 @@ class Arrival:
             self._engine.delivery.accept(batch.transaction(), receiver, frame.message_type, frame.body)
         except Refusal as refusal:
             self._refuse(batch, receiver, frame, refusal)
-            if receiver.state is EndpointState.STARTED_INBOUND:
+            if receiver.state is STARTED_INBOUND:
                 self._engine.delivery.remove(batch.transaction(), receiver)
             else:
                 self._engine.delivery.raise_error(batch.transaction(), receiver, refusal.code, refusal.description)
@@ -305,7 +308,7 @@ class Arrival:
             endpoint.far_broker_instance = frame.broker_instance
             endpoint.routing_version = -1
             endpoint.database.store_endpoint(batch.transaction(), endpoint)
-        if endpoint.state is EndpointState.DISCONNECTED_OUTBOUND and last.message_type_name in _ENDS:
+        if endpoint.state is DISCONNECTED_OUTBOUND and last.message_type_name in _ENDS:
             engine.delivery.close(batch.transaction(), endpoint)
 
     def _error(self, batch: _Batch, frame: ErrorFrame) -> None:

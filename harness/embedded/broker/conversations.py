@@ -48,8 +48,11 @@ class ConversationGroup(ExclusiveLock):
         return self.service.service_id
 
     def release(self) -> None:
-        super().release()
-        if self.owner is None and self.ready and self.heap_entry is None:
+        if self.waiters:
+            super().release()  # somebody has it now
+            return
+        self.owner = None
+        if self.ready and self.heap_entry is None:
             self.queue.offer(self)
 
 

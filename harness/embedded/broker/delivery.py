@@ -16,7 +16,7 @@ from harness.embedded.broker import system
 from harness.embedded.broker.conversations import ConversationEndpoint, ConversationGroup
 from harness.embedded.broker.objects import MessageType, Service, Validation
 from harness.embedded.broker.queues import Queue, QueueRow
-from harness.embedded.broker.states import EndpointEvent, EndpointState, successor
+from harness.embedded.broker.states import CLOSED, CONVERSING, STARTED_INBOUND, EndpointEvent, EndpointState, successor
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from harness.embedded.broker.engine import Engine
     from harness.embedded.broker.frames import DialogHeader
 
+_BINARY = Validation.BINARY
 _MINUTE = 60_000_000_000
 # A closed target endpoint is kept for half an hour so that a replayed first message is recognised
 # (Rusanu, 2014-03-31, on sys.conversation_endpoints.security_timestamp).
@@ -56,7 +57,7 @@ def is_well_formed_xml(body: bytes | None) -> bool:
 
 def validate(message_type: MessageType, body: bytes | None) -> bool:
     """Whether a body is what the message type says."""
-    if message_type.validation is Validation.BINARY:
+    if message_type.validation is _BINARY:
         return True
     if message_type.validation is Validation.EMPTY:
         return not body
@@ -78,17 +79,17 @@ class Delivery:
             self._end(tx, receiver, EndpointEvent.END_REMOTE, message_type_name, sequence, body)
         elif message_type_name == system.ERROR:
             self._end(tx, receiver, EndpointEvent.ERROR_RAISED, message_type_name, sequence, body)
-        elif receiver.state is EndpointState.CONVERSING or receiver.state is EndpointState.STARTED_INBOUND:
+        elif receiver.state is CONVERSING or receiver.state is STARTED_INBOUND:
             message_type = self._check(receiver, message_type_name, body)
-            if receiver.state is EndpointState.STARTED_INBOUND:
-                self.change_state(tx, receiver, EndpointState.CONVERSING)
+            if receiver.state is STARTED_INBOUND:
+                self.change_state(tx, receiver, CONVERSING)
             self.enqueue(tx, receiver, message_type, sequence, body)
         # In every other state the message is of no use to anybody: taken off the sender's hands and dropped.
         else:
             self._engine.counters.dropped += 1
         receiver.receive_sequence = sequence + 1
         tx.on_rollback(partial(setattr, receiver, "receive_sequence", sequence))
-        if receiver.is_initiator and receiver.state is EndpointState.CLOSED:
+        if receiver.is_initiator and receiver.state is CLOSED:
             return  # removed
         tx.writes.append(
             (
@@ -108,7 +109,7 @@ class Delivery:
         elif not usage.is_sent_by_initiator:
             raise Refusal(8457, name)
         message_type = usage.message_type
-        if message_type.validation is not Validation.BINARY and not validate(message_type, body):
+        if message_type.validation is not _BINARY and not validate(message_type, body):
             raise Refusal(8430)
         return message_type
 
@@ -125,7 +126,7 @@ class Delivery:
         after = successor(before, event)
         if after is None:
             return
-        if after is EndpointState.CLOSED:
+        if after is CLOSED:
             self.close(tx, receiver)
         elif after is not before:
             self.change_state(tx, receiver, after)
@@ -165,7 +166,7 @@ class Delivery:
         if after is None:
             return
         self._drop_transmissions(tx, endpoint)
-        if after is EndpointState.CLOSED:
+        if after is CLOSED:
             self.close(tx, endpoint)
             return
         self.change_state(tx, endpoint, after)
@@ -186,14 +187,14 @@ class Delivery:
         tx.on_rollback(partial(setattr, endpoint, "security_timestamp", endpoint.security_timestamp))
         if endpoint.first_is_acknowledged:
             endpoint.security_timestamp = now_ns + CLOSED_ENDPOINT_RETENTION_NS
-        self.change_state(tx, endpoint, EndpointState.CLOSED)
+        self.change_state(tx, endpoint, CLOSED)
         tx.on_commit(partial(self._engine.expiry.closed, endpoint))
 
     def remove(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
         """The endpoint and everything of it go, at commit."""
         database = endpoint.database
         tx.on_rollback(partial(setattr, endpoint, "state", endpoint.state))
-        endpoint.state = EndpointState.CLOSED
+        endpoint.state = CLOSED
         self.discard_rows(tx, endpoint)
         handle = endpoint.conversation_handle
         for table in (database.endpoint_table, database.desend_table, database.dercv_table):
@@ -274,7 +275,7 @@ class Delivery:
             lifetime=header.lifetime_ns,
             is_encrypted=header.is_encrypted,
             priority=database.priority_for(contract.name, service.name, header.from_service),
-            state=EndpointState.STARTED_INBOUND,
+            state=STARTED_INBOUND,
         )
         database.remember(endpoint)
         tx.on_rollback(partial(database.forget, endpoint))

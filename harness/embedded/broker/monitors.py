@@ -41,6 +41,9 @@ class MonitorState(StrEnum):
     RECEIVES_OCCURRING = "RECEIVES_OCCURRING"
 
 
+_INACTIVE, _NOTIFIED, _RECEIVES_OCCURRING = MonitorState
+
+
 class QueueReader:
     """An activated task: a row of sys.dm_broker_activated_tasks."""
 
@@ -62,7 +65,7 @@ class QueueMonitor:
         self.queue = queue
         self.database_id = queue.database.database_id
         self.queue_id = queue.object_id
-        self.state = MonitorState.INACTIVE
+        self.state = _INACTIVE
         self.last_empty_rowset_time: int | None = None  # UTC ns
         self.last_activated_time: int | None = None  # UTC ns
         self._is_stopped = False
@@ -93,12 +96,12 @@ class QueueMonitor:
 
     def message_available(self) -> None:
         """A group of the queue can be received: new message, rollback, lock released, queue switched on."""
-        if self.state is MonitorState.INACTIVE:
+        if self.state is _INACTIVE:
             if not self.readers:
                 self._launch()
                 return
-            self.state = MonitorState.RECEIVES_OCCURRING
-        if self._timer is None and self.state is MonitorState.RECEIVES_OCCURRING:
+            self.state = _RECEIVES_OCCURRING
+        if self._timer is None and self.state is _RECEIVES_OCCURRING:
             self._set_timer()
 
     def check(self) -> None:
@@ -111,12 +114,12 @@ class QueueMonitor:
         reader = self._engine.current_reader()
         if reader is not None and reader.queue is self.queue:
             reader.received_rows = rows > 0
-        if self.state is MonitorState.NOTIFIED:
-            self.state = MonitorState.RECEIVES_OCCURRING
+        if self.state is _NOTIFIED:
+            self.state = _RECEIVES_OCCURRING
             self._quiet_since_ns = self._engine.clock.now_ns
         if self.queue.first_available() is None:
-            self.state = MonitorState.INACTIVE
-        elif self.state is MonitorState.INACTIVE:
+            self.state = _INACTIVE
+        elif self.state is _INACTIVE:
             self.message_available()
         elif self._timer is None:
             self._set_timer()
@@ -125,8 +128,8 @@ class QueueMonitor:
         """The activation timer is reset: "there is no reason to launch a new instance of the procedure"."""
         self._quiet_since_ns = self._engine.clock.now_ns
         self.last_empty_rowset_time = self._engine.clock.utc_ns()
-        if self.state is not MonitorState.NOTIFIED and self.queue.first_available() is None:
-            self.state = MonitorState.INACTIVE
+        if self.state is not _NOTIFIED and self.queue.first_available() is None:
+            self.state = _INACTIVE
 
     def wait_ended(self) -> None:
         """Up to now a session was waiting in RECEIVE: it had nothing to do."""
@@ -140,7 +143,7 @@ class QueueMonitor:
 
     def _threshold(self) -> None:
         self._timer = None
-        if self._is_stopped or self.state is MonitorState.NOTIFIED or self.queue.first_available() is None:
+        if self._is_stopped or self.state is _NOTIFIED or self.queue.first_available() is None:
             return
         now_ns = self._engine.clock.now_ns
         if self.queue.receivers_waiting:
@@ -170,8 +173,8 @@ class QueueMonitor:
 
     def _notified(self) -> None:
         self.last_activated_time = self._engine.clock.utc_ns()
-        if self.state is MonitorState.INACTIVE:
-            self.state = MonitorState.NOTIFIED
+        if self.state is _INACTIVE:
+            self.state = _NOTIFIED
 
     def _run(self, reader: QueueReader) -> Waiting[None]:
         engine, queue = self._engine, self.queue
@@ -205,16 +208,16 @@ class QueueMonitor:
         if pause_ns:
             pause = self._check_later(pause_ns, pause_ns == THRESHOLD_NS)
             self._engine.scheduler.spawn(pause, "activation check")
-        elif self.state is not MonitorState.NOTIFIED:
+        elif self.state is not _NOTIFIED:
             self._check_idle()
 
     def _check_idle(self) -> None:
-        self.state = MonitorState.INACTIVE
+        self.state = _INACTIVE
         self.check()
 
     def _check_later(self, pause_ns: int, also_if_notified: bool) -> Waiting[None]:
         """A procedure that does not exist is looked for again every five seconds; one that fails before its RECEIVE
         leaves the monitor NOTIFIED."""
         yield Delay(pause_ns)
-        if not self._is_stopped and not self.readers and (also_if_notified or self.state is not MonitorState.NOTIFIED):
+        if not self._is_stopped and not self.readers and (also_if_notified or self.state is not _NOTIFIED):
             self._check_idle()

@@ -282,13 +282,14 @@ class Queue:
 
     def offer(self, group: ConversationGroup) -> None:
         """A group has messages and nobody has it locked: a receiver may have it."""
-        key = min((-endpoint.priority, endpoint.ready[0].queuing_order) for endpoint in group.ready.values())
+        key = min([(-endpoint.priority, endpoint.ready[0].queuing_order) for endpoint in group.ready.values()])
         if group.heap_entry is not None and group.heap_entry[:2] <= key:
             return
         self._serial += 1
         group.heap_entry = (key[0], key[1], self._serial, group)
         heapq.heappush(self._available, group.heap_entry)
-        self.waiters.notify_one()
+        if self.waiters.waiters:
+            self.waiters.notify_one()
         if self.selective_waiters.waiters:
             self.selective_waiters.notify_all()
         if self.monitor is not None:

@@ -56,7 +56,7 @@ class Receiving:
         is_selective = conversation_handle is not None or conversation_group_id is not None
         rows = yield from self._attempt(queue, attempt, limit == 0, is_selective, wait, timeout_ms)
         if rows:
-            size_bytes = sum(len(row.message_body or b"") for row in rows)
+            size_bytes = sum([len(row.message_body or b"") for row in rows])
             yield from self._engine.platform.cpu("received_message", len(rows), size_bytes)
         return rows
 

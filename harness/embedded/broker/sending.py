@@ -18,7 +18,15 @@ from harness.embedded.broker.frames import DialogHeader
 from harness.embedded.broker.objects import MessageType
 from harness.embedded.broker.queues import RETAINED_SENT, Queue
 from harness.embedded.broker.routing import Local, Unknown, status_text
-from harness.embedded.broker.states import EndpointEvent, EndpointState, successor
+from harness.embedded.broker.states import (
+    CLOSED,
+    CONVERSING,
+    DISCONNECTED_OUTBOUND,
+    STARTED_OUTBOUND,
+    EndpointEvent,
+    EndpointState,
+    successor,
+)
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
@@ -46,9 +54,9 @@ class Sending:
             if not endpoint.group.try_acquire(tx):
                 yield from endpoint.group.acquire(tx, engine.waits)
             self._check(endpoint, name, body)
-        platform = engine.platform
+        platform, size_bytes = engine.platform, len(body or b"")
         for endpoint in endpoints:
-            yield from platform.cpu("send", 1, len(body or b""))
+            yield from platform.cpu("send", 1, size_bytes)
             yield from platform.latch(endpoint.page)
             self.append(tx, endpoint, name, body)
         engine.counters.sends += 1
@@ -72,7 +80,7 @@ class Sending:
 
     def _check(self, endpoint: ConversationEndpoint, name: str, body: bytes | None) -> None:
         state = endpoint.state
-        if state is not EndpointState.CONVERSING and successor(state, EndpointEvent.SEND) is None:
+        if state is not CONVERSING and successor(state, EndpointEvent.SEND) is None:
             raise SqlServerError(8429, endpoint.state_desc)
         usage = endpoint.contract.usages.get(name)
         if usage is None:
@@ -95,8 +103,8 @@ class Sending:
         sequence = endpoint.send_sequence
         endpoint.send_sequence = sequence + 1
         tx.on_rollback(partial(setattr, endpoint, "send_sequence", sequence))
-        if endpoint.state is EndpointState.STARTED_OUTBOUND:
-            self._engine.delivery.change_state(tx, endpoint, EndpointState.CONVERSING)
+        if endpoint.state is STARTED_OUTBOUND:
+            self._engine.delivery.change_state(tx, endpoint, CONVERSING)
         tx.writes.append(
             (
                 endpoint.database.desend_table,
@@ -113,7 +121,7 @@ class Sending:
         queued: list[TransmissionRow] = []
         for row in tx.sent:
             endpoint = row.endpoint
-            if endpoint.service.queue.is_retention_enabled and endpoint.state is EndpointState.CONVERSING:
+            if endpoint.service.queue.is_retention_enabled and endpoint.state is CONVERSING:
                 self._retain(tx, row)
             if endpoint.unacknowledged or endpoint.staged or not self._deliver_here(tx, row):
                 endpoint.staged += 1
@@ -159,11 +167,11 @@ class Sending:
                 receiver = engine.delivery.create_target(
                     tx, destination.database, destination.service, sender.conversation_id, self.header(sender)
                 )
-            elif receiver.state is EndpointState.CLOSED and not _ends(row):
+            elif receiver.state is CLOSED and not _ends(row):
                 raise Refusal(8462)
             if sender.is_initiator and sender.first_is_acknowledged:
                 receiver.first_is_acknowledged = True
-            if receiver.state is not EndpointState.CLOSED:
+            if receiver.state is not CLOSED:
                 assert receiver.receive_sequence == row.message_sequence_number, "a local message out of sequence"
                 engine.delivery.accept(tx, receiver, row.message_type_name, row.message_body)
         except Refusal as refusal:
@@ -188,7 +196,7 @@ class Sending:
             sender.far_broker_instance = destination.database.service_broker_guid
             tx.on_rollback(partial(setattr, sender, "far_broker_instance", None))
             sender.database.store_endpoint(tx, sender)
-        if _ends(row) and sender.state is EndpointState.DISCONNECTED_OUTBOUND:
+        if _ends(row) and sender.state is DISCONNECTED_OUTBOUND:
             self._engine.delivery.close(tx, sender)
 
     def _lacks_master_key(self, sender: ConversationEndpoint, destination: Local) -> bool:

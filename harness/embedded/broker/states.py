@@ -26,6 +26,11 @@ class EndpointEvent(Enum):
     END_ACKNOWLEDGED = auto()  # the far side has our EndDialog or Error
 
 
+# Names of their own for what every message is asked: a member takes long to be found in its Enum.
+STARTED_OUTBOUND, STARTED_INBOUND = EndpointState.STARTED_OUTBOUND, EndpointState.STARTED_INBOUND
+CONVERSING, CLOSED = EndpointState.CONVERSING, EndpointState.CLOSED
+DISCONNECTED_OUTBOUND = EndpointState.DISCONNECTED_OUTBOUND
+
 _S = EndpointState
 _E = EndpointEvent
 

@@ -115,7 +115,8 @@ class Transmitter:
             endpoint.transmission_status = destination.status
         else:
             here.append(endpoint)
-        self._plan_retry(endpoint)
+        if not endpoint.retry_due_ns:
+            self._plan_retry(endpoint)
 
     def _frames(self, endpoint: ConversationEndpoint, frames: list[MessageFrame]) -> None:
         rows, in_flight = endpoint.unacknowledged, endpoint.in_flight
@@ -226,13 +227,11 @@ class Transmitter:
     # Retry
 
     def _plan_retry(self, endpoint: ConversationEndpoint) -> None:
-        if endpoint.retry_due_ns:
-            return
         tries = min(endpoint.retry_count, len(RETRY_DELAYS_NS) - 1)
-        endpoint.retry_due_ns = self._engine.clock.now_ns + RETRY_DELAYS_NS[tries]
-        self._retries[tries].append((endpoint.retry_due_ns, endpoint))
+        due_ns = endpoint.retry_due_ns = self._engine.clock.now_ns + RETRY_DELAYS_NS[tries]
+        self._retries[tries].append((due_ns, endpoint))
         if self._timer is None:
-            self._timer = self._engine.scheduler.call_at(endpoint.retry_due_ns, self._retry)
+            self._timer = self._engine.scheduler.call_at(due_ns, self._retry)
 
     def _retry(self) -> None:
         """Sends again what is due; entries of endpoints that were acknowledged meanwhile are stale and dropped."""
