@@ -102,24 +102,22 @@ class Arrival:
         engine = self._engine
         platform = engine.platform
         messages = first = size_bytes = 0
-        acknowledgements: list[AcknowledgementFrame] = []
         for frame in frames:
             if isinstance(frame, MessageFrame):
                 messages += 1
                 first += frame.sequence == 0
                 size_bytes += len(frame.body or b"")
-            elif isinstance(frame, AcknowledgementFrame):
-                acknowledgements.append(frame)
         if messages:
             yield from platform.cpu("enqueue", messages, size_bytes)
         if first:
             yield from platform.cpu("create_target", first)
         if messages < len(frames):
             yield from platform.cpu("acknowledge", len(frames) - messages)
-            for frame in acknowledgements:
-                endpoint = engine.conversations.get((frame.conversation_id, not frame.from_initiator))
-                if endpoint is not None:
-                    yield from platform.latch(endpoint.page)
+            for frame in frames:
+                if isinstance(frame, AcknowledgementFrame):
+                    endpoint = engine.conversations.get((frame.conversation_id, not frame.from_initiator))
+                    if endpoint is not None:
+                        yield from platform.latch(endpoint.page)
         batch = self._take(frames)
         if batch.tx is not None:
             try:

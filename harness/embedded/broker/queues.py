@@ -207,10 +207,9 @@ class Queue:
             endpoint.retained.append(row)
             return
         ready = endpoint.ready
-        rank = _RANKS.get(row.message_type.name, _SEQUENCED)
         if not isinstance(ready, deque):
             endpoint.ready = deque((row,))
-        elif rank == _SEQUENCED:
+        elif (rank := _RANKS.get(row.message_type.name, _SEQUENCED)) == _SEQUENCED:
             ready.append(row)
             return
         else:

@@ -107,10 +107,7 @@ class Transmitter:
         destination = self._engine.router.destination(endpoint)
         if isinstance(destination, Remote):
             endpoint.transmission_status = ""
-            frames = outgoing.get(destination.address)
-            if frames is None:
-                frames = outgoing[destination.address] = []
-            self._frames(endpoint, frames)
+            self._frames(endpoint, outgoing.setdefault(destination.address, []))
         elif isinstance(destination, Delayed):
             endpoint.transmission_status = destination.status
         else:
@@ -191,10 +188,8 @@ class Transmitter:
         while rows and rows[0].message_sequence_number <= sequence:
             last = self._pop(endpoint)
             writes.append((endpoint.database.xmit_table, last.key, None))
-        if last is None:
-            return None
-        endpoint.retry_count = endpoint.retry_due_ns = 0
-        if rows:
+        if last is not None and rows:
+            endpoint.retry_count = 0
             self._plan_retry(endpoint)
             if len(rows) > endpoint.in_flight:
                 self.wake(endpoint)
