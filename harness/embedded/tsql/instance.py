@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -148,11 +148,16 @@ class Instance:
     def truncate_table(self, tx: Transaction, table: Table) -> None:
         """Empties a table and starts its identity anew, as dropping it and making it again would. Plans stay: to them
         it is the same table."""
+        row_count, last_rowid = table.row_count, table.last_rowid
+        if row_count == 0:  # nothing to put aside, after which SQLite would prepare every statement again
+            table.claim_whole(tx)
+            table.start_numbering()
+            tx.on_rollback(partial(setattr, table, "last_rowid", last_rowid))
+            return
         version = self.version
         self.drop_table(tx, table)
         self.version = version
         tx.writes.pop()  # the definition stays
-        row_count, last_rowid = table.row_count, table.last_rowid
         table.create(self.sqlite)
         self.tables[table.key] = table
         table.row_count = 0

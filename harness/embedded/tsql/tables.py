@@ -101,6 +101,10 @@ class Table:
                     self.place(name)
                 parts.append(f"UNIQUE ({', '.join(quoted(name) for name in names)})")
         sqlite.connection.execute(f"CREATE TABLE {self.sql} ({', '.join(parts)})")
+        self.start_numbering()
+
+    def start_numbering(self) -> None:
+        """No row has been given a number."""
         seed, _ = (self.definitions[self.identity].identity if self.identity is not None else None) or (1, 1)
         self.last_rowid = seed - 1
 

@@ -161,6 +161,16 @@ def test_no_identity_is_given_twice(side):
     assert side.rows("SELECT id, n FROM dbo.t ORDER BY id") == [(1, 1), (3, 3), (5, 5), (6, 7)]
 
 
+def test_truncating_an_empty_table_starts_its_identity_anew_until_it_is_rolled_back(side):
+    side.run("INSERT dbo.t (n) VALUES (1), (2); DELETE dbo.t; BEGIN TRAN; TRUNCATE TABLE dbo.t")
+    side.run("INSERT dbo.t (n) VALUES (3)")
+    assert side.rows("SELECT id, n FROM dbo.t") == [(1, 3)]
+    side.run("ROLLBACK; INSERT dbo.t (n) VALUES (4)")
+    assert side.rows("SELECT id, n FROM dbo.t") == [(3, 4)]
+    side.run("DELETE dbo.t; TRUNCATE TABLE dbo.t; INSERT dbo.t (n) VALUES (5)")
+    assert side.rows("SELECT id, n FROM dbo.t") == [(1, 5)]
+
+
 def test_default_values_are_those_of_the_columns_that_have_one(side):
     side.run("CREATE TABLE dbo.d (a int NULL, id int IDENTITY NOT NULL, b int NOT NULL DEFAULT 3)")
     side.run("INSERT dbo.d DEFAULT VALUES; INSERT dbo.d (b, a) VALUES (5, 4)")
