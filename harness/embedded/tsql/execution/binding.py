@@ -114,11 +114,13 @@ class Binding:
 class Plan:
     """A statement ready for SQLite."""
 
-    __slots__ = ("_texts", "columns", "database", "getters", "needs", "sql", "tables", "version", "views")
+    __slots__ = ("_texts", "columns", "database", "getters", "is_given", "needs", "sql", "tables", "version", "views")
 
     def __init__(self, sql: str, binding: Binding, getters: list[Evaluate], columns: Sequence[Column]) -> None:
         self.sql = sql
         self.getters = tuple(getters)
+        marks = ", ".join(f"?{number}" for number in range(1, len(getters) + 1))
+        self.is_given = sql == f"VALUES ({marks})"  # its one row is the parameters
         self.columns = columns
         self.tables = tuple(binding.tables)
         self.views = binding.views
@@ -151,7 +153,8 @@ class Plan:
         return sql, [getter(frame) for getter in self.getters]
 
     def rows(self, frame: Frame) -> list[tuple[Any, ...]]:
-        return frame.sqlite.rows(*self.prepare(frame))
+        sql, parameters = self.prepare(frame)
+        return [tuple(parameters)] if self.is_given else frame.sqlite.rows(sql, parameters)
 
     def value(self, frame: Frame) -> Any:
         return frame.sqlite.value(*self.prepare(frame))
