@@ -81,6 +81,13 @@ class Sqlite:
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
 
+    def run_each(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Runs a statement for each row; if one fails, what those before it did is the caller's to undo."""
+        try:
+            return self.connection.executemany(sql, rows).rowcount
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise self._translated(error) from error
+
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
         """Runs a statement for each row; all or nothing."""
         if isinstance(rows, list) and len(rows) == 1:
@@ -88,12 +95,10 @@ class Sqlite:
         connection = self.connection
         connection.execute("SAVEPOINT many")
         try:
-            count = connection.executemany(sql, rows).rowcount
-        except BaseException as error:
+            count = self.run_each(sql, rows)
+        except BaseException:
             connection.execute("ROLLBACK TO many")
             connection.execute("RELEASE many")
-            if isinstance(error, sqlite3.Error | OverflowError | UnicodeError):
-                raise self._translated(error) from error
             raise
         connection.execute("RELEASE many")
         return count

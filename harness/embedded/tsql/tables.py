@@ -222,13 +222,12 @@ class Table:
 
     def insert(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
         """Inserts and stages rows, whose rowids go on from the last one."""
-        self.put(sqlite, rows)
+        self._claim_new(tx, self.put(sqlite, rows))
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
-        self._claim_new(tx, [row[0] for row in rows])
 
         def undo() -> None:
-            sqlite.run_many(f"DELETE FROM {self.sql} WHERE rowid = ?", [row[:1] for row in rows])
+            self._remove(sqlite, rows)
             self.row_count -= len(rows)
 
         tx.on_rollback(undo)
@@ -252,11 +251,20 @@ class Table:
         sql = f"UPDATE {self.sql} SET {assignments} WHERE rowid = ?1"
         tx.on_rollback(lambda: void(sqlite.run_many(sql, old)))
 
-    def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
-        """Rows go into SQLite with the rowids that they have."""
-        sqlite.run_many(self._put_sql, rows)
+    def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> list[int]:
+        """Rows go into SQLite with the rowids that they have and no other row has; all or none."""
+        try:
+            sqlite.run_each(self._put_sql, rows)
+        except BaseException:
+            self._remove(sqlite, rows)
+            raise
         self.row_count += len(rows)
-        self.last_rowid = max([self.last_rowid, *[row[0] for row in rows]])
+        rowids = [row[0] for row in rows]
+        self.last_rowid = max([self.last_rowid, *rowids])
+        return rowids
+
+    def _remove(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
+        sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [row[:1] for row in rows])
 
     def violation(self, error: sqlite3.IntegrityError, verb: str) -> SqlServerError:
         """A broken constraint in SQL Server's words."""
