@@ -209,11 +209,14 @@ def _from_binary(target: SqlType) -> Converter:
     """Of its last bytes; too few of them have no sign. Who reads many rows calls this for each: it is one function."""
     width = INTEGER_BYTES[target.name]
     is_signed = target.name not in ("bit", "tinyint")
+    from_bytes = int.from_bytes
 
     def from_binary(value: bytes | None) -> int | None:
         if value is None:
             return None
-        return int.from_bytes(value[-width:], "big", signed=is_signed and len(value) >= width)
+        if len(value) < width:
+            return from_bytes(value, "big")
+        return from_bytes(value[-width:], "big", signed=is_signed)
 
     return from_binary
 
