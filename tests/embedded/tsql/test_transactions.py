@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+
+import pytest
+
 from harness.embedded.runtime.tasks import TaskState
+from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.results import DiscardedResults
 from tests.embedded.tsql.sides import Results
 
 
@@ -47,6 +53,17 @@ def test_rollback_restores_every_kind_of_change(side):
 def test_a_failed_statement_undoes_itself_alone(side):
     side.results("BEGIN TRAN; INSERT dbo.t (n) VALUES (1); INSERT dbo.t (n) SELECT 2 UNION ALL SELECT NULL; COMMIT")
     assert numbers(side) == [1]
+
+
+@pytest.mark.parametrize("before", [[], [(7,)]])
+def test_rows_go_into_a_table_variable_all_or_none(side, before):
+    frame = Frame(side.session, side.session.database, DiscardedResults(), "", 0)
+    frame.declare_table("@t", "i INTEGER UNIQUE")
+    if before:
+        frame.fill_table("@t", "?", before)
+    with pytest.raises(sqlite3.IntegrityError):
+        frame.fill_table("@t", "?", [(1,), (2,), (1,)])
+    assert frame.sqlite.rows(f"SELECT i FROM temp.{frame.table('@t')}") == before
 
 
 def test_xact_abort_rolls_back_and_ends_the_batch(side):

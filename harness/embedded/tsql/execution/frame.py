@@ -71,6 +71,19 @@ class Frame:
             found = self.tables[name] = self.sqlite.take_table(self._declarations(name))
         return found
 
+    def fill_table(self, name: str, marks: str, rows: list[tuple[Any, ...]]) -> None:
+        """Puts rows into a table variable; all or none, which one that had none needs no savepoint for."""
+        had_rows = name in self.tables
+        sql = f"INSERT INTO temp.{self.table(name)} VALUES ({marks})"
+        if had_rows:
+            self.sqlite.run_many(sql, rows)
+            return
+        try:
+            self.sqlite.run_each(sql, rows)
+        except BaseException:
+            self.empty_table(name)
+            raise
+
     def empty_table(self, name: str) -> int:
         """Removes all rows of a table variable, which needs no table before it has others; how many there were."""
         declarations, table = self._declarations(name), self.tables.pop(name, None)

@@ -338,7 +338,7 @@ def _into(name: str, scope: Scope, read: Read) -> Deliver:
             known, conversions = sources, _conversions(sources, columns)
         if values:
             converted = _fitted(values, conversions) if conversions else values
-            frame.sqlite.run_many(f"INSERT INTO temp.{frame.table(name)} VALUES ({marks})", converted)
+            frame.fill_table(name, marks, converted)
 
     return insert
 
