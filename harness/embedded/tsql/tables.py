@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness.embedded.errors import SqlServerError
@@ -208,7 +209,7 @@ class Table:
         changed = self._changed.get(tx)
         if changed is None:
             self._changed[tx] = set(rowids)
-            tx.on_end(lambda: void(self._changed.pop(tx)))
+            tx.on_end(partial(self._changed.pop, tx))
         else:
             changed.update(rowids)
 
