@@ -14,6 +14,5 @@ SELECT
     CAST(SUBSTRING(messageVal, 25, 8) AS bigint) AS sent_at_ns,
     DATEDIFF_BIG(NANOSECOND, CAST(N'1970-01-01T00:00:00' AS datetime2(7)), processed_at) AS processed_at_ns
 FROM dbo.messageDrop
-WHERE SUBSTRING(messageVal, 1, 4) = 0x53534248
-    AND CAST(SUBSTRING(messageVal, 5, 4) AS bigint) = $(Run)
+WHERE SUBSTRING(messageVal, 1, 8) = 0x53534248 + CAST(CAST($(Run) AS bigint) AS binary(4))
 ORDER BY id;
