@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from harness.embedded.errors import SqlServerError
@@ -119,6 +120,7 @@ def db_name(frame: Frame, identifier: Any) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1024)  # the same few names are asked for again and again
 def _parts(name: str) -> tuple[str, ...]:
     from harness.embedded.tsql.syntax.tokens import Tokens  # noqa: PLC0415
 
