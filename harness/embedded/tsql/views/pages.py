@@ -5,6 +5,7 @@ The only table that has pages here is sys.sysdesend, whose rows lie in handle or
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,12 +61,12 @@ def header(engine: Engine, page: Page) -> PageHeader | None:
     database = next((one for one in engine.databases.values() if one.database_id == page.database_id), None)
     if database is None:
         return None
-    pages = [endpoint.page.page_id for endpoint in database.endpoints.values()]
+    pages = Counter([endpoint.page.page_id for endpoint in database.endpoints.values()])
     if page.file_id != DATA_FILE or page.page_id not in pages:
         return None
     before = max((one for one in pages if one < page.page_id), default=0)
     after = min((one for one in pages if one > page.page_id), default=0)
-    return PageHeader(page, pages.count(page.page_id), before, after)
+    return PageHeader(page, pages[page.page_id], before, after)
 
 
 def location(endpoint: ConversationEndpoint) -> bytes:
