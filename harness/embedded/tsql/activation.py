@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.engine import Engine
     from harness.embedded.broker.queues import Queue
+    from harness.embedded.tsql.execution.frame import Frame
     from harness.embedded.tsql.procedures import Procedure
 
 
@@ -50,7 +51,7 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
     shown = name.partition("].")[2] if name.count("].") > 1 else name
     sink = _ErrorLog(engine, shown, f"{database.name}.{queue.qualified_name}")
 
-    def returned(status: int, variables: dict[str, Any]) -> None:
+    def returned(frame: Frame) -> None:
         if session.tx is not None:
             raise SqlServerError(8415, shown)
 

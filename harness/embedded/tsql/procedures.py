@@ -26,8 +26,8 @@ DEFAULT = SqlType("DEFAULT")  # as an argument's type: the word in its place, wh
 
 # The names ("" by position) and types of a call's arguments: it is prepared once for all calls that are alike in them.
 Shape = tuple[tuple[str, ...], tuple[SqlType | None, ...]]
-# Takes a procedure's status and its variables, for OUTPUT parameters.
-Returned = Callable[[int, dict[str, Any]], None]
+# Takes the frame of a procedure that has run: its status, and its variables for OUTPUT parameters.
+Returned = Callable[[Frame], None]
 
 
 class CompiledProcedure(NamedTuple):
@@ -42,7 +42,8 @@ class CompiledProcedure(NamedTuple):
 class Bound(NamedTuple):
     """A procedure for all calls of one shape."""
 
-    arguments: list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, place of its value, conversion
+    names: list[str]  # the parameters, as their values are given
+    conversions: list[tuple[str, int, Callable[[Any], Any]]]  # of those that need one: parameter, place of its value
     defaults: list[tuple[str, Callable[[Frame], Any]]]  # of the other parameters
     compiled: CompiledProcedure
 
@@ -103,7 +104,9 @@ class Procedure:
 
     def _bind(self, shape: Shape) -> Bound:
         compiled = self.compiled()
-        arguments: list[tuple[str, int, Callable[[Any], Any] | None]] = []
+        names: list[str] = []
+        given: set[str] = set()
+        conversions: list[tuple[str, int, Callable[[Any], Any]]] = []
         for place, (name, type_) in enumerate(zip(*shape, strict=True)):
             if name:
                 if name.lower() not in compiled.names:
@@ -113,18 +116,18 @@ class Procedure:
                 raise SqlServerError(8144, self.name)
             else:
                 number = place
-            target = compiled.types[number]
+            names.append(compiled.names[number])
             if type_ is not DEFAULT:
-                exact = fits(type_, target)
-                arguments.append((compiled.names[number], place, None if exact else converter(type_, target)))
-        given = {name for name, _, _ in arguments}
+                given.add(names[place])
+                if not fits(type_, target := compiled.types[number]):
+                    conversions.append((names[place], place, converter(type_, target)))
         defaults = []
         for name, default in zip(compiled.names, compiled.defaults, strict=True):
             if name not in given:
                 if default is None:
                     raise SqlServerError(201, self.name, name)
                 defaults.append((name, default))
-        return Bound(arguments, defaults, compiled)
+        return Bound(names, conversions, defaults, compiled)
 
 
 def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure:
@@ -161,14 +164,15 @@ def execute(  # noqa: PLR0917
     """Runs a procedure; `returned` is called when it has."""
     if depth > NESTING_MAX:
         raise SqlServerError(217, NESTING_MAX)
-    arguments, defaults, compiled = procedure.bound(shape)
+    names, conversions, defaults, compiled = procedure.bound(shape)
     database = session.database
     if database.database_id != procedure.database_id:
         database = session.instance.owner(procedure)
     frame = Frame(session, database, sink, procedure.name, depth)
     variables = frame.variables
-    for name, place, convert in arguments:
-        variables[name] = values[place] if convert is None else convert(values[place])
+    variables.update(zip(names, values, strict=True))
+    for name, place, convert in conversions:
+        variables[name] = convert(values[place])
     for name, default in defaults:
         variables[name] = default(frame)
     options, tran_count, context = session.options, session.tran_count, session.guard
@@ -187,4 +191,4 @@ def execute(  # noqa: PLR0917
             frame.release()
     if session.tran_count != tran_count and not options.implicit_transactions:
         session.mismatch(tran_count, frame)
-    returned(frame.return_value, variables)
+    returned(frame)

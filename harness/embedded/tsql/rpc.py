@@ -26,8 +26,7 @@ System = Callable[["Session", Sequence[Parameter], ResultSink, int], Waiting[Out
 
 def call(session: Session, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
     """An RPC: a procedure of the database, or a system procedure."""
-    parts = _parts(name)
-    system = parts[-1].lower()
+    parts, system = _called(name)
     if system == "sp_prepexecrpc":
         return _prepare_and_call(session, parameters, sink)
     if system == "sp_execute" and parameters:
@@ -63,21 +62,33 @@ def _call_procedure(  # noqa: PLR0917
         if database.database_id != procedure.database_id:
             database = session.instance.owner(procedure)
         session.guard.execute(procedure, database)
-    names, types, values, outputs = zip(*parameters[first:], strict=True) if len(parameters) > first else ((),) * 4
-
-    def returned(status: int, variables: dict[str, Any]) -> None:
-        sink.return_status(status)
-        for place, (type_, value) in before.items():
-            sink.return_value(place, parameters[place].name, type_, value)
-        if not any(outputs):
-            return
-        compiled = procedure.compiled()
-        for place, is_output in enumerate(outputs):
-            if is_output:
-                name = names[place].lower() or compiled.names[place]
-                sink.return_value(first + place, name, compiled.types[compiled.names.index(name)], variables[name])
-
+    given = parameters[first:]
+    names, types, values, outputs = zip(*given, strict=True) if given else ((),) * 4
+    returned = _returning(procedure, parameters, first, before) if before or any(outputs) else _return_status
     return procedures.execute(session, procedure, (names, types), values, sink, 1, returned)
+
+
+def _return_status(frame: Frame) -> None:
+    frame.sink.return_status(frame.return_value)
+
+
+def _returning(
+    procedure: procedures.Procedure, parameters: Sequence[Parameter], first: int, before: Outputs
+) -> procedures.Returned:
+    """What gives the client the status and then the OUTPUT parameters."""
+
+    def returned(frame: Frame) -> None:
+        _return_status(frame)
+        for place, (type_, value) in before.items():
+            frame.sink.return_value(place, parameters[place].name, type_, value)
+        compiled = procedure.compiled()
+        for place, parameter in enumerate(parameters[first:]):
+            if parameter.output:
+                name = parameter.name.lower() or compiled.names[place]
+                type_ = compiled.types[compiled.names.index(name)]
+                frame.sink.return_value(first + place, name, type_, frame.variables[name])
+
+    return returned
 
 
 class PreparedCall(NamedTuple):
@@ -104,21 +115,21 @@ def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: R
     """`sp_prepexecrpc @handle OUTPUT, @RPCCall [ , value ... ]`: what Microsoft's driver makes of a `{CALL p (?)}` with
     parameters, each time that they are bound anew; a handle given is unprepared first."""
     session.prepared.pop(parameters[0].value or 0, None)
-    call = PreparedCall(_parts(_text(parameters, 1)))
+    call = PreparedCall(_called(_text(parameters, 1))[0])
     handle = _keep(session, call)
     return _call_prepared(session, call, parameters, 2, sink, {0: (INT, handle)})
 
 
 @lru_cache(maxsize=1000)
-def _parts(name: str) -> tuple[str, ...]:
-    """The parts of a procedure's name as drivers send it: `dbo.p`, `[dbo].[p]`, `db..p;1`."""
+def _called(name: str) -> tuple[tuple[str, ...], str]:
+    """The parts of a procedure's name as drivers send it (`dbo.p`, `[dbo].[p]`, `db..p;1`), and the last in small."""
     tokens = Tokens(name)
     parts = tokens.object_name()
     if tokens.accept(";"):
         tokens.integer()
     if not tokens.at_end:
         tokens.fail()
-    return parts
+    return parts, parts[-1].lower()
 
 
 def call_system(

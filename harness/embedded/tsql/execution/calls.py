@@ -75,10 +75,10 @@ def execute(node: nodes.Execute, scope: Scope) -> Step:
             guard.execute(procedure, frame.instance.owner(procedure))
         compiled = procedure.compiled()
 
-        def returned(status: int, variables: dict[str, Any]) -> None:
-            _take_variables(frame, node, scope, compiled, variables)
+        def returned(called: Frame) -> None:
+            _take_variables(frame, node, scope, compiled, called.variables)
             if node.status:
-                frame.variables[node.status] = status
+                frame.variables[node.status] = called.return_value
 
         return procedures.execute(session, procedure, shape(frame), values, frame.sink, frame.depth + 1, returned)
 
