@@ -60,7 +60,7 @@ def _variable(tree: exp.Parameter, scope: Scope) -> Number | None:
 
     def value(frame: Frame) -> int | None:
         found: Any = frame.variables[name]
-        if found is None or type(found) is int:
+        if type(found) is int or found is None:
             return found
         raise NotPlain
 
@@ -114,6 +114,15 @@ def _comparison(compare: Callable[[int, int], bool]) -> Callable[[exp.Binary, Sc
         left, right = number(tree.this, scope), number(tree.expression, scope)
         if left is None or right is None:
             return None
+
+        if isinstance(tree.expression, exp.Literal):
+            known = int(tree.expression.this)
+
+            def compares(frame: Frame) -> bool | None:
+                a = left(frame)
+                return None if a is None else compare(a, known)
+
+            return compares
 
         def holds(frame: Frame) -> bool | None:
             a, b = left(frame), right(frame)
