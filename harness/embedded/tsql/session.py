@@ -194,8 +194,8 @@ class Session:
 
     def new_transaction(self) -> Transaction:
         tx = self.engine.begin_transaction()
-        timeout_ms = self.options.lock_timeout_ms
-        tx.lock_timeout_ns = None if timeout_ms < 0 else timeout_ms * 1_000_000
+        if (timeout_ms := self.options.lock_timeout_ms) >= 0:
+            tx.lock_timeout_ns = timeout_ms * 1_000_000
         return tx
 
     def begin(self, name: str = "") -> None:
@@ -207,8 +207,9 @@ class Session:
             self.tx = self.new_transaction()
             self.transaction_name = name
             # "BEGIN TRANSACTION ... starts two nested transactions" where implicit ones are on.
-            self.tran_count = int(self.options.implicit_transactions)
-        self.tran_count += 1
+            self.tran_count = 2 if self.options.implicit_transactions else 1
+        else:
+            self.tran_count += 1
 
     def writable(self) -> Transaction | None:
         """The transaction for a statement that changes something; None if it needs one of its own."""

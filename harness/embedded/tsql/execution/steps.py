@@ -104,12 +104,11 @@ def _plain_sequence(steps: Sequence[Step]) -> Step:
         for step, line in pairs:
             try:
                 signal: Signal | None = step(frame)
+                session.error_number = 0
+                if signal is not None:
+                    return signal
             except SqlServerError as error:
                 session.fails(error, frame, line)
-                continue
-            session.error_number = 0
-            if signal is not None:
-                return signal
         return None
 
     return Step(run, False, steps[0].line if steps else 0)
@@ -123,14 +122,13 @@ def _waiting_sequence(steps: Sequence[Step]) -> Step:
         for step, line in pairs:
             try:
                 signal: Any = step(frame)
-                if signal is not None and signal.__class__ is GeneratorType:
+                if signal is not None and type(signal) is GeneratorType:
                     signal = yield from signal
+                session.error_number = 0
+                if signal is not None:
+                    return signal
             except SqlServerError as error:
                 session.fails(error, frame, line)
-                continue
-            session.error_number = 0
-            if signal is not None:
-                return signal
         return None
 
     return Step(run, True, steps[0].line)

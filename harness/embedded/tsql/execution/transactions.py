@@ -25,27 +25,25 @@ def _name(frame: Frame, name: str) -> str:
 
 
 def begin(node: nodes.BeginTransaction, scope: Scope) -> Step:
-    if node.name.startswith("@"):
-        scope.type_of(node.name, node.line)
-
-    def run(frame: Frame) -> None:
-        frame.session.begin(_name(frame, node.name))
-
-    return plain(run)
+    name = node.name
+    if name.startswith("@"):
+        scope.type_of(name, node.line)
+        return plain(lambda frame: frame.session.begin(_name(frame, name)))
+    return plain(lambda frame: frame.session.begin(name))
 
 
 def commit(node: nodes.CommitTransaction, scope: Scope) -> Step:
     def run(frame: Frame) -> Waiting[None] | None:
         session = frame.session
         session.row_count = 0
-        if session.tx is None:
+        tx = session.tx
+        if tx is None:
             raise SqlServerError(3902)
         if session.doomed:
             raise SqlServerError(3930)
         if session.tran_count > 1:
             session.tran_count -= 1
             return None
-        tx = session.tx
         session.tx, session.tran_count = None, 0
         session.savepoints.clear()
         return tx.commit()
