@@ -219,9 +219,9 @@ class Instance:
 
     def procedure(self, parts: tuple[str, ...], current: Database) -> Procedure | None:
         if len(parts) < 3:
-            return self.procedures.get((current.database_id, _key(parts)))
+            return self.procedures.get((current.database_id, catalog_key(parts)))
         database, schema, name = self.located(parts, current)
-        return self.procedures.get((database.database_id, _key((schema, name))))
+        return self.procedures.get((database.database_id, catalog_key((schema, name))))
 
     def owner(self, item: Procedure | Table) -> Database:
         """The database that it is in."""
@@ -247,7 +247,7 @@ class Instance:
 
 
 @lru_cache(maxsize=4096)
-def _key(parts: tuple[str, ...]) -> str:
+def catalog_key(parts: tuple[str, ...]) -> str:
     """Schema and name as catalogs have them: `[schema.]name`."""
     schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
     return f"{schema}.{parts[-1]}".lower()

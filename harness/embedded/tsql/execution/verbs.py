@@ -20,6 +20,7 @@ from harness.embedded.tsql.execution.frame import Frame
 from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import waiting_work
 from harness.embedded.tsql.guard import is_allowed_to
+from harness.embedded.tsql.instance import catalog_key
 from harness.embedded.tsql.queries import selects
 from harness.embedded.tsql.queries.fragments import Source, quoted
 from harness.embedded.tsql.queries.renderer import Renderer
@@ -190,8 +191,8 @@ def _milliseconds(timeout: int | None) -> int | None:
 
 
 def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
-    database, schema, name = frame.instance.located(parts, frame.database)
-    queue = database.queues.get(f"{schema}.{name}".lower())
+    database = frame.database if len(parts) < 3 else frame.instance.located(parts, frame.database)[0]
+    queue = database.queues.get(catalog_key(parts))
     if queue is None:
         raise SqlServerError(208, ".".join(parts))
     guard = frame.session.guard
