@@ -42,8 +42,7 @@ class CompiledProcedure(NamedTuple):
 class Bound(NamedTuple):
     """A procedure for all calls of one shape."""
 
-    names: list[str]  # the parameters, as their values are given
-    conversions: list[tuple[str, int, Callable[[Any], Any]]]  # of those that need one: parameter, place of its value
+    arguments: list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, place of its value, conversion
     defaults: list[tuple[str, Callable[[Frame], Any]]]  # of the other parameters
     compiled: CompiledProcedure
 
@@ -104,9 +103,7 @@ class Procedure:
 
     def _bind(self, shape: Shape) -> Bound:
         compiled = self.compiled()
-        names: list[str] = []
-        given: set[str] = set()
-        conversions: list[tuple[str, int, Callable[[Any], Any]]] = []
+        arguments: list[tuple[str, int, Callable[[Any], Any] | None]] = []
         for place, (name, type_) in enumerate(zip(*shape, strict=True)):
             if name:
                 if name.lower() not in compiled.names:
@@ -116,18 +113,18 @@ class Procedure:
                 raise SqlServerError(8144, self.name)
             else:
                 number = place
-            names.append(compiled.names[number])
+            target = compiled.types[number]
             if type_ is not DEFAULT:
-                given.add(names[place])
-                if not fits(type_, target := compiled.types[number]):
-                    conversions.append((names[place], place, converter(type_, target)))
+                exact = fits(type_, target)
+                arguments.append((compiled.names[number], place, None if exact else converter(type_, target)))
+        given = {name for name, _, _ in arguments}
         defaults = []
         for name, default in zip(compiled.names, compiled.defaults, strict=True):
             if name not in given:
                 if default is None:
                     raise SqlServerError(201, self.name, name)
                 defaults.append((name, default))
-        return Bound(names, conversions, defaults, compiled)
+        return Bound(arguments, defaults, compiled)
 
 
 def compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure:
@@ -164,15 +161,14 @@ def execute(  # noqa: PLR0917
     """Runs a procedure; `returned` is called when it has."""
     if depth > NESTING_MAX:
         raise SqlServerError(217, NESTING_MAX)
-    names, conversions, defaults, compiled = procedure.bound(shape)
+    arguments, defaults, compiled = procedure.bound(shape)
     database = session.database
     if database.database_id != procedure.database_id:
         database = session.instance.owner(procedure)
     frame = Frame(session, database, sink, procedure.name, depth)
     variables = frame.variables
-    variables.update(zip(names, values, strict=True))
-    for name, place, convert in conversions:
-        variables[name] = convert(values[place])
+    for name, place, convert in arguments:
+        variables[name] = values[place] if convert is None else convert(values[place])
     for name, default in defaults:
         variables[name] = default(frame)
     options, tran_count, context = session.options, session.tran_count, session.guard
