@@ -152,7 +152,7 @@ class Instance:
         if row_count == 0:  # nothing to put aside, after which SQLite would prepare every statement again
             table.claim_whole(tx)
             table.start_numbering()
-            tx.on_rollback(partial(setattr, table, "last_rowid", last_rowid))
+            tx.on_rollback(partial(table.number_on_after, last_rowid))
             return
         version = self.version
         self.drop_table(tx, table)

@@ -109,6 +109,10 @@ class Table:
         seed, _ = (self.definitions[self.identity].identity if self.identity is not None else None) or (1, 1)
         self.last_rowid = seed - 1
 
+    def number_on_after(self, rowid: int) -> None:
+        """Numbers go on after this one, or after the last one given out if that is more."""
+        self.last_rowid = max(self.last_rowid, rowid)
+
     def _declaration(self, place: int) -> str:
         column = self.columns[place]
         if place == self.identity:

@@ -188,6 +188,14 @@ def test_truncating_an_empty_table_starts_its_identity_anew_until_it_is_rolled_b
     assert side.rows("SELECT id, n FROM dbo.t") == [(1, 5)]
 
 
+def test_numbers_that_others_took_while_a_truncation_was_open_stay_theirs(side):
+    other = side.connect("db")
+    side.run("INSERT dbo.t (n) VALUES (1); DELETE dbo.t; BEGIN TRAN; TRUNCATE TABLE dbo.t")
+    side.run("INSERT dbo.t (n) VALUES (2), (3), (4)", other)
+    side.run("ROLLBACK; INSERT dbo.t (n) VALUES (5)")
+    assert side.rows("SELECT id, n FROM dbo.t ORDER BY id") == [(1, 2), (2, 3), (3, 4), (4, 5)]
+
+
 def test_default_values_are_those_of_the_columns_that_have_one(side):
     side.run("CREATE TABLE dbo.d (a int NULL, id int IDENTITY NOT NULL, b int NOT NULL DEFAULT 3)")
     side.run("INSERT dbo.d DEFAULT VALUES; INSERT dbo.d (b, a) VALUES (5, 4)")
