@@ -36,7 +36,7 @@ class CompiledProcedure(NamedTuple):
     defaults: list[Callable[[Frame], Any] | None]
     outputs: frozenset[str]
     body: Step
-    runs_as: str = ""  # a user; "": whoever calls
+    runs_as: str = ""  # a user, "" for whoever calls; as EXECUTE AS has it until the procedure knows its creator
 
 
 class Bound(NamedTuple):
