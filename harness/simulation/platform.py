@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from harness.embedded.runtime.platform import Page, Work
 from harness.embedded.runtime.tasks import MILLISECOND, Entropy, Scheduler, Wait
 from harness.embedded.runtime.waits import WaitStatistics
-from harness.embedded.tsql.instance import Usage
+from harness.embedded.tsql.instance.instance import Usage
 from harness.simulation.cores import Cores
 from harness.simulation.latches import PageLatches
 from harness.simulation.log import LogDevice

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.embedded import errors
 from harness.embedded.server import serve
-from harness.embedded.tsql.views import broker_catalog
+from harness.embedded.tsql.catalog import broker_catalog
 
 if __name__ == "__main__":
     errors.CATALOGUE[8423] = errors.ErrorText(16, "No service '%s' is | known here.")

@@ -47,11 +47,11 @@ from harness.embedded.server import lifetime, serve
 from harness.embedded.server.gate import LoginGate
 from harness.embedded.server.listener import TdsProtocol
 from harness.embedded.tds.login7 import Login7
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step
-from harness.embedded.tsql.queries import session_functions
-from harness.embedded.tsql.session import Session
-from harness.embedded.tsql.syntax.parser import Parser, Statement
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.translation import session_functions
 
 KINDS = ("login", "statement", "commit", "hang", "drop", "die", "says", "slow-start", "close-port")
 OF_STATEMENTS = ("statement", "hang", "drop", "die")

@@ -7,9 +7,9 @@ import hmac
 from harness.embedded.broker.engine import Engine
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tds.login7 import Login7
-from harness.embedded.tsql.guard import of_login
-from harness.embedded.tsql.instance import Instance
-from harness.embedded.tsql.session import Session
+from harness.embedded.tsql.instance.instance import Instance
+from harness.embedded.tsql.permissions.guard import of_login
+from harness.embedded.tsql.session.session import Session
 
 DATABASE_DEFAULT = "master"
 

@@ -33,9 +33,9 @@ from harness.embedded.server.listener import FIRST_SPID, Gate, TdsListener
 from harness.embedded.server.transport import BrokerTransport
 from harness.embedded.store.file import FileStore
 from harness.embedded.tds.connection import ServerIdentity
-from harness.embedded.tsql import activation
-from harness.embedded.tsql.instance import Instance, Usage
-from harness.embedded.tsql.views.files import database_of
+from harness.embedded.tsql.catalog.files import database_of
+from harness.embedded.tsql.instance.instance import Instance, Usage
+from harness.embedded.tsql.requests import activation
 from harness.failures import UsageFailure
 
 log = logging.getLogger(__name__)

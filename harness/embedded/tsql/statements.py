@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql import procedures
 from harness.embedded.tsql.execution import (
     broker_objects,
     calls,
@@ -24,8 +23,9 @@ from harness.embedded.tsql.execution import (
     transactions,
     verbs,
 )
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Compiler, Scope, Step, sequence
+from harness.embedded.tsql.instance import procedures
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Compiler, Scope, Step, sequence
 from harness.embedded.tsql.syntax import broker_objects as broker_syntax
 from harness.embedded.tsql.syntax import data as data_syntax
 from harness.embedded.tsql.syntax import dbcc as dbcc_syntax
@@ -35,7 +35,7 @@ from harness.embedded.tsql.syntax import procedures as procedure_syntax
 from harness.embedded.tsql.syntax import schema as schema_syntax
 from harness.embedded.tsql.syntax import security as security_syntax
 from harness.embedded.tsql.syntax import verbs as verb_syntax
-from harness.embedded.tsql.syntax.parser import ParseFunction, Parser, Statement
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
 
 
 class Kind(NamedTuple):

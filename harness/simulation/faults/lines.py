@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Signal, Waiting
-from harness.embedded.tsql.results import DiscardedResults
-from harness.embedded.tsql.session import Session
+from harness.embedded.tsql.session.results import DiscardedResults
+from harness.embedded.tsql.session.session import Session
 from harness.simulation.faults.evidence import Told
 from harness.simulation.world import Server
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.tsql.instance import Usage
+from harness.embedded.tsql.instance.instance import Usage
 from tests.embedded.tsql.sides import Side, World
 
 FILES = "SELECT name, type_desc, size, growth, is_percent_growth FROM sys.database_files ORDER BY file_id;"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness.embedded.tsql.conversion import INTEGER_RANGES
-from harness.embedded.tsql.execution import integers
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
+from harness.embedded.tsql.translation import integers
 from tests.embedded.tsql.sides import World
 
 TYPES = sorted(INTEGER_RANGES)

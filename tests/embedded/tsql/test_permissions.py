@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.tsql.session import Session
+from harness.embedded.tsql.session.session import Session
 from tests.embedded.tsql.sides import Side, World
 from tests.embedded.tsql.test_scripts_run import Linked, body
 

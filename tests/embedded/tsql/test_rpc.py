@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.sqltypes import INT, MAX, SqlType
-from harness.embedded.tsql import procedures
-from harness.embedded.tsql.results import Parameter
+from harness.embedded.tsql.instance import procedures
+from harness.embedded.tsql.session.results import Parameter
 from tests.embedded.tsql.sides import Message
 
 NVARCHAR_MAX = SqlType("nvarchar", length=MAX)

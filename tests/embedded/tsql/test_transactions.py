@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 
 from harness.embedded.runtime.tasks import TaskState
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.results import DiscardedResults
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.results import DiscardedResults
 from tests.embedded.tsql.sides import Results
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from harness.embedded.broker.objects import ActivationOptions, QueueOptions
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import writing
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.syntax import broker_objects as nodes
 
 

@@ -10,16 +10,16 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql import procedures
-from harness.embedded.tsql.conversion import converter
-from harness.embedded.tsql.execution.binding import scalar, static_type
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step, waiting
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.procedures import DEFAULT, Procedure, Shape
-from harness.embedded.tsql.queries.functions import NVARCHAR_MAX
-from harness.embedded.tsql.results import Parameter
+from harness.embedded.tsql.instance import procedures
+from harness.embedded.tsql.instance.procedures import DEFAULT, Procedure, Shape
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.results import Parameter
+from harness.embedded.tsql.session.steps import Scope, Step, waiting
+from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.syntax import procedures as nodes
+from harness.embedded.tsql.translation.binding import scalar, static_type
+from harness.embedded.tsql.translation.functions import NVARCHAR_MAX
 
 
 def create_procedure(node: nodes.CreateProcedure, scope: Scope) -> Step:
@@ -48,7 +48,7 @@ def create_procedure(node: nodes.CreateProcedure, scope: Scope) -> Step:
 
 
 def execute(node: nodes.Execute, scope: Scope) -> Step:
-    from harness.embedded.tsql import rpc  # noqa: PLC0415
+    from harness.embedded.tsql.requests import rpc  # noqa: PLC0415
 
     arguments = [_argument(argument, scope, node.line) for argument in node.arguments]
     names = tuple(argument.name for argument in node.arguments)

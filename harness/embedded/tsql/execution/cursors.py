@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.conversion import converter
 from harness.embedded.tsql.execution import results
-from harness.embedded.tsql.execution.binding import Planned, select_plan
-from harness.embedded.tsql.execution.frame import Cursor, Frame
-from harness.embedded.tsql.execution.steps import Scope, Step, plain
+from harness.embedded.tsql.session.frame import Cursor, Frame
+from harness.embedded.tsql.session.steps import Scope, Step, plain
+from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.syntax import flow as nodes
+from harness.embedded.tsql.translation.binding import Planned, select_plan
 
 
 def declare_cursor(node: nodes.DeclareCursor, scope: Scope) -> Step:

@@ -10,14 +10,14 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.execution import results
-from harness.embedded.tsql.execution.binding import Binding, Plan, Planned, select_plan
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step, plain
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.queries import selects
-from harness.embedded.tsql.queries.fragments import Fragment
-from harness.embedded.tsql.queries.renderer import Renderer
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.syntax import data as nodes
+from harness.embedded.tsql.translation import selects
+from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, select_plan
+from harness.embedded.tsql.translation.fragments import Fragment
+from harness.embedded.tsql.translation.renderer import Renderer
 
 
 def select(node: nodes.Select, scope: Scope) -> Step:

@@ -8,12 +8,12 @@ from typing import Any
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.platform import Page
 from harness.embedded.sqltypes import INT, SMALLINT, Column, SqlType
+from harness.embedded.tsql.catalog.pages import CLUSTERED, DATA_PAGE, header
 from harness.embedded.tsql.execution import results
-from harness.embedded.tsql.execution.binding import scalar
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step, plain
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.syntax import dbcc as nodes
-from harness.embedded.tsql.views.pages import CLUSTERED, DATA_PAGE, header
+from harness.embedded.tsql.translation.binding import scalar
 
 EVERY_SESSION = -1  # among the arguments of DBCC TRACEON and its kin: not this session alone
 DONE = "DBCC execution completed. If DBCC printed error messages, contact your system administrator."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql import configuring, files
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import writing
+from harness.embedded.tsql.instance import configuring, files
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.syntax import files as nodes
 
 

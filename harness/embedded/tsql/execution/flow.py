@@ -7,16 +7,16 @@ from typing import Any
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
 from harness.embedded.sqltypes import INT, Column, SqlType
-from harness.embedded.tsql.conversion import convert as convert_value
-from harness.embedded.tsql.execution.binding import condition, scalar, static_type
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Signal, Step, plain, waiting
-from harness.embedded.tsql.queries import dates
-from harness.embedded.tsql.queries.functions import NVARCHAR
-from harness.embedded.tsql.raised import RaisedError
-from harness.embedded.tsql.session_options import DEFAULTS, SETTERS
-from harness.embedded.tsql.sqlite import declarations
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.raised import RaisedError
+from harness.embedded.tsql.session.session_options import DEFAULTS, SETTERS
+from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
+from harness.embedded.tsql.storage.conversion import convert as convert_value
+from harness.embedded.tsql.storage.sqlite import declarations
 from harness.embedded.tsql.syntax import flow as nodes
+from harness.embedded.tsql.translation import dates
+from harness.embedded.tsql.translation.binding import condition, scalar, static_type
+from harness.embedded.tsql.translation.functions import NVARCHAR
 
 LOOP_SLICE = 1000  # plain loops give way to other tasks after so many rounds
 PRINT_MAX = 4000

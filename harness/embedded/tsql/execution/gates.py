@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql import securables
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Compiler, Scope, Step
-from harness.embedded.tsql.grants import SERVER
-from harness.embedded.tsql.guard import SYSADMIN, Guard
-from harness.embedded.tsql.permissions import SCHEMA_DBO
+from harness.embedded.tsql.permissions import securables
+from harness.embedded.tsql.permissions.grants import SERVER
+from harness.embedded.tsql.permissions.guard import SYSADMIN, Guard
+from harness.embedded.tsql.permissions.permissions import SCHEMA_DBO
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Compiler, Scope, Step
 from harness.embedded.tsql.syntax import broker_objects as broker
 from harness.embedded.tsql.syntax import data, dbcc, files, procedures, schema, security
-from harness.embedded.tsql.syntax.parser import Statement
+from harness.embedded.tsql.text.parser import Statement
 
 Gate = Callable[[Any, Frame, Guard], None]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.tsql import grants, securables
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.grants import SERVER, Securable
-from harness.embedded.tsql.guard import THE_SERVER, of_login
-from harness.embedded.tsql.permissions import DATABASE_ROLES, VALID
+from harness.embedded.tsql.permissions import grants, securables
+from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions.guard import THE_SERVER, of_login
+from harness.embedded.tsql.permissions.permissions import DATABASE_ROLES, VALID
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.syntax import security as nodes
 
 # Kept by the broker as well, which asks for them when a message or a connection arrives.

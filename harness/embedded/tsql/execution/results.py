@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, Column, SqlType
-from harness.embedded.tsql.conversion import family
-from harness.embedded.tsql.execution.frame import Frame
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.storage.conversion import family
 
 Rows = Sequence[tuple[Any, ...]]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.tsql import files
-from harness.embedded.tsql.execution.binding import Binding
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.grants import Securable
+from harness.embedded.tsql.instance import files
+from harness.embedded.tsql.permissions.grants import Securable
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.storage.tables import Table
 from harness.embedded.tsql.syntax import schema as nodes
-from harness.embedded.tsql.tables import Table
+from harness.embedded.tsql.translation.binding import Binding
 
 
 def create_table(node: nodes.CreateTable, scope: Scope) -> Step:

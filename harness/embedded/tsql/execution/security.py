@@ -8,14 +8,14 @@ from typing import Any
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
-from harness.embedded.tsql.conversion import converter
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.grants import SERVER, Securable
-from harness.embedded.tsql.permissions import DATABASE_ROLES
-from harness.embedded.tsql.queries import dates
+from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions.permissions import DATABASE_ROLES
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.syntax import security as nodes
+from harness.embedded.tsql.translation import dates
 
 
 def create_master_key(node: nodes.CreateMasterKey, scope: Scope) -> Step:

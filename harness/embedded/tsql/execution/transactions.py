@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step, plain, waiting
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step, plain, waiting
+from harness.embedded.tsql.storage.tables import RowConflict
 from harness.embedded.tsql.syntax import flow as nodes
-from harness.embedded.tsql.tables import RowConflict
 
 if TYPE_CHECKING:
     from harness.embedded.broker.transactions import Transaction

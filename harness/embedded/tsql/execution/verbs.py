@@ -12,21 +12,21 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, SqlType
-from harness.embedded.tsql.conversion import converter, fits
+from harness.embedded.tsql.catalog.queues import RECEIVED_COLUMNS
 from harness.embedded.tsql.execution import results
-from harness.embedded.tsql.execution.binding import Binding, Evaluate, Plan, Planned, scalar
 from harness.embedded.tsql.execution.data import assignments, converting
-from harness.embedded.tsql.execution.frame import Frame
-from harness.embedded.tsql.execution.steps import Scope, Step
 from harness.embedded.tsql.execution.transactions import waiting_work
-from harness.embedded.tsql.guard import is_allowed_to
-from harness.embedded.tsql.instance import catalog_key
-from harness.embedded.tsql.queries import selects
-from harness.embedded.tsql.queries.fragments import Source, quoted
-from harness.embedded.tsql.queries.renderer import Renderer
+from harness.embedded.tsql.instance.instance import catalog_key
+from harness.embedded.tsql.permissions.guard import is_allowed_to
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.storage.conversion import converter, fits
 from harness.embedded.tsql.syntax import verbs as nodes
-from harness.embedded.tsql.syntax.queries import Expression
-from harness.embedded.tsql.views.queues import RECEIVED_COLUMNS
+from harness.embedded.tsql.text.expressions import Expression
+from harness.embedded.tsql.translation import selects
+from harness.embedded.tsql.translation.binding import Binding, Evaluate, Plan, Planned, scalar
+from harness.embedded.tsql.translation.fragments import Source, quoted
+from harness.embedded.tsql.translation.renderer import Renderer
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database

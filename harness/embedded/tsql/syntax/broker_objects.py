@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.embedded.tsql.syntax.parser import ParseFunction, Parser, Statement
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
 
 ObjectName = tuple[str, ...]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.embedded.tsql.syntax import queries
-from harness.embedded.tsql.syntax.parser import Parser, Statement
 from harness.embedded.tsql.syntax.procedures import Execute, parse_execute
-from harness.embedded.tsql.syntax.queries import Expression, Query
+from harness.embedded.tsql.text import expressions as queries
+from harness.embedded.tsql.text.expressions import Expression, Query
+from harness.embedded.tsql.text.parser import Parser, Statement
 
 Target = tuple[str, ...] | str  # an object name, or a table variable with its @
 

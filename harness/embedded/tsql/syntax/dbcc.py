@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.embedded.tsql.syntax.parser import Parser, Statement
-from harness.embedded.tsql.syntax.queries import Expression
+from harness.embedded.tsql.text.expressions import Expression
+from harness.embedded.tsql.text.parser import Parser, Statement
 
 OPTIONS = ("NO_INFOMSGS", "TABLERESULTS")
 

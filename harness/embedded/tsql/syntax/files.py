@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.embedded.tsql.syntax.parser import Parser, Statement
-from harness.embedded.tsql.syntax.tokens import Tokens
+from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.tokens import Tokens
 
 # To pages of 8 KB; a bare number means megabytes.
 _PAGES = {"KB": 1 / 8, "": 128, "MB": 128, "GB": 128 * 1024, "TB": 128 * 1024 * 1024}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.syntax import queries
-from harness.embedded.tsql.syntax.parser import ParseFunction, Parser, Statement, at_statement_end
-from harness.embedded.tsql.syntax.queries import Expression
 from harness.embedded.tsql.syntax.schema import DropObject
+from harness.embedded.tsql.text import expressions as queries
+from harness.embedded.tsql.text.expressions import Expression
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement, at_statement_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.syntax.files import parse_file_clause
-from harness.embedded.tsql.syntax.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import Parser, Statement
 
 
 @dataclass(frozen=True, slots=True)

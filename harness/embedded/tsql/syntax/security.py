@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.tsql.syntax.broker_objects import authorization
-from harness.embedded.tsql.syntax.parser import ParseFunction, Parser, Statement
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.embedded.tsql.syntax import queries
-from harness.embedded.tsql.syntax.parser import Parser, Statement
-from harness.embedded.tsql.syntax.queries import Expression, Query
+from harness.embedded.tsql.text import expressions as queries
+from harness.embedded.tsql.text.expressions import Expression, Query
+from harness.embedded.tsql.text.parser import Parser, Statement
 
 Name = str | Expression  # a name as it is written, or an expression that gives it
 

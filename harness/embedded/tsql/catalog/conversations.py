@@ -1,0 +1,159 @@
+"""Conversations and messages under way: sys.conversation_endpoints, sys.transmission_queue and the base tables below
+them, sysdesend, sysdercv and sysxmitqueue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.embedded.sqltypes import MAX, SqlType
+from harness.embedded.tsql.catalog.pages import location
+from harness.embedded.tsql.catalog.view import (
+    View,
+    attribute,
+    bigint,
+    bit,
+    char,
+    column,
+    datetime,
+    guid,
+    int_,
+    nvarchar,
+    tinyint,
+)
+from harness.embedded.tsql.translation.dates import datetime_from_utc_ns
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.conversations import ConversationEndpoint, TransmissionRow
+
+NEVER = "1900-01-01 00:00:00.000"
+LIFETIME_MAX_NS = (2**31 - 1) * 1_000_000_000
+EMPTY_GUID = "00000000-0000-0000-0000-000000000000"
+DBO = 1
+
+
+def _moment(utc_ns: int | None) -> str:
+    return datetime_from_utc_ns(utc_ns) or NEVER
+
+
+def _lifetime(endpoint: ConversationEndpoint) -> str:
+    """A dialog without LIFETIME ends after int max seconds, 68 years; counted from the database's creation here."""
+    utc_ns = endpoint.lifetime
+    return _moment(endpoint.database.create_time_ns + LIFETIME_MAX_NS if utc_ns is None else utc_ns)
+
+
+ENDPOINT_COLUMNS = [
+    attribute("conversation_handle", guid, nullable=False),
+    attribute("conversation_id", guid, nullable=False),
+    column("is_initiator", tinyint, lambda endpoint: int(endpoint.is_initiator), nullable=False),
+    attribute("service_contract_id", int_, nullable=False),
+    attribute("conversation_group_id", guid, nullable=False),
+    attribute("service_id", int_, nullable=False),
+    column("lifetime", datetime, _lifetime, nullable=False),
+    column("state", char(2), lambda endpoint: endpoint.state.value, nullable=False),
+    attribute("state_desc", nvarchar(60)),
+    attribute("far_service", nvarchar(256), nullable=False),
+    attribute("far_broker_instance", nvarchar(128)),
+    column("principal_id", int_, DBO, nullable=False),
+    column("far_principal_id", int_, -1, nullable=False),
+    column("outbound_session_key_identifier", guid, EMPTY_GUID, nullable=False),
+    column("inbound_session_key_identifier", guid, EMPTY_GUID, nullable=False),
+    column("security_timestamp", datetime, lambda endpoint: _moment(endpoint.security_timestamp), nullable=False),
+    column("dialog_timer", datetime, lambda endpoint: _moment(endpoint.dialog_timer), nullable=False),
+    attribute("send_sequence", bigint, nullable=False),
+    column("last_send_tran_id", SqlType("binary", length=6), bytes(6), nullable=False),
+    attribute("end_dialog_sequence", bigint, nullable=False),
+    attribute("receive_sequence", bigint, nullable=False),
+    column("receive_sequence_frag", int_, 0, nullable=False),
+    column("system_sequence", bigint, 0, nullable=False),
+    column("first_out_of_order_sequence", bigint, lambda e: min(e.early) if e.early else -1, nullable=False),
+    column("last_out_of_order_sequence", bigint, lambda e: max(e.early) if e.early else -1, nullable=False),
+    column("last_out_of_order_frag", int_, -1, nullable=False),
+    column("is_system", bit, lambda endpoint: int(endpoint.is_system), nullable=False),
+    attribute("priority", tinyint, nullable=False),
+]
+
+
+def _frombrkrinst(row: TransmissionRow) -> str:
+    return row.endpoint.database.service_broker_guid
+
+
+VIEWS = [
+    View("conversation_endpoints", ENDPOINT_COLUMNS, lambda context: list(context.database.endpoints.values())),
+    View(
+        "conversation_groups",
+        [
+            attribute("conversation_group_id", guid, nullable=False),
+            attribute("service_id", int_, nullable=False),
+            column("is_system", bit, lambda group: int(group.is_system)),
+        ],
+        lambda context: list(context.database.groups.values()),
+    ),
+    View(
+        "transmission_queue",
+        [
+            attribute("conversation_handle", guid, nullable=False),
+            attribute("to_service_name", nvarchar(256)),
+            attribute("to_broker_instance", nvarchar(128)),
+            attribute("from_service_name", nvarchar(256)),
+            attribute("service_contract_name", nvarchar(256)),
+            column("enqueue_time", datetime, lambda row: datetime_from_utc_ns(row.enqueue_time), nullable=False),
+            attribute("message_sequence_number", bigint, nullable=False),
+            attribute("message_type_name", nvarchar(256)),
+            column("is_conversation_error", bit, lambda row: int(row.is_conversation_error), nullable=False),
+            column("is_end_of_dialog", bit, lambda row: int(row.is_end_of_dialog), nullable=False),
+            attribute("message_body", SqlType("varbinary", length=MAX)),
+            attribute("transmission_status", nvarchar(4000)),
+            attribute("priority", tinyint, nullable=False),
+        ],
+        lambda context: list(context.database.transmission_rows()),
+    ),
+    View(
+        "sysdesend",
+        [
+            attribute("handle", guid, "conversation_handle", nullable=False),
+            attribute("diagid", guid, "conversation_id", nullable=False),
+            column("initiator", tinyint, lambda endpoint: int(endpoint.is_initiator), nullable=False),
+            attribute("sendseq", bigint, "send_sequence", nullable=False),
+            column("sendxact", SqlType("binary", length=6), bytes(6), nullable=False),
+        ],
+        lambda context: list(context.database.endpoints.values()),
+        is_base_table=True,
+        location=location,
+    ),
+    View(
+        "sysdercv",
+        [
+            attribute("diagid", guid, "conversation_id", nullable=False),
+            column("initiator", tinyint, lambda endpoint: int(endpoint.is_initiator), nullable=False),
+            attribute("handle", guid, "conversation_handle", nullable=False),
+            attribute("rcvseq", bigint, "receive_sequence", nullable=False),
+            column("state", char(2), lambda endpoint: endpoint.state.value, nullable=False),
+            attribute("contract", int_, "service_contract_id", nullable=False),
+            attribute("svcid", int_, "service_id", nullable=False),
+            attribute("convgroup", guid, "conversation_group_id", nullable=False),
+            attribute("farsvc", nvarchar(256), "far_service", nullable=False),
+            attribute("farbrkrinst", nvarchar(128), "far_broker_instance"),
+            attribute("priority", tinyint, nullable=False),
+        ],
+        lambda context: list(context.database.endpoints.values()),
+        is_base_table=True,
+    ),
+    View(
+        "sysxmitqueue",
+        [
+            attribute("dlgid", guid, "endpoint.conversation_id", nullable=False),
+            column("finitiator", bit, lambda row: int(row.endpoint.is_initiator), nullable=False),
+            attribute("tosvc", nvarchar(256), "to_service_name"),
+            attribute("tobrkrinst", nvarchar(128), "to_broker_instance"),
+            attribute("fromsvc", nvarchar(256), "from_service_name"),
+            column("frombrkrinst", nvarchar(128), _frombrkrinst),
+            attribute("svccontr", nvarchar(256), "service_contract_name"),
+            attribute("msgseqnum", bigint, "message_sequence_number", nullable=False),
+            attribute("msgtype", nvarchar(256), "message_type_name"),
+            column("enqtime", datetime, lambda row: datetime_from_utc_ns(row.enqueue_time), nullable=False),
+            attribute("msgbody", SqlType("varbinary", length=MAX), "message_body"),
+        ],
+        lambda context: list(context.database.transmission_rows()),
+        is_base_table=True,
+    ),
+]

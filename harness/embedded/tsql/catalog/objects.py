@@ -1,0 +1,348 @@
+"""Databases and objects: sys.databases, sys.objects, sys.partitions and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.embedded.broker.system import QUEUES
+from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.tsql.catalog.principals import owner_sid
+from harness.embedded.tsql.catalog.view import (
+    Context,
+    View,
+    ViewColumn,
+    attribute,
+    bigint,
+    bit,
+    char,
+    column,
+    datetime,
+    guid,
+    int_,
+    nvarchar,
+    sid,
+    smallint,
+    sysname,
+    tinyint,
+)
+from harness.embedded.tsql.translation.dates import datetime_from_utc_ns
+from harness.embedded.tsql.translation.session_functions import SYSTEM_OBJECTS, product
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+
+
+class ObjectRow(NamedTuple):
+    """A row of sys.objects, with the rows of its table where it has one."""
+
+    name: str
+    object_id: int
+    schema_id: int
+    type: str
+    type_desc: str
+    create_time_ns: int
+    parent_object_id: int = 0
+    rows: int = 0
+    definition: str = ""
+    columns: tuple[Column, ...] = ()
+    identity: int | None = None
+    is_ms_shipped: int = 0
+
+
+def internal_table_id(queue_id: int) -> int:
+    """The object id of sys.queue_messages_<queue id>. SQL Server's is another number; all that matters is that it is
+    the same in every view."""
+    return queue_id + 1
+
+
+def is_ms_shipped(queue_id: int) -> int:
+    """Whether a queue is one of those that every database has from the start."""
+    return int(any(queue_id == identifier for identifier, _ in QUEUES))
+
+
+def schema_id(name: str) -> int:
+    return {"dbo": 1, "sys": 4}.get(name.lower(), 5)
+
+
+def tables(context: Context) -> Iterator[ObjectRow]:
+    for table in list(context.instance.tables.values()):
+        if table.database_id == context.database.database_id:
+            yield ObjectRow(
+                table.name,
+                table.object_id,
+                schema_id(table.schema),
+                "U",
+                "USER_TABLE",
+                table.create_time_ns,
+                rows=table.row_count,
+                columns=tuple(table.columns),
+                identity=table.identity,
+            )
+
+
+def procedures(context: Context) -> Iterator[ObjectRow]:
+    for procedure in list(context.instance.procedures.values()):
+        if procedure.database_id == context.database.database_id:
+            yield ObjectRow(
+                procedure.name,
+                procedure.object_id,
+                schema_id(procedure.schema),
+                "P",
+                "SQL_STORED_PROCEDURE",
+                procedure.create_time_ns,
+                definition=procedure.text,
+            )
+
+
+def queues(context: Context) -> Iterator[ObjectRow]:
+    for queue in context.database.queues.values():
+        yield ObjectRow(
+            queue.name,
+            queue.object_id,
+            schema_id(queue.schema),
+            "SQ",
+            "SERVICE_QUEUE",
+            queue.create_time_ns,
+            rows=queue.depth,
+            is_ms_shipped=is_ms_shipped(queue.object_id),
+        )
+
+
+def internal_tables(context: Context) -> Iterator[ObjectRow]:
+    for queue in context.database.queues.values():
+        yield ObjectRow(
+            f"queue_messages_{queue.object_id}",
+            internal_table_id(queue.object_id),
+            4,
+            "IT",
+            "INTERNAL_TABLE",
+            queue.create_time_ns,
+            parent_object_id=queue.object_id,
+            rows=queue.depth,
+            is_ms_shipped=1,
+        )
+
+
+def system_tables(context: Context) -> Iterator[ObjectRow]:
+    """The base tables of Service Broker, with SQL Server's own object ids."""
+    database = context.database
+    # Those that came while their queue was OFF, or behind such rows.
+    aside = sum(len(queue.blocked) for queue in database.queues.values())
+    counts = {
+        "sysxmitqueue": len(database.transmission_queue) + aside,
+        "sysconvgroup": len(database.groups),
+        "sysdesend": len(database.endpoints),
+        "sysdercv": len(database.endpoints),
+    }
+    for name, object_id in SYSTEM_OBJECTS.items():
+        yield ObjectRow(name, object_id, 4, "S", "SYSTEM_TABLE", 0, rows=counts[name], is_ms_shipped=1)
+
+
+def _compatibility_level(database: Database) -> int:
+    """That of a database made on this version."""
+    number, _ = product(database.engine.version)
+    return 10 * int(number.partition(".")[0])
+
+
+def objects(context: Context) -> Iterator[ObjectRow]:
+    for family in (system_tables, tables, procedures, queues, internal_tables):
+        yield from family(context)
+
+
+def partitions(context: Context) -> Iterator[tuple[ObjectRow, int]]:
+    """Objects that have rows, once for each index: a queue's internal table has two."""
+    for item in system_tables(context):
+        yield item, 1
+    for item in tables(context):
+        yield item, 1
+    for item in internal_tables(context):
+        yield item, 1
+        yield item, 2
+
+
+def object_columns() -> list[ViewColumn]:
+    """The columns that sys.objects gives to every view of objects."""
+    return [
+        attribute("name", sysname, nullable=False),
+        attribute("object_id", int_, nullable=False),
+        column("principal_id", int_, None),
+        column("schema_id", int_, lambda item: item.schema_id, nullable=False),
+        attribute("parent_object_id", int_, nullable=False),
+        attribute("type", char(2)),
+        attribute("type_desc", nvarchar(60)),
+        column("create_date", datetime, lambda item: datetime_from_utc_ns(item.create_time_ns), nullable=False),
+        column("modify_date", datetime, lambda item: datetime_from_utc_ns(item.create_time_ns), nullable=False),
+        column("is_ms_shipped", bit, lambda item: item.is_ms_shipped, nullable=False),
+        column("is_published", bit, 0, nullable=False),
+        column("is_schema_published", bit, 0, nullable=False),
+    ]
+
+
+def _columns(context: Context) -> Iterator[tuple[ObjectRow, int, Column]]:
+    for table in tables(context):
+        for number, item in enumerate(table.columns, start=1):
+            yield table, number, item
+
+
+def storage_length(type_: SqlType) -> int:
+    """sys.columns.max_length: in bytes."""
+    if type_.length == MAX:
+        return -1
+    if type_.name in ("nchar", "nvarchar"):
+        return 2 * type_.length
+    sizes = {"int": 4, "bigint": 8, "smallint": 2, "tinyint": 1, "bit": 1, "uniqueidentifier": 16, "float": 8}
+    return type_.length or sizes.get(type_.name, 8)
+
+
+# name, system_type_id of sys.types
+TYPES = {
+    "varbinary": 165,
+    "binary": 173,
+    "varchar": 167,
+    "char": 175,
+    "nvarchar": 231,
+    "nchar": 239,
+    "uniqueidentifier": 36,
+    "tinyint": 48,
+    "smallint": 52,
+    "int": 56,
+    "bigint": 127,
+    "bit": 104,
+    "real": 59,
+    "float": 62,
+    "money": 60,
+    "decimal": 106,
+    "numeric": 108,
+    "date": 40,
+    "time": 41,
+    "datetime2": 42,
+    "smalldatetime": 58,
+    "datetime": 61,
+}
+
+VIEWS = [
+    View(
+        "databases",
+        [
+            attribute("name", sysname, nullable=False),
+            attribute("database_id", int_, nullable=False),
+            column("source_database_id", int_, None),
+            column("owner_sid", sid, owner_sid),
+            column("create_date", datetime, lambda database: datetime_from_utc_ns(database.create_time_ns)),
+            column("compatibility_level", tinyint, _compatibility_level),
+            column("collation_name", sysname, "SQL_Latin1_General_CP1_CI_AS"),
+            column("user_access", tinyint, 0),
+            column("user_access_desc", nvarchar(60), "MULTI_USER"),
+            column("is_read_only", bit, 0),
+            column("is_auto_close_on", bit, 0, nullable=False),
+            column("is_auto_shrink_on", bit, 0),
+            column("state", tinyint, 0),
+            column("state_desc", nvarchar(60), "ONLINE"),
+            column("snapshot_isolation_state", tinyint, 0),
+            column("snapshot_isolation_state_desc", nvarchar(60), "OFF"),
+            column("is_auto_update_stats_on", bit, None),
+            column("is_encrypted", bit, 0),
+            column("target_recovery_time_in_seconds", int_, None),
+            column("is_read_committed_snapshot_on", bit, 0),
+            column("recovery_model", tinyint, 3),
+            column("recovery_model_desc", nvarchar(60), "SIMPLE"),
+            # SQL Server checks pages of its own; what this server stores has none.
+            column("page_verify_option", tinyint, None),
+            column("page_verify_option_desc", nvarchar(60), None),
+            column("is_trustworthy_on", bit, 0),
+            column("is_master_key_encrypted_by_server", bit, lambda d: int(d.principals.has_master_key)),
+            attribute("service_broker_guid", guid, nullable=False),
+            column("is_broker_enabled", bit, lambda database: int(database.is_broker_enabled), nullable=False),
+            column("is_honor_broker_priority_on", bit, lambda d: int(d.is_honor_broker_priority_on)),
+            column("log_reuse_wait_desc", nvarchar(60), "NOTHING"),
+            # A commit waits for the disk, always.
+            column("delayed_durability", int_, 0),
+            column("delayed_durability_desc", nvarchar(60), "DISABLED"),
+            column("is_query_store_on", bit, 0),
+            column("is_accelerated_database_recovery_on", bit, 0),
+        ],
+        lambda context: list(context.engine.databases.values()),
+    ),
+    View("objects", object_columns(), objects),
+    View("all_objects", object_columns(), objects),
+    View("tables", object_columns(), tables),
+    View(
+        "procedures",
+        [*object_columns(), column("is_auto_executed", bit, 0, nullable=False)],
+        procedures,
+    ),
+    View(
+        "internal_tables",
+        [
+            *object_columns(),
+            column("internal_type", tinyint, 201),
+            column("internal_type_desc", nvarchar(60), "QUEUE_MESSAGES"),
+            column("parent_id", int_, lambda item: item.parent_object_id),
+            column("parent_minor_id", int_, 0),
+        ],
+        internal_tables,
+    ),
+    View(
+        "partitions",
+        [
+            column("partition_id", bigint, lambda row: row[0].object_id * 65536 + row[1], nullable=False),
+            column("object_id", int_, lambda row: row[0].object_id, nullable=False),
+            column("index_id", int_, lambda row: row[1], nullable=False),
+            column("partition_number", int_, 1, nullable=False),
+            column("hobt_id", bigint, lambda row: row[0].object_id * 65536 + row[1], nullable=False),
+            column("rows", bigint, lambda row: row[0].rows),
+            column("filestream_filegroup_id", smallint, 0),
+            column("data_compression", tinyint, 0),
+            column("data_compression_desc", nvarchar(60), "NONE"),
+        ],
+        partitions,
+    ),
+    View(
+        "columns",
+        [
+            column("object_id", int_, lambda row: row[0].object_id, nullable=False),
+            column("name", sysname, lambda row: row[2].name),
+            column("column_id", int_, lambda row: row[1], nullable=False),
+            column("system_type_id", tinyint, lambda row: TYPES[row[2].type.name]),
+            column("user_type_id", int_, lambda row: TYPES[row[2].type.name]),
+            column("max_length", smallint, lambda row: storage_length(row[2].type)),
+            column("precision", tinyint, lambda row: row[2].type.precision),
+            column("scale", tinyint, lambda row: row[2].type.scale),
+            column("is_nullable", bit, lambda row: int(row[2].nullable)),
+            column("is_identity", bit, lambda row: int(row[0].identity == row[1] - 1)),
+            column("is_computed", bit, 0),
+        ],
+        _columns,
+    ),
+    View(
+        "types",
+        [
+            column("name", sysname, lambda row: row[0], nullable=False),
+            column("system_type_id", tinyint, lambda row: row[1], nullable=False),
+            column("user_type_id", int_, lambda row: row[1], nullable=False),
+            column("schema_id", int_, 4),
+            column("is_user_defined", bit, 0),
+        ],
+        lambda context: list(TYPES.items()),
+    ),
+    View(
+        "schemas",
+        [
+            column("name", sysname, lambda row: row[0], nullable=False),
+            column("schema_id", int_, lambda row: row[1], nullable=False),
+            column("principal_id", int_, lambda row: row[1]),
+        ],
+        lambda context: [("dbo", 1), ("sys", 4)],
+    ),
+    View(
+        "sql_modules",
+        [
+            attribute("object_id", int_, nullable=False),
+            attribute("definition", nvarchar(MAX)),
+            column("uses_ansi_nulls", bit, 1),
+            column("uses_quoted_identifier", bit, 1),
+        ],
+        procedures,
+    ),
+]

@@ -1,0 +1,51 @@
+"""A queue read as a table, and the columns that RECEIVE offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.embedded.sqltypes import BIGINT, INT, MAX, TINYINT, UNIQUEIDENTIFIER, SqlType
+from harness.embedded.tsql.catalog.view import View, attribute, column, datetime, guid
+from harness.embedded.tsql.translation.dates import datetime_from_utc_ns
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.queues import Queue
+
+
+class ReceivedColumn(NamedTuple):
+    name: str
+    type: SqlType
+    attribute: str  # of a queue row
+    nullable: bool = False
+
+
+NAME = SqlType("nvarchar", length=256)
+
+# The columns of RECEIVE *, in its order: the manual's page on RECEIVE.
+RECEIVED_COLUMNS = (
+    ReceivedColumn("status", TINYINT, "status"),
+    ReceivedColumn("priority", TINYINT, "priority"),
+    ReceivedColumn("queuing_order", BIGINT, "queuing_order"),
+    ReceivedColumn("conversation_group_id", UNIQUEIDENTIFIER, "conversation_group_id"),
+    ReceivedColumn("conversation_handle", UNIQUEIDENTIFIER, "conversation_handle"),
+    ReceivedColumn("message_sequence_number", BIGINT, "message_sequence_number"),
+    ReceivedColumn("service_name", SqlType("nvarchar", length=512), "service_name"),
+    ReceivedColumn("service_id", INT, "service_id"),
+    ReceivedColumn("service_contract_name", NAME, "service_contract_name"),
+    ReceivedColumn("service_contract_id", INT, "service_contract_id"),
+    ReceivedColumn("message_type_name", NAME, "message_type_name"),
+    ReceivedColumn("message_type_id", INT, "message_type_id"),
+    ReceivedColumn("validation", SqlType("nchar", length=2), "validation"),
+    ReceivedColumn("message_body", SqlType("varbinary", length=MAX), "message_body", True),
+)
+
+COLUMNS = (
+    *(attribute(c.name, c.type, c.attribute, nullable=c.nullable) for c in RECEIVED_COLUMNS),
+    attribute("message_id", guid, nullable=False),
+    column("message_enqueue_time", datetime, lambda row: datetime_from_utc_ns(row.message_enqueue_time)),
+)
+
+
+def queue_view(queue: Queue) -> View:
+    """SELECT from a queue sees all its rows, retained ones too."""
+    return View(f"queue.{queue.object_id}", COLUMNS, lambda context: list(queue.all_rows()))

@@ -1,0 +1,177 @@
+"""What a view is: columns with what gives their values, and the objects that are its rows."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import (
+    BIGINT,
+    BIT,
+    DATETIME,
+    INT,
+    SMALLINT,
+    SYSNAME,
+    TINYINT,
+    UNIQUEIDENTIFIER,
+    Column,
+    SqlType,
+)
+from harness.embedded.tsql.storage.sqlite import declared
+from harness.embedded.tsql.translation.fragments import quoted
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.tsql.instance.instance import Instance
+    from harness.embedded.tsql.session.frame import Frame
+    from harness.embedded.tsql.session.session import Session
+
+
+class Context(NamedTuple):
+    """What a view's rows are made from."""
+
+    instance: Instance
+    database: Database
+    session: Session
+
+    @property
+    def engine(self) -> Any:
+        return self.instance.engine
+
+
+class ViewColumn(NamedTuple):
+    name: str
+    type: SqlType
+    value: Callable[[Any], Any]
+    nullable: bool = True
+
+
+Rows = Callable[[Context], Iterable[Any]]
+
+# Short names for the declarations of columns.
+bit, tinyint, smallint, int_, bigint = BIT, TINYINT, SMALLINT, INT, BIGINT
+guid, datetime, sysname = UNIQUEIDENTIFIER, DATETIME, SYSNAME
+
+sid = SqlType("varbinary", length=85)
+
+LOCATION, PHYSLOC = "%%physloc%%", SqlType("binary", length=8)
+
+
+def nvarchar(length: int) -> SqlType:
+    return SqlType("nvarchar", length=length)
+
+
+def char(length: int) -> SqlType:
+    return SqlType("char", length=length)
+
+
+def nchar(length: int) -> SqlType:
+    return SqlType("nchar", length=length)
+
+
+def column(name: str, type_: SqlType, value: Any, *, nullable: bool = True) -> ViewColumn:
+    """A column; `value` is a function of the row's object, or a constant that is the same in every row."""
+    if callable(value):
+        return ViewColumn(name, type_, value, nullable)
+    return ViewColumn(name, type_, lambda _: value, nullable)
+
+
+def attribute(name: str, type_: SqlType, path: str = "", *, nullable: bool = True) -> ViewColumn:
+    """A column whose value is the object's attribute of the same name, or at a path of attributes."""
+    return ViewColumn(name, type_, operator.attrgetter(path or name), nullable)
+
+
+class View:
+    """A view of schema `sys`, or a queue. Reading it changes nothing.
+
+    `since` is the first version of SQL Server that has it. A base table is there for the dedicated administrator
+    connection alone. `location` gives a row's place, which SQL Server calls %%physloc%%.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[ViewColumn],
+        rows: Rows,
+        *,
+        since: int = 0,
+        is_base_table: bool = False,
+        location: Callable[[Any], bytes] | None = None,
+    ) -> None:
+        self.name = name
+        self.members = columns
+        self.columns = [Column(member.name, member.type, member.nullable) for member in columns]
+        self.since = since
+        self.is_base_table = is_base_table
+        self._rows = rows
+        self._pseudo = [] if location is None else [ViewColumn(LOCATION, PHYSLOC, location)]
+        self.hidden = [Column(member.name, member.type, member.nullable) for member in self._pseudo]
+
+    def temporary_name(self, database: Database) -> str:
+        return f"{self.name}@{database.database_id}"
+
+    def fill(self, frame: Frame, database: Database, needed: set[str]) -> None:
+        """Puts the rows, as they are now, where SQLite finds them; columns that no query names stay NULL."""
+        # Not when names are resolved: a text that another session has compiled is not compiled again.
+        if self.is_base_table and not frame.session.is_administrative:
+            raise SqlServerError(208, f"sys.{self.name}")
+        members = [member for member in (*self.members, *self._pseudo) if member.name.lower() in needed]
+        names, values = [member.name for member in members], [member.value for member in members]
+        context = Context(frame.instance, database, frame.session)
+        rows = [tuple([value(item) for value in values]) for item in self._rows(context)]
+        sqlite = frame.sqlite
+        table = f"temp.{quoted(self.temporary_name(database))}"
+        if self.temporary_name(database) not in sqlite.view_tables:
+            declared_columns = (*self.columns, *self.hidden)
+            declarations = ", ".join(f"{quoted(column.name)} {declared(column.type)}" for column in declared_columns)
+            sqlite.run(f"CREATE TEMP TABLE {quoted(self.temporary_name(database))} ({declarations})")
+            sqlite.view_tables.add(self.temporary_name(database))
+        sqlite.run(f"DELETE FROM {table}")
+        if not names:
+            names, rows = [self.columns[0].name], [(None,) for _ in rows]
+        marks = ", ".join("?" for _ in names)
+        sqlite.run_many(f"INSERT INTO {table} ({', '.join(map(quoted, names))}) VALUES ({marks})", rows)
+
+
+class TableFunction(View):
+    """A function of schema `sys` that returns a table; `rows` is given the arguments behind the context."""
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[ViewColumn],
+        rows: Callable[..., Iterable[Any]],
+        *,
+        arguments: int,
+        since: int = 0,
+    ) -> None:
+        super().__init__(name, columns, lambda context: (), since=since)
+        self._function = rows
+        self._arguments = arguments
+
+    def call(self, number: int, count: int, evaluate: Callable[[Frame], Sequence[Any]]) -> View:
+        """The view that one call in a query is; `number` tells calls of the same query apart."""
+        if count != self._arguments:
+            raise SqlServerError(313 if count < self._arguments else 8144, f"sys.{self.name}")
+        return _Call(self, number, evaluate, self._function)
+
+
+class _Call(View):
+    def __init__(
+        self,
+        function: TableFunction,
+        number: int,
+        evaluate: Callable[[Frame], Sequence[Any]],
+        rows: Callable[..., Iterable[Any]],
+    ) -> None:
+        super().__init__(
+            f"{function.name}({number})", function.members, lambda context: rows(context, *self._arguments)
+        )
+        self._evaluate = evaluate
+        self._arguments: Sequence[Any] = ()
+
+    def fill(self, frame: Frame, database: Database, needed: set[str]) -> None:
+        self._arguments = self._evaluate(frame)
+        super().fill(frame, database, needed)

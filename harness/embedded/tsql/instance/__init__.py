@@ -1,0 +1,1 @@
+"""What all sessions of an instance share."""

@@ -1,0 +1,253 @@
+"""The T-SQL side of an engine: its user tables, procedures and sessions, and the texts it has compiled."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.instance import configuring, files
+from harness.embedded.tsql.instance.configuration import Configured
+from harness.embedded.tsql.instance.files import File
+from harness.embedded.tsql.instance.properties import CATALOG as PROPERTY_CATALOG
+from harness.embedded.tsql.instance.properties import Properties
+from harness.embedded.tsql.permissions.grants import CATALOG as GRANTS_CATALOG
+from harness.embedded.tsql.permissions.grants import Grants
+from harness.embedded.tsql.storage.sqlite import Sqlite
+from harness.embedded.tsql.storage.tables import CATALOG as TABLE_CATALOG
+from harness.embedded.tsql.storage.tables import Table, void
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.broker.engine import Engine
+    from harness.embedded.broker.transactions import Transaction
+    from harness.embedded.tsql.instance.procedures import Procedure
+    from harness.embedded.tsql.permissions.guard import Guard
+    from harness.embedded.tsql.session.session import Session
+
+PROCEDURE_CATALOG = "tsql.procedures"  # object in the store: (database_id, object_id) -> the definition
+BATCHES_CACHED = 1000  # compiled batches; the oldest goes first
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the process and its machine are and use: sys.dm_os_sys_info and its kin."""
+
+    cpu_count: int = 1
+    physical_memory_kb: int = 0
+    available_physical_memory_kb: int = 0
+    process_memory_kb: int = 0
+    host_platform: str = ""
+    host_distribution: str = ""
+    host_release: str = ""
+    process_user_time_ms: int = 0
+    process_kernel_time_ms: int = 0
+
+
+class Instance:
+    """One for an engine; `Instance.of(engine)` finds or makes it, and a new one reads its tables from the store."""
+
+    _instances: ClassVar[WeakKeyDictionary[Engine, Instance]] = WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, engine: Engine) -> Instance:
+        instance = cls._instances.get(engine)
+        if instance is None:
+            instance = cls._instances[engine] = Instance(engine)
+            instance.recover()
+        return instance
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine: Engine = engine
+        self.sqlite = Sqlite()
+        self.tables: dict[tuple[int, str], Table] = {}  # by database and schema.name, lower case
+        self.procedures: dict[tuple[int, str], Procedure] = {}
+        self.properties: Properties = Properties()
+        self.sessions: dict[int, Session] = {}  # by spid
+        self.grants = Grants()
+        self.contexts: dict[tuple[int, str], Guard] = {}  # of EXECUTE AS, by database and user
+        self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text
+        self.files: dict[int, tuple[File, ...]] = {}  # of databases whose files were laid out, by id
+        self.version = 0  # of the catalog: plans of an older one are made anew
+        self._put_aside = 0  # tables, so far
+        self.started_ns = engine.clock.utc_ns()
+        self.usage: Callable[[], Usage] = Usage  # replaced by who knows the process
+        self.configuration: dict[str, Configured] = {}  # options that were changed
+        self.trace_flags: set[int] = set()  # global ones
+
+    # -- recovery ----------------------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Takes tables and procedures from the store; the broker takes its own."""
+        from harness.embedded.tsql.instance.procedures import Procedure  # noqa: PLC0415
+
+        rows: dict[str, list[tuple[Any, ...]]] = {}
+        for name, key, value in self.engine.store.load():
+            if name == TABLE_CATALOG and isinstance(key, tuple):
+                table = Table.from_stored((int(key[0]), int(key[1])), value)
+                self.tables[table.key] = table
+            elif name == PROCEDURE_CATALOG and isinstance(key, tuple):
+                procedure = Procedure.from_stored((int(key[0]), int(key[1])), value)
+                self.procedures[procedure.key] = procedure
+            elif name == PROPERTY_CATALOG and isinstance(key, tuple):
+                self.properties.recover(int(key[0]), str(key[1]), *value)
+            elif name == files.CATALOG:
+                self.files[int(str(key))] = files.from_stored(value)
+            elif name == configuring.CATALOG:
+                configuring.recover(self, str(key), value)
+            elif name == GRANTS_CATALOG and isinstance(key, tuple):
+                self.grants.recover(tuple(part for part in key if not isinstance(part, bytes)), value[0])
+            elif name.startswith("tsql.rows."):
+                rows.setdefault(name, []).append((key, *value))
+        for table in self.tables.values():
+            table.create(self.sqlite)
+            table.put(self.sqlite, rows.get(table.stored_rows, []))
+
+    # -- tables and procedures ---------------------------------------------------------------------------------------
+
+    def add_table(self, tx: Transaction, table: Table) -> None:
+        table.create(self.sqlite)
+        self._enter(tx, table)
+        tx.on_rollback(lambda: self.sqlite.connection.execute(f"DROP TABLE {table.sql}"))
+
+    def _enter(self, tx: Transaction, table: Table) -> None:
+        self.tables[table.key] = table
+        self.version += 1
+        tx.write(TABLE_CATALOG, (table.database_id, table.object_id), table.stored())
+        tx.on_rollback(lambda: self._forget(table))
+
+    def _forget(self, table: Table) -> None:
+        del self.tables[table.key]
+        self.version += 1
+
+    def drop_table(self, tx: Transaction, table: Table) -> None:
+        """The SQLite table is put aside until the commit, so that a rollback finds it again."""
+        table.claim_whole(tx)
+        connection = self.sqlite.connection
+        rowids = connection.execute(f"SELECT rowid FROM {table.sql}").fetchall()
+        tx.writes.extend([(table.stored_rows, rowid, None) for (rowid,) in rowids])
+        tx.write(TABLE_CATALOG, (table.database_id, table.object_id), None)
+        self._put_aside += 1
+        aside = f'"dropped.{table.database_id}.{table.object_id}.{self._put_aside}"'
+        connection.execute(f"ALTER TABLE {table.sql} RENAME TO {aside}")
+        del self.tables[table.key]
+        self.version += 1
+
+        def undo() -> None:
+            connection.execute(f"ALTER TABLE {aside} RENAME TO {table.sql}")
+            self.tables[table.key] = table
+            self.version += 1
+
+        tx.on_rollback(undo)
+        tx.on_commit(lambda: void(connection.execute(f"DROP TABLE {aside}")))
+
+    def truncate_table(self, tx: Transaction, table: Table) -> None:
+        """Empties a table and starts its identity anew, as dropping it and making it again would. Plans stay: to them
+        it is the same table."""
+        row_count, last_rowid = table.row_count, table.last_rowid
+        if row_count == 0:  # nothing to put aside, after which SQLite would prepare every statement again
+            table.claim_whole(tx)
+            table.start_numbering()
+            tx.on_rollback(partial(table.number_on_after, last_rowid))
+            return
+        version = self.version
+        self.drop_table(tx, table)
+        self.version = version
+        tx.writes.pop()  # the definition stays
+        table.create(self.sqlite)
+        self.tables[table.key] = table
+        table.row_count = 0
+
+        def undo() -> None:
+            self.sqlite.connection.execute(f"DROP TABLE {table.sql}")
+            table.row_count, table.last_rowid = row_count, last_rowid
+
+        tx.on_rollback(undo)
+
+    def put_procedure(self, tx: Transaction, procedure: Procedure) -> None:
+        """CREATE or ALTER PROCEDURE."""
+        old = self.procedures.get(procedure.key)
+        self.procedures[procedure.key] = procedure
+        tx.write(PROCEDURE_CATALOG, (procedure.database_id, procedure.object_id), procedure.stored())
+        tx.on_rollback(lambda: self._restore_procedure(procedure.key, old))
+        self.version += 1
+
+    def drop_procedure(self, tx: Transaction, procedure: Procedure) -> None:
+        del self.procedures[procedure.key]
+        tx.write(PROCEDURE_CATALOG, (procedure.database_id, procedure.object_id), None)
+        tx.on_rollback(lambda: self._restore_procedure(procedure.key, procedure))
+        self.version += 1
+
+    def _restore_procedure(self, key: tuple[int, str], old: Procedure | None) -> None:
+        self.version += 1
+        if old is None:
+            self.procedures.pop(key, None)
+        else:
+            self.procedures[key] = old
+
+    def drop_objects(self, tx: Transaction, database: Database) -> None:
+        """DROP DATABASE takes tables, procedures and properties with it."""
+        self.properties.drop_all(tx, database.database_id)
+        for table in [table for table in self.tables.values() if table.database_id == database.database_id]:
+            self.drop_table(tx, table)
+        for procedure in [p for p in self.procedures.values() if p.database_id == database.database_id]:
+            self.drop_procedure(tx, procedure)
+
+    # -- names -------------------------------------------------------------------------------------------------------
+
+    def database(self, name: str) -> Database:
+        try:
+            return self.engine.databases[name.lower()]
+        except KeyError:
+            raise SqlServerError(911, name) from None
+
+    def located(self, parts: tuple[str, ...], current: Database) -> tuple[Database, str, str]:
+        """Database, schema and name of an object named by `[[database.][schema].]name`."""
+        if len(parts) > 3:
+            raise SqlServerError(7202, parts[0])
+        database = self.database(parts[-3]) if len(parts) == 3 and parts[-3] else current
+        schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
+        return database, schema, parts[-1]
+
+    def table(self, parts: tuple[str, ...], current: Database) -> Table | None:
+        database, schema, name = self.located(parts, current)
+        return self.tables.get((database.database_id, f"{schema}.{name}".lower()))
+
+    def procedure(self, parts: tuple[str, ...], current: Database) -> Procedure | None:
+        if len(parts) < 3:
+            return self.procedures.get((current.database_id, catalog_key(parts)))
+        database, schema, name = self.located(parts, current)
+        return self.procedures.get((database.database_id, catalog_key((schema, name))))
+
+    def owner(self, item: Procedure | Table) -> Database:
+        """The database that it is in."""
+        for database in self.engine.databases.values():
+            if database.database_id == item.database_id:
+                return database
+        raise AssertionError(f"{item.name} is in no database")
+
+    def keep_batch(self, key: tuple[int, str], compiled: Any) -> None:
+        """Keeps a compiled text for the next time."""
+        if len(self.batches) >= BATCHES_CACHED:
+            del self.batches[next(iter(self.batches))]
+        self.batches[key] = compiled
+
+    # -- sessions ----------------------------------------------------------------------------------------------------
+
+    def system_spid(self) -> int:
+        """An unused id for a session of the system's own: below 51, where those of users begin, while there is one."""
+        for spid in itertools.chain(range(9, 51), itertools.count(20001)):
+            if spid not in self.sessions:
+                return spid
+        raise AssertionError("numbers do not end")
+
+
+@lru_cache(maxsize=4096)
+def catalog_key(parts: tuple[str, ...]) -> str:
+    """Schema and name as catalogs have them: `[schema.]name`."""
+    schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
+    return f"{schema}.{parts[-1]}".lower()

@@ -1,0 +1,206 @@
+"""Which permission follows from which: SQL Server's hierarchy, as far as this server has its securables.
+
+A permission on something is held by whoever was given it, or CONTROL of the thing, or what implies it on what the
+thing is part of: object, schema, database, server. A DENY anywhere on that way wins, except over dbo and sysadmin.
+Source: "Permissions (Database Engine)" and the GRANT topics of the manual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+from harness.embedded.tsql.permissions.grants import DENY, SERVER, Grants, Securable
+
+SCHEMA_DBO = 1  # every object of a user's lies in it
+
+
+class Fixed(NamedTuple):
+    """What a fixed role may, and may not, on the server or the database as a whole."""
+
+    granted: frozenset[str]
+    denied: frozenset[str] = frozenset()
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(" ".join(line.split()) for line in text.split(","))
+
+
+# sysadmin is not among them: it is asked for nothing.
+SERVER_ROLES: dict[str, Fixed] = {
+    "securityadmin": Fixed(_words("ALTER ANY LOGIN")),
+    "serveradmin": Fixed(
+        _words("ALTER ANY ENDPOINT, ALTER RESOURCES, ALTER SERVER STATE, ALTER SETTINGS, SHUTDOWN, VIEW SERVER STATE")
+    ),
+    "setupadmin": Fixed(_words("ALTER ANY LINKED SERVER")),
+    "processadmin": Fixed(_words("ALTER ANY CONNECTION, ALTER SERVER STATE")),
+    "diskadmin": Fixed(_words("ALTER RESOURCES")),
+    "dbcreator": Fixed(_words("ALTER ANY DATABASE, CREATE ANY DATABASE")),
+    "bulkadmin": Fixed(_words("ADMINISTER BULK OPERATIONS")),
+    "public": Fixed(_words("VIEW ANY DATABASE")),
+}
+DATABASE_ROLES: dict[str, Fixed] = {
+    "db_owner": Fixed(_words("CONTROL")),
+    "db_accessadmin": Fixed(_words("ALTER ANY USER, CONNECT, CREATE SCHEMA")),
+    "db_securityadmin": Fixed(_words("ALTER ANY APPLICATION ROLE, ALTER ANY ROLE, CREATE SCHEMA, VIEW DEFINITION")),
+    "db_ddladmin": Fixed(
+        _words(
+            """ALTER ANY CONTRACT, ALTER ANY MESSAGE TYPE, ALTER ANY REMOTE SERVICE BINDING, ALTER ANY ROUTE,
+            ALTER ANY SCHEMA, ALTER ANY SERVICE, CREATE CONTRACT, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
+            CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SCHEMA, CREATE SERVICE, CREATE TABLE, REFERENCES"""
+        )
+    ),
+    "db_backupoperator": Fixed(_words("BACKUP DATABASE, BACKUP LOG, CHECKPOINT")),
+    "db_datareader": Fixed(_words("SELECT")),
+    "db_datawriter": Fixed(_words("DELETE, INSERT, UPDATE")),
+    "db_denydatareader": Fixed(frozenset(), _words("SELECT")),
+    "db_denydatawriter": Fixed(frozenset(), _words("DELETE, INSERT, UPDATE")),
+    "public": Fixed(frozenset()),
+}
+
+SERVER_PERMISSIONS = _words(
+    """ADMINISTER BULK OPERATIONS, ALTER ANY CONNECTION, ALTER ANY DATABASE, ALTER ANY ENDPOINT,
+    ALTER ANY LINKED SERVER, ALTER ANY LOGIN, ALTER ANY SERVER ROLE, ALTER RESOURCES,
+    ALTER SERVER STATE, ALTER SETTINGS, ALTER TRACE,
+    CONNECT ANY DATABASE, CONNECT SQL, CONTROL SERVER, CREATE ANY DATABASE, CREATE ENDPOINT, CREATE LOGIN, SHUTDOWN,
+    VIEW ANY DATABASE, VIEW ANY DEFINITION, VIEW ANY PERFORMANCE DEFINITION, VIEW ANY SECURITY DEFINITION,
+    VIEW SERVER PERFORMANCE STATE, VIEW SERVER SECURITY STATE, VIEW SERVER STATE"""
+)
+_DATABASE_OWN = _words(
+    """ALTER, ALTER ANY CERTIFICATE, ALTER ANY CONTRACT, ALTER ANY MESSAGE TYPE, ALTER ANY REMOTE SERVICE BINDING,
+    ALTER ANY ROLE, ALTER ANY ROUTE, ALTER ANY SCHEMA, ALTER ANY SERVICE, ALTER ANY USER, AUTHENTICATE, CONNECT,
+    CONTROL, CREATE CERTIFICATE, CREATE CONTRACT, CREATE DATABASE, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
+    CREATE REMOTE SERVICE BINDING, CREATE ROLE, CREATE ROUTE, CREATE SCHEMA, CREATE SERVICE, CREATE TABLE, CREATE VIEW,
+    DELETE, EXECUTE, INSERT, REFERENCES, SELECT, TAKE OWNERSHIP, UPDATE, VIEW DATABASE PERFORMANCE STATE,
+    VIEW DATABASE STATE, VIEW DEFINITION"""
+)
+_COMMON = _words("ALTER, CONTROL, TAKE OWNERSHIP, VIEW DEFINITION")
+# What can be granted on what.
+VALID: dict[str, frozenset[str]] = {
+    "SERVER": SERVER_PERMISSIONS,
+    "ENDPOINT": _COMMON | {"CONNECT"},
+    "LOGIN": _words("ALTER, CONTROL, IMPERSONATE, VIEW DEFINITION"),
+    "DATABASE": _DATABASE_OWN,
+    "SCHEMA": _COMMON | _words("DELETE, EXECUTE, INSERT, REFERENCES, SELECT, UPDATE"),
+    "OBJECT": _COMMON | _words("DELETE, EXECUTE, INSERT, RECEIVE, REFERENCES, SELECT, UPDATE"),
+    "SERVICE": _COMMON | {"SEND"},
+    "CONTRACT": _COMMON | {"REFERENCES"},
+    "MESSAGE TYPE": _COMMON | {"REFERENCES"},
+    "CERTIFICATE": _COMMON | {"REFERENCES"},
+    "ROUTE": _COMMON,
+    "REMOTE SERVICE BINDING": _COMMON,
+    "USER": _words("ALTER, CONTROL, IMPERSONATE, VIEW DEFINITION"),
+}
+
+_OF_THE_DATABASE = ("SERVICE", "CONTRACT", "MESSAGE TYPE", "CERTIFICATE", "ROUTE", "REMOTE SERVICE BINDING", "USER")
+_DATA = ("SELECT", "INSERT", "UPDATE", "DELETE", "EXECUTE", "REFERENCES", "VIEW DEFINITION")
+# What follows from more than its own CONTROL: (class, permission) -> (class, permission) in the same or the next level.
+_FROM: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
+    ("SERVER", "CREATE ENDPOINT"): (("SERVER", "ALTER ANY ENDPOINT"),),
+    ("SERVER", "CREATE LOGIN"): (("SERVER", "ALTER ANY LOGIN"),),
+    ("SERVER", "CREATE ANY DATABASE"): (("SERVER", "ALTER ANY DATABASE"),),
+    ("SERVER", "VIEW ANY DATABASE"): (("SERVER", "ALTER ANY DATABASE"), ("SERVER", "VIEW ANY DEFINITION")),
+    ("SERVER", "VIEW ANY PERFORMANCE DEFINITION"): (("SERVER", "VIEW ANY DEFINITION"),),
+    ("SERVER", "VIEW ANY SECURITY DEFINITION"): (("SERVER", "VIEW ANY DEFINITION"),),
+    ("SERVER", "VIEW SERVER STATE"): (("SERVER", "ALTER SERVER STATE"),),
+    ("SERVER", "VIEW SERVER PERFORMANCE STATE"): (("SERVER", "VIEW SERVER STATE"),),
+    ("SERVER", "VIEW SERVER SECURITY STATE"): (("SERVER", "VIEW SERVER STATE"),),
+    ("ENDPOINT", "ALTER"): (("SERVER", "ALTER ANY ENDPOINT"),),
+    ("ENDPOINT", "VIEW DEFINITION"): (("SERVER", "VIEW ANY DEFINITION"),),
+    ("LOGIN", "ALTER"): (("SERVER", "ALTER ANY LOGIN"),),
+    ("LOGIN", "VIEW DEFINITION"): (("LOGIN", "ALTER"), ("SERVER", "VIEW ANY DEFINITION")),
+    ("DATABASE", "ALTER"): (("SERVER", "ALTER ANY DATABASE"),),
+    ("DATABASE", "CREATE DATABASE"): (("SERVER", "CREATE ANY DATABASE"),),
+    ("DATABASE", "CONNECT"): (("SERVER", "CONNECT ANY DATABASE"),),
+    ("DATABASE", "VIEW DATABASE STATE"): (("SERVER", "VIEW SERVER STATE"),),
+    ("DATABASE", "VIEW DATABASE PERFORMANCE STATE"): (
+        ("DATABASE", "VIEW DATABASE STATE"),
+        ("SERVER", "VIEW SERVER PERFORMANCE STATE"),
+    ),
+    ("DATABASE", "VIEW DEFINITION"): (("SERVER", "VIEW ANY DEFINITION"),),
+    ("SCHEMA", "ALTER"): (("DATABASE", "ALTER ANY SCHEMA"),),
+    ("OBJECT", "ALTER"): (("SCHEMA", "ALTER"),),
+    ("OBJECT", "SELECT"): (("OBJECT", "RECEIVE"), ("SCHEMA", "SELECT")),
+}
+
+
+@cache
+def implying(class_: str, permission: str) -> tuple[tuple[str, str], ...]:
+    """The permission and everything that it follows from, nearest first."""
+    found: dict[tuple[str, str], None] = {}
+    waiting = [(class_, permission)]
+    while waiting:
+        one = waiting.pop(0)
+        if one not in found:
+            found[one] = None
+            waiting.extend(_directly(*one))
+    return tuple(found)
+
+
+def _directly(class_: str, permission: str) -> Iterator[tuple[str, str]]:
+    control = "CONTROL SERVER" if class_ == "SERVER" else "CONTROL"
+    if permission != control:
+        yield class_, control
+    yield from _FROM.get((class_, permission), ())
+    if class_ == "OBJECT" and permission in _DATA:
+        yield "SCHEMA", permission
+    elif class_ == "SCHEMA" and permission in _DATA:
+        yield "DATABASE", permission
+    elif class_ == "DATABASE" and permission.startswith(("CREATE ", "ALTER ANY ")):
+        yield "DATABASE", "ALTER"
+    elif class_ in _OF_THE_DATABASE:
+        if permission == "ALTER":
+            yield "DATABASE", f"ALTER ANY {class_}"
+        elif permission in ("VIEW DEFINITION", "REFERENCES"):
+            yield "DATABASE", permission
+    if permission == "CONTROL":
+        above = {"OBJECT": "SCHEMA", "SCHEMA": "DATABASE"} | dict.fromkeys(_OF_THE_DATABASE, "DATABASE")
+        if class_ in above:
+            yield above[class_], "CONTROL"
+        else:
+            yield "SERVER", "CONTROL SERVER"
+
+
+class Principals(NamedTuple):
+    """Who somebody is: at the server a login with its roles, in one database a user with its roles."""
+
+    server: tuple[str, ...]  # empty: nobody at the server, as a module's context is
+    database: tuple[str, ...]
+
+
+def is_allowed(grants: Grants, who: Principals, securable: Securable, permission: str) -> bool:
+    """Whether they hold it, from whatever it follows; neither sysadmin nor dbo, who are not asked."""
+    held = False
+    for class_, above in implying(securable.securable_class, permission):
+        target = _enclosing(securable, class_)
+        names = who.server if target.database_id == SERVER else who.database
+        states = set(_states(grants, names, target, above))
+        if DENY in states:
+            return False
+        held = held or bool(states)
+    return held
+
+
+def _enclosing(securable: Securable, class_: str) -> Securable:
+    if class_ == securable.securable_class:
+        return securable
+    if class_ == "SERVER":
+        return Securable(SERVER, "SERVER", 0)
+    return Securable(securable.database_id, class_, SCHEMA_DBO if class_ == "SCHEMA" else 0)
+
+
+def _states(grants: Grants, names: Iterable[str], target: Securable, permission: str) -> Iterator[str]:
+    fixed = SERVER_ROLES if target.database_id == SERVER else DATABASE_ROLES
+    is_whole = target.securable_class in ("SERVER", "DATABASE")
+    owner = grants.owner(target) if permission == "CONTROL" else None
+    for name in names:
+        if (state := grants.state(target, permission, name)) is not None:
+            yield state
+        if is_whole and name in fixed:
+            if permission in fixed[name].granted:
+                yield "GRANT"
+            if permission in fixed[name].denied:
+                yield DENY
+        if name == owner:
+            yield "GRANT"

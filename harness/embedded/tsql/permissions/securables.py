@@ -1,0 +1,146 @@
+"""What a permission is asked or granted on, found by its class and name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions.guard import THE_SERVER, object_of
+from harness.embedded.tsql.permissions.permissions import DATABASE_ROLES, SCHEMA_DBO
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.tsql.session.frame import Frame
+
+SA_ID, DBO_ID = 1, 1
+# principal_id of the roles that are always there, as SQL Server has them
+SERVER_ROLE_IDS = {
+    "public": 2,
+    "sysadmin": 3,
+    "securityadmin": 4,
+    "serveradmin": 5,
+    "setupadmin": 6,
+    "processadmin": 7,
+    "diskadmin": 8,
+    "dbcreator": 9,
+    "bulkadmin": 10,
+}
+DATABASE_ROLE_IDS = {
+    "db_owner": 16384,
+    "db_accessadmin": 16385,
+    "db_securityadmin": 16386,
+    "db_ddladmin": 16387,
+    "db_backupoperator": 16389,
+    "db_datareader": 16390,
+    "db_datawriter": 16391,
+    "db_denydatareader": 16392,
+    "db_denydatawriter": 16393,
+}
+
+
+def _schema(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+    if parts[-1].lower() != "dbo":
+        return None
+    return Securable(frame.database.database_id, "SCHEMA", SCHEMA_DBO)
+
+
+def _database(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+    database = frame.instance.engine.databases.get(parts[-1].lower())
+    return None if database is None else Securable(database.database_id, "DATABASE", 0)
+
+
+def _object(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+    database, schema, name = frame.instance.located(parts, frame.database)
+    item = (
+        frame.instance.table(parts, frame.database)
+        or frame.instance.procedure(parts, frame.database)
+        or database.queues.get(f"{schema}.{name}".lower())
+    )
+    return None if item is None else object_of(database, item)
+
+
+def _user(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+    user = frame.database.principals.users.get(parts[-1].lower())
+    if user is None and parts[-1].lower() != "dbo":
+        return None
+    return Securable(frame.database.database_id, "USER", user.principal_id if user is not None else DBO_ID)
+
+
+def _login(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+    login = frame.instance.engine.logins.get(parts[-1].lower())
+    if login is None and parts[-1].lower() != "sa":
+        return None
+    return Securable(SERVER, "LOGIN", login.principal_id if login is not None else SA_ID)
+
+
+def _endpoint(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+    endpoint = frame.instance.engine.broker_endpoint
+    if endpoint is None or endpoint.name.lower() != parts[-1].lower():
+        return None
+    return Securable(SERVER, "ENDPOINT", endpoint.endpoint_id)
+
+
+def _named(class_: str, attribute: str, identifier: str) -> Callable[[Frame, tuple[str, ...]], Securable | None]:
+    """Of a database's broker objects, whose names are compared byte by byte."""
+
+    def find(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+        item: Any = getattr(frame.database, attribute).get(parts[-1])
+        return None if item is None else Securable(frame.database.database_id, class_, getattr(item, identifier))
+
+    return find
+
+
+def _certificate(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+    found = frame.database.certificate(parts[-1])
+    return None if found is None else Securable(frame.database.database_id, "CERTIFICATE", found.certificate_id)
+
+
+FINDERS: dict[str, Callable[[Frame, tuple[str, ...]], Securable | None]] = {
+    "SERVER": lambda frame, parts: THE_SERVER,
+    "ENDPOINT": _endpoint,
+    "LOGIN": _login,
+    "DATABASE": _database,
+    "SCHEMA": _schema,
+    "OBJECT": _object,
+    "USER": _user,
+    "CERTIFICATE": _certificate,
+    "SERVICE": _named("SERVICE", "services", "service_id"),
+    "CONTRACT": _named("CONTRACT", "contracts", "service_contract_id"),
+    "MESSAGE TYPE": _named("MESSAGE TYPE", "message_types", "message_type_id"),
+    "ROUTE": _named("ROUTE", "routes", "route_id"),
+    "REMOTE SERVICE BINDING": _named("REMOTE SERVICE BINDING", "remote_service_bindings", "remote_service_binding_id"),
+}
+
+
+def find(frame: Frame, class_: str, parts: tuple[str, ...]) -> Securable | None:
+    """None: there is no such thing here."""
+    return FINDERS[class_](frame, parts)
+
+
+def is_held(frame: Frame, securable: Securable, permission: str) -> bool:
+    """Whether the session holds a permission; a sysadmin holds all."""
+    guard = frame.session.guard
+    if guard is None:
+        return True
+    if securable.database_id == SERVER:
+        return guard.allows_on_server(permission, securable.securable_class, securable.id)
+    return guard.allows(_database_of(frame, securable), *securable[1:], permission)
+
+
+def _database_of(frame: Frame, securable: Securable) -> Database:
+    databases = frame.instance.engine.databases.values()
+    return next(database for database in databases if database.database_id == securable.database_id)
+
+
+def principal(frame: Frame, name: str, *, of_server: bool) -> str:
+    """The name of a login or server role, or of a user or database role, in lower case; 15151 if there is none."""
+    key = name.lower()
+    if of_server:
+        if key in SERVER_ROLE_IDS or key == "sa" or key in frame.instance.engine.logins:
+            return key
+        raise SqlServerError(15151, "find", "login", name)
+    if key in {"dbo", "guest"} or key in DATABASE_ROLES or key in frame.database.principals.users:
+        return key
+    raise SqlServerError(15151, "find", "user", name)

@@ -1,0 +1,77 @@
+"""Internal activation: runs a queue's procedure in a session of the system's own, once per call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.tsql.instance import procedures
+from harness.embedded.tsql.instance.instance import Instance
+from harness.embedded.tsql.permissions import guard
+from harness.embedded.tsql.session.results import DiscardedResults
+from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.broker.engine import Engine
+    from harness.embedded.broker.queues import Queue
+    from harness.embedded.tsql.instance.procedures import Procedure
+    from harness.embedded.tsql.session.frame import Frame
+
+
+def install(engine: Engine) -> None:
+    """Makes the engine run activation procedures; before `engine.recover`, which may find messages waiting."""
+    Instance.of(engine)
+    engine.activate = lambda database, queue: activate(engine, database, queue)
+
+
+class _ErrorLog(DiscardedResults):
+    """Result sets and return values go nowhere; PRINT and errors go to the error log, as 9724."""
+
+    def __init__(self, engine: Engine, procedure: str, queue: str) -> None:
+        self._engine = engine
+        self._procedure = procedure
+        self._queue = queue
+
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
+        if number != 5701:  # the change of database is no output of the procedure's
+            self._engine.log(SqlServerError(9724, self._procedure, self._queue, text).text)
+
+
+def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
+    """Runs the queue's procedure; raises what ends the activated task."""
+    instance = Instance.of(engine)
+    name = queue.activation_procedure or ""
+    reader = engine.current_reader()
+    session = Session(engine, spid=instance.system_spid(), login="sa", database=database.name, is_user_process=False)
+    if reader is not None:
+        reader.spid = session.spid
+    # Shown without the database, as in SQL Server's log.
+    shown = name.partition("].")[2] if name.count("].") > 1 else name
+    sink = _ErrorLog(engine, shown, f"{database.name}.{queue.qualified_name}")
+
+    def returned(frame: Frame) -> None:
+        if session.tx is not None:
+            raise SqlServerError(8415, shown)
+
+    try:
+        procedure = instance.procedure(Tokens(name).object_name(), database)
+        if procedure is None:
+            raise SqlServerError(2812, name)
+        session.guard = _context(instance, database, queue, procedure)
+        session.is_running, session.task = True, engine.scheduler.current
+        yield from procedures.execute(session, procedure, ((), ()), (), sink, 1, returned)
+    finally:
+        session.close()
+
+
+def _context(instance: Instance, database: Database, queue: Queue, procedure: Procedure) -> guard.Guard:
+    """ "SQL Server impersonates this user before starting the stored procedure." """
+    user = guard.DBO if queue.execute_as in (None, "OWNER") else str(queue.execute_as)
+    if user.lower() != guard.DBO and user.lower() not in database.principals.users:
+        raise SqlServerError(15517, user)
+    context = guard.of_user(instance, database, user)
+    context.execute(procedure, database)
+    return context

@@ -1,0 +1,1 @@
+"""What a running statement needs: session, frame, steps."""

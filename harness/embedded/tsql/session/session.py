@@ -1,0 +1,260 @@
+"""A session: one client's (or activated procedure's) variables of the server, and how a batch or RPC runs in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Task, Waiting
+from harness.embedded.tsql import statements
+from harness.embedded.tsql.instance.instance import Instance
+from harness.embedded.tsql.permissions import guard
+from harness.embedded.tsql.requests import rpc
+from harness.embedded.tsql.session.frame import Cursor, Frame
+from harness.embedded.tsql.session.raised import RaisedError
+from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.session_options import DEFAULTS
+from harness.embedded.tsql.session.steps import Step
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.broker.engine import Engine
+    from harness.embedded.broker.transactions import Mark, Transaction
+
+# Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.
+DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169})
+# Names that are not found, text that does not parse: the batch ends, the transaction does not.
+SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 1087, 4104, 4145})
+
+
+class Session:
+    """One session. `batch` and `rpc` never raise SqlServerError: errors go to the sink."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        spid: int,
+        login: str,
+        database: str,
+        program: str = "",
+        host: str = "",
+        is_user_process: bool = True,
+        is_administrative: bool = False,
+    ) -> None:
+        self.engine = engine
+        self.instance = Instance.of(engine)
+        self.spid = spid
+        self.login = login
+        self.program = program
+        self.host = host
+        self.is_user_process = is_user_process
+        self.is_administrative = is_administrative  # over the dedicated administrator connection
+        self.login_time_ns = engine.clock.utc_ns()
+        self._first_database = database
+        self.database: Database = self.instance.database(database)
+        self.guard = guard.of_login(self.instance, login)  # None: a sysadmin, of whom nothing is asked
+        self.options = DEFAULTS
+        self.tx: Transaction | None = None
+        self.tran_count = 0
+        self.transaction_name = ""
+        self.savepoints: dict[str, Mark] = {}
+        self.doomed = False
+        self.row_count = 0
+        self.error_number = 0
+        self.fetch_status = -1
+        self.identity: int | None = None  # SCOPE_IDENTITY()
+        self.try_depth = 0
+        self.caught: list[SqlServerError] = []
+        self.cursors: dict[str, Cursor] = {}  # global ones
+        self.prepared: dict[int, Any] = {}
+        self.next_handle = 1
+        self.is_running = False
+        self.task: Task | None = None  # that runs the request
+        self.trace_flags: set[int] = set()
+        self.command = ""
+        self.instance.sessions[spid] = self
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def batch(self, text: str, sink: ResultSink) -> Waiting[None]:
+        """Runs a batch of statements."""
+        self.is_running, self.task = True, self.engine.scheduler.current
+        try:
+            step = self.compiled(text)
+            yield from self.run(step, sink)
+        except SqlServerError as error:
+            self.report(error, sink)
+            self._after_abort(error)
+        finally:
+            self.is_running = False
+            if self.doomed:
+                self._end_doomed(sink)
+
+    def rpc(self, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
+        """Calls a procedure: one of the database's, or a system procedure of `rpc`."""
+        self.is_running, self.task = True, self.engine.scheduler.current
+        try:
+            yield from rpc.call(self, name, parameters, sink)
+        except SqlServerError as error:
+            self.report(error, sink)
+            self._after_abort(error)
+        finally:
+            self.is_running = False
+            if self.doomed:
+                self._end_doomed(sink)
+
+    def reset(self) -> None:
+        """RESETCONNECTION: as freshly logged in, but for the id."""
+        self.rollback()
+        self.options = DEFAULTS
+        self.guard = guard.of_login(self.instance, self.login)
+        self.database = self.instance.engine.databases.get(self._first_database.lower(), self.database)
+        self.prepared.clear()
+        self.cursors.clear()
+        self.row_count = self.error_number = 0
+        self.fetch_status = -1
+        self.identity = None
+
+    def close(self) -> None:
+        """The connection is gone: what is not committed is rolled back."""
+        self.rollback()
+        if self.instance.sessions.get(self.spid) is self:
+            del self.instance.sessions[self.spid]
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def compiled(self, text: str) -> Step:
+        """A batch, parsed and compiled; the texts used last are kept."""
+        key = (self.database.database_id, text)
+        step: Step | None = self.instance.batches.get(key)
+        if step is None:
+            step = statements.compile_batch(text)
+            self.instance.keep_batch(key, step)
+        return step
+
+    def run(self, step: Step, sink: ResultSink, *, depth: int = 0) -> Waiting[None]:
+        """Runs a compiled batch in a frame of its own."""
+        frame = Frame(self, self.database, sink, "", depth)
+        try:
+            if step.waits:
+                yield from step.run(frame)
+            else:
+                step.run(frame)
+        finally:
+            frame.release()
+
+    def fails(self, error: SqlServerError, frame: Frame, line: int) -> None:
+        """A statement has failed: raises what ends more than the statement, reports what does not."""
+        if error.line == 0:
+            error.line = line
+        if not error.procedure:
+            error.procedure = frame.procedure
+        self.error_number = error.number
+        self.row_count = 0
+        if self.try_depth:
+            if self.tx is not None and (self.options.xact_abort or error.number in DOOMING_ERRORS):
+                self.doomed = True
+            raise error
+        if self._ends_batch(error):
+            self._after_abort(error)  # now: XACT_ABORT is that of the procedure it failed in
+            raise error
+        self.report(error, frame.sink)
+
+    def _ends_batch(self, error: SqlServerError) -> bool:
+        if isinstance(error, RaisedError):
+            return error.ends_batch
+        number = error.number
+        return (
+            self.options.xact_abort
+            or error.severity in (15, *range(17, 26))
+            or number in DOOMING_ERRORS
+            or number in SCOPE_ERRORS
+        )
+
+    def _after_abort(self, error: SqlServerError) -> None:
+        """Some of the errors that end a batch roll the transaction back too."""
+        if self.options.xact_abort or error.number in DOOMING_ERRORS or error.severity >= 20:
+            self.rollback()
+
+    def _end_doomed(self, sink: ResultSink) -> None:
+        self.rollback()
+        self.report(SqlServerError(3998), sink)
+
+    def mismatch(self, before: int, frame: Frame) -> None:
+        """A procedure that leaves another number of transactions open than it found."""
+        if self.try_depth == 0:
+            error = SqlServerError(266, before, self.tran_count, procedure=frame.procedure, line=1)
+            self.report(error, frame.sink)
+
+    def report(self, error: SqlServerError, sink: ResultSink) -> None:
+        self.error_number = error.number
+        sink.message(error.number, error.severity, error.state, error.text, error.procedure, max(1, error.line))
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def new_transaction(self) -> Transaction:
+        tx = self.engine.begin_transaction()
+        if (timeout_ms := self.options.lock_timeout_ms) >= 0:
+            tx.lock_timeout_ns = timeout_ms * 1_000_000
+        return tx
+
+    def begin(self, name: str = "") -> None:
+        """BEGIN TRANSACTION"""
+        self.row_count = 0
+        if self.doomed:
+            raise SqlServerError(3930)
+        if self.tx is None:
+            self.tx = self.new_transaction()
+            self.transaction_name = name
+            # "BEGIN TRANSACTION ... starts two nested transactions" where implicit ones are on.
+            self.tran_count = 2 if self.options.implicit_transactions else 1
+        else:
+            self.tran_count += 1
+
+    def writable(self) -> Transaction | None:
+        """The transaction for a statement that changes something; None if it needs one of its own."""
+        if self.tx is None:
+            if not self.options.implicit_transactions:
+                return None
+            self.tx = self.new_transaction()
+            self.tran_count = 1
+        if self.doomed:
+            raise SqlServerError(3930)
+        return self.tx
+
+    def rollback(self) -> None:
+        """Takes the whole transaction back, if there is one."""
+        tx, self.tx = self.tx, None
+        self.tran_count = 0
+        self.doomed = False
+        self.savepoints.clear()
+        if tx is not None and tx.active:
+            tx.rollback()
+
+    @property
+    def wait_type(self) -> str | None:
+        """What the request waits for, if it does."""
+        wait = self.engine.waits.current.get(self.task) if self.is_running else None
+        return wait.wait_type if wait is not None else None
+
+    @property
+    def xact_state(self) -> int:
+        return 0 if self.tx is None else -1 if self.doomed else 1
+
+    # -- names -------------------------------------------------------------------------------------------------------
+
+    def user_name(self, database: Database | None = None) -> str:
+        """The user as which the session is in a database: dbo for a sysadmin."""
+        return guard.DBO if self.guard is None else self.guard.user_in(database or self.database) or "guest"
+
+    def use(self, name: str, sink: ResultSink) -> None:
+        """USE: the current database changes."""
+        found = self.instance.database(name)
+        if self.guard is not None:
+            self.guard.enter(found)
+        old, self.database = self.database, found
+        self.row_count = 0
+        sink.database_changed(old.name, found.name)
+        sink.message(5701, 0, 2, f"Changed database context to '{found.name}'.", "", 1)

@@ -1,0 +1,134 @@
+"""Steps, the scope they are compiled in, and blocks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.syntax.flow import Block
+from harness.embedded.tsql.text.parser import Statement
+from harness.embedded.tsql.translation import session_functions, support  # noqa: F401 - fills the tables of functions
+
+if TYPE_CHECKING:
+    from harness.embedded.tsql.text.expressions import Query
+
+
+class Signal(Enum):
+    """How a step ends that does not simply go on to the next."""
+
+    BREAK = auto()
+    CONTINUE = auto()
+    RETURN = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """A compiled statement. `run` returns None to go on, or a Signal; if it `waits`, it may return a generator that
+    does instead. A sequence of steps of which one waits always does."""
+
+    run: Callable[[Frame], Any]
+    waits: bool
+    line: int = 0
+
+
+def plain(run: Callable[[Frame], Signal | None]) -> Step:
+    return Step(run, False)
+
+
+def waiting(run: Callable[[Frame], Waiting[Signal | None] | None]) -> Step:
+    return Step(run, True)
+
+
+Compiler = Callable[[Any, "Scope"], Step]
+
+
+@dataclass(slots=True)
+class Scope:
+    """What is known at compile time of the batch or procedure that a statement stands in."""
+
+    compilers: dict[type[Statement], Compiler]
+    types: dict[str, SqlType] = field(default_factory=dict)  # of scalar variables, by name
+    tables: dict[str, list[Column]] = field(default_factory=dict)  # columns of table variables
+    defaults: dict[str, list[str | None]] = field(default_factory=dict)  # their columns' defaults
+    identities: dict[str, str] = field(default_factory=dict)  # their identity columns
+    cursors: dict[str, Query] = field(default_factory=dict)
+    loops: int = 0
+    catches: int = 0
+    in_procedure: bool = False
+
+    def compile(self, statement: Statement) -> Step:
+        step = self.compilers[type(statement)](statement, self)
+        step.line = statement.line
+        return step
+
+    def body(self, statement: Statement) -> Step:
+        """The one statement of an IF or WHILE, as a block: an error in it ends it alone."""
+        step = self.compile(statement)
+        return step if isinstance(statement, Block) else sequence([step])
+
+    def block(self, statements: Sequence[Statement]) -> Step:
+        if len(statements) == 1 and isinstance(statements[0], Block):
+            return self.compile(statements[0])  # a block of its own already
+        return sequence([self.compile(statement) for statement in statements])
+
+    def check(self, tree: exp.Expr, line: int) -> None:
+        """Raises what can be known of a query's mistakes before it runs."""
+        support.check(tree, line, lambda name: name in self.types or name in self.tables)
+
+    def type_of(self, variable: str, line: int) -> SqlType:
+        try:
+            return self.types[variable]
+        except KeyError:
+            raise SqlServerError(137, variable, line=line) from None
+
+
+def sequence(steps: Sequence[Step]) -> Step:
+    """Steps one after another. An error ends its statement; whether it ends more is `Session.fails`'s to say."""
+    return _waiting_sequence(steps) if any(step.waits for step in steps) else _plain_sequence(steps)
+
+
+def _plain_sequence(steps: Sequence[Step]) -> Step:
+    pairs = [(step.run, step.line) for step in steps]
+
+    def run(frame: Frame) -> Signal | None:
+        session = frame.session
+        for step, line in pairs:
+            try:
+                signal: Signal | None = step(frame)
+                session.error_number = 0
+                if signal is not None:
+                    return signal
+            except SqlServerError as error:
+                session.fails(error, frame, line)
+        return None
+
+    return Step(run, False, steps[0].line if steps else 0)
+
+
+def _waiting_sequence(steps: Sequence[Step]) -> Step:
+    pairs = [(step.run, step.line) for step in steps]
+
+    def run(frame: Frame) -> Waiting[Any]:
+        session = frame.session
+        for step, line in pairs:
+            try:
+                signal: Any = step(frame)
+                if signal is not None and type(signal) is GeneratorType:
+                    signal = yield from signal
+                session.error_number = 0
+                if signal is not None:
+                    return signal
+            except SqlServerError as error:
+                session.fails(error, frame, line)
+        return None
+
+    return Step(run, True, steps[0].line)

@@ -1,0 +1,1 @@
+"""User tables in SQLite, and conversion between types."""

@@ -1,0 +1,287 @@
+"""User tables: rows in SQLite, every change staged in the transaction and undone at its rollback.
+
+A row's identity is SQLite's rowid, numbered here: no number is given twice, and a rollback leaves a gap, as in SQL
+Server. An IDENTITY column *is* the rowid; in other tables the rowid is nobody's business.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.locks import ExclusiveLock
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.storage.sqlite import Sqlite, declared
+from harness.embedded.tsql.syntax.schema import ColumnDefinition, TableBody
+from harness.embedded.tsql.translation.fragments import quoted
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.transactions import Transaction
+
+Row = tuple[Any, ...]  # rowid, then the columns in order
+CATALOG = "tsql.tables"  # object in the store: (database_id, object_id) -> the definition
+
+
+class RowConflict(Exception):
+    """Another transaction has changed a row and is not over; the lock is to be had at its end."""
+
+    def __init__(self, owner: Transaction) -> None:
+        super().__init__()
+        self.lock = ExclusiveLock()  # made when somebody waits, which is seldom
+        self.lock.try_acquire(owner)
+
+
+@dataclass(slots=True, eq=False)
+class Table:
+    """A user table."""
+
+    database_id: int
+    object_id: int
+    schema: str
+    name: str
+    database_name: str
+    definitions: list[ColumnDefinition]
+    primary_key: list[str]
+    primary_key_name: str
+    unique: list[list[str]]
+    create_time_ns: int
+    columns: list[Column] = field(init=False)
+    identity: int | None = field(init=False)  # place of the identity column
+    stored_rows: str = field(init=False)  # the object under which rows lie in the store
+    _put_sql: str = field(init=False)
+    row_count: int = field(default=0, init=False)
+    last_rowid: int = field(default=0, init=False)  # the last one given out
+    _changed: dict[Transaction, set[int]] = field(default_factory=dict, init=False)  # rows, by open transactions
+
+    def __post_init__(self) -> None:
+        self.columns = [Column(d.name, d.type, d.nullable) for d in self.definitions]
+        places = [place for place, definition in enumerate(self.definitions) if definition.identity]
+        if len(places) > 1:
+            raise SqlServerError(2744, self.name)
+        self.identity = places[0] if places else None
+        self.stored_rows = f"tsql.rows.{self.database_id}.{self.object_id}"
+        marks = ", ".join(["?", *("?" for _ in self.columns)])
+        self._put_sql = f"INSERT INTO {self.sql} ({self.all_columns}) VALUES ({marks})"
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.database_id, f"{self.schema}.{self.name}".lower()
+
+    @property
+    def qualified_name(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def sql(self) -> str:
+        return quoted(f"{self.database_id}.{self.schema}.{self.name}".lower())
+
+    @property
+    def all_columns(self) -> str:
+        return ", ".join(["rowid", *(quoted(column.name) for column in self.columns)])
+
+    def place(self, name: str) -> int:
+        """The place of a column; 207 if there is none of that name."""
+        for place, column in enumerate(self.columns):
+            if column.name.lower() == name.lower():
+                return place
+        raise SqlServerError(207, name)
+
+    # -- definition --------------------------------------------------------------------------------------------------
+
+    def create(self, sqlite: Sqlite) -> None:
+        parts = [self._declaration(place) for place in range(len(self.columns))]
+        identity = self.columns[self.identity].name.lower() if self.identity is not None else ""
+        keys = [self.primary_key, *self.unique, *([d.name] for d in self.definitions if d.unique)]
+        for names in keys:
+            if names and [name.lower() for name in names] != [identity]:
+                for name in names:
+                    self.place(name)
+                parts.append(f"UNIQUE ({', '.join(quoted(name) for name in names)})")
+        sqlite.connection.execute(f"CREATE TABLE {self.sql} ({', '.join(parts)})")
+        self.start_numbering()
+
+    def start_numbering(self) -> None:
+        """No row has been given a number."""
+        seed, _ = (self.definitions[self.identity].identity if self.identity is not None else None) or (1, 1)
+        self.last_rowid = seed - 1
+
+    def number_on_after(self, rowid: int) -> None:
+        """Numbers go on after this one, or after the last one given out if that is more."""
+        self.last_rowid = max(self.last_rowid, rowid)
+
+    def _declaration(self, place: int) -> str:
+        column = self.columns[place]
+        if place == self.identity:
+            return f"{quoted(column.name)} INTEGER PRIMARY KEY"
+        primary = column.name.lower() in (name.lower() for name in self.primary_key)
+        required = "" if column.nullable and not primary else " NOT NULL"
+        # Not INTEGER PRIMARY KEY: that would make the column the rowid.
+        return f"{quoted(column.name)} {declared(column.type)}{required}"
+
+    def stored(self) -> tuple[Any, ...]:
+        """What the catalog keeps of the table."""
+        columns = [
+            (
+                d.name,
+                d.type.name,
+                d.type.length,
+                d.type.precision,
+                d.type.scale,
+                d.nullable,
+                d.identity,
+                d.default,
+                d.unique,
+            )
+            for d in self.definitions
+        ]
+        keys = (self.primary_key, self.primary_key_name, self.unique)
+        return (self.schema, self.name, self.database_name, columns, *keys, self.create_time_ns)
+
+    @staticmethod
+    def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Table:
+        schema, name, database_name, columns, primary_key, primary_key_name, unique, create_time_ns = row
+        definitions = [
+            ColumnDefinition(
+                column,
+                SqlType(type_, length, precision, scale),
+                nullable,
+                tuple(identity) if identity else None,
+                default,
+                alone,
+            )
+            for column, type_, length, precision, scale, nullable, identity, default, alone in columns
+        ]
+        unique = [list(names) for names in unique]
+        return Table(
+            key[0],
+            key[1],
+            schema,
+            name,
+            database_name,
+            definitions,
+            list(primary_key),
+            primary_key_name,
+            unique,
+            create_time_ns,
+        )
+
+    @staticmethod
+    def from_body(  # noqa: PLR0917
+        database_id: int, object_id: int, schema: str, name: str, database_name: str, body: TableBody, now_ns: int
+    ) -> Table:
+        primary = {column.lower() for column in body.primary_key}
+        definitions = [
+            ColumnDefinition(
+                d.name, d.type, d.nullable and d.name.lower() not in primary, d.identity, d.default, d.unique
+            )
+            for d in body.columns
+        ]
+        seen: set[str] = set()
+        for definition in definitions:
+            if definition.name.lower() in seen:
+                raise SqlServerError(2705, name, definition.name)
+            seen.add(definition.name.lower())
+        return Table(
+            database_id,
+            object_id,
+            schema,
+            name,
+            database_name,
+            definitions,
+            body.primary_key,
+            body.primary_key_name or f"PK_{name}",
+            body.unique,
+            now_ns,
+        )
+
+    # -- locks -------------------------------------------------------------------------------------------------------
+
+    def claim(self, tx: Transaction, rowids: Iterable[int]) -> None:
+        """Locks rows to the end of the transaction; RowConflict if another one has them."""
+        wanted = set(rowids)
+        for other, changed in self._changed.items():
+            if other is not tx and not wanted.isdisjoint(changed):
+                raise RowConflict(other)
+        self._claim_new(tx, wanted)
+
+    def _claim_new(self, tx: Transaction, rowids: Iterable[int]) -> None:
+        """Locks rows that nobody can have."""
+        changed = self._changed.get(tx)
+        if changed is None:
+            self._changed[tx] = set(rowids)
+            tx.on_end(partial(self._changed.pop, tx))
+        else:
+            changed.update(rowids)
+
+    def claim_whole(self, tx: Transaction) -> None:
+        """For DROP and TRUNCATE: nobody else may have changed a row."""
+        for other in self._changed:
+            if other is not tx:
+                raise RowConflict(other)
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def insert(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
+        """Inserts and stages rows, whose rowids go on from the last one."""
+        self._claim_new(tx, self.put(sqlite, rows))
+        stored = self.stored_rows
+        tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
+
+        def undo() -> None:
+            self._remove(sqlite, rows)
+            self.row_count -= len(rows)
+
+        tx.on_rollback(undo)
+
+    def deleted(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
+        """Stages rows that SQLite has just deleted."""
+        self.row_count -= len(rows)
+        try:
+            self.claim(tx, [row[0] for row in rows])
+        except RowConflict:
+            self.put(sqlite, rows)
+            raise
+        stored = self.stored_rows
+        tx.writes.extend([(stored, row[0], None) for row in rows])
+        tx.on_rollback(lambda: self.put(sqlite, rows))
+
+    def updated(self, sqlite: Sqlite, tx: Transaction, old: Sequence[Row], new: Sequence[Row]) -> None:
+        stored = self.stored_rows
+        tx.writes.extend([(stored, row[0], row[1:]) for row in new])
+        assignments = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(self.columns, start=2))
+        sql = f"UPDATE {self.sql} SET {assignments} WHERE rowid = ?1"
+        tx.on_rollback(lambda: void(sqlite.run_many(sql, old)))
+
+    def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> list[int]:
+        """Rows go into SQLite with the rowids that they have and no other row has; all or none."""
+        try:
+            sqlite.run_each(self._put_sql, rows)
+        except BaseException:
+            self._remove(sqlite, rows)
+            raise
+        self.row_count += len(rows)
+        rowids = [row[0] for row in rows]
+        self.last_rowid = max([self.last_rowid, *rowids])
+        return rowids
+
+    def _remove(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
+        sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [row[:1] for row in rows])
+
+    def violation(self, error: sqlite3.IntegrityError, verb: str) -> SqlServerError:
+        """A broken constraint in SQL Server's words."""
+        text = str(error)
+        name = f"{self.database_name}.{self.qualified_name}"
+        if text.startswith("NOT NULL"):
+            return SqlServerError(515, text.rpartition(".")[2], name, verb)
+        names = {part.rpartition(".")[2].lower() for part in text.partition(": ")[2].split(", ")}
+        if names == {column.lower() for column in self.primary_key}:
+            return SqlServerError(2627, "PRIMARY KEY", self.primary_key_name, self.qualified_name)
+        return SqlServerError(2627, "UNIQUE KEY", f"UQ_{self.name}", self.qualified_name)
+
+
+def void(_: object) -> None:
+    """For actions that return nothing."""

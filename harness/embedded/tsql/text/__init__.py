@@ -1,0 +1,1 @@
+"""Text of a batch: tokens, parser, expressions."""

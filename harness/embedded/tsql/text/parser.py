@@ -1,0 +1,130 @@
+"""The statement level: which statement begins here, and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.embedded.errors import UnsupportedSyntax
+from harness.embedded.tsql.text import expressions as queries
+from harness.embedded.tsql.text.tokens import STATEMENT_WORDS, Tokens
+
+NESTING_MAX = 100  # blocks in blocks; SQL Server's own limit is not documented, Python's stack is finite
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A parsed statement; subclasses say what it does. `line` is the line of its first word, from 1."""
+
+    line: int
+
+
+ParseFunction = Callable[["Parser"], Statement]
+Grammar = Mapping[tuple[str, ...], ParseFunction]  # the words a statement begins with -> what parses the rest
+
+
+class Parser:
+    """Parses one batch with a grammar; parse functions read on from behind the statement's first words."""
+
+    def __init__(self, text: str, grammar: Grammar) -> None:
+        self.tokens = Tokens(text)
+        self.line = 1
+        self._grammar = grammar
+        self._longest = max(len(words) for words in grammar)
+        self._depth = 0
+
+    def batch(self) -> list[Statement]:
+        statements: list[Statement] = []
+        tokens = self.tokens
+        while True:
+            while tokens.accept(";"):
+                pass
+            if tokens.at_end:
+                return statements
+            # A procedure may be called without EXEC if the call is the first statement of the batch.
+            if not statements and self._parse_function() is None and tokens.peek() is not None:
+                statements.append(self._implicit_call())
+            else:
+                statements.append(self.statement())
+
+    def statement(self) -> Statement:
+        """One statement, with the semicolons behind it."""
+        tokens = self.tokens
+        found = self._parse_function()
+        if found is None:
+            tokens.unsupported(self._described())
+        length, parse = found
+        outer_line, self.line = self.line, tokens.line
+        self._depth += 1
+        if self._depth > NESTING_MAX:
+            raise UnsupportedSyntax(f"more than {NESTING_MAX} nested statements", self.line)
+        tokens.position += length
+        node = parse(self)
+        self._depth -= 1
+        self.line = outer_line
+        while tokens.accept(";"):
+            pass
+        return node
+
+    def block(self, *end: str) -> list[Statement]:
+        """The statements up to the word END, and END with the words behind it."""
+        statements: list[Statement] = []
+        tokens = self.tokens
+        while tokens.accept(";"):
+            pass
+        while not (tokens.at("END") and not tokens.at("END", "CONVERSATION")):
+            if tokens.at_end:
+                tokens.fail()
+            statements.append(self.statement())
+        if not statements:
+            tokens.fail()
+        tokens.expect("END", *end)
+        return statements
+
+    def expression(self, *ends: str) -> queries.Expression:
+        """An expression: up to one of `ends` or the end of the statement."""
+        return queries.expression(self.tokens, self.tokens.take_until(ends))
+
+    def query(self, ends: Collection[str] = ()) -> queries.Query:
+        """A SELECT, or WITH and its SELECT."""
+        allow = ("WITH", "SELECT") if self.tokens.at("WITH") else ("SELECT",)
+        return queries.query(self.tokens, self.tokens.take_until(ends, allow=allow))
+
+    def parenthesised(self) -> queries.Expression:
+        self.tokens.expect("(")
+        inner = self.expression(")")
+        self.tokens.expect(")")
+        return inner
+
+    def _parse_function(self) -> tuple[int, ParseFunction] | None:
+        words = tuple(self.tokens.word(ahead) for ahead in range(self._longest))
+        for length in range(self._longest, 0, -1):
+            parse = self._grammar.get(words[:length])
+            if parse is not None:
+                return length, parse
+        return None
+
+    def _implicit_call(self) -> Statement:
+        token = self.tokens.peek()
+        assert token is not None
+        first = self.tokens.word()
+        if first and not (first[0].isalpha() or first[0] == "_"):
+            self.tokens.fail()
+        following = self.tokens.word(1)
+        if following.isalpha() and self.tokens.peek(1) is not None:
+            self.tokens.unsupported(self._described())  # two words in a row are a statement we do not know
+        self.line = token.line
+        return self._grammar[("EXEC",)](self)
+
+    def _described(self) -> str:
+        token = self.tokens.peek()
+        if token is None:
+            return "an empty statement"
+        words = [self.tokens.word(ahead) for ahead in range(3)]
+        known: Sequence[str] = [word for word in words if word.isidentifier()]
+        return "the statement " + " ".join(known[:2]) if known else f"a statement that begins with {token.text!r}"
+
+
+def at_statement_end(parser: Parser) -> bool:
+    tokens = parser.tokens
+    return tokens.at_end or tokens.at(";") or tokens.word() in STATEMENT_WORDS

@@ -1,0 +1,325 @@
+"""From a parsed query to one that runs: names resolved, SQL rendered, parameters known.
+
+A `Plan` is good for one database and one version of the catalog. `Scalar` is an expression that gives a value,
+`Condition` one that is true or not; both keep their plan, and the commonest expressions need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.catalog import catalog as views
+from harness.embedded.tsql.catalog.view import View
+from harness.embedded.tsql.permissions.guard import Need, object_of, state_shown_by
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, fits
+from harness.embedded.tsql.text.expressions import Expression
+from harness.embedded.tsql.translation import integers
+from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source, quoted
+from harness.embedded.tsql.translation.renderer import Renderer
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.database import Database
+    from harness.embedded.tsql.storage.tables import Table
+
+MARK = "\x1e"  # around the name of a table variable in a plan's SQL
+Evaluate = Callable[[Frame], Any]
+
+
+class Binding:
+    """The environment of a query (`queries.fragments.Environment`): a scope and the frame that runs it first."""
+
+    def __init__(self, scope: Scope, frame: Frame) -> None:
+        self.scope = scope
+        self.frame = frame
+        self.tables: dict[str, None] = {}  # table variables in use
+        self.views: list[tuple[View, Database, Source]] = []
+        self.needs: list[Need] = []
+
+    def table(self, parts: tuple[str, ...], alias: str) -> Source:
+        found = self.frame.instance.table(parts, self.frame.database)
+        if found is not None:
+            self._need(found, "SELECT")
+            return Source(alias, found.sql, found.columns)
+        database, schema, name = self.frame.instance.located(parts, self.frame.database)
+        view = views.find(database, schema, name, explicit=len(parts) > 1)
+        if view is None:
+            raise SqlServerError(208, ".".join(parts))
+        if schema.lower() != "sys":
+            queue = database.queues[f"{schema}.{name}".lower()]
+            self.needs.append(Need(database, object_of(database, queue), "SELECT", schema, name))
+        return self._view(view, database, alias)
+
+    def _view(self, view: View, database: Database, alias: str) -> Source:
+        name = f"temp.{quoted(view.temporary_name(database))}"
+        # A view that stands in a query twice is filled once, with the columns that both want.
+        found = [other for seen, where, other in self.views if seen is view and where is database]
+        source = Source(alias, name, view.columns, found[0].needed if found else set(), view.hidden)
+        if not found:
+            self.views.append((view, database, source))
+        if (state := state_shown_by(view.name, database)) is not None:
+            self.needs.append(state)
+        return source
+
+    def table_function(self, parts: tuple[str, ...], alias: str, arguments: Arguments) -> Source:
+        database, schema, name = self.frame.instance.located(parts, self.frame.database)
+        function = views.find_function(database, schema, name)
+        if function is None:
+            raise SqlServerError(208, ".".join(parts))
+
+        def evaluate(frame: Frame) -> Sequence[Any]:
+            values = [getter(frame) for getter in arguments.getters]
+            return frame.sqlite.rows(arguments.sql, values)[0] if arguments.size else ()
+
+        return self._view(function.call(len(self.views), arguments.size, evaluate), database, alias)
+
+    def table_variable(self, name: str, alias: str) -> Source:
+        columns = self.scope.tables.get(name)
+        if columns is None:
+            raise SqlServerError(1087, name)
+        self.tables[name] = None
+        return Source(alias, f"temp.{MARK}{name}{MARK}", columns)
+
+    def user_table(self, parts: tuple[str, ...], *permissions: str) -> Table:
+        """The user table of that name, on which the plan needs `permissions`; 208, or 4405-like 259 for a view."""
+        table = self.frame.instance.table(parts, self.frame.database)
+        if table is None:
+            database, schema, name = self.frame.instance.located(parts, self.frame.database)
+            view = views.find(database, schema, name, explicit=len(parts) > 1)
+            raise SqlServerError(208, ".".join(parts)) if view is None else SqlServerError(259)
+        for permission in permissions:
+            self._need(table, permission)
+        return table
+
+    def _need(self, table: Table, permission: str) -> None:
+        database = self.frame.instance.owner(table)
+        self.needs.append(Need(database, object_of(database, table), permission, table.schema, table.name))
+
+    def variable_type(self, name: str) -> SqlType:
+        return self.scope.type_of(name, 0)
+
+    def user_function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool) -> None:
+        self.frame.sqlite.function(name, arity, function, constant=constant)
+
+    def plan(self, sql: str, renderer: Renderer, columns: Sequence[Column]) -> Plan:
+        return Plan(sql, self, renderer.parameters, columns)
+
+
+class Plan:
+    """A statement ready for SQLite."""
+
+    __slots__ = ("_texts", "columns", "database", "getters", "is_given", "needs", "sql", "tables", "version", "views")
+
+    def __init__(self, sql: str, binding: Binding, getters: list[Evaluate], columns: Sequence[Column]) -> None:
+        self.sql = sql
+        self.getters = tuple(getters)
+        marks = ", ".join(f"?{number}" for number in range(1, len(getters) + 1))
+        self.is_given = sql == f"VALUES ({marks})"  # its one row is the parameters
+        self.columns = columns
+        self.tables = tuple(binding.tables)
+        self.views = binding.views
+        self.needs = tuple(binding.needs)
+        self.database = binding.frame.database
+        self.version = binding.frame.instance.version
+        self._texts: dict[tuple[str, ...], str] = {}
+
+    def is_current(self, frame: Frame) -> bool:
+        return self.database is frame.database and self.version == frame.instance.version
+
+    def prepare(self, frame: Frame) -> tuple[str, list[Any]]:
+        """The text and the parameters for this run; views are filled."""
+        frame.sqlite.frame = frame
+        guard = frame.session.guard
+        if guard is not None and self.needs:
+            guard.run(self, frame)
+        for view, database, source in self.views:
+            view.fill(frame, database, source.needed or set())
+        sql = self.sql
+        if self.tables:
+            names = tuple([frame.table(name) for name in self.tables])
+            found = self._texts.get(names)
+            if found is None:
+                found = sql
+                for variable, name in zip(self.tables, names, strict=True):
+                    found = found.replace(f"{MARK}{variable}{MARK}", name)
+                self._texts[names] = found
+            sql = found
+        return sql, [getter(frame) for getter in self.getters]
+
+    def rows(self, frame: Frame) -> list[tuple[Any, ...]]:
+        sql, parameters = self.prepare(frame)
+        return [tuple(parameters)] if self.is_given else frame.sqlite.rows(sql, parameters)
+
+    def value(self, frame: Frame) -> Any:
+        return frame.sqlite.value(*self.prepare(frame))
+
+    def run(self, frame: Frame) -> int:
+        return frame.sqlite.run(*self.prepare(frame))
+
+
+class Planned:
+    """Something with a plan that is made when it is first needed and whenever the catalog has changed."""
+
+    def __init__(self, make: Callable[[Frame], Plan]) -> None:
+        self._make = make
+        self._plan: Plan | None = None
+
+    def for_(self, frame: Frame) -> Plan:
+        plan = self._plan
+        if plan is None or plan.database is not frame.database or plan.version != frame.instance.version:
+            plan = self._plan = self._make(frame)
+        return plan
+
+
+def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Plan]:
+    """The plan of a query."""
+    scope.check(tree, line)
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, line)
+        sql, columns = renderer.select(tree)
+        return binding.plan(sql, renderer, columns)
+
+    return make
+
+
+# -- expressions -------------------------------------------------------------------------------------------------------
+
+
+def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) -> Evaluate:
+    """The function that evaluates an expression; with a target, as a value of that type."""
+    tree = expression.tree
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    known = _constant(tree, target) or _variable(tree, scope, target, expression.line)
+    if known is not None:
+        return known
+    scope.check(expression.tree, expression.line)
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, expression.line)
+        value = renderer.value(expression.tree, Names())
+        column = Column("", value.type)  # type: ignore[arg-type]
+        if target is not None and value.constant is NOT_CONSTANT and not fits(value.type, target):
+            convert = converter(value.type, target)
+            name = f"assign_{hash((value.type, target)) & 0xFFFFFFFFFFFF:x}"
+            binding.user_function(name, 1, _for_sqlite(convert), constant=True)
+            value = value._replace(sql=f"{name}({value.sql})")
+        elif target is not None and value.constant is not NOT_CONSTANT:
+            value = renderer.cast(value, target)
+        return binding.plan(f"SELECT {value.sql}", renderer, [column])
+
+    planned = Planned(make)
+    if target is not None and target.name not in INTEGER_RANGES:
+        return lambda frame: planned.for_(frame).value(frame)
+    low, high = INTEGER_RANGES[target.name if target is not None else "bigint"]
+
+    def ask(frame: Frame) -> Any:
+        value = planned.for_(frame).value(frame)
+        if target is None or value is None or low <= value <= high:
+            return value
+        raise SqlServerError(8115, target.name)  # SQLite counts on where the type of an expression ends
+
+    quick = integers.number(tree, scope)
+    if quick is None:
+        return ask
+    count = quick
+
+    def evaluate(frame: Frame) -> Any:
+        try:
+            value = count(frame)
+        except integers.NotPlain:
+            return ask(frame)
+        return value if value is None or low <= value <= high else ask(frame)
+
+    return evaluate
+
+
+def _for_sqlite(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def converted(value: Any) -> Any:
+        result = convert(value)
+        return result if result is None or isinstance(result, int | float | str | bytes) else float(result)
+
+    return converted
+
+
+def static_type(expression: Expression, scope: Scope, frame: Frame) -> SqlType | None:
+    """The type of an expression, as far as it is known without a value."""
+    return Renderer(Binding(scope, frame), expression.line).value(expression.tree, Names()).type
+
+
+def _constant(tree: exp.Expr, target: SqlType | None) -> Evaluate | None:
+    from harness.embedded.tsql.translation.expressions import RENDERERS  # noqa: PLC0415
+
+    if not isinstance(tree, exp.Literal | exp.National | exp.HexString | exp.Null):
+        return None
+    fragment: Fragment = RENDERERS[type(tree)](None, tree, None)  # type: ignore[arg-type]
+    value = fragment.constant
+    if target is None or value is None:
+        return lambda frame: value
+    convert = converter(fragment.type, target)
+    try:
+        converted = convert(value)
+    except SqlServerError:
+        return lambda frame: convert(value)  # the error belongs to the run
+    return lambda frame: converted
+
+
+def _variable(tree: exp.Expr, scope: Scope, target: SqlType | None, line: int) -> Evaluate | None:
+    if not isinstance(tree, exp.Parameter) or isinstance(tree.this, exp.Parameter):
+        return None
+    name = "@" + tree.name.lower()
+    source = scope.type_of(name, line)
+    if target is None or fits(source, target):
+        return lambda frame: frame.variables[name]
+    convert = converter(source, target)
+    return lambda frame: convert(frame.variables[name])
+
+
+def condition(expression: Expression, scope: Scope) -> Evaluate:
+    """The function that tells whether a condition holds."""
+    scope.check(expression.tree, expression.line)
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, expression.line)
+        sql = renderer.condition(expression.tree, Names())
+        return binding.plan(f"SELECT {sql}", renderer, [])
+
+    planned = Planned(make)
+    if all(isinstance(node, _CONSTANT) for node in expression.tree.walk()):
+        return _once(lambda frame: planned.for_(frame).value(frame))
+    quick = integers.truth(expression.tree, scope)
+    if quick is None:
+        return lambda frame: planned.for_(frame).value(frame)
+    test = quick
+
+    def holds(frame: Frame) -> Any:
+        try:
+            return test(frame)
+        except integers.NotPlain:
+            return planned.for_(frame).value(frame)
+
+    return holds
+
+
+_CONSTANT = (exp.EQ, exp.NEQ, exp.Literal, exp.National, exp.Paren)  # all that `1 = 1` and `N'$(x)' = N'ON'` need
+
+
+def _once(evaluate: Evaluate) -> Evaluate:
+    kept: list[Any] = []
+
+    def value(frame: Frame) -> Any:
+        if not kept:
+            kept.append(evaluate(frame))
+        return kept[0]
+
+    return value

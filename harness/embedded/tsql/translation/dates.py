@@ -1,0 +1,192 @@
+"""DATEDIFF, DATEADD, DATEPART: moments are text, arithmetic is in ticks of 100 nanoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.storage.conversion import converter
+
+TICKS_A_SECOND = 10_000_000
+SECONDS_A_DAY = 86_400
+TICKS_A_DAY = SECONDS_A_DAY * TICKS_A_SECOND
+
+PARTS = {
+    "year": "year yy yyyy",
+    "quarter": "quarter qq q",
+    "month": "month mm m",
+    "dayofyear": "dayofyear dy y",
+    "day": "day dd d",
+    "week": "week wk ww",
+    "weekday": "weekday dw w",
+    "hour": "hour hh",
+    "minute": "minute mi n",
+    "second": "second ss s",
+    "millisecond": "millisecond ms",
+    "microsecond": "microsecond mcs",
+    "nanosecond": "nanosecond ns",
+}
+_NAMES = {name: part for part, names in PARTS.items() for name in names.split()}
+TICKS = {
+    "week": 7 * TICKS_A_DAY,
+    "day": TICKS_A_DAY,
+    "hour": 3600 * TICKS_A_SECOND,
+    "minute": 60 * TICKS_A_SECOND,
+    "second": TICKS_A_SECOND,
+    "millisecond": TICKS_A_SECOND // 1000,
+    "microsecond": 10,
+}
+MONTHS = {"year": 12, "quarter": 3, "month": 1}
+EPOCH_DAYS = date(1970, 1, 1).toordinal()
+
+
+def part(name: str) -> str:
+    """A date part by any of its names."""
+    try:
+        return _NAMES[name.lower()]
+    except KeyError:
+        raise SqlServerError(155, name, "datediff") from None
+
+
+@lru_cache(maxsize=1024)
+def _second_ticks(text: str) -> int:
+    total = date.fromisoformat(text[:10]).toordinal() * TICKS_A_DAY
+    if len(text) > 10:
+        total += (int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])) * TICKS_A_SECOND
+    return total
+
+
+@lru_cache(maxsize=1024)  # rows of one statement have one moment
+def ticks(text: str) -> int:
+    """Ticks since the day before 0001-01-01, of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
+    whole = _second_ticks(text[:19])
+    return whole + int(text[20:27].ljust(7, "0")) if len(text) > 20 else whole
+
+
+def text(total: int) -> str:
+    """`YYYY-MM-DD hh:mm:ss.fffffff`, which every date type can be clipped from."""
+    seconds, fraction = divmod(total, TICKS_A_SECOND)
+    return f"{_second(seconds)}.{fraction:07}"
+
+
+@lru_cache(maxsize=1024)
+def _second(total_s: int) -> str:
+    days, seconds = divmod(total_s, SECONDS_A_DAY)
+    try:
+        day = date.fromordinal(days).isoformat()
+    except (ValueError, OverflowError):
+        raise SqlServerError(517, "datetime2") from None
+    return f"{day} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def from_utc_ns(utc_ns: int) -> str:
+    """A moment since 1970 as datetime2(7)."""
+    return text(EPOCH_DAYS * TICKS_A_DAY + utc_ns // 100)
+
+
+def datetime_from_utc_ns(utc_ns: int | None) -> str | None:
+    """A moment since 1970 as datetime, with milliseconds."""
+    return None if utc_ns is None else from_utc_ns(utc_ns)[:23]
+
+
+def function(kind: str, name: str, result: SqlType) -> Callable[..., Any]:
+    """The Python function behind DATEDIFF(name, ...) and its kin."""
+    return {
+        "datediff": _difference,
+        "datediff_big": _difference,
+        "dateadd": _addition,
+        "datepart": _part,
+        "datename": _name,
+    }[kind](name, result)
+
+
+def _difference(name: str, result: SqlType) -> Callable[..., Any]:
+    """DATEDIFF counts the borders between two moments; int overflows are error 535."""
+    limit = 2**31 if result.name == "int" else 2**63
+    count = _months if name in MONTHS else ticks
+    factor, size = (100, 1) if name == "nanosecond" else (1, MONTHS.get(name) or TICKS.get(name, TICKS_A_DAY))
+
+    def difference(start: Any, end: Any) -> int | None:
+        if start is None or end is None:
+            return None
+        borders = count(end) * factor // size - count(start) * factor // size
+        if not -limit <= borders < limit:
+            raise SqlServerError(535, "datediff")
+        return borders
+
+    return difference
+
+
+def _months(moment: str) -> int:
+    return int(moment[:4]) * 12 + int(moment[5:7]) - 1
+
+
+def _addition(name: str, result: SqlType) -> Callable[..., Any]:
+    clip = converter(None, result)
+    months = MONTHS.get(name)
+
+    def addition(number: Any, moment: Any) -> str | None:
+        if number is None or moment is None:
+            return None
+        number = int(number)
+        if months is not None:
+            return str(clip(_add_months(moment, number * months)))
+        if name == "nanosecond":
+            return str(clip(text(ticks(moment) + number // 100)))
+        return str(clip(text(ticks(moment) + number * TICKS.get(name, TICKS_A_DAY))))
+
+    return addition
+
+
+def _add_months(moment: str, months: int) -> str:
+    total = _months(moment) + months
+    year, month = divmod(total, 12)
+    try:
+        first = date(year, month + 1, 1)
+    except ValueError:
+        raise SqlServerError(517, "datetime2") from None
+    last = (first.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
+    return first.replace(day=min(int(moment[8:10]), last.day)).isoformat() + moment[10:]
+
+
+def _part(name: str, result: SqlType) -> Callable[..., Any]:
+    def value(moment: Any) -> int | None:
+        return None if moment is None else _READ[name](moment)
+
+    return value
+
+
+def _day(moment: str) -> date:
+    return date.fromisoformat(moment[:10])
+
+
+_READ: dict[str, Callable[[str], int]] = {
+    "year": lambda moment: int(moment[:4]),
+    "quarter": lambda moment: (int(moment[5:7]) + 2) // 3,
+    "month": lambda moment: int(moment[5:7]),
+    "dayofyear": lambda moment: _day(moment).timetuple().tm_yday,
+    "day": lambda moment: int(moment[8:10]),
+    "week": lambda moment: (_day(moment).timetuple().tm_yday + date(int(moment[:4]), 1, 1).isoweekday() % 7 + 6) // 7,
+    "weekday": lambda moment: _day(moment).isoweekday() % 7 + 1,
+    "hour": lambda moment: int(moment[11:13] or 0),
+    "minute": lambda moment: int(moment[14:16] or 0),
+    "second": lambda moment: int(moment[17:19] or 0),
+    "millisecond": lambda moment: ticks(moment) % TICKS_A_SECOND // 10_000,
+    "microsecond": lambda moment: ticks(moment) % TICKS_A_SECOND // 10,
+    "nanosecond": lambda moment: ticks(moment) % TICKS_A_SECOND * 100,
+}
+
+
+def _name(name: str, result: SqlType) -> Callable[..., Any]:
+    def value(moment: Any) -> str | None:
+        if moment is None:
+            return None
+        if name in ("month", "weekday"):
+            return _day(moment).strftime("%B" if name == "month" else "%A")
+        return str(_READ[name](moment))
+
+    return value

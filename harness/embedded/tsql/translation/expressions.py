@@ -1,0 +1,456 @@
+"""Scalar expressions and conditions: one entry in `RENDERERS` for each kind of node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import FLOAT, INT, MAX, SqlType
+from harness.embedded.tsql.storage.conversion import NUMBERS, family
+from harness.embedded.tsql.text.tokens import FIXED_PRECISION, SYNONYMS, TYPE_NAMES
+from harness.embedded.tsql.translation import functions
+from harness.embedded.tsql.translation.fragments import (
+    NOT_CONSTANT,
+    PRECEDENCE,
+    Fragment,
+    Names,
+    common_type,
+    integer_type,
+    literal,
+    text_length,
+)
+
+if TYPE_CHECKING:
+    from harness.embedded.tsql.translation.renderer import Renderer
+
+NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
+Render = Callable[["Renderer", Any, Names], Fragment]
+
+
+# -- constants and names -----------------------------------------------------------------------------------------------
+
+
+def _literal(renderer: Renderer, node: exp.Literal, names: Names) -> Fragment:
+    if node.is_string:
+        return constant(node.this, SqlType("varchar", length=max(1, len(node.this))))
+    text = str(node.this)
+    if "e" in text.lower():
+        return constant(float(text if text[-1] not in "eE" else text + "0"), FLOAT)
+    if "." in text:
+        digits = Decimal(text).as_tuple()
+        scale = -int(digits.exponent)
+        type_ = SqlType("decimal", precision=max(len(digits.digits), scale, 1), scale=scale)
+        return Fragment(literal(float(text)), type_, Decimal(text), nullable=False)
+    value = int(text)
+    return constant(value, integer_type(value))
+
+
+def _national(renderer: Renderer, node: exp.National, names: Names) -> Fragment:
+    return constant(str(node.this), SqlType("nvarchar", length=max(1, len(str(node.this)))))
+
+
+def _hexadecimal(renderer: Renderer, node: exp.HexString, names: Names) -> Fragment:
+    digits = str(node.this)
+    try:
+        value = bytes.fromhex("0" * (len(digits) % 2) + digits)
+    except ValueError:
+        raise SqlServerError(102, "0x" + digits) from None
+    return constant(value, SqlType("varbinary", length=max(1, len(value))))
+
+
+def _null(renderer: Renderer, node: exp.Null, names: Names) -> Fragment:
+    return Fragment("NULL", None, None)
+
+
+def constant(value: Any, type_: SqlType) -> Fragment:
+    return Fragment(literal(value), type_, value, nullable=False)
+
+
+def _column(renderer: Renderer, node: exp.Column, names: Names) -> Fragment:
+    if not isinstance(node.this, exp.Identifier):
+        raise UnsupportedSyntax(f"the expression {node.sql('tsql')}", renderer.line)
+    if not node.table:
+        if not node.this.quoted and node.name.upper() in functions.WITHOUT_PARENTHESES:
+            return functions.call(renderer, node.name, [], names)
+        if node.this.quoted and node.name[:2].lower() == "0x":
+            raise SqlServerError(102, node.name)
+    return names.column(node.table, node.name)
+
+
+def _parameter(renderer: Renderer, node: exp.Parameter, names: Names) -> Fragment:
+    if isinstance(node.this, exp.Parameter):
+        return functions.global_variable(renderer, node.this.name)
+    return renderer.variable("@" + node.name.lower())
+
+
+def _alias(renderer: Renderer, node: exp.Alias, names: Names) -> Fragment:
+    return renderer.expression(node.this, names)
+
+
+def _parenthesised(renderer: Renderer, node: exp.Paren, names: Names) -> Fragment:
+    inner = renderer.expression(node.this, names)
+    return inner._replace(sql=f"({inner.sql})")
+
+
+# -- arithmetic --------------------------------------------------------------------------------------------------------
+
+
+def _sides(renderer: Renderer, node: exp.Binary, names: Names) -> tuple[Fragment, Fragment]:
+    return renderer.expression(node.this, names), renderer.expression(node.expression, names)
+
+
+def _add(renderer: Renderer, node: exp.Add, names: Names) -> Fragment:
+    left, right = _sides(renderer, node, names)
+    families = {family(left.type), family(right.type)}
+    if families <= {"text", ""} and "text" in families:
+        lengths = [text_length(side.type) for side in (left, right) if side.type is not None]
+        common = common_type([left.type, right.type])
+        assert common is not None
+        length = MAX if MAX in lengths else min(sum(lengths), 8000)
+        return Fragment(f"({left.sql} || {right.sql})", SqlType(common.name, length=length))
+    if families == {"binary"}:
+        renderer.function("binary_concat", 2, lambda a, b: None if a is None or b is None else a + b)
+        return Fragment(f"binary_concat({left.sql}, {right.sql})", SqlType("varbinary", length=MAX))
+    return _arithmetic(renderer, "+", left, right)
+
+
+def _arithmetic(renderer: Renderer, sign: str, left: Fragment, right: Fragment) -> Fragment:
+    common = common_type([left.type, right.type])
+    if common is not None and family(common) in ("text", "binary", "uniqueidentifier"):
+        raise SqlServerError(402, left.type.name if left.type else "", right.type.name if right.type else "", sign)
+    if common is not None and common.name in NUMBERS:
+        left, right = _as_number(renderer, left, common), _as_number(renderer, right, common)
+    if common is not None and common.name in ("bit", "tinyint", "smallint"):
+        common = INT if INT in (left.type, right.type) else common
+    return Fragment(f"({left.sql} {sign} {right.sql})", common)
+
+
+def _as_number(renderer: Renderer, side: Fragment, common: SqlType) -> Fragment:
+    return renderer.cast(side, common) if family(side.type) == "text" else side
+
+
+def _binary(sign: str) -> Render:
+    def render(renderer: Renderer, node: exp.Binary, names: Names) -> Fragment:
+        return _arithmetic(renderer, sign, *_sides(renderer, node, names))
+
+    return render
+
+
+def _multiply(renderer: Renderer, node: exp.Mul, names: Names) -> Fragment:
+    left, right = _sides(renderer, node, names)
+    product = _arithmetic(renderer, "*", left, right)
+    if family(product.type) == "decimal":
+        scale = sum(side.type.scale for side in (left, right) if side.type is not None)
+        return product._replace(type=SqlType("decimal", precision=38, scale=min(scale, 10)))
+    return product
+
+
+def _divide(sign: str) -> Render:
+    """Division by zero is error 8134, which SQLite answers with NULL."""
+
+    def render(renderer: Renderer, node: exp.Binary, names: Names) -> Fragment:
+        left, right = _sides(renderer, node, names)
+        quotient = _arithmetic(renderer, sign, left, right)
+        if family(quotient.type) == "decimal" and sign == "/":
+            quotient = quotient._replace(
+                sql=f"(CAST({left.sql} AS REAL) / {right.sql})", type=SqlType("decimal", precision=38, scale=6)
+            )
+        if isinstance(right.constant, int | float | Decimal) and right.constant:
+            return quotient
+        name = "divide" if sign == "/" else "modulo"
+        renderer.function(name, 2, functions.divide if sign == "/" else functions.modulo)
+        return Fragment(f"{name}({left.sql}, {right.sql})", quotient.type)
+
+    return render
+
+
+def _negative(renderer: Renderer, node: exp.Neg, names: Names) -> Fragment:
+    inner = renderer.expression(node.this, names)
+    value = inner.constant
+    if isinstance(value, int | float | Decimal):
+        return Fragment(f"(-{inner.sql})", inner.type if not isinstance(value, int) else integer_type(-value), -value)
+    return Fragment(f"(-{inner.sql})", inner.type)
+
+
+def _bitwise_not(renderer: Renderer, node: exp.BitwiseNot, names: Names) -> Fragment:
+    inner = renderer.expression(node.this, names)
+    return Fragment(f"(~{inner.sql})", inner.type)
+
+
+def _bitwise_xor(renderer: Renderer, node: exp.BitwiseXor, names: Names) -> Fragment:
+    left, right = _sides(renderer, node, names)
+    a, b = left.sql, right.sql
+    return Fragment(f"(({a} | {b}) - ({a} & {b}))", common_type([left.type, right.type]))
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str, str]:
+    """Both sides as SQL that SQLite compares as SQL Server would: converted to one type, text without case."""
+    one, other = family(left.type), family(right.type)
+    if not one or not other:
+        collated = "text" in (one, other)
+        return left.sql, right.sql + (" COLLATE NOCASE" if collated else "")
+    if one != other:
+        left_type, right_type = left.type, right.type
+        assert left_type is not None and right_type is not None
+        if PRECEDENCE.index(left_type.name) <= PRECEDENCE.index(right_type.name):
+            right = _converted(renderer, right, left_type)
+        else:
+            left = _converted(renderer, left, right_type)
+    elif one == "date" and left.type != right.type:
+        target = SqlType("datetime2", scale=7)
+        left, right = renderer.cast(left, target), renderer.cast(right, target)
+    collated = family(left.type) in ("text", "uniqueidentifier")
+    return left.sql, right.sql + (" COLLATE NOCASE" if collated else "")
+
+
+def _converted(renderer: Renderer, side: Fragment, target: SqlType) -> Fragment:
+    if family(side.type) in ("text", "binary"):
+        if family(target) == "text" or family(target) == "binary":
+            target = SqlType(target.name, length=MAX)
+        return renderer.cast(side, target)
+    return side
+
+
+def _comparison(sign: str) -> Render:
+    def render(renderer: Renderer, node: exp.Binary, names: Names) -> Fragment:
+        left, right = _sides(renderer, node, names)
+        if sign in "<=>=" and sign != "=" and "uniqueidentifier" in (family(left.type), family(right.type)):
+            left, right = left._replace(sql=guid_order(left.sql)), right._replace(sql=guid_order(right.sql))
+        a, b = comparable(renderer, left, right)
+        return Fragment(f"({a} {sign} {b})", functions.CONDITION)
+
+    return render
+
+
+def guid_order(sql: str) -> str:
+    """A uniqueidentifier's place in SQL Server's order: the last six bytes count most."""
+    places = ((25, 12), (20, 4), (17, 2), (15, 2), (12, 2), (10, 2), (7, 2), (5, 2), (3, 2), (1, 2))
+    return "(" + " || ".join(f"substr({sql}, {start}, {length})" for start, length in places) + ")"
+
+
+def _is(renderer: Renderer, node: exp.Is, names: Names) -> Fragment:
+    if not isinstance(node.expression, exp.Null):
+        raise UnsupportedSyntax("IS with anything but NULL", renderer.line)
+    return Fragment(f"({renderer.expression(node.this, names).sql} IS NULL)", functions.CONDITION)
+
+
+def _connective(word: str) -> Render:
+    def render(renderer: Renderer, node: exp.Connector, names: Names) -> Fragment:
+        left, right = renderer.condition(node.this, names), renderer.condition(node.expression, names)
+        return Fragment(f"({left} {word} {right})", functions.CONDITION)
+
+    return render
+
+
+def _not(renderer: Renderer, node: exp.Not, names: Names) -> Fragment:
+    return Fragment(f"(NOT {renderer.condition(node.this, names)})", functions.CONDITION)
+
+
+def _between(renderer: Renderer, node: exp.Between, names: Names) -> Fragment:
+    value = renderer.expression(node.this, names)
+    low, high = (renderer.expression(node.args[bound], names) for bound in ("low", "high"))
+    a, b = comparable(renderer, value, low)
+    c, d = comparable(renderer, value, high)
+    return Fragment(f"({a} >= {b} AND {c} <= {d})", functions.CONDITION)
+
+
+def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
+    value = renderer.expression(node.this, names)
+    query = node.args.get("query")
+    if query is not None:
+        inner = query.this if isinstance(query, exp.Subquery) else query
+        sql, columns = renderer.select(inner, names)
+        if len(columns) != 1:
+            raise SqlServerError(116)
+        return Fragment(f"({value.sql} IN ({sql}))", functions.CONDITION)
+    pairs = [comparable(renderer, value, renderer.expression(item, names)) for item in node.expressions]
+    if len({left for left, _ in pairs}) == 1:
+        # SQLite takes the collation of the left side, which is a column's own or has to be said.
+        left = pairs[0][0] + (" COLLATE NOCASE" if pairs[0][1].endswith("NOCASE") else "")
+        items = ", ".join(right.removesuffix(" COLLATE NOCASE") for _, right in pairs)
+        return Fragment(f"({left} IN ({items}))", functions.CONDITION)
+    return Fragment("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", functions.CONDITION)
+
+
+def _exists(renderer: Renderer, node: exp.Exists, names: Names) -> Fragment:
+    inner = node.this.this if isinstance(node.this, exp.Subquery) else node.this
+    sql, _ = renderer.select(inner, names)
+    return Fragment(f"EXISTS ({sql})", functions.CONDITION)
+
+
+def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") -> Fragment:
+    value, pattern = _sides(renderer, node, names)
+    value = renderer.cast(value, NVARCHAR_MAX) if family(value.type) != "text" else value
+    if isinstance(pattern.constant, str) and "[" not in pattern.constant:
+        suffix = f" ESCAPE {literal(escape)}" if escape else ""
+        sql = f"({value.sql} LIKE {pattern.sql}{suffix})"
+    else:
+        renderer.function("like_pattern", 3, functions.like)
+        sql = f"like_pattern({value.sql}, {pattern.sql}, {literal(escape)})"
+    # sqlglot has NOT LIKE as a LIKE that is negated; NOT IN and NOT BETWEEN it has as a NOT around.
+    return Fragment(f"(NOT {sql})" if node.args.get("negate") else sql, functions.CONDITION)
+
+
+def _escape(renderer: Renderer, node: exp.Escape, names: Names) -> Fragment:
+    if not isinstance(node.this, exp.Like) or not node.expression.is_string:
+        raise UnsupportedSyntax("ESCAPE", renderer.line)
+    return _like(renderer, node.this, names, str(node.expression.this))
+
+
+# -- CASE, CAST, functions, subqueries ---------------------------------------------------------------------------------
+
+
+def _case(renderer: Renderer, node: exp.Case, names: Names) -> Fragment:
+    branches: list[tuple[str, Fragment]] = []
+    for branch in node.args["ifs"]:
+        if node.this is None:
+            test = renderer.condition(branch.this, names)
+        else:
+            a, b = comparable(renderer, renderer.expression(node.this, names), renderer.expression(branch.this, names))
+            test = f"{a} = {b}"
+        branches.append((test, renderer.expression(branch.args["true"], names)))
+    default = node.args.get("default")
+    otherwise = renderer.expression(default, names) if default is not None else Fragment("NULL", None, None)
+    return case(renderer, branches, otherwise)
+
+
+def case(renderer: Renderer, branches: list[tuple[str, Fragment]], otherwise: Fragment) -> Fragment:
+    common = common_type([value.type for _, value in branches] + [otherwise.type])
+    parts = [f"WHEN {test} THEN {renderer.to_family(value, common).sql}" for test, value in branches]
+    return Fragment(f"(CASE {' '.join(parts)} ELSE {renderer.to_family(otherwise, common).sql} END)", common)
+
+
+def _cast(renderer: Renderer, node: exp.Cast, names: Names) -> Fragment:
+    return renderer.cast(renderer.expression(node.this, names), sql_type(node.to, renderer.line))
+
+
+def _try_cast(renderer: Renderer, node: exp.TryCast, names: Names) -> Fragment:
+    return renderer.cast(renderer.expression(node.this, names), sql_type(node.to, renderer.line), safe=True)
+
+
+def _convert(renderer: Renderer, node: exp.Convert, names: Names) -> Fragment:
+    style = node.args.get("style")
+    if style is not None and not (isinstance(style, exp.Literal) and not style.is_string):
+        raise UnsupportedSyntax("CONVERT with a style that is not a constant", renderer.line)
+    value = renderer.expression(node.expression, names)
+    safe = bool(node.args.get("safe"))
+    return renderer.cast(value, sql_type(node.this, renderer.line), style=int(style.this) if style else 0, safe=safe)
+
+
+def sql_type(node: exp.DataType, line: int) -> SqlType:
+    """CAST's type; without a length it is 30."""
+    text = node.sql("tsql").lower()
+    name, _, rest = text.partition("(")
+    name, length = SYNONYMS.get(name.strip(), (name.strip(), 0))
+    if name not in TYPE_NAMES:
+        raise UnsupportedSyntax(f"the data type {text}", line)
+    numbers = [MAX if part.strip() == "max" else int(part) for part in rest.rstrip(")").split(",") if part.strip()]
+    if name in FIXED_PRECISION:
+        precision, scale = (*numbers, *FIXED_PRECISION[name][len(numbers) :])[:2]
+        return SqlType(name, precision=precision, scale=scale)
+    if name in ("datetime2", "time"):
+        return SqlType(name, scale=numbers[0] if numbers else 7)
+    if not numbers and length == 1:
+        length = 30  # "when n isn't specified with the CAST function, the default length is 30"
+    return SqlType(name, length=numbers[0] if numbers else length)
+
+
+def function_name(node: exp.Anonymous) -> str:
+    """In capitals, and with the schema if it is written before it: `SYS.FN_PHYSLOCFORMATTER`."""
+    schema = f"{node.parent.this.name}." if isinstance(node.parent, exp.Dot) else ""
+    return f"{schema}{node.this}".upper()
+
+
+def _anonymous(renderer: Renderer, node: exp.Anonymous, names: Names) -> Fragment:
+    return functions.call(renderer, function_name(node), node.expressions, names)
+
+
+def _dot(renderer: Renderer, node: exp.Dot, names: Names) -> Fragment:
+    if not isinstance(node.expression, exp.Anonymous):
+        raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", renderer.line)
+    return _anonymous(renderer, node.expression, names)
+
+
+def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:
+    inner = node.this
+    if not isinstance(inner, exp.Anonymous):
+        raise UnsupportedSyntax(f"OVER after {inner.sql('tsql')}", renderer.line)
+    called = functions.call(renderer, str(inner.this), inner.expressions, names, windowed=True)
+    parts = []
+    if node.args.get("partition_by"):
+        keys = ", ".join(renderer.expression(key, names).sql for key in node.args["partition_by"])
+        parts.append(f"PARTITION BY {keys}")
+    order = node.args.get("order")
+    if order is not None:
+        parts.append(renderer.order_by(order, names))
+    if node.args.get("spec") is not None:
+        parts.append(node.args["spec"].sql("sqlite"))
+    head, _, tail = called.sql.partition("\0")
+    return called._replace(sql=f"{head} OVER ({' '.join(parts)}){tail}")
+
+
+def _subquery(renderer: Renderer, node: exp.Subquery, names: Names) -> Fragment:
+    sql, columns = renderer.select(node.this, names)
+    if len(columns) != 1:
+        raise SqlServerError(116)
+    return Fragment(f"({sql})", columns[0].type)
+
+
+def _collate(renderer: Renderer, node: exp.Collate, names: Names) -> Fragment:
+    inner = renderer.expression(node.this, names)
+    collation = node.expression.name.upper()
+    sensitive = collation.endswith(("_BIN", "_BIN2")) or "_CS" in collation
+    return inner._replace(sql=f"({inner.sql} COLLATE {'BINARY' if sensitive else 'NOCASE'})", constant=NOT_CONSTANT)
+
+
+RENDERERS: dict[type, Render] = {
+    exp.Literal: _literal,
+    exp.National: _national,
+    exp.HexString: _hexadecimal,
+    exp.Null: _null,
+    exp.Column: _column,
+    exp.Parameter: _parameter,
+    exp.Alias: _alias,
+    exp.Paren: _parenthesised,
+    exp.Add: _add,
+    exp.Sub: _binary("-"),
+    exp.Mul: _multiply,
+    exp.Div: _divide("/"),
+    exp.Mod: _divide("%"),
+    exp.Neg: _negative,
+    exp.BitwiseAnd: _binary("&"),
+    exp.BitwiseOr: _binary("|"),
+    exp.BitwiseXor: _bitwise_xor,
+    exp.BitwiseNot: _bitwise_not,
+    exp.EQ: _comparison("="),
+    exp.NEQ: _comparison("<>"),
+    exp.GT: _comparison(">"),
+    exp.GTE: _comparison(">="),
+    exp.LT: _comparison("<"),
+    exp.LTE: _comparison("<="),
+    exp.Is: _is,
+    exp.And: _connective("AND"),
+    exp.Or: _connective("OR"),
+    exp.Not: _not,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Exists: _exists,
+    exp.Like: _like,
+    exp.Escape: _escape,
+    exp.Case: _case,
+    exp.Cast: _cast,
+    exp.TryCast: _try_cast,
+    exp.Convert: _convert,
+    exp.Anonymous: _anonymous,
+    exp.Dot: _dot,
+    exp.Window: _window,
+    exp.Subquery: _subquery,
+    exp.Collate: _collate,
+}

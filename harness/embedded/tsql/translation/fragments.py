@@ -1,0 +1,163 @@
+"""Pieces of SQLite's SQL with their T-SQL types, and the names that a query can see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, TEXT, family
+
+Getter = Callable[[Any], Any]  # from a frame to the value of a parameter
+NOT_CONSTANT = object()
+
+
+class Fragment(NamedTuple):
+    """SQL of an expression; `type` None: not known before there is a value (NULL, for one)."""
+
+    sql: str
+    type: SqlType | None
+    constant: Any = NOT_CONSTANT
+    nullable: bool = True
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: Any) -> str:
+    """A value as SQLite writes it."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    if isinstance(value, str):
+        if "\0" in value:
+            return "CAST(x'" + value.encode().hex() + "' AS TEXT)"
+        return "'" + value.replace("'", "''") + "'"
+    return repr(float(value)) if not isinstance(value, int) else str(value)
+
+
+@dataclass(slots=True)
+class Source:
+    """A table, view, queue, table variable or subquery in a FROM clause."""
+
+    alias: str
+    sql: str
+    columns: Sequence[Column]
+    needed: set[str] | None = None  # column names in use, lower case; views fetch only these
+    hidden: Sequence[Column] = ()  # that * leaves out: %%physloc%%
+
+
+@dataclass(slots=True)
+class Names:
+    """The sources a query sees, and those of the query around it."""
+
+    sources: list[Source] = field(default_factory=list)
+    outer: Names | None = None
+
+    def column(self, table: str, name: str) -> Fragment:
+        """The column of that name; 207, 209 or 4104 if there is not exactly one."""
+        wanted = name.lower()
+        found: list[tuple[Source, Column]] = []
+        for source in self.sources:
+            if table and source.alias.lower() != table.lower():
+                continue
+            columns = (*source.columns, *source.hidden)
+            found += [(source, column) for column in columns if column.name.lower() == wanted]
+        if len(found) > 1:
+            raise SqlServerError(209, name)
+        if found:
+            source, column = found[0]
+            if source.needed is not None:
+                source.needed.add(wanted)
+            return Fragment(f"{quoted(source.alias)}.{quoted(column.name)}", column.type, nullable=column.nullable)
+        if self.outer is not None:
+            return self.outer.column(table, name)
+        if table and not any(source.alias.lower() == table.lower() for source in self.sources):
+            raise SqlServerError(4104, f"{table}.{name}")
+        raise SqlServerError(207, name)
+
+    def star(self, table: str = "") -> list[tuple[Column, str]]:
+        """All columns, or those of one table, each with its SQL."""
+        columns = []
+        for source in self.sources:
+            if table and source.alias.lower() != table.lower():
+                continue
+            for column in source.columns:
+                if source.needed is not None:
+                    source.needed.add(column.name.lower())
+                columns.append((column, f"{quoted(source.alias)}.{quoted(column.name)}"))
+        if not columns:
+            raise SqlServerError(107, table) if table else SqlServerError(263)
+        return columns
+
+
+class Arguments(NamedTuple):
+    """Of a function in a FROM clause: a query of one row, with its parameters."""
+
+    sql: str
+    getters: Sequence[Getter]
+    size: int
+
+
+class Environment(Protocol):
+    """What the renderer asks of the world around a query."""
+
+    def table(self, parts: tuple[str, ...], alias: str) -> Source:
+        """A table, view or queue by name; 208 if there is none."""
+        ...
+
+    def table_variable(self, name: str, alias: str) -> Source: ...
+
+    def table_function(self, parts: tuple[str, ...], alias: str, arguments: Arguments) -> Source:
+        """A function that returns a table; 208 if there is none."""
+        ...
+
+    def variable_type(self, name: str) -> SqlType: ...
+
+    def user_function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool) -> None:
+        """Makes a Python function known to SQLite; once for each name."""
+        ...
+
+
+# https://learn.microsoft.com/sql/t-sql/data-types/data-type-precedence-transact-sql
+PRECEDENCE = """
+    datetime2 datetime smalldatetime date time float real decimal numeric money bigint int smallint tinyint bit
+    uniqueidentifier nvarchar nchar varchar char varbinary binary
+""".split()  # noqa: SIM905
+
+
+def common_type(types: Sequence[SqlType | None]) -> SqlType | None:
+    """The type of CASE, COALESCE, UNION over these: the one of highest precedence, wide enough for all."""
+    known = [type_ for type_ in types if type_ is not None]
+    if not known:
+        return None
+    first = min(known, key=lambda type_: PRECEDENCE.index(type_.name))
+    if family(first) in ("text", "binary"):
+        lengths = [text_length(type_) for type_ in known]
+        length = MAX if MAX in lengths else max(lengths)
+        name = {"nchar": "nvarchar", "char": "varchar", "binary": "varbinary"}.get(first.name, first.name)
+        return SqlType(name, length=length)
+    if family(first) == "decimal":
+        scale = max(type_.scale for type_ in known)
+        whole = max((type_.precision or 10) - type_.scale for type_ in known)
+        return SqlType(first.name, precision=min(38, whole + scale), scale=scale)
+    return first
+
+
+def text_length(type_: SqlType) -> int:
+    """How many characters a value of the type takes as text."""
+    if type_.name in TEXT or type_.name in ("binary", "varbinary"):
+        return type_.length
+    if type_.name in INTEGER_RANGES:
+        return len(str(INTEGER_RANGES[type_.name][1])) + 1
+    return 36 if type_.name == "uniqueidentifier" else 30
+
+
+def integer_type(value: int) -> SqlType:
+    if -(2**31) <= value < 2**31:
+        return SqlType("int")
+    return SqlType("bigint") if -(2**63) <= value < 2**63 else SqlType("decimal", precision=38)

@@ -1,0 +1,157 @@
+"""Renders one query: keeps its parameters, the functions it needs, and the SELECTs inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, family, fits
+from harness.embedded.tsql.translation import functions, selects
+from harness.embedded.tsql.translation.expressions import RENDERERS, case
+from harness.embedded.tsql.translation.fragments import (
+    NOT_CONSTANT,
+    Environment,
+    Fragment,
+    Getter,
+    Names,
+    Source,
+    literal,
+)
+
+
+class Renderer:
+    """Renders the nodes of one statement; its parameters are numbered ?1, ?2, ... over the whole statement."""
+
+    def __init__(self, environment: Environment, line: int) -> None:
+        self.environment = environment
+        self.line = line
+        self.parameters: list[Getter] = []
+        self.sources: list[Source] = []  # every table and view the statement reads
+        self.common_tables: list[dict[str, Source]] = []
+        self.given_source: Source | None = None  # what a RECEIVE's column list reads, which has no FROM of its own
+        self._numbers: dict[str, int] = {}
+
+    # -- parameters and functions -----------------------------------------------------------------------------------
+
+    def variable(self, name: str) -> Fragment:
+        type_ = self.environment.variable_type(name)
+        if family(type_) == "decimal":
+            return Fragment(self.parameter(name, lambda frame: _as_float(frame.variables[name])), type_)
+        return Fragment(self.parameter(name, lambda frame: frame.variables[name]), type_)
+
+    def parameter(self, key: str, getter: Getter) -> str:
+        """A parameter of the statement; the same key is the same parameter."""
+        if key not in self._numbers:
+            self.parameters.append(getter)
+            self._numbers[key] = len(self.parameters)
+        return f"?{self._numbers[key]}"
+
+    def function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool = True) -> None:
+        self.environment.user_function(name, arity, function, constant=constant)
+
+    # -- expressions ------------------------------------------------------------------------------------------------
+
+    def expression(self, node: exp.Expr, names: Names) -> Fragment:
+        render = RENDERERS.get(type(node))
+        if render is None:
+            raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", self.line)
+        return render(self, node, names)
+
+    def condition(self, node: exp.Expr, names: Names) -> str:
+        fragment = self.expression(node, names)
+        if fragment.type is not functions.CONDITION:
+            raise SqlServerError(4145, node.sql("tsql")[:60])
+        return fragment.sql
+
+    def value(self, node: exp.Expr, names: Names) -> Fragment:
+        """An expression where a condition must not stand."""
+        fragment = self.expression(node, names)
+        if fragment.type is functions.CONDITION:
+            raise SqlServerError(102, node.sql("tsql")[:60])
+        return fragment
+
+    def cast(
+        self, value: Fragment, target: SqlType, *, style: int = 0, safe: bool = False, strict: bool = False
+    ) -> Fragment:
+        """A conversion: done now for constants, by SQLite's own means where it has them, else by a user function."""
+        if value.constant is not NOT_CONSTANT and not safe:
+            converted = converter(value.type, target, strict=strict, style=style)(value.constant)
+            return Fragment(literal(converted), target, converted, nullable=value.nullable)
+        if fits(value.type, target) and not style:
+            return value._replace(type=target)
+        sql = None if strict or style or safe else _native_cast(value, target)
+        if sql is None:
+            sql = self._converting(value, target, style, safe=safe, strict=strict)
+        return Fragment(sql, target, nullable=value.nullable or safe)
+
+    def _converting(self, value: Fragment, target: SqlType, style: int, *, safe: bool, strict: bool) -> str:
+        convert = converter(value.type, target, strict=strict, style=style)
+        if family(target) == "decimal":
+            exact = convert
+
+            def convert(value: Any) -> Any:
+                return _as_float(exact(value))
+
+        function = functions.never_failing(convert) if safe else convert
+        kind = "try" if safe else "to"
+        source = _type_key(value.type) if value.type else "unknown"
+        name = f"{kind}_{_type_key(target)}_from_{source}_{style}{'_strict' if strict else ''}"
+        self.function(name, 1, function)
+        return f"{name}({value.sql})"
+
+    def to_family(self, value: Fragment, target: SqlType | None) -> Fragment:
+        """The value as one of the target's family; lengths are left alone."""
+        if target is None or value.type is None or family(value.type) == family(target):
+            return value
+        if family(target) in ("float", "decimal") and family(value.type) in ("integer", "float", "decimal"):
+            return value
+        wide = SqlType(target.name, length=MAX) if family(target) in ("text", "binary") else target
+        return self.cast(value, wide)
+
+    def assigned(self, value: Fragment, target: SqlType) -> Fragment:
+        """The value on its way into a column: what does not fit is an error."""
+        if value.type is None and value.constant is None:
+            return value
+        return self.cast(value, target, strict=True)
+
+    def choose(self, branches: list[tuple[str, Fragment]], otherwise: Fragment) -> Fragment:
+        return case(self, branches, otherwise)
+
+    # -- queries ------------------------------------------------------------------------------------------------------
+
+    def select(self, node: exp.Expr, outer: Names | None = None) -> tuple[str, list[Column]]:
+        return selects.query(self, node, outer)
+
+    def order_by(self, node: exp.Order, names: Names) -> str:
+        return selects.order_by(self, node, names, {})
+
+
+def _type_key(type_: SqlType) -> str:
+    length = "max" if type_.length == MAX else str(type_.length)
+    return f"{type_.name}_{length}_{type_.precision}_{type_.scale}"
+
+
+def _as_float(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _native_cast(value: Fragment, target: SqlType) -> str | None:
+    """SQLite's own expression for a cast, where there is one that means the same."""
+    source = value.type
+    if source is None:
+        return None
+    same_text = family(source) == "text" and target.name in ("varchar", "nvarchar")
+    same_binary = family(source) == "binary" and target.name == "varbinary"
+    if same_text or same_binary:
+        return value.sql if target.length == MAX else f"substr({value.sql}, 1, {target.length})"
+    if source.name in INTEGER_RANGES and target.name in ("varchar", "nvarchar") and target.length >= 20:
+        return f"CAST({value.sql} AS TEXT)"
+    if source.name in INTEGER_RANGES and family(target) in ("float", "decimal"):
+        return f"CAST({value.sql} AS REAL)"
+    if source.name == "uniqueidentifier" and target.name in ("varchar", "nvarchar") and target.length >= 36:
+        return value.sql
+    return None

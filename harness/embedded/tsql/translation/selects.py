@@ -1,0 +1,325 @@
+"""SELECT, its FROM clause, UNION and WITH."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import Column
+from harness.embedded.tsql.storage.conversion import family
+from harness.embedded.tsql.translation.expressions import guid_order
+from harness.embedded.tsql.translation.fragments import Arguments, Fragment, Names, Source, common_type, quoted
+
+if TYPE_CHECKING:
+    from harness.embedded.tsql.translation.renderer import Renderer
+
+Rendered = tuple[str, list[Column]]
+Convert = Callable[[int, Fragment], Fragment]
+
+# What a SELECT may be made of; a clause with a value that is not here is refused.
+CLAUSES = frozenset(
+    """
+    expressions from_ joins where group having order limit offset distinct with_ options kind hint windows
+    """.split()  # noqa: SIM905
+)
+JOINS = {"": "JOIN", "INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}
+
+
+def query(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Convert | None = None) -> Rendered:
+    """A whole query: WITH, then SELECTs combined. `convert` is applied to each column of the result."""
+    with_ = node.args.get("with_")
+    if with_ is None:
+        return _body(renderer, node, outer, convert)
+    if with_.args.get("recursive"):
+        raise UnsupportedSyntax("recursive common table expressions", renderer.line)
+    scope: dict[str, Source] = {}
+    renderer.common_tables.append(scope)
+    texts = []
+    for table in with_.expressions:
+        sql, columns = query(renderer, table.this, None)
+        names = [column.name for column in table.args["alias"].columns] or [column.name for column in columns]
+        columns = _named(names, columns, table.alias)
+        scope[table.alias.lower()] = Source(table.alias, quoted(table.alias), columns)
+        texts.append(f"{quoted(table.alias)} ({', '.join(quoted(name) for name in names)}) AS ({sql})")
+    sql, columns = _body(renderer, node, outer, convert)
+    renderer.common_tables.pop()
+    return f"WITH {', '.join(texts)} {sql}", columns
+
+
+def _body(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Convert | None) -> Rendered:
+    if isinstance(node, exp.Subquery):
+        return query(renderer, node.this, outer, convert)
+    if isinstance(node, exp.SetOperation):
+        return _set_operation(renderer, node, outer, convert)
+    if not isinstance(node, exp.Select):
+        raise UnsupportedSyntax(f"the query {node.sql('tsql')[:60]}", renderer.line)
+    return _select(renderer, node, outer, convert)
+
+
+def _named(names: list[str], columns: list[Column], table: str) -> list[Column]:
+    if len(names) != len(columns):
+        raise SqlServerError(8159 if len(names) < len(columns) else 8158, table)
+    for number, name in enumerate(names, start=1):
+        if not name:
+            raise SqlServerError(8155, number, table)
+    return [Column(name, column.type, column.nullable) for name, column in zip(names, columns, strict=True)]
+
+
+# -- SELECT ------------------------------------------------------------------------------------------------------------
+
+
+def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None) -> Rendered:
+    for clause, value in node.args.items():
+        if value and clause not in CLAUSES:
+            raise UnsupportedSyntax(f"{clause.strip('_').upper()} in a SELECT", renderer.line)
+    names = Names(outer=outer)
+    from_ = _from(renderer, node, names)
+    items, columns = _projection(renderer, node, names, convert)
+    aliases = {column.name.lower(): column for column in columns if column.name}
+    parts = ["SELECT", "DISTINCT" if node.args.get("distinct") else "", ", ".join(items), from_]
+    if node.args.get("where"):
+        parts.append(f"WHERE {renderer.condition(node.args['where'].this, names)}")
+    group = node.args.get("group")
+    if group is not None:
+        if {key for key, value in group.args.items() if value} - {"expressions"}:
+            raise UnsupportedSyntax("ROLLUP, CUBE or GROUPING SETS", renderer.line)
+        parts.append("GROUP BY " + ", ".join(_group_key(renderer, key, names) for key in group.expressions))
+    if node.args.get("having"):
+        parts.append(f"HAVING {renderer.condition(node.args['having'].this, names)}")
+    if node.args.get("order"):
+        parts.append(order_by(renderer, node.args["order"], names, aliases))
+    parts.append(_limit(renderer, node, names))
+    return " ".join(part for part in parts if part), columns
+
+
+def _group_key(renderer: Renderer, key: exp.Expr, names: Names) -> str:
+    fragment = renderer.expression(key, names)
+    return fragment.sql + (" COLLATE NOCASE" if family(fragment.type) == "text" else "")
+
+
+def _projection(
+    renderer: Renderer, node: exp.Select, names: Names, convert: Convert | None
+) -> tuple[list[str], list[Column]]:
+    fragments: list[tuple[str, Fragment]] = []
+    for item in node.expressions:
+        if isinstance(item, exp.Star):
+            fragments += [(column.name, Fragment(sql, column.type)) for column, sql in names.star()]
+        elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+            fragments += [(column.name, Fragment(sql, column.type)) for column, sql in names.star(item.table)]
+        else:
+            fragments.append((_output_name(item), renderer.value(item, names)))
+    items, columns = [], []
+    for number, (name, fragment) in enumerate(fragments):
+        converted = convert(number, fragment) if convert is not None else fragment
+        items.append(f"{converted.sql} AS {quoted(name)}" if name else converted.sql)
+        columns.append(_column(name, converted))
+    return items, columns
+
+
+def _column(name: str, fragment: Fragment) -> Column:
+    return Column(name, fragment.type, fragment.nullable)  # type: ignore[arg-type]
+
+
+def _output_name(item: exp.Expr) -> str:
+    if isinstance(item, exp.Alias):
+        return str(item.alias)
+    return str(item.name) if isinstance(item, exp.Column) else ""
+
+
+def order_by(renderer: Renderer, node: exp.Order, names: Names, aliases: dict[str, Column]) -> str:
+    """ORDER BY; a name is first one of the SELECT list."""
+    keys = []
+    for key in node.expressions:
+        term = key.this
+        if isinstance(term, exp.Column) and not term.table and term.name.lower() in aliases:
+            column = aliases[term.name.lower()]
+            fragment = Fragment(quoted(column.name), column.type)
+        elif isinstance(term, exp.Literal) and not term.is_string:
+            fragment = Fragment(str(int(term.this)), None)
+        else:
+            fragment = renderer.value(term, names)
+        sql = guid_order(fragment.sql) if family(fragment.type) == "uniqueidentifier" else fragment.sql
+        collation = " COLLATE NOCASE" if family(fragment.type) == "text" else ""
+        keys.append(f"{sql}{collation}{' DESC' if key.args.get('desc') else ''}")
+    return "ORDER BY " + ", ".join(keys)
+
+
+def _limit(renderer: Renderer, node: exp.Query, names: Names) -> str:
+    limit, offset = node.args.get("limit"), node.args.get("offset")
+    count: exp.Expr | None = None
+    if limit is not None:
+        options = limit.args.get("limit_options")
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            raise UnsupportedSyntax("TOP with PERCENT or WITH TIES", renderer.line)
+        count = limit.args.get("expression") or limit.args.get("count")
+    if count is None and offset is None:
+        return ""
+    sql = f"LIMIT {renderer.value(count, names).sql}" if count is not None else "LIMIT -1"
+    return sql if offset is None else f"{sql} OFFSET {renderer.value(offset.expression, names).sql}"
+
+
+def from_where(renderer: Renderer, node: exp.Select, names: Names) -> str:
+    """FROM and WHERE alone, of an UPDATE or DELETE."""
+    sql = _from(renderer, node, names)
+    where = node.args.get("where")
+    return f"{sql} WHERE {renderer.condition(where.this, names)}" if where else sql
+
+
+# -- FROM --------------------------------------------------------------------------------------------------------------
+
+
+def _from(renderer: Renderer, node: exp.Select, names: Names) -> str:
+    from_ = node.args.get("from_")
+    if from_ is None:
+        return _given(renderer, names)
+    sql = "FROM " + source(renderer, from_.this, names)
+    for join in node.args.get("joins") or []:
+        sql += " " + _join(renderer, join, names)
+    return sql
+
+
+def _given(renderer: Renderer, names: Names) -> str:
+    """The source of a query without FROM, if it is given one; subqueries inside are not."""
+    found, renderer.given_source = renderer.given_source, None
+    if found is None:
+        return ""
+    names.sources.append(found)
+    return f"FROM {found.sql} AS {quoted(found.alias)}"
+
+
+def _join(renderer: Renderer, join: exp.Join, names: Names) -> str:
+    side, kind = (join.side or "").upper(), (join.kind or "").upper()
+    joined = source(renderer, join.this, names)
+    on = join.args.get("on")
+    if join.args.get("using") or join.args.get("method"):
+        raise UnsupportedSyntax("this kind of JOIN", renderer.line)
+    if on is None:
+        return f"CROSS JOIN {joined}"
+    key = side or kind
+    if key not in JOINS:
+        raise UnsupportedSyntax(f"{key} JOIN", renderer.line)
+    return f"{JOINS[key]} {joined} ON {renderer.condition(on, names)}"
+
+
+def source(renderer: Renderer, node: exp.Expr, names: Names) -> str:
+    """One item of a FROM clause; its columns are added to the names."""
+    if isinstance(node, exp.Table):
+        sql = _table(renderer, node, names)
+    elif isinstance(node, exp.Subquery):
+        sql = _derived(renderer, node, names)
+    elif isinstance(node, exp.Values):
+        sql = _values(renderer, node, names)
+    else:
+        raise UnsupportedSyntax(f"{node.sql('tsql')[:60]} in a FROM clause", renderer.line)
+    for join in node.args.get("joins") or []:
+        sql += " " + _join(renderer, join, names)
+    return sql
+
+
+def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
+    alias = node.alias
+    if isinstance(node.this, exp.Parameter):
+        found = renderer.environment.table_variable("@" + node.this.name.lower(), alias or "@" + node.this.name)
+    elif isinstance(node.this, exp.Identifier):
+        parts = tuple(part.name if part is not None else "" for part in node.parts)
+        common = _common_table(renderer, parts)
+        if common is not None:
+            found = Source(alias or common.alias, common.sql, common.columns)
+        else:
+            found = renderer.environment.table(_with_gaps(node), alias or parts[-1])
+    elif isinstance(node.this, exp.Anonymous):
+        found = _table_function(renderer, node, alias or str(node.this.this))
+    else:
+        raise UnsupportedSyntax(f"{node.sql('tsql')[:60]} in a FROM clause", renderer.line)
+    if any(other.alias.lower() == found.alias.lower() for other in names.sources):
+        raise SqlServerError(1013, found.alias)
+    names.sources.append(found)
+    renderer.sources.append(found)
+    return f"{found.sql} AS {quoted(found.alias)}"
+
+
+def _table_function(renderer: Renderer, node: exp.Table, alias: str) -> Source:
+    """`[database.]sys.function ( argument [, ...] )`; an argument is no column of another table (that takes APPLY)."""
+    inner = type(renderer)(renderer.environment, renderer.line)
+    values = [inner.value(argument, Names()).sql for argument in node.this.expressions]
+    arguments = Arguments(f"SELECT {', '.join(values)}" if values else "", inner.parameters, len(values))
+    return renderer.environment.table_function(_with_gaps(node), alias, arguments)
+
+
+def _with_gaps(node: exp.Table) -> tuple[str, ...]:
+    """The parts of a name, "" for one that is left out: `msdb..t`."""
+    catalog, schema = node.args.get("catalog"), node.args.get("db")
+    parts = [part.name if isinstance(part, exp.Expr) else "" for part in (catalog, schema, node.this)]
+    while len(parts) > 1 and not parts[0]:
+        parts.pop(0)
+    return tuple(parts)
+
+
+def _common_table(renderer: Renderer, parts: tuple[str, ...]) -> Source | None:
+    if len(parts) == 1:
+        for scope in reversed(renderer.common_tables):
+            if parts[0].lower() in scope:
+                return scope[parts[0].lower()]
+    return None
+
+
+def _derived(renderer: Renderer, node: exp.Subquery, names: Names) -> str:
+    sql, columns = query(renderer, node.this, None)
+    alias = node.args.get("alias")
+    if alias is None:
+        raise SqlServerError(102, ")")
+    given = [column.name for column in alias.columns] or [column.name for column in columns]
+    named = _named(given, columns, node.alias)
+    if alias.columns:
+        inner = ", ".join(quoted(name) for name in given)
+        sql = f"WITH _derived ({inner}) AS ({sql}) SELECT * FROM _derived"
+    names.sources.append(Source(node.alias, "", named))
+    return f"({sql}) AS {quoted(node.alias)}"
+
+
+def _values(renderer: Renderer, node: exp.Values, names: Names) -> str:
+    """`( VALUES (...), ... ) AS alias ( columns )`"""
+    rows = [[renderer.value(item, names) for item in row.expressions] for row in node.expressions]
+    alias = node.args.get("alias")
+    if alias is None or len(alias.columns) != len(rows[0]):
+        raise SqlServerError(8155, 1, node.alias or "VALUES")
+    types = [common_type([row[place].type for row in rows]) for place in range(len(rows[0]))]
+    columns = [Column(name.name, type_) for name, type_ in zip(alias.columns, types, strict=True)]  # type: ignore[arg-type]
+    text = ", ".join("(" + ", ".join(item.sql for item in row) + ")" for row in rows)
+    header = ", ".join(quoted(column.name) for column in columns)
+    names.sources.append(Source(node.alias, "", columns))
+    return f"(WITH _rows ({header}) AS (VALUES {text}) SELECT * FROM _rows) AS {quoted(node.alias)}"
+
+
+# -- UNION, EXCEPT, INTERSECT ------------------------------------------------------------------------------------------
+
+OPERATIONS = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
+
+
+def _set_operation(
+    renderer: Renderer, node: exp.SetOperation, outer: Names | None, convert: Convert | None
+) -> Rendered:
+    left_sql, left = _operand(renderer, node.this, outer, convert)
+    right_sql, right = _operand(renderer, node.expression, outer, convert)
+    if len(left) != len(right):
+        raise SqlServerError(205)
+    word = OPERATIONS[type(node)] + ("" if node.args.get("distinct") else " ALL")
+    columns = [
+        Column(a.name, common_type([a.type, b.type]), a.nullable or b.nullable)  # type: ignore[arg-type]
+        for a, b in zip(left, right, strict=True)
+    ]
+    sql = f"{left_sql} {word} {right_sql}"
+    order = node.args.get("order")
+    if order is not None:
+        sql += " " + order_by(renderer, order, Names(), {column.name.lower(): column for column in columns})
+    return f"{sql} {_limit(renderer, node, Names())}".rstrip(), columns
+
+
+def _operand(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Convert | None) -> Rendered:
+    sql, columns = query(renderer, node, outer, convert)
+    inner = node.this if isinstance(node, exp.Subquery) else node
+    nested = isinstance(node, exp.Subquery) or inner.args.get("limit") or inner.args.get("order")
+    return (f"SELECT * FROM ({sql})" if nested else sql), columns
