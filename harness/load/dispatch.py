@@ -11,7 +11,7 @@ from locust.dispatch import UsersDispatcher
 Assignment = Callable[[], tuple[Mapping[int, str], int]]
 
 
-class InitiatorDispatcher(UsersDispatcher):  # type: ignore[misc]  # Locust has no types
+class InitiatorDispatcher(UsersDispatcher):
     """Locust's default ramps up and deals round robin over all workers; a cell uses the first n initiators only.
 
     A worker that does not take part is told to run none. Rebalancing is not wanted: a cell whose worker is lost is a

@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--web-port", type=int)
     parser.add_argument("--lab", default="lab", help="what the web page says it loads")
     options = parser.parse_args()
-    setup_logging("WARNING")
+    setup_logging("WARNING")  # type: ignore[no-untyped-call]
     pipe = Pipe()
     environment = Environment(user_classes=[TestClient], events=locust.events)
     master = Master(environment, pipe)

@@ -43,7 +43,7 @@ class Clients:
                 self._seats[ordinal] = ClientThread()
 
 
-class TestClient(User):  # type: ignore[misc]  # Locust has no types
+class TestClient(User):
     """One of the paper's client threads. Its greenlet only holds the seat; the loop runs in the native thread."""
 
     __test__ = False  # for pytest: no test, in spite of the name
@@ -56,7 +56,7 @@ class TestClient(User):  # type: ignore[misc]  # Locust has no types
     def on_start(self) -> None:
         self._ordinal = self.environment.clients.sit_down()
 
-    @task  # type: ignore[untyped-decorator]
+    @task
     def hold_the_seat(self) -> None:
         Event().wait()  # until Locust stops this user
 

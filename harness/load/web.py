@@ -29,7 +29,7 @@ PREPARE_TIMEOUT_S = 60.0
 REPLY_TIMEOUT_S = 900.0  # a pool of 22,500 dialogs on a slow machine
 
 
-class ScenarioShape(LoadTestShape):  # type: ignore[misc]  # Locust has no types
+class ScenarioShape(LoadTestShape):
     """As many users as the scenario has threads, all at once."""
 
     master: Any = None
@@ -55,7 +55,7 @@ class WebInterface:
         sys.argv = sys.argv[:1]  # Locust parses it again for the form's defaults
         environment.parsed_options = argument_parser.get_parser(default_config_files=[]).parse_args([])
         environment.host = lab
-        environment.shape_class = ScenarioShape()
+        environment.shape_class = ScenarioShape()  # type: ignore[no-untyped-call]
         environment.shape_class.master = master
         environment.shape_class.runner = environment.runner
         environment.events.spawning_complete.add_listener(self._on_spawning_complete)

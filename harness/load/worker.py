@@ -38,6 +38,7 @@ COUNTS_PER_COLLECTION = 5  # Locust's statistics, rate and health
 HUB_LAG_SLEEP_S = 0.05
 POLL_S = 0.002  # while the hub waits for its threads; nothing is being measured then
 SEATS_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 60.0  # for the lab to say where the master listens
 ERROR_TEXTS_MAX = 20  # distinct ones kept in a report; the rest count as "other errors"
 
 
@@ -256,16 +257,20 @@ def main() -> None:
     parser.add_argument("--initiator", type=int, required=True)
     parser.add_argument("--report-interval", type=float, default=runners.WORKER_REPORT_INTERVAL)
     options = parser.parse_args()
-    setup_logging("WARNING")
+    setup_logging("WARNING")  # type: ignore[no-untyped-call]
     runners.WORKER_REPORT_INTERVAL = options.report_interval
     mailbox = Mailbox()
-    wait_until(lambda: mailbox.master_port is not None, timeout_s=60)
+    wait_until(lambda: mailbox.master_port is not None, timeout_s=START_TIMEOUT_S)
+    if mailbox.master_port is None:
+        sys.exit(
+            f"the master's port did not arrive within {START_TIMEOUT_S} s: stop other load on this machine, try again"
+        )
     environment = Environment(user_classes=[TestClient])
-    environment.clients = Clients()
-    environment.create_worker_runner("127.0.0.1", mailbox.master_port)
+    environment.clients = Clients()  # type: ignore[attr-defined]  # the users of this worker find it there
+    runner = environment.create_worker_runner("127.0.0.1", mailbox.master_port)
     CellDriver(environment, options.initiator, mailbox)
-    environment.runner.send_message("client_computer", {"initiator": options.initiator})
-    environment.runner.greenlet.join()
+    runner.send_message("client_computer", {"initiator": options.initiator})
+    runner.greenlet.join()
     os._exit(0)  # threads left behind in a call do not hold the process
 
 

@@ -11,7 +11,7 @@ from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.parser import Parser as SqlglotParser
 from sqlglot.parsers.tsql import TSQLParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.text.tokens import Tokens
@@ -19,7 +19,7 @@ from harness.embedded.tsql.text.tokens import Tokens
 CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
 
 
-class _QueryParser(TSQLParser):  # type: ignore[misc]
+class _QueryParser(TSQLParser):
     """Leaves every function call as it is written: their meaning is in `queries.functions`, in one table."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}

@@ -7,7 +7,7 @@ from typing import ClassVar, NoReturn, TypeVar
 
 from sqlglot.dialects.tsql import TSQL
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import MAX, SqlType
@@ -15,7 +15,7 @@ from harness.embedded.sqltypes import MAX, SqlType
 Item = TypeVar("Item")
 
 
-class _Tokenizer(TSQL.Tokenizer):  # type: ignore[misc]
+class _Tokenizer(TSQL.Tokenizer):
     """Without sqlglot's commands, which swallow everything up to the next semicolon as one string."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
