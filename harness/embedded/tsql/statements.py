@@ -18,12 +18,12 @@ from harness.embedded.tsql.execution import (
     flow,
     gates,
     permissions,
+    procedures,
     schema,
     security,
     transactions,
     verbs,
 )
-from harness.embedded.tsql.instance import procedures
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Compiler, Scope, Step, sequence
 from harness.embedded.tsql.syntax import broker_objects as broker_syntax

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.sqltypes import INT, MAX, SqlType
-from harness.embedded.tsql.instance import procedures
+from harness.embedded.tsql.execution import procedures
 from harness.embedded.tsql.session.results import Parameter
 from tests.embedded.tsql.sides import Message
 
@@ -46,7 +46,7 @@ def test_no_more_shapes_of_calls_are_kept_than_are_of_use(procedure, monkeypatch
             "dbo.p",
             [Parameter("", INT, length, False), Parameter("", SqlType("varchar", length=length), "x" * length, False)],
         )
-    kept = procedure.instance.procedure(("dbo", "p"), procedure.session.database)._bound
+    kept = procedure.instance.procedure(("dbo", "p"), procedure.session.database).bound
     assert [shapes[1][1].length for shapes in kept] == [3, 1]
     assert procedure.rows("SELECT n, name FROM dbo.t") == [(1, "x"), (2, "xx"), (3, "xxx"), (1, "x")]
 

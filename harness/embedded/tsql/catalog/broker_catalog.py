@@ -21,7 +21,7 @@ from harness.embedded.tsql.catalog.view import (
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.translation.dates import datetime_from_utc_ns
+from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 if TYPE_CHECKING:
     from harness.embedded.broker.queues import Queue

@@ -20,7 +20,7 @@ from harness.embedded.tsql.catalog.view import (
     nvarchar,
     tinyint,
 )
-from harness.embedded.tsql.translation.dates import datetime_from_utc_ns
+from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 if TYPE_CHECKING:
     from harness.embedded.broker.conversations import ConversationEndpoint, TransmissionRow

@@ -22,7 +22,7 @@ from harness.embedded.tsql.catalog.view import (
     smallint,
 )
 from harness.embedded.tsql.permissions.guard import sees_server_state
-from harness.embedded.tsql.translation.dates import datetime_from_utc_ns
+from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 if TYPE_CHECKING:
     from harness.embedded.tsql.session.session import Session

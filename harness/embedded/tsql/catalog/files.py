@@ -26,11 +26,10 @@ from harness.embedded.tsql.catalog.view import (
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.instance import files
+from harness.embedded.tsql.instance.database_files import File
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
-    from harness.embedded.tsql.instance.files import File
 
 TYPES = {"ROWS": 0, "LOG": 1}
 LOG_FILE = 2  # the first one; what is written is not divided among several
@@ -48,7 +47,7 @@ def database_of(table: str) -> int:
 
 
 def _files(context: Context, database: Database) -> list[DatabaseFile]:
-    return [DatabaseFile(database, file) for file in files.of(context.instance, database)]
+    return [DatabaseFile(database, file) for file in context.instance.files.of(database)]
 
 
 def _master_files(context: Context) -> Iterator[DatabaseFile]:

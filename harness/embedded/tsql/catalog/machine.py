@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.embedded.tsql.catalog.view import Context, View, attribute, bigint, bit, column, int_, nvarchar
-from harness.embedded.tsql.instance.configuration import OPTIONS
 from harness.embedded.tsql.instance.instance import Usage
 
 
 def _usage(context: Context) -> list[Usage]:
     return [context.instance.usage()]
-
-
-def _configurations(context: Context) -> list[Any]:
-    values = context.instance.configuration
-    return [(option, values.get(option.name, option.default)) for option in OPTIONS.values()]
 
 
 VIEWS = [
@@ -58,16 +50,16 @@ VIEWS = [
     View(
         "configurations",
         [
-            column("configuration_id", int_, lambda row: row[0].configuration_id, nullable=False),
-            column("name", nvarchar(35), lambda row: row[0].name, nullable=False),
-            column("value", int_, lambda row: row[1][0]),
-            column("minimum", int_, lambda row: row[0].minimum),
-            column("maximum", int_, lambda row: row[0].maximum),
-            column("value_in_use", int_, lambda row: row[1][1]),
-            column("description", nvarchar(255), lambda row: row[0].description, nullable=False),
+            attribute("configuration_id", int_, "option.configuration_id", nullable=False),
+            attribute("name", nvarchar(35), "option.name", nullable=False),
+            attribute("value", int_),
+            attribute("minimum", int_, "option.minimum"),
+            attribute("maximum", int_, "option.maximum"),
+            attribute("value_in_use", int_),
+            attribute("description", nvarchar(255), "option.description", nullable=False),
             column("is_dynamic", bit, 1, nullable=False),
-            column("is_advanced", bit, lambda row: int(row[0].is_advanced), nullable=False),
+            column("is_advanced", bit, 0, nullable=False),
         ],
-        _configurations,
+        lambda context: context.instance.configuration.settings(),
     ),
 ]

@@ -26,11 +26,15 @@ from harness.embedded.tsql.catalog.view import (
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.translation.dates import datetime_from_utc_ns
-from harness.embedded.tsql.translation.session_functions import SYSTEM_OBJECTS, product
+from harness.embedded.tsql.instance.products import product
+from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
+
+
+# The system base tables of Service Broker, with SQL Server's object ids
+SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}
 
 
 class ObjectRow(NamedTuple):

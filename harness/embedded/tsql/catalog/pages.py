@@ -13,6 +13,7 @@ from harness.embedded.broker.conversations import DATA_FILE, ROWS_PER_PAGE
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.catalog.objects import SYSTEM_OBJECTS
 from harness.embedded.tsql.catalog.view import (
     Context,
     TableFunction,
@@ -25,7 +26,6 @@ from harness.embedded.tsql.catalog.view import (
     nvarchar,
     smallint,
 )
-from harness.embedded.tsql.translation.session_functions import SYSTEM_OBJECTS
 
 if TYPE_CHECKING:
     from harness.embedded.broker.conversations import ConversationEndpoint

@@ -16,10 +16,16 @@ from harness.embedded.tsql.catalog.view import (
     nvarchar,
     tinyint,
 )
-from harness.embedded.tsql.permissions import grants, securables
+from harness.embedded.tsql.permissions import grants
+from harness.embedded.tsql.permissions.fixed_principals import (
+    DATABASE_ROLE_IDS,
+    DBO_ID,
+    FIXED_USER_IDS,
+    SA_ID,
+    SERVER_ROLE_IDS,
+)
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.guard import THE_SERVER
-from harness.embedded.tsql.translation.session_functions import FIXED_USERS, SA
 
 # class and class_desc of each class of securables
 CLASSES = {
@@ -76,13 +82,13 @@ class Row(NamedTuple):
 
 def _of_server(context: Context) -> Iterator[Row]:
     engine = context.engine
-    yield Row(THE_SERVER, "CONNECT SQL", SA)
+    yield Row(THE_SERVER, "CONNECT SQL", SA_ID)
     for login in engine.logins.values():
         yield Row(THE_SERVER, "CONNECT SQL", login.principal_id)
-    yield Row(THE_SERVER, "VIEW ANY DATABASE", securables.SERVER_ROLE_IDS["public"])
+    yield Row(THE_SERVER, "VIEW ANY DATABASE", SERVER_ROLE_IDS["public"])
     for each in context.instance.grants.permissions(SERVER):
         known = engine.logins.get(each.grantee)
-        grantee = securables.SERVER_ROLE_IDS.get(each.grantee) if known is None else known.principal_id
+        grantee = SERVER_ROLE_IDS.get(each.grantee) if known is None else known.principal_id
         if grantee is not None:
             yield Row(each.securable, each.permission, grantee, each.state)
 
@@ -91,10 +97,10 @@ def _of_database(context: Context) -> Iterator[Row]:
     database = context.database
     known = _known(context)
     whole = Securable(database.database_id, "DATABASE", 0)
-    yield Row(whole, "CONNECT", FIXED_USERS["dbo"])
+    yield Row(whole, "CONNECT", DBO_ID)
     for user in database.principals.users.values():
         yield Row(whole, "CONNECT", user.principal_id)
-    roles = FIXED_USERS | securables.DATABASE_ROLE_IDS
+    roles = FIXED_USER_IDS | DATABASE_ROLE_IDS
     for each in context.instance.grants.permissions(database.database_id):
         known_user = database.principals.users.get(each.grantee)
         grantee = roles.get(each.grantee) if known_user is None else known_user.principal_id
@@ -110,7 +116,7 @@ def _known(context: Context) -> set[tuple[str, int]]:
     return {
         ("DATABASE", 0),
         ("SCHEMA", 1),
-        ("USER", FIXED_USERS["dbo"]),
+        ("USER", DBO_ID),
         *(("OBJECT", one.object_id) for one in objects if one.database_id == database.database_id),
         *(("OBJECT", one.object_id) for one in database.queues.values()),
         *(("SERVICE", one.service_id) for one in database.services.values()),
@@ -142,6 +148,6 @@ def _columns(grantor: int) -> list[ViewColumn]:
 
 
 VIEWS = [
-    View("server_permissions", _columns(SA), _of_server),
-    View("database_permissions", _columns(FIXED_USERS["dbo"]), _of_database),
+    View("server_permissions", _columns(SA_ID), _of_server),
+    View("database_permissions", _columns(DBO_ID), _of_database),
 ]

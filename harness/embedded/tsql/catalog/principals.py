@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from harness.embedded.tsql.catalog.view import Context, View, attribute, bit, char, column, int_, nvarchar, sid, sysname
 from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.permissions import securables
+from harness.embedded.tsql.permissions.fixed_principals import (
+    DATABASE_ROLE_IDS,
+    FIXED_USER_IDS,
+    SA,
+    SA_ID,
+    SERVER_ROLE_IDS,
+    sid_of,
+)
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
-from harness.embedded.tsql.translation.session_functions import FIXED_USERS, SA, sid_of
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
@@ -32,8 +38,8 @@ def _sees_all_logins(context: Context) -> bool:
 
 
 def _of_server(context: Context) -> Iterator[Principal]:
-    yield Principal("sa", SA, "S", sid_of(SA))
-    for name, number in securables.SERVER_ROLE_IDS.items():
+    yield Principal(SA, SA_ID, "S", sid_of(SA_ID))
+    for name, number in SERVER_ROLE_IDS.items():
         yield Principal(name, number, "R")
     sees_all = _sees_all_logins(context)
     for login in context.engine.logins.values():
@@ -46,18 +52,18 @@ def owner_sid(database: Database) -> bytes:
     engine = database.engine
     owner = Instance.of(engine).grants.owner(Securable(database.database_id, "DATABASE", 0))
     login = engine.logins.get(owner or "")
-    return sid_of(SA if login is None else login.principal_id)
+    return sid_of(SA_ID if login is None else login.principal_id)
 
 
 def _of_database(context: Context) -> Iterator[Principal]:
     """A user without a login has no sid here."""
-    for name, number in FIXED_USERS.items():
+    for name, number in FIXED_USER_IDS.items():
         own = owner_sid(context.database) if name == "dbo" else None
         yield Principal(name, number, "R" if name == "public" else "S", own)
-    for name, number in securables.DATABASE_ROLE_IDS.items():
+    for name, number in DATABASE_ROLE_IDS.items():
         yield Principal(name, number, "R")
     for user in context.database.principals.users.values():
-        if user.name.lower() not in FIXED_USERS:
+        if user.name.lower() not in FIXED_USER_IDS:
             login = context.engine.logins.get((user.login or "").lower())
             yield Principal(user.name, user.principal_id, "S", None if login is None else sid_of(login.principal_id))
 
@@ -68,20 +74,20 @@ class Member(NamedTuple):
 
 
 def _server_members(context: Context) -> Iterator[Member]:
-    yield Member(securables.SERVER_ROLE_IDS["sysadmin"], SA)
+    yield Member(SERVER_ROLE_IDS["sysadmin"], SA_ID)
     for role, member in context.instance.grants.members(SERVER):
         login = context.engine.logins.get(member)
         if login is not None:
-            yield Member(securables.SERVER_ROLE_IDS[role], login.principal_id)
+            yield Member(SERVER_ROLE_IDS[role], login.principal_id)
 
 
 def _database_members(context: Context) -> Iterator[Member]:
-    yield Member(securables.DATABASE_ROLE_IDS["db_owner"], FIXED_USERS["dbo"])
+    yield Member(DATABASE_ROLE_IDS["db_owner"], FIXED_USER_IDS["dbo"])
     for role, member in context.instance.grants.members(context.database.database_id):
         user = context.database.principals.users.get(member)
-        number = FIXED_USERS.get(member) if user is None else user.principal_id
+        number = FIXED_USER_IDS.get(member) if user is None else user.principal_id
         if number is not None:
-            yield Member(securables.DATABASE_ROLE_IDS[role], number)
+            yield Member(DATABASE_ROLE_IDS[role], number)
 
 
 VIEWS = [

@@ -15,6 +15,6 @@ VIEWS = [
             attribute("name", sysname, nullable=False),
             attribute("value", nvarchar(3750)),  # sql_variant in SQL Server
         ],
-        lambda context: context.instance.properties.of(context.database.database_id),
+        lambda context: context.instance.extended_properties.of(context.database.database_id),
     ),
 ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from harness.embedded.sqltypes import BIGINT, INT, MAX, TINYINT, UNIQUEIDENTIFIER, SqlType
 from harness.embedded.tsql.catalog.view import View, attribute, column, datetime, guid
-from harness.embedded.tsql.translation.dates import datetime_from_utc_ns
+from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 if TYPE_CHECKING:
     from harness.embedded.broker.queues import Queue

@@ -20,8 +20,8 @@ from harness.embedded.tsql.catalog.view import (
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.translation.dates import datetime_from_utc_ns
-from harness.embedded.tsql.translation.session_functions import FIXED_USERS, SA
+from harness.embedded.tsql.permissions.fixed_principals import FIXED_USER_IDS, SA_ID
+from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 AUTHENTICATIONS = {  # sys.service_broker_endpoints.connection_auth
     "WINDOWS NTLM": (1, "NTLM"),
@@ -77,7 +77,7 @@ def _endpoint_columns() -> list[ViewColumn]:
     return [
         column("name", sysname, lambda row: row[0].name, nullable=False),
         column("endpoint_id", int_, lambda row: row[0].endpoint_id, nullable=False),
-        column("principal_id", int_, SA),
+        column("principal_id", int_, SA_ID),
         column("protocol", tinyint, 2, nullable=False),
         column("protocol_desc", nvarchar(60), "TCP"),
         column("type", tinyint, lambda row: 2 if row in TSQL_ENDPOINTS else 3, nullable=False),
@@ -91,7 +91,7 @@ def _endpoint_columns() -> list[ViewColumn]:
 def _certificates(context: Context) -> Iterator[tuple[Any, int]]:
     for certificate in context.database.principals.certificates.values():
         user = context.database.principals.users.get(certificate.owner.lower())
-        yield certificate, user.principal_id if user is not None else FIXED_USERS.get(certificate.owner.lower(), 1)
+        yield certificate, user.principal_id if user is not None else FIXED_USER_IDS.get(certificate.owner.lower(), 1)
 
 
 def _symmetric_keys(context: Context) -> list[tuple[str, int]]:

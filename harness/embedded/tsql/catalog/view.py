@@ -19,8 +19,7 @@ from harness.embedded.sqltypes import (
     Column,
     SqlType,
 )
-from harness.embedded.tsql.storage.sqlite import declared
-from harness.embedded.tsql.translation.fragments import quoted
+from harness.embedded.tsql.storage.sqlite import declared, quoted
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database

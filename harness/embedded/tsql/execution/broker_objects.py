@@ -8,6 +8,7 @@ from typing import Any
 from harness.embedded.broker.objects import ActivationOptions, QueueOptions
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.execution.procedures import compiled
 from harness.embedded.tsql.execution.transactions import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
@@ -91,7 +92,7 @@ def _procedure_name(frame: Frame, parts: tuple[str, ...]) -> str:
     if name.startswith("#"):
         raise SqlServerError(9742)
     procedure = frame.instance.procedure(parts, frame.database)
-    if procedure is not None and procedure.compiled().names:
+    if procedure is not None and compiled(procedure).names:
         raise SqlServerError(9653)
     return ".".join(f"[{part.replace(']', ']]')}]" for part in (database.name, schema, name))
 

@@ -10,9 +10,10 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.execution import procedures
+from harness.embedded.tsql.execution.procedures import DEFAULT, Shape
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.instance import procedures
-from harness.embedded.tsql.instance.procedures import DEFAULT, Procedure, Shape
+from harness.embedded.tsql.instance.procedures import Procedure
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import Parameter
 from harness.embedded.tsql.session.steps import Scope, Step, waiting
@@ -73,7 +74,7 @@ def execute(node: nodes.Execute, scope: Scope) -> Step:
         guard = session.guard
         if guard is not None and not (frame.procedure and procedure.database_id == frame.database.database_id):
             guard.execute(procedure, frame.instance.owner(procedure))
-        compiled = procedure.compiled()
+        compiled = procedures.compiled(procedure)
 
         def returned(called: Frame) -> None:
             _take_variables(frame, node, scope, compiled, called.variables)

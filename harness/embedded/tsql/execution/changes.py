@@ -17,13 +17,14 @@ from harness.embedded.tsql.execution import results
 from harness.embedded.tsql.execution.transactions import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
+from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.storage.tables import Row, Table
 from harness.embedded.tsql.syntax import data as nodes
 from harness.embedded.tsql.text import expressions as syntax
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, Plan
-from harness.embedded.tsql.translation.fragments import Fragment, Names, Source, quoted
+from harness.embedded.tsql.translation.fragments import Fragment, Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
 
 Change = Callable[[Frame, Transaction | None], int]  # returns how many rows it touched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.instance import configuring, files
+from harness.embedded.tsql.instance import database_files
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.syntax import files as nodes
@@ -26,10 +26,10 @@ def alter_database_files(node: nodes.AlterDatabaseFiles, scope: Scope) -> Step:
             if given.growth is not None:
                 changes["is_percent_growth"] = given.is_percent_growth
             if node.verb == "MODIFY FILE":
-                files.modify(instance, tx, database, given.name, changes)
+                instance.files.modify(tx, database, given.name, changes)
                 continue
-            kind: files.FileType = "LOG" if "LOG" in node.verb else "ROWS"
-            files.add(instance, tx, database, files.File(0, kind, given.name, **changes))
+            kind: database_files.FileType = "LOG" if "LOG" in node.verb else "ROWS"
+            instance.files.add(tx, database, database_files.File(0, kind, given.name, **changes))
 
     return writing(work)
 
@@ -38,6 +38,6 @@ def reconfigure(node: nodes.Reconfigure, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         if frame.session.tx is not None:
             raise SqlServerError(574, "RECONFIGURE")
-        configuring.reconfigure(frame.instance)
+        frame.instance.configuration.reconfigure()
 
     return writing(work)

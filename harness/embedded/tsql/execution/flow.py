@@ -11,10 +11,10 @@ from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.raised import RaisedError
 from harness.embedded.tsql.session.session_options import DEFAULTS, SETTERS
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
+from harness.embedded.tsql.storage import moments
 from harness.embedded.tsql.storage.conversion import convert as convert_value
 from harness.embedded.tsql.storage.sqlite import declarations
 from harness.embedded.tsql.syntax import flow as nodes
-from harness.embedded.tsql.translation import dates
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 from harness.embedded.tsql.translation.functions import NVARCHAR
 
@@ -298,7 +298,7 @@ def wait_for_delay(node: nodes.WaitForDelay, scope: Scope) -> Step:
     def run(frame: Frame) -> Waiting[None]:
         given = delay(frame)
         text = convert_value(given, static_type(node.delay, scope, frame), moment)
-        duration_ms = dates.ticks(f"1900-01-01 {text}") % dates.TICKS_A_DAY // 10_000
+        duration_ms = moments.ticks(f"1900-01-01 {text}") % moments.TICKS_A_DAY // 10_000
         engine = frame.instance.engine
         task = engine.scheduler.current
         engine.waits.begin(task, "WAITFOR", engine.clock.now_ns)

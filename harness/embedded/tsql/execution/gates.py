@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.permissions import securables
+from harness.embedded.tsql.instance import securables
+from harness.embedded.tsql.permissions.fixed_principals import SYSADMIN
 from harness.embedded.tsql.permissions.grants import SERVER
-from harness.embedded.tsql.permissions.guard import SYSADMIN, Guard
-from harness.embedded.tsql.permissions.permissions import SCHEMA_DBO
+from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.permissions.rights import SCHEMA_DBO
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Compiler, Scope, Step
 from harness.embedded.tsql.syntax import broker_objects as broker

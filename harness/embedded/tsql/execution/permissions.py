@@ -5,10 +5,12 @@ from __future__ import annotations
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.permissions import grants, securables
+from harness.embedded.tsql.instance import securables
+from harness.embedded.tsql.permissions import grants
+from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES, SERVER_ROLE_IDS
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.guard import THE_SERVER, of_login
-from harness.embedded.tsql.permissions.permissions import DATABASE_ROLES, VALID
+from harness.embedded.tsql.permissions.rights import VALID
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.syntax import security as nodes
@@ -90,7 +92,7 @@ def alter_role(node: nodes.AlterRole, scope: Scope) -> Step:
     """Fixed roles: there are no others."""
 
     def work(frame: Frame, tx: Transaction) -> None:
-        roles = securables.SERVER_ROLE_IDS if node.of_server else DATABASE_ROLES
+        roles = SERVER_ROLE_IDS if node.of_server else DATABASE_ROLES
         kind = "server role" if node.of_server else "role"
         role = node.role.lower()
         if role not in roles or role == "public":

@@ -6,7 +6,6 @@ from harness.embedded.broker.database import Database
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.execution.transactions import writing
-from harness.embedded.tsql.instance import files
 from harness.embedded.tsql.permissions.grants import Securable
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
@@ -152,7 +151,7 @@ def drop_database(node: nodes.DropDatabase, scope: Scope) -> Step:
             if any(s.database is database and s.is_user_process for s in instance.sessions.values()):
                 raise SqlServerError(3702, name)
             instance.drop_objects(tx, database)
-            files.forget(instance, tx, database)
+            instance.files.forget(tx, database)
             instance.grants.forget_database(tx, database.database_id)
             instance.engine.drop_database(tx, name)
             instance.version += 1

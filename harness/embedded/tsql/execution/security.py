@@ -9,13 +9,13 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
 from harness.embedded.tsql.execution.transactions import writing
+from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
-from harness.embedded.tsql.permissions.permissions import DATABASE_ROLES
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.storage import moments
 from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.syntax import security as nodes
-from harness.embedded.tsql.translation import dates
 
 
 def create_master_key(node: nodes.CreateMasterKey, scope: Scope) -> Step:
@@ -30,7 +30,7 @@ def _moment_ns(text: str) -> int | None:
     if not text:
         return None
     moment = converter(SqlType("varchar", length=30), DATETIME2)(text)
-    return (dates.ticks(moment) - dates.EPOCH_DAYS * dates.TICKS_A_DAY) * 100
+    return (moments.ticks(moment) - moments.EPOCH_DAYS * moments.TICKS_A_DAY) * 100
 
 
 def create_certificate(node: nodes.CreateCertificate, scope: Scope) -> Step:

@@ -21,11 +21,12 @@ from harness.embedded.tsql.permissions.guard import is_allowed_to
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.storage.conversion import converter, fits
+from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.syntax import verbs as nodes
 from harness.embedded.tsql.text.expressions import Expression
 from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, Evaluate, Plan, Planned, scalar
-from harness.embedded.tsql.translation.fragments import Source, quoted
+from harness.embedded.tsql.translation.fragments import Source
 from harness.embedded.tsql.translation.renderer import Renderer
 
 if TYPE_CHECKING:

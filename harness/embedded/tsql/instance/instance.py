@@ -6,30 +6,26 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.instance import configuring, files
-from harness.embedded.tsql.instance.configuration import Configured
-from harness.embedded.tsql.instance.files import File
-from harness.embedded.tsql.instance.properties import CATALOG as PROPERTY_CATALOG
-from harness.embedded.tsql.instance.properties import Properties
-from harness.embedded.tsql.permissions.grants import CATALOG as GRANTS_CATALOG
+from harness.embedded.runtime.tasks import Task
+from harness.embedded.tsql.instance import database_files, extended_properties, options, procedures
+from harness.embedded.tsql.instance.database_files import DatabaseFiles
+from harness.embedded.tsql.instance.extended_properties import ExtendedProperties
+from harness.embedded.tsql.instance.options import Configuration
+from harness.embedded.tsql.instance.procedures import Procedure
+from harness.embedded.tsql.permissions import grants
 from harness.embedded.tsql.permissions.grants import Grants
+from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.storage import tables
 from harness.embedded.tsql.storage.sqlite import Sqlite
-from harness.embedded.tsql.storage.tables import CATALOG as TABLE_CATALOG
 from harness.embedded.tsql.storage.tables import Table, void
 
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.broker.engine import Engine
-    from harness.embedded.broker.transactions import Transaction
-    from harness.embedded.tsql.instance.procedures import Procedure
-    from harness.embedded.tsql.permissions.guard import Guard
-    from harness.embedded.tsql.session.session import Session
-
-PROCEDURE_CATALOG = "tsql.procedures"  # object in the store: (database_id, object_id) -> the definition
 BATCHES_CACHED = 1000  # compiled batches; the oldest goes first
 
 
@@ -46,6 +42,20 @@ class Usage:
     host_release: str = ""
     process_user_time_ms: int = 0
     process_kernel_time_ms: int = 0
+
+
+class Session(Protocol):
+    """A session, as far as its instance and the views know it."""
+
+    spid: int
+    database: Database
+    is_user_process: bool
+    is_administrative: bool
+    is_running: bool
+    task: Task | None  # that runs its request
+
+    @property
+    def wait_type(self) -> str | None: ...
 
 
 class Instance:
@@ -66,40 +76,38 @@ class Instance:
         self.sqlite = Sqlite()
         self.tables: dict[tuple[int, str], Table] = {}  # by database and schema.name, lower case
         self.procedures: dict[tuple[int, str], Procedure] = {}
-        self.properties: Properties = Properties()
+        self.extended_properties = ExtendedProperties()
         self.sessions: dict[int, Session] = {}  # by spid
         self.grants = Grants()
         self.contexts: dict[tuple[int, str], Guard] = {}  # of EXECUTE AS, by database and user
         self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text
-        self.files: dict[int, tuple[File, ...]] = {}  # of databases whose files were laid out, by id
+        self.files = DatabaseFiles()
         self.version = 0  # of the catalog: plans of an older one are made anew
         self._put_aside = 0  # tables, so far
         self.started_ns = engine.clock.utc_ns()
         self.usage: Callable[[], Usage] = Usage  # replaced by who knows the process
-        self.configuration: dict[str, Configured] = {}  # options that were changed
+        self.configuration = Configuration()
         self.trace_flags: set[int] = set()  # global ones
 
     # -- recovery ----------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
         """Takes tables and procedures from the store; the broker takes its own."""
-        from harness.embedded.tsql.instance.procedures import Procedure  # noqa: PLC0415
-
         rows: dict[str, list[tuple[Any, ...]]] = {}
         for name, key, value in self.engine.store.load():
-            if name == TABLE_CATALOG and isinstance(key, tuple):
+            if name == tables.CATALOG and isinstance(key, tuple):
                 table = Table.from_stored((int(key[0]), int(key[1])), value)
                 self.tables[table.key] = table
-            elif name == PROCEDURE_CATALOG and isinstance(key, tuple):
+            elif name == procedures.CATALOG and isinstance(key, tuple):
                 procedure = Procedure.from_stored((int(key[0]), int(key[1])), value)
                 self.procedures[procedure.key] = procedure
-            elif name == PROPERTY_CATALOG and isinstance(key, tuple):
-                self.properties.recover(int(key[0]), str(key[1]), *value)
-            elif name == files.CATALOG:
-                self.files[int(str(key))] = files.from_stored(value)
-            elif name == configuring.CATALOG:
-                configuring.recover(self, str(key), value)
-            elif name == GRANTS_CATALOG and isinstance(key, tuple):
+            elif name == extended_properties.CATALOG and isinstance(key, tuple):
+                self.extended_properties.recover(int(key[0]), str(key[1]), *value)
+            elif name == database_files.CATALOG:
+                self.files.recover(int(str(key)), value)
+            elif name == options.CATALOG:
+                self.configuration.recover(str(key), int(value[0]))
+            elif name == grants.CATALOG and isinstance(key, tuple):
                 self.grants.recover(tuple(part for part in key if not isinstance(part, bytes)), value[0])
             elif name.startswith("tsql.rows."):
                 rows.setdefault(name, []).append((key, *value))
@@ -117,7 +125,7 @@ class Instance:
     def _enter(self, tx: Transaction, table: Table) -> None:
         self.tables[table.key] = table
         self.version += 1
-        tx.write(TABLE_CATALOG, (table.database_id, table.object_id), table.stored())
+        tx.write(tables.CATALOG, (table.database_id, table.object_id), table.stored())
         tx.on_rollback(lambda: self._forget(table))
 
     def _forget(self, table: Table) -> None:
@@ -130,7 +138,7 @@ class Instance:
         connection = self.sqlite.connection
         rowids = connection.execute(f"SELECT rowid FROM {table.sql}").fetchall()
         tx.writes.extend([(table.stored_rows, rowid, None) for (rowid,) in rowids])
-        tx.write(TABLE_CATALOG, (table.database_id, table.object_id), None)
+        tx.write(tables.CATALOG, (table.database_id, table.object_id), None)
         self._put_aside += 1
         aside = f'"dropped.{table.database_id}.{table.object_id}.{self._put_aside}"'
         connection.execute(f"ALTER TABLE {table.sql} RENAME TO {aside}")
@@ -172,13 +180,13 @@ class Instance:
         """CREATE or ALTER PROCEDURE."""
         old = self.procedures.get(procedure.key)
         self.procedures[procedure.key] = procedure
-        tx.write(PROCEDURE_CATALOG, (procedure.database_id, procedure.object_id), procedure.stored())
+        tx.write(procedures.CATALOG, (procedure.database_id, procedure.object_id), procedure.stored())
         tx.on_rollback(lambda: self._restore_procedure(procedure.key, old))
         self.version += 1
 
     def drop_procedure(self, tx: Transaction, procedure: Procedure) -> None:
         del self.procedures[procedure.key]
-        tx.write(PROCEDURE_CATALOG, (procedure.database_id, procedure.object_id), None)
+        tx.write(procedures.CATALOG, (procedure.database_id, procedure.object_id), None)
         tx.on_rollback(lambda: self._restore_procedure(procedure.key, procedure))
         self.version += 1
 
@@ -191,7 +199,7 @@ class Instance:
 
     def drop_objects(self, tx: Transaction, database: Database) -> None:
         """DROP DATABASE takes tables, procedures and properties with it."""
-        self.properties.drop_all(tx, database.database_id)
+        self.extended_properties.drop_all(tx, database.database_id)
         for table in [table for table in self.tables.values() if table.database_id == database.database_id]:
             self.drop_table(tx, table)
         for procedure in [p for p in self.procedures.values() if p.database_id == database.database_id]:

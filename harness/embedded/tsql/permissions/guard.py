@@ -16,23 +16,15 @@ own (CREATE ROLE) nor schemas with owners of their own, nor EXECUTE AS as a stat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.permissions.grants import SERVER, Securable
-from harness.embedded.tsql.permissions.permissions import Principals, is_allowed
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.broker.queues import Queue
-    from harness.embedded.tsql.instance.instance import Instance
-    from harness.embedded.tsql.instance.procedures import Procedure
-    from harness.embedded.tsql.session.frame import Frame
-    from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.permissions.fixed_principals import DBO, SA, SYSADMIN
+from harness.embedded.tsql.permissions.grants import SERVER, Grants, Securable
+from harness.embedded.tsql.permissions.rights import Principals, is_allowed
 
 THE_SERVER = Securable(SERVER, "SERVER", 0)
-DBO = "dbo"
-SYSADMIN = "sysadmin"
 # Databases that have a guest, whom nobody can turn away.
 WITH_GUEST = ("master", "tempdb", "msdb")
 # "Everyone can see their own session information."
@@ -55,20 +47,53 @@ class Need(NamedTuple):
         return self.securable.securable_class == "OBJECT"
 
 
+class SchemaObject(Protocol):
+    """A table, procedure or queue."""
+
+    @property
+    def object_id(self) -> int: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+class Catalog(Protocol):
+    """What answers depend on: the grants and the version of the catalog."""
+
+    grants: Grants
+    contexts: dict[tuple[int, str], Guard]  # of EXECUTE AS, by database and user
+    version: int
+
+
+class Session(Protocol):
+    @property
+    def guard(self) -> Guard | None: ...
+
+
+class Frame(Protocol):
+    """A running batch or procedure, as far as permissions depend on it."""
+
+    @property
+    def session(self) -> Session: ...
+    @property
+    def database(self) -> Database: ...
+    @property
+    def procedure(self) -> str: ...
+
+
 class Guard:
     """The context of a login, or of one database's user."""
 
-    def __init__(
-        self, instance: Instance, login: str, user: str | None = None, database: Database | None = None
-    ) -> None:
-        self._instance = instance
-        self._grants = instance.grants
+    def __init__(self, catalog: Catalog, login: str, user: str | None = None, database: Database | None = None) -> None:
+        self._catalog = catalog
+        self._grants = catalog.grants
         self.login = login  # "" for a user's context: nobody at the server
         self._user = user
         self._database = database
         self.is_dbo = user is not None and user.lower() == DBO
         self._version = -1
-        self._executable: set[Procedure] = set()
+        self._executable: set[SchemaObject] = set()
         self._plans: set[Any] = set()
         self._users: dict[int, str | None] = {}
         self._answers: dict[tuple[Securable, str], bool] = {}
@@ -141,7 +166,7 @@ class Guard:
 
     # -- what is asked in every call ---------------------------------------------------------------------------------
 
-    def execute(self, procedure: Procedure, database: Database) -> None:
+    def execute(self, procedure: SchemaObject, database: Database) -> None:
         """229 unless it may execute the procedure."""
         self._keep_up()
         if procedure in self._executable:
@@ -150,7 +175,7 @@ class Guard:
         self._require(Need(database, object_of(database, procedure), "EXECUTE", procedure.schema, procedure.name))
         self._executable.add(procedure)
 
-    def receive(self, database: Database, queue: Queue) -> None:
+    def receive(self, database: Database, queue: SchemaObject) -> None:
         """229 unless it may RECEIVE from the queue."""
         self._require(Need(database, object_of(database, queue), "RECEIVE", queue.schema, queue.name))
 
@@ -177,7 +202,7 @@ class Guard:
             raise SqlServerError(229, need.permission, need.name, need.database.name, need.schema)
 
     def _keep_up(self) -> None:
-        version = self._grants.version + self._instance.version
+        version = self._grants.version + self._catalog.version
         if version != self._version:
             self._version = version
             for remembered in (self._executable, self._plans, self._users, self._answers):
@@ -200,24 +225,24 @@ def sees_server_state(session: Session) -> bool:
     return session.guard is None or session.guard.allows_on_server("VIEW SERVER STATE")
 
 
-def object_of(database: Database, item: Any) -> Securable:
+def object_of(database: Database, item: SchemaObject) -> Securable:
     """A table, procedure or queue as a securable."""
     return Securable(database.database_id, "OBJECT", item.object_id)
 
 
-def of_login(instance: Instance, login: str) -> Guard | None:
+def of_login(catalog: Catalog, login: str) -> Guard | None:
     """The guard of a session that signed in; None for a sysadmin."""
-    if login.lower() == "sa" or instance.grants.is_member(SERVER, SYSADMIN, login.lower()):
+    if login.lower() == SA or catalog.grants.is_member(SERVER, SYSADMIN, login.lower()):
         return None
-    return Guard(instance, login)
+    return Guard(catalog, login)
 
 
-def of_user(instance: Instance, database: Database, user: str) -> Guard:
+def of_user(catalog: Catalog, database: Database, user: str) -> Guard:
     """The context of EXECUTE AS: a database user and nobody at the server."""
     key = database.database_id, user.lower()
-    guard = instance.contexts.get(key)
+    guard = catalog.contexts.get(key)
     if guard is None or guard._database is not database:
-        guard = instance.contexts[key] = Guard(instance, "", user, database)
+        guard = catalog.contexts[key] = Guard(catalog, "", user, database)
     return guard
 
 

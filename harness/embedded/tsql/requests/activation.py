@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.tsql.instance import procedures
+from harness.embedded.tsql.execution import procedures
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
+from harness.embedded.tsql.permissions.fixed_principals import DBO
 from harness.embedded.tsql.session.results import DiscardedResults
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.text.tokens import Tokens
@@ -69,8 +70,8 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
 
 def _context(instance: Instance, database: Database, queue: Queue, procedure: Procedure) -> guard.Guard:
     """ "SQL Server impersonates this user before starting the stored procedure." """
-    user = guard.DBO if queue.execute_as in (None, "OWNER") else str(queue.execute_as)
-    if user.lower() != guard.DBO and user.lower() not in database.principals.users:
+    user = DBO if queue.execute_as in (None, "OWNER") else str(queue.execute_as)
+    if user.lower() != DBO and user.lower() not in database.principals.users:
         raise SqlServerError(15517, user)
     context = guard.of_user(instance, database, user)
     context.execute(procedure, database)

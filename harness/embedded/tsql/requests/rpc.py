@@ -10,8 +10,9 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, SqlType
 from harness.embedded.tsql import statements
-from harness.embedded.tsql.instance import procedures, properties
-from harness.embedded.tsql.instance.configuring import sp_configure
+from harness.embedded.tsql.execution import procedures
+from harness.embedded.tsql.instance.procedures import Procedure
+from harness.embedded.tsql.requests import configuration_procedures
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import Parameter, ResultSink
 from harness.embedded.tsql.session.steps import Step
@@ -51,7 +52,7 @@ def _call_system(
 
 def _call_procedure(  # noqa: PLR0917
     session: Session,
-    procedure: procedures.Procedure,
+    procedure: Procedure,
     parameters: Sequence[Parameter],
     first: int,
     sink: ResultSink,
@@ -74,7 +75,7 @@ def _return_status(frame: Frame) -> None:
 
 
 def _returning(
-    procedure: procedures.Procedure, parameters: Sequence[Parameter], first: int, before: Outputs
+    procedure: Procedure, parameters: Sequence[Parameter], first: int, before: Outputs
 ) -> procedures.Returned:
     """What gives the client the status and then the OUTPUT parameters."""
 
@@ -82,7 +83,7 @@ def _returning(
         _return_status(frame)
         for place, (type_, value) in before.items():
             frame.sink.return_value(place, parameters[place].name, type_, value)
-        compiled = procedure.compiled()
+        compiled = procedures.compiled(procedure)
         for place, parameter in enumerate(parameters[first:]):
             if parameter.output:
                 name = parameter.name.lower() or compiled.names[place]
@@ -266,9 +267,9 @@ def sp_unprepare(session: Session, parameters: Sequence[Parameter], sink: Result
 
 
 SYSTEM_PROCEDURES: dict[str, System] = {
-    "sp_addextendedproperty": properties.sp_addextendedproperty,
-    "sp_dropextendedproperty": properties.sp_dropextendedproperty,
-    "sp_configure": sp_configure,
+    "sp_addextendedproperty": configuration_procedures.sp_addextendedproperty,
+    "sp_dropextendedproperty": configuration_procedures.sp_dropextendedproperty,
+    "sp_configure": configuration_procedures.sp_configure,
     "sp_execute": sp_execute,
     "sp_executesql": sp_executesql,
     "sp_prepare": sp_prepare,

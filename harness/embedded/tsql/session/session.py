@@ -10,6 +10,7 @@ from harness.embedded.runtime.tasks import Task, Waiting
 from harness.embedded.tsql import statements
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
+from harness.embedded.tsql.permissions.fixed_principals import DBO
 from harness.embedded.tsql.requests import rpc
 from harness.embedded.tsql.session.frame import Cursor, Frame
 from harness.embedded.tsql.session.raised import RaisedError
@@ -247,7 +248,7 @@ class Session:
 
     def user_name(self, database: Database | None = None) -> str:
         """The user as which the session is in a database: dbo for a sysadmin."""
-        return guard.DBO if self.guard is None else self.guard.user_in(database or self.database) or "guest"
+        return DBO if self.guard is None else self.guard.user_in(database or self.database) or "guest"
 
     def use(self, name: str, sink: ResultSink) -> None:
         """USE: the current database changes."""

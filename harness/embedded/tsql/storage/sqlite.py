@@ -15,7 +15,6 @@ from typing import Any
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.storage.conversion import family
-from harness.embedded.tsql.translation.fragments import quoted
 
 STATEMENTS_CACHED = 4096  # prepared statements; each table variable in use has its own text
 
@@ -28,6 +27,11 @@ AFFINITIES = {
     "date": "TEXT",
     "binary": "BLOB",
 }
+
+
+def quoted(name: str) -> str:
+    """A name as SQLite writes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def declared(type_: SqlType | None) -> str:

@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.storage.tables import ColumnDefinition, TableBody
 from harness.embedded.tsql.syntax.files import parse_file_clause
 from harness.embedded.tsql.text.parser import Parser, Statement
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnDefinition:
-    name: str
-    type: SqlType
-    nullable: bool = True
-    identity: tuple[int, int] | None = None  # seed, increment
-    default: str | None = None  # its text: stored with the table
-    unique: bool = False
-
-
-@dataclass(slots=True)
-class TableBody:
-    columns: list[ColumnDefinition] = field(default_factory=list)
-    primary_key: list[str] = field(default_factory=list)
-    primary_key_name: str = ""
-    unique: list[list[str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

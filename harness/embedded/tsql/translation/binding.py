@@ -19,9 +19,10 @@ from harness.embedded.tsql.permissions.guard import Need, object_of, state_shown
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, fits
+from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text.expressions import Expression
 from harness.embedded.tsql.translation import integers
-from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source, quoted
+from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
 
 if TYPE_CHECKING:

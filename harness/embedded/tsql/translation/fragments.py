@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, TEXT, family
+from harness.embedded.tsql.storage.sqlite import quoted
 
 Getter = Callable[[Any], Any]  # from a frame to the value of a parameter
 NOT_CONSTANT = object()
@@ -21,10 +22,6 @@ class Fragment(NamedTuple):
     type: SqlType | None
     constant: Any = NOT_CONSTANT
     nullable: bool = True
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: Any) -> str:

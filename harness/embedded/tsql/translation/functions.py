@@ -12,7 +12,7 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_BYTES, family
-from harness.embedded.tsql.translation import dates
+from harness.embedded.tsql.translation import date_functions
 from harness.embedded.tsql.translation.fragments import Fragment, Getter, Names, common_type
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _date_function(kind: str) -> Render:
     """DATEDIFF, DATEDIFF_BIG, DATEADD, DATEPART, DATENAME: the first argument names a part."""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        part = dates.part(arguments[0].sql)
+        part = date_functions.part(arguments[0].sql)
         moments = arguments[2:] if kind == "dateadd" else arguments[1:]
         values = [*arguments[1 : len(arguments) - len(moments)], *(_moment(renderer, moment) for moment in moments)]
         result = {"datediff": INT, "datediff_big": BIGINT, "datepart": INT, "datename": NVARCHAR}.get(kind)
@@ -288,7 +288,7 @@ def _date_function(kind: str) -> Render:
             result = arguments[2].type if family(arguments[2].type) == "date" else SqlType("datetime")
         assert result is not None
         name = f"{kind}_{part}_{result.name}"
-        renderer.function(name, len(values), dates.function(kind, part, result))
+        renderer.function(name, len(values), date_functions.function(kind, part, result))
         return Fragment(f"{name}({', '.join(value.sql for value in values)})", result)
 
     return render

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, SYSNAME
-from harness.embedded.tsql.permissions import securables
+from harness.embedded.tsql.instance import securables
+from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES, DBO, SERVER_ROLE_IDS, SYSADMIN
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
-from harness.embedded.tsql.permissions.guard import DBO, SYSADMIN
-from harness.embedded.tsql.permissions.permissions import DATABASE_ROLES, VALID
+from harness.embedded.tsql.permissions.rights import VALID
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.functions import FUNCTIONS, in_session, of_frame
 
@@ -49,7 +49,7 @@ def _parts(kind: str, name: str) -> tuple[str, ...]:
 def is_srvrolemember(frame: Frame, role: Any, login: Any = None) -> int | None:
     """IS_SRVROLEMEMBER ( 'role' [ , 'login' ] ); NULL for no role or login."""
     name = str(role).lower()
-    if name not in securables.SERVER_ROLE_IDS:
+    if name not in SERVER_ROLE_IDS:
         return None
     if login is None:
         if frame.session.guard is None:

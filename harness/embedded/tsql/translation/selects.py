@@ -10,8 +10,9 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.storage.conversion import family
+from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.translation.expressions import guid_order
-from harness.embedded.tsql.translation.fragments import Arguments, Fragment, Names, Source, common_type, quoted
+from harness.embedded.tsql.translation.fragments import Arguments, Fragment, Names, Source, common_type
 
 if TYPE_CHECKING:
     from harness.embedded.tsql.translation.renderer import Renderer

@@ -17,9 +17,19 @@ from harness.embedded.sqltypes import (
     UNIQUEIDENTIFIER,
     SqlType,
 )
-from harness.embedded.tsql.permissions.securables import DATABASE_ROLE_IDS, SERVER_ROLE_IDS
+from harness.embedded.tsql.catalog.objects import SYSTEM_OBJECTS
+from harness.embedded.tsql.instance.products import product
+from harness.embedded.tsql.permissions.fixed_principals import (
+    DATABASE_ROLE_IDS,
+    FIXED_USER_IDS,
+    SA,
+    SA_ID,
+    SERVER_ROLE_IDS,
+    sid_of,
+)
 from harness.embedded.tsql.storage.conversion import guid_text
-from harness.embedded.tsql.translation import dates
+from harness.embedded.tsql.storage.moments import from_utc_ns
+from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.functions import (
     FUNCTIONS,
@@ -38,24 +48,6 @@ if TYPE_CHECKING:
 
 VARBINARY_MAX = SqlType("varbinary", length=MAX)
 
-# version -> what SERVERPROPERTY('ProductVersion') says, and the name in @@VERSION
-# ProductVersion of each version: the last service pack, or, where there are none, as it came out.
-PRODUCTS = {
-    "2005": ("9.00.5000.00", "SQL Server 2005"),
-    "2008": ("10.0.6000.29", "SQL Server 2008"),
-    "2012": ("11.0.7001.0", "SQL Server 2012"),
-    "2014": ("12.0.6024.0", "SQL Server 2014"),
-    "2016": ("13.0.6300.2", "SQL Server 2016"),
-    "2017": ("14.0.1000.169", "SQL Server 2017"),
-    "2019": ("15.0.2000.5", "SQL Server 2019"),
-    "2022": ("16.0.1000.6", "SQL Server 2022"),
-    "2025": ("17.0.1000.7", "SQL Server 2025"),
-}
-
-
-def product(version: str) -> tuple[str, str]:
-    return PRODUCTS.get(version, (version, f"SQL Server {version}"))
-
 
 def version_text(frame: Frame) -> str:
     """@@VERSION; it does not pretend to be the real thing."""
@@ -67,7 +59,7 @@ def version_text(frame: Frame) -> str:
 
 
 def _utc(frame: Frame) -> str:
-    return dates.from_utc_ns(frame.instance.engine.clock.utc_ns())
+    return from_utc_ns(frame.instance.engine.clock.utc_ns())
 
 
 def _utc_milliseconds(frame: Frame) -> str:
@@ -122,8 +114,6 @@ def db_name(frame: Frame, identifier: Any) -> str | None:
 
 @lru_cache(maxsize=1024)  # the same few names are asked for again and again
 def _parts(name: str) -> tuple[str, ...]:
-    from harness.embedded.tsql.text.tokens import Tokens  # noqa: PLC0415
-
     return Tokens(name).object_name()
 
 
@@ -147,10 +137,6 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
         if item is not None and kind in ("", type_):
             return item.object_id
     return SYSTEM_OBJECTS.get(last.lower()) if schema.lower() == "sys" and kind in ("", "S") else None
-
-
-# sys.objects of system base tables: ids as SQL Server has them
-SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}
 
 
 def object_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
@@ -188,15 +174,12 @@ def schema_id(frame: Frame, name: Any = "dbo") -> int | None:
     return {"dbo": 1, "sys": 4}.get(str(name).lower())
 
 
-SA = 1  # principal_id of sa at the server, of dbo in a database
-
-
 def suser_id(frame: Frame, name: Any = None) -> int | None:
     key = str(name or login_name(frame)).lower()
     login = frame.instance.engine.logins.get(key)
     if login is not None:
         return login.principal_id
-    return SA if key == "sa" else SERVER_ROLE_IDS.get(key)
+    return SA_ID if key == SA else SERVER_ROLE_IDS.get(key)
 
 
 def suser_name(frame: Frame, identifier: Any = None) -> str | None:
@@ -205,16 +188,11 @@ def suser_name(frame: Frame, identifier: Any = None) -> str | None:
     for login in frame.instance.engine.logins.values():
         if login.principal_id == identifier:
             return login.name
-    return "sa" if identifier == SA else _name_of(SERVER_ROLE_IDS, identifier)
+    return SA if identifier == SA_ID else _name_of(SERVER_ROLE_IDS, identifier)
 
 
 def _name_of(identifiers: dict[str, int], identifier: Any) -> str | None:
     return next((name for name, number in identifiers.items() if number == identifier), None)
-
-
-def sid_of(principal_id: int) -> bytes:
-    """A login's sid. SQL Server's is random but sa's; all that matters is that it is the same in every view."""
-    return b"\x01" if principal_id == SA else principal_id.to_bytes(16, "big")
 
 
 def suser_sname(frame: Frame, sid: Any) -> str | None:
@@ -222,7 +200,7 @@ def suser_sname(frame: Frame, sid: Any) -> str | None:
     for login in frame.instance.engine.logins.values():
         if sid_of(login.principal_id) == sid:
             return login.name
-    return "sa" if sid == sid_of(SA) else None
+    return SA if sid == sid_of(SA_ID) else None
 
 
 def file_property(frame: Frame, name: Any, what: Any) -> int | None:
@@ -230,13 +208,10 @@ def file_property(frame: Frame, name: Any, what: Any) -> int | None:
     return None
 
 
-FIXED_USERS = {"public": 0, "dbo": 1, "guest": 2, "sys": 4}
-
-
 def user_id(frame: Frame, name: Any = None) -> int | None:
     key = str(name or current_user(frame)).lower()
     user = frame.database.principals.users.get(key)
-    return user.principal_id if user is not None else FIXED_USERS.get(key, DATABASE_ROLE_IDS.get(key))
+    return user.principal_id if user is not None else FIXED_USER_IDS.get(key, DATABASE_ROLE_IDS.get(key))
 
 
 def user_name(frame: Frame, identifier: Any = None) -> str | None:
@@ -245,7 +220,7 @@ def user_name(frame: Frame, identifier: Any = None) -> str | None:
     for user in frame.database.principals.users.values():
         if user.principal_id == identifier:
             return user.name
-    return _name_of(FIXED_USERS | DATABASE_ROLE_IDS, identifier)
+    return _name_of(FIXED_USER_IDS | DATABASE_ROLE_IDS, identifier)
 
 
 def cert_id(frame: Frame, name: Any) -> int | None:

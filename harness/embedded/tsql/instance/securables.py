@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.instance.instance import Instance
+from harness.embedded.tsql.permissions import guard
+from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES, DBO_ID, SA_ID, SERVER_ROLE_IDS
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.guard import THE_SERVER, object_of
-from harness.embedded.tsql.permissions.permissions import DATABASE_ROLES, SCHEMA_DBO
+from harness.embedded.tsql.permissions.rights import SCHEMA_DBO
 
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.tsql.session.frame import Frame
 
-SA_ID, DBO_ID = 1, 1
-# principal_id of the roles that are always there, as SQL Server has them
-SERVER_ROLE_IDS = {
-    "public": 2,
-    "sysadmin": 3,
-    "securityadmin": 4,
-    "serveradmin": 5,
-    "setupadmin": 6,
-    "processadmin": 7,
-    "diskadmin": 8,
-    "dbcreator": 9,
-    "bulkadmin": 10,
-}
-DATABASE_ROLE_IDS = {
-    "db_owner": 16384,
-    "db_accessadmin": 16385,
-    "db_securityadmin": 16386,
-    "db_ddladmin": 16387,
-    "db_backupoperator": 16389,
-    "db_datareader": 16390,
-    "db_datawriter": 16391,
-    "db_denydatareader": 16392,
-    "db_denydatawriter": 16393,
-}
+class Frame(guard.Frame, Protocol):
+    """Where a name is looked up, and by whom."""
+
+    @property
+    def instance(self) -> Instance: ...
 
 
 def _schema(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
@@ -121,12 +103,12 @@ def find(frame: Frame, class_: str, parts: tuple[str, ...]) -> Securable | None:
 
 def is_held(frame: Frame, securable: Securable, permission: str) -> bool:
     """Whether the session holds a permission; a sysadmin holds all."""
-    guard = frame.session.guard
-    if guard is None:
+    held_by = frame.session.guard
+    if held_by is None:
         return True
     if securable.database_id == SERVER:
-        return guard.allows_on_server(permission, securable.securable_class, securable.id)
-    return guard.allows(_database_of(frame, securable), *securable[1:], permission)
+        return held_by.allows_on_server(permission, securable.securable_class, securable.id)
+    return held_by.allows(_database_of(frame, securable), *securable[1:], permission)
 
 
 def _database_of(frame: Frame, securable: Securable) -> Database:

@@ -11,55 +11,13 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES, SERVER_ROLES, words
 from harness.embedded.tsql.permissions.grants import DENY, SERVER, Grants, Securable
 
 SCHEMA_DBO = 1  # every object of a user's lies in it
 
 
-class Fixed(NamedTuple):
-    """What a fixed role may, and may not, on the server or the database as a whole."""
-
-    granted: frozenset[str]
-    denied: frozenset[str] = frozenset()
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(" ".join(line.split()) for line in text.split(","))
-
-
-# sysadmin is not among them: it is asked for nothing.
-SERVER_ROLES: dict[str, Fixed] = {
-    "securityadmin": Fixed(_words("ALTER ANY LOGIN")),
-    "serveradmin": Fixed(
-        _words("ALTER ANY ENDPOINT, ALTER RESOURCES, ALTER SERVER STATE, ALTER SETTINGS, SHUTDOWN, VIEW SERVER STATE")
-    ),
-    "setupadmin": Fixed(_words("ALTER ANY LINKED SERVER")),
-    "processadmin": Fixed(_words("ALTER ANY CONNECTION, ALTER SERVER STATE")),
-    "diskadmin": Fixed(_words("ALTER RESOURCES")),
-    "dbcreator": Fixed(_words("ALTER ANY DATABASE, CREATE ANY DATABASE")),
-    "bulkadmin": Fixed(_words("ADMINISTER BULK OPERATIONS")),
-    "public": Fixed(_words("VIEW ANY DATABASE")),
-}
-DATABASE_ROLES: dict[str, Fixed] = {
-    "db_owner": Fixed(_words("CONTROL")),
-    "db_accessadmin": Fixed(_words("ALTER ANY USER, CONNECT, CREATE SCHEMA")),
-    "db_securityadmin": Fixed(_words("ALTER ANY APPLICATION ROLE, ALTER ANY ROLE, CREATE SCHEMA, VIEW DEFINITION")),
-    "db_ddladmin": Fixed(
-        _words(
-            """ALTER ANY CONTRACT, ALTER ANY MESSAGE TYPE, ALTER ANY REMOTE SERVICE BINDING, ALTER ANY ROUTE,
-            ALTER ANY SCHEMA, ALTER ANY SERVICE, CREATE CONTRACT, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
-            CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SCHEMA, CREATE SERVICE, CREATE TABLE, REFERENCES"""
-        )
-    ),
-    "db_backupoperator": Fixed(_words("BACKUP DATABASE, BACKUP LOG, CHECKPOINT")),
-    "db_datareader": Fixed(_words("SELECT")),
-    "db_datawriter": Fixed(_words("DELETE, INSERT, UPDATE")),
-    "db_denydatareader": Fixed(frozenset(), _words("SELECT")),
-    "db_denydatawriter": Fixed(frozenset(), _words("DELETE, INSERT, UPDATE")),
-    "public": Fixed(frozenset()),
-}
-
-SERVER_PERMISSIONS = _words(
+SERVER_PERMISSIONS = words(
     """ADMINISTER BULK OPERATIONS, ALTER ANY CONNECTION, ALTER ANY DATABASE, ALTER ANY ENDPOINT,
     ALTER ANY LINKED SERVER, ALTER ANY LOGIN, ALTER ANY SERVER ROLE, ALTER RESOURCES,
     ALTER SERVER STATE, ALTER SETTINGS, ALTER TRACE,
@@ -67,7 +25,7 @@ SERVER_PERMISSIONS = _words(
     VIEW ANY DATABASE, VIEW ANY DEFINITION, VIEW ANY PERFORMANCE DEFINITION, VIEW ANY SECURITY DEFINITION,
     VIEW SERVER PERFORMANCE STATE, VIEW SERVER SECURITY STATE, VIEW SERVER STATE"""
 )
-_DATABASE_OWN = _words(
+_DATABASE_OWN = words(
     """ALTER, ALTER ANY CERTIFICATE, ALTER ANY CONTRACT, ALTER ANY MESSAGE TYPE, ALTER ANY REMOTE SERVICE BINDING,
     ALTER ANY ROLE, ALTER ANY ROUTE, ALTER ANY SCHEMA, ALTER ANY SERVICE, ALTER ANY USER, AUTHENTICATE, CONNECT,
     CONTROL, CREATE CERTIFICATE, CREATE CONTRACT, CREATE DATABASE, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
@@ -75,22 +33,22 @@ _DATABASE_OWN = _words(
     DELETE, EXECUTE, INSERT, REFERENCES, SELECT, TAKE OWNERSHIP, UPDATE, VIEW DATABASE PERFORMANCE STATE,
     VIEW DATABASE STATE, VIEW DEFINITION"""
 )
-_COMMON = _words("ALTER, CONTROL, TAKE OWNERSHIP, VIEW DEFINITION")
+_COMMON = words("ALTER, CONTROL, TAKE OWNERSHIP, VIEW DEFINITION")
 # What can be granted on what.
 VALID: dict[str, frozenset[str]] = {
     "SERVER": SERVER_PERMISSIONS,
     "ENDPOINT": _COMMON | {"CONNECT"},
-    "LOGIN": _words("ALTER, CONTROL, IMPERSONATE, VIEW DEFINITION"),
+    "LOGIN": words("ALTER, CONTROL, IMPERSONATE, VIEW DEFINITION"),
     "DATABASE": _DATABASE_OWN,
-    "SCHEMA": _COMMON | _words("DELETE, EXECUTE, INSERT, REFERENCES, SELECT, UPDATE"),
-    "OBJECT": _COMMON | _words("DELETE, EXECUTE, INSERT, RECEIVE, REFERENCES, SELECT, UPDATE"),
+    "SCHEMA": _COMMON | words("DELETE, EXECUTE, INSERT, REFERENCES, SELECT, UPDATE"),
+    "OBJECT": _COMMON | words("DELETE, EXECUTE, INSERT, RECEIVE, REFERENCES, SELECT, UPDATE"),
     "SERVICE": _COMMON | {"SEND"},
     "CONTRACT": _COMMON | {"REFERENCES"},
     "MESSAGE TYPE": _COMMON | {"REFERENCES"},
     "CERTIFICATE": _COMMON | {"REFERENCES"},
     "ROUTE": _COMMON,
     "REMOTE SERVICE BINDING": _COMMON,
-    "USER": _words("ALTER, CONTROL, IMPERSONATE, VIEW DEFINITION"),
+    "USER": words("ALTER, CONTROL, IMPERSONATE, VIEW DEFINITION"),
 }
 
 _OF_THE_DATABASE = ("SERVICE", "CONTRACT", "MESSAGE TYPE", "CERTIFICATE", "ROUTE", "REMOTE SERVICE BINDING", "USER")

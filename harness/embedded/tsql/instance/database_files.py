@@ -1,0 +1,103 @@
+"""The files that databases declare.
+
+This server keeps everything in one file of its own. Declared files are recorded and shown in the catalog views, but
+nothing is stored in them and they never grow, so scripts that lay out files for SQL Server run unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+
+CATALOG = "tsql.files"  # in the store: database_id -> its files
+PAGE_BYTES = 8192
+PAGES_PER_MB = 1024 * 1024 // PAGE_BYTES
+# CREATE DATABASE copies these from model since SQL Server 2016.
+_SIZE = 8 * PAGES_PER_MB
+_GROWTH = 64 * PAGES_PER_MB
+LOG_SIZE_MAX = 268_435_456  # "Log file will grow to a maximum size of 2 TB"
+UNLIMITED = -1
+
+FileType = Literal["ROWS", "LOG"]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A row of sys.database_files; sizes in pages."""
+
+    file_id: int
+    type_desc: FileType
+    name: str
+    physical_name: str
+    size: int = _SIZE
+    max_size: int = UNLIMITED
+    growth: int = _GROWTH
+    is_percent_growth: bool = False
+
+    def stored(self) -> tuple[Any, ...]:
+        limits = (self.size, self.max_size, self.growth, self.is_percent_growth)
+        return (self.file_id, self.type_desc, self.name, self.physical_name, *limits)
+
+
+class DatabaseFiles:
+    """The files of each database: the two that a new one has, until a statement changes them."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, tuple[File, ...]] = {}  # by database_id, where they were changed
+
+    def recover(self, database_id: int, rows: Sequence[Sequence[Any]]) -> None:
+        self._files[database_id] = tuple(File(*row) for row in rows)
+
+    def of(self, database: Database) -> tuple[File, ...]:
+        """A database's files, by id."""
+        found = self._files.get(database.database_id)
+        if found is not None:
+            return found
+        data, log = ("tempdev", "templog") if database.name == "tempdb" else (database.name, f"{database.name}_log")
+        return (
+            File(1, "ROWS", data, f"{database.name}.mdf"),
+            File(2, "LOG", log, f"{log}.ldf", max_size=LOG_SIZE_MAX),
+        )
+
+    def add(self, tx: Transaction, database: Database, file: File) -> None:
+        """ADD FILE or ADD LOG FILE: gives the file the next id."""
+        files = self.of(database)
+        if any(one.name.lower() == file.name.lower() for one in files):
+            raise SqlServerError(1828, file.name)
+        added = replace(file, file_id=max(one.file_id for one in files) + 1)
+        self._set(tx, database.database_id, (*files, added))
+
+    def modify(self, tx: Transaction, database: Database, name: str, changes: dict[str, Any]) -> None:
+        """MODIFY FILE: a new size must be larger than the old one."""
+        files = self.of(database)
+        found = next((one for one in files if one.name.lower() == name.lower()), None)
+        if found is None:
+            raise SqlServerError(5041, name)
+        if not changes:
+            raise SqlServerError(5038, name)
+        if changes.get("size", found.size + 1) <= found.size:
+            raise SqlServerError(5039)
+        modified = tuple(replace(one, **changes) if one is found else one for one in files)
+        self._set(tx, database.database_id, modified)
+
+    def forget(self, tx: Transaction, database: Database) -> None:
+        """DROP DATABASE"""
+        if database.database_id in self._files:
+            self._set(tx, database.database_id, None)
+
+    def _set(self, tx: Transaction, database_id: int, files: tuple[File, ...] | None) -> None:
+        before = self._files.get(database_id)
+        self._put(database_id, files)
+        tx.write(CATALOG, database_id, None if files is None else tuple(file.stored() for file in files))
+        tx.on_rollback(lambda: self._put(database_id, before))
+
+    def _put(self, database_id: int, files: tuple[File, ...] | None) -> None:
+        if files is None:
+            self._files.pop(database_id, None)
+        else:
+            self._files[database_id] = files

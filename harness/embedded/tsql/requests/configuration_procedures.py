@@ -1,0 +1,98 @@
+"""System procedures that configure the instance and its databases: sp_configure and the extended properties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import INT, Column, SqlType
+from harness.embedded.tsql.execution.transactions import writing
+from harness.embedded.tsql.instance.options import OPTIONS, Setting
+from harness.embedded.tsql.permissions.guard import is_allowed_to
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.results import Parameter, ResultSink
+
+if TYPE_CHECKING:
+    from harness.embedded.tsql.session.session import Session
+
+_COLUMNS = (
+    Column("name", SqlType("nvarchar", length=35), nullable=False),
+    *(Column(name, INT) for name in ("minimum", "maximum", "config_value", "run_value")),
+)
+
+
+def sp_configure(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Any]:
+    """`sp_configure [ [ @configname = ] 'name' [ , [ @configvalue = ] value ] ]`"""
+    configuration = session.instance.configuration
+    if not parameters:
+        _show(list(configuration.settings()), sink)
+        return {}
+    name = str(parameters[0].value)
+    option = OPTIONS.get(name.lower())
+    if option is None:
+        raise SqlServerError(15123, name)
+    before = configuration.setting(option)
+    if len(parameters) == 1:
+        _show([before], sink)
+        return {}
+    if session.guard is not None and not session.guard.allows_on_server("ALTER SETTINGS"):
+        raise SqlServerError(15247)
+    value = int(parameters[1].value)
+    if not option.minimum <= value <= option.maximum:
+        raise SqlServerError(15129, value, name)
+    tx = session.new_transaction()
+    configuration.change(tx, option, value)
+    yield from tx.commit()
+    text = f"Configuration option '{option.name}' changed from {before.value} to {value}."
+    sink.message(15457, 0, 1, f"{text} Run the RECONFIGURE statement to install.", "sp_configure", 1)
+    return {}
+
+
+def _show(settings: Sequence[Setting], sink: ResultSink) -> None:
+    sink.columns(_COLUMNS)
+    sink.rows([(one.name, one.minimum, one.maximum, value, in_use) for one, value, in_use in settings])
+    sink.done(len(settings), in_procedure=True)
+
+
+def sp_addextendedproperty(
+    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
+) -> Waiting[Any]:
+    """`sp_addextendedproperty [ @name = ] N'name' [ , [ @value = ] N'value' ]`: a property of the database itself."""
+    name, value = _arguments(parameters, ("@name", "@value"))
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        if not is_allowed_to(frame, "DATABASE", 0, "ALTER"):
+            raise SqlServerError(15247)
+        frame.instance.extended_properties.add(tx, frame.database.database_id, name or "", value)
+
+    yield from writing(work).run(Frame(session, session.database, sink, "sp_addextendedproperty", depth))
+    return {}
+
+
+def sp_dropextendedproperty(
+    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
+) -> Waiting[Any]:
+    """`sp_dropextendedproperty [ @name = ] N'name'`: a property of the database itself."""
+    [name] = _arguments(parameters, ("@name",))
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        if not is_allowed_to(frame, "DATABASE", 0, "ALTER"):
+            raise SqlServerError(15247)
+        frame.instance.extended_properties.drop(tx, frame.database.database_id, name or "")
+
+    yield from writing(work).run(Frame(session, session.database, sink, "sp_dropextendedproperty", depth))
+    return {}
+
+
+def _arguments(parameters: Sequence[Parameter], names: Sequence[str]) -> list[str | None]:
+    """The values of the parameters by position or name; only a database itself can have properties."""
+    values: dict[str, str | None] = dict.fromkeys(names)
+    for place, parameter in enumerate(parameters):
+        name = parameter.name.lower() or (names[place] if place < len(names) else "@level0type")
+        if name not in values:
+            raise UnsupportedSyntax(f"an extended property of something inside a database ({name})", 0)
+        values[name] = None if parameter.value is None else str(parameter.value)
+    return [values[name] for name in names]
