@@ -1,13 +1,16 @@
-"""`make bench`: every benchmark in turn. They print what they measured; none of them fails because it was slow."""
+"""`make bench`: every benchmark in turn. They print what they measured; none of them fails because it was slow.
+
+`python -m tests.benchmarks.NAME` runs one of them. `SMALLEST` is the size at which the tests run them.
+"""
 
 from tests.benchmarks import broker, client, reduction, simulation, sweep, tds
 
+BENCHMARKS = (client, sweep, tds, broker, reduction, simulation)
+
 
 def main() -> None:
-    for benchmark in (client, sweep, tds, broker):
+    for benchmark in BENCHMARKS:
         benchmark.main()
-    reduction.main([])
-    simulation.main([])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,10 +30,18 @@ from harness.load.threads import input_sizes
 from harness.matrix import Cell
 from tests.load.echo_server import EchoServer, handles, running
 
-THREADS = (1, 10, 50)
-TURNS = 11
-SECONDS = 0.6
 PAYLOAD_BYTES = 100
+
+
+@dataclass(frozen=True)
+class Size:
+    threads: tuple[int, ...]
+    turns: int
+    seconds: float
+
+
+FULL = Size((1, 10, 50), turns=11, seconds=0.6)
+SMALLEST = Size((2,), turns=1, seconds=0.05)
 
 
 def bare_loop(connection_string: str, threads: int, seconds: float) -> float:
@@ -67,9 +76,9 @@ def bare_loop(connection_string: str, threads: int, seconds: float) -> float:
     return sum(counts) / (time.perf_counter() - started)
 
 
-def bare_process(connection_string: str, threads: int) -> float:
+def bare_process(connection_string: str, threads: int, seconds: float) -> float:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.client", "--bare", str(threads)],
+        [sys.executable, "-m", "tests.benchmarks.client", "--bare", str(threads), str(seconds)],
         input=connection_string,
         capture_output=True,
         text=True,
@@ -81,18 +90,20 @@ def bare_process(connection_string: str, threads: int) -> float:
     return float(done.stdout)
 
 
-def through_locust(clients: Clients, connection_string: str, threads: int, results: Path) -> tuple[float, float]:
+def through_locust(
+    clients: Clients, connection_string: str, threads: int, seconds: float, results: Path
+) -> tuple[float, float]:
     """Calls per second of one cell, and the seconds that the cell took beyond its calls."""
     cell = Cell("2008", 1, 150, threads, PAYLOAD_BYTES)
     started = time.perf_counter()
     clients.prepare(CellPlan(cell, 1, 1, [connection_string], [handles(threads)], results))
     clients.start()
-    time.sleep(SECONDS)
+    time.sleep(seconds)
     report = clients.stop()
     elapsed = time.perf_counter() - started
     assert not report.failed_calls, report.errors
     window = (report.stopped_at_ns - report.started_at_ns) / 1e9
-    return report.sent_messages / window, elapsed - SECONDS
+    return report.sent_messages / window, elapsed - seconds
 
 
 @contextlib.contextmanager
@@ -108,23 +119,28 @@ def kept_apart(server: EchoServer) -> Iterator[None]:
         os.sched_setaffinity(0, processors)
 
 
-def main() -> None:
+def main(size: Size = FULL) -> None:
     with tempfile.TemporaryDirectory() as directory, running() as server, kept_apart(server):
         results, connection_string = Path(directory), server.connection_string()
         with Clients(log_directory=results / "logs", run="benchmark") as clients:
-            through_locust(clients, connection_string, max(THREADS), results)  # processes and connections are there
-            print(f"client: sends per second, {PAYLOAD_BYTES} bytes, echo server, {TURNS} turns of {SECONDS:g} s")
+            through_locust(
+                clients, connection_string, max(size.threads), size.seconds, results
+            )  # not measured: starts up
+            print(
+                f"client: sends per second, {PAYLOAD_BYTES} bytes, echo server, "
+                f"{size.turns} turns of {size.seconds:g} s"
+            )
             print(f"{'threads':>9}{'bare':>10}{'locust':>10}{'ratio':>8}{'overhead per cell':>20}")
-            for threads in THREADS:
+            for threads in size.threads:
                 bare, locust, overhead = [], [], []
-                for turn in range(TURNS):
+                for turn in range(size.turns):
                     if turn % 2:
-                        bare.append(bare_process(connection_string, threads))
-                    calls, seconds = through_locust(clients, connection_string, threads, results)
+                        bare.append(bare_process(connection_string, threads, size.seconds))
+                    calls, beyond_s = through_locust(clients, connection_string, threads, size.seconds, results)
                     locust.append(calls)
-                    overhead.append(seconds)
+                    overhead.append(beyond_s)
                     if not turn % 2:
-                        bare.append(bare_process(connection_string, threads))
+                        bare.append(bare_process(connection_string, threads, size.seconds))
                 ratio = statistics.median(ours / theirs for ours, theirs in zip(locust, bare, strict=True))
                 print(
                     f"{threads:>9}{statistics.median(bare):>10.0f}{statistics.median(locust):>10.0f}{ratio:>8.2f}"
@@ -135,6 +151,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--bare"]:
-        print(bare_loop(sys.stdin.read(), int(sys.argv[2]), SECONDS))
+        print(bare_loop(sys.stdin.read(), int(sys.argv[2]), float(sys.argv[3])))
     else:
         main()

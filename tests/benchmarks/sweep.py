@@ -10,6 +10,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.sweep import journal
@@ -17,31 +18,43 @@ from harness.sweep.journal import Entry
 from harness.sweep.run import sweep
 
 PATH_CELL = "i1-t10-r150-p100-v2008"
-OVERHEAD_CELLS = ("i1-t1-*-v2008", "i3-t20-*-v2008", "i3-t50-*-v2008")
 LOAD_PHASES = ("settle", "measure", "drain")
-GROUP_PHASES = ("lab", "dialogs")  # once a version, once a group: told apart
+GROUP_PHASES = ("lab", "dialogs")  # once a version, once a group: not part of a cell's overhead
 
 
-def completed(cells: Sequence[str], measure: str, results: Path) -> list[Entry]:
+@dataclass(frozen=True)
+class Size:
+    path_measure_s: float
+    overhead_cells: tuple[str, ...]
+    overhead_measure_s: float
+
+
+FULL = Size(10, ("i1-t1-*-v2008", "i3-t20-*-v2008", "i3-t50-*-v2008"), 0.5)
+SMALLEST = Size(0.1, ("i1-t1-r1-p100-v2008",), 0.1)
+
+
+def completed(cells: Sequence[str], measure_s: float, results: Path) -> list[Entry]:
     """Journal lines of the cells that completed."""
     outcome = sweep(
-        {"cells": cells, "measure": measure, "results": results},
+        {"lab": "embedded", "cells": cells, "measure": f"{measure_s:g}s", "results": results},
         settings_file=None,
         resume=None,
         announce=lambda text: None,
+        confirm=lambda question: True,
         console_is_terminal=sys.stdout.isatty(),
     )
+    assert outcome is not None  # None: not confirmed
     return [entry for entry in journal.read(outcome.results / journal.NAME) if entry.outcome == "completed"]
 
 
-def main() -> None:
+def main(size: Size = FULL) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        for entry in completed([PATH_CELL], "10s", Path(directory)):
+        for entry in completed([PATH_CELL], size.path_measure_s, Path(directory)):
             print(
                 f"path: {entry.sent_per_s:,.0f} sent/s, {entry.processed_per_s:,.0f} stored/s "
-                f"at {PATH_CELL} over 10 s (goal 1,500)"
+                f"at {PATH_CELL} over {size.path_measure_s:g} s (goal 1,500)"
             )
-        entries = completed(OVERHEAD_CELLS, "500ms", Path(directory))
+        entries = completed(size.overhead_cells, size.overhead_measure_s, Path(directory))
     overheads = [
         entry.phases_s["total"] - sum(entry.phases_s.get(name, 0.0) for name in (*LOAD_PHASES, *GROUP_PHASES))
         for entry in entries

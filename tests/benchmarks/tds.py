@@ -11,13 +11,14 @@ import asyncio
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
 from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.server.listener import TdsListener, TdsProtocol
 from harness.embedded.sqltypes import INT
-from harness.embedded.tds.connection import ConnectionState
+from harness.embedded.tds.login7 import Login7
 from harness.lab import drivers
 from tests.benchmarks.client import bare_loop
 from tests.embedded.server.canned import PASSWORD, canned_server
@@ -25,22 +26,34 @@ from tests.embedded.tds.captures import SERVER, writes
 from tests.load.echo_server import running
 
 CALLS = ("freetds_call", "microsoft_call", "microsoft_exec_two_packets", "microsoft_exec_max")
-REPEATS = 20_000
-THREADS = (1, 10, 50)
-TURNS = 5
-SECONDS = 0.6
+
+
+@dataclass(frozen=True)
+class Size:
+    repeats: int
+    threads: tuple[int, ...]
+    turns: int
+    seconds: float
+
+
+FULL = Size(20_000, (1, 10, 50), turns=5, seconds=0.6)
+SMALLEST = Size(2, (2,), turns=1, seconds=0.05)
 
 
 class NoSocket(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = 0
+
     def write(self, data: Any) -> None:
-        pass
+        self.written += 1
 
     def abort(self) -> None:
         pass
 
 
 class IdleSession:
-    """Answers every call with status 0, and a handle where one is asked for."""
+    """Answers every call with status 0, and with a handle if its first parameter is OUTPUT."""
 
     tx = None
 
@@ -50,41 +63,55 @@ class IdleSession:
             sink.return_value(0, "", INT, 1)
         yield from ()
 
+    def reset(self) -> None: ...
 
-def microseconds_a_call(listener: TdsListener, name: str) -> float:
-    protocol = TdsProtocol(listener)
-    protocol.connection_made(NoSocket())
-    protocol._connection.state = ConnectionState.IDLE
-    protocol._session = IdleSession()
-    receive, data = protocol.data_received, writes(name)[-1]
+    def close(self) -> None: ...
+
+
+class OpenGate:
+    """Admits everybody."""
+
+    def admit(self, login: Login7, spid: int) -> tuple[Any, str]:
+        return IdleSession(), "lab"
+
+
+def microseconds_a_call(listener: TdsListener, name: str, repeats: int) -> float:
+    protocol, socket = TdsProtocol(listener), NoSocket()
+    protocol.connection_made(socket)
+    prelogin, login, *_ = writes("microsoft_login")
+    protocol.data_received(prelogin)
+    protocol.data_received(login)
+    before, receive, data = socket.written, protocol.data_received, writes(name)[-1]
     started = time.perf_counter()
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         receive(data)
-    return (time.perf_counter() - started) / REPEATS * 1e6
+    elapsed = time.perf_counter() - started
+    assert socket.written == before + repeats, "not every call was answered"
+    return elapsed / repeats * 1e6
 
 
-async def without_sockets() -> None:
+async def without_sockets(repeats: int) -> None:
     scheduler = Scheduler(SystemClock(), lambda task, error: print(task.name, repr(error)))
     driver = RealTimeDriver(scheduler, asyncio.get_running_loop())
-    listener = TdsListener(SERVER, None, scheduler=scheduler, driver=driver)  # type: ignore[arg-type]
+    listener = TdsListener(SERVER, OpenGate(), scheduler=scheduler, driver=driver)
     print("tds: a call decoded, run by a session that does nothing, answered; no socket")
     for name in CALLS:
-        print(f"{name:>28}{microseconds_a_call(listener, name):>8.1f} µs", flush=True)
+        print(f"{name:>28}{microseconds_a_call(listener, name, repeats):>8.1f} µs", flush=True)
 
 
-def main() -> None:
-    asyncio.run(without_sockets())
+def main(size: Size = FULL) -> None:
+    asyncio.run(without_sockets(size.repeats))
     driver = drivers.choose("microsoft")
     with running() as echo, canned_server() as port:
         listener = driver.connection_string(
             host="127.0.0.1", port=port, user="sa", password=PASSWORD, database="lab", program="benchmark"
         )
-        print(f"tds: calls per second of bare threads, {TURNS} turns of {SECONDS:g} s")
+        print(f"tds: calls per second of bare threads, {size.turns} turns of {size.seconds:g} s")
         print(f"{'threads':>9}{'echo':>10}{'listener':>10}{'ratio':>8}")
-        for threads in THREADS:
+        for threads in size.threads:
             turns = [
-                (bare_loop(echo.connection_string(), threads, SECONDS), bare_loop(listener, threads, SECONDS))
-                for _ in range(TURNS)
+                (bare_loop(echo.connection_string(), threads, size.seconds), bare_loop(listener, threads, size.seconds))
+                for _ in range(size.turns)
             ]
             least, ours = (statistics.median(turn[side] for turn in turns) for side in (0, 1))
             ratio = statistics.median(ours / least for least, ours in turns)

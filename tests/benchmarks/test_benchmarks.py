@@ -1,0 +1,33 @@
+"""Every benchmark runs once at its smallest size, so that none of them rots. The figures of such a run mean nothing."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.__main__ import BENCHMARKS
+
+ROOT = Path(__file__).parents[2]
+# What each prints when it has measured something.
+MEASURED = {
+    "client": r"^ +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d +\d+ ms$",
+    "sweep": r"^path: [1-9][\d,]* sent/s, [1-9][\d,]* stored/s .*\n(.*\n)*sweep: overhead per cell median .* 1 cells ",
+    "tds": r"microsoft_exec_max +\d+\.\d µs\n(.*\n)* +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d$",
+    "broker": r"^ +2( +[1-9]\d*){4}$",
+    "reduction": r"^2 cells, (.*\n)*reduce +\d+\.\d s (.*\n)*draw +\d+\.\d s ",
+    "simulation": r"^  1 of 1 cells completed, [1-9](.*\n)*2 seeds in \d+ s: all checks hold;",
+}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.__name__.rpartition(".")[2])
+def test_a_benchmark_measures_at_its_smallest_size(benchmark):
+    # In its own process, as `make bench` runs it: Locust, Spark and processor affinity would change this one.
+    statements = f"import {benchmark.__name__} as benchmark; benchmark.main(benchmark.SMALLEST)"
+    done = subprocess.run(
+        [sys.executable, "-c", statements], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(MEASURED[benchmark.__name__.rpartition(".")[2]], done.stdout, re.MULTILINE), done.stdout
