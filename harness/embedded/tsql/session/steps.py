@@ -82,7 +82,10 @@ class Scope:
 
     def check(self, tree: exp.Expr, line: int) -> None:
         """Raises what can be known of a query's mistakes before it runs."""
-        support.check(tree, line, lambda name: name in self.types or name in self.tables)
+        support.check(tree, line, self.declares)
+
+    def declares(self, variable: str) -> bool:
+        return variable in self.types or variable in self.tables
 
     def type_of(self, variable: str, line: int) -> SqlType:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.storage.tables import ColumnDefinition
+from harness.embedded.tsql.storage.columns import ColumnDefinition
 from harness.embedded.tsql.syntax.schema import table_body
 from harness.embedded.tsql.text import expressions as queries
 from harness.embedded.tsql.text.expressions import Expression, Query

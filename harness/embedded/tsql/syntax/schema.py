@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.embedded.tsql.storage.tables import ColumnDefinition, TableBody
+from harness.embedded.tsql.storage.columns import ColumnDefinition, TableBody
 from harness.embedded.tsql.syntax.files import parse_file_clause
 from harness.embedded.tsql.text.parser import Parser, Statement
 
