@@ -2,9 +2,9 @@
 
 `Settings` are those of a run on servers, `SimulationSettings` those of a run in virtual time. A value comes from, first
 wins: the command line, the environment (`HARNESS_MEASURE=2s`), a settings file (TOML, flat), the lab's defaults
-(`TIMES`, `harness.lab.choice`), the default below. Whatever is misspelt is an error of one line that names it and the
-nearest valid one. The manifest of a run holds all of them; `RESUME_MAY_DIFFER` names those that may change when a sweep
-is resumed.
+(`TIMES`, `harness.lab.selection`), the default below. Whatever is misspelt is an error of one line that names it and
+the nearest valid one. The manifest of a run holds all of them; `RESUME_MAY_DIFFER` names those that may change when a
+sweep is resumed.
 """
 
 from __future__ import annotations

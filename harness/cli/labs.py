@@ -17,7 +17,7 @@ from harness.cli.common import EXIT_CODES, LAB_OPTIONS, OK, USAGE, Failure, one_
 
 if TYPE_CHECKING:
     from harness.lab import Lab
-    from harness.lab.choice import Choice
+    from harness.lab.selection import Selection
 
 
 @click.group(epilog=EXIT_CODES, short_help="Instances to play with; containers; own servers cleaned.")
@@ -38,14 +38,14 @@ def open_(initiators: str, server_version: str | None, settings_file: Path | Non
       harness lab open --initiators 3
       harness lab open --lab-file lab.toml
     """
-    from harness.lab import handbill, interruption
+    from harness.lab import connection_info, interruption
 
     with (
         one_line_errors(),
         interruption.noted() as watch,
         _opened(options, settings_file, initiators, server_version, watch) as (_, opened),
     ):
-        for line in handbill.lines(opened):
+        for line in connection_info.lines(opened):
             say(line)
         say("Ctrl-C ends the lab.")
         while True:
@@ -60,14 +60,14 @@ def _opened(
     initiators: str,
     server_version: str | None,
     watch: Callable[[], None],
-) -> Iterator[tuple[Choice, Lab]]:
+) -> Iterator[tuple[Selection, Lab]]:
     from harness import lab as lab_package
-    from harness.lab import choice, handbill
+    from harness.lab import connection_info, selection
     from harness.sweep import run as sweep_run
 
-    chosen = choice.choose(options, settings_file=settings_file)
+    chosen = selection.select_lab(options, settings_file=settings_file)
     axes = sweep_run.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
-    say(handbill.first_line(chosen))
+    say(connection_info.first_line(chosen))
     with lab_package.open(
         chosen.topology,
         version=axes.server_version,
@@ -124,14 +124,14 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
     Example:
       harness lab clean --lab-file lab.toml
     """
-    from harness.lab import choice, drivers, servers
+    from harness.lab import drivers, selection, user_servers
 
     with one_line_errors():
-        chosen = choice.choose(options, settings_file=settings_file)
+        chosen = selection.select_lab(options, settings_file=settings_file)
         if chosen.topology.lab_file is None:
             raise Failure("which servers? Name them: harness lab clean --lab-file lab.toml", USAGE)
         drivers.check_manager()
-        servers.clean(
+        user_servers.clean(
             chosen.topology.lab_file,
             driver=drivers.choose(chosen.settings.driver),
             tell=say,

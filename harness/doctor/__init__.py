@@ -2,7 +2,7 @@
 
 It asks every instance the questions of `sql/doctor` (`facts`), compares the answers of both sides of every link, sends
 a probe message over each link and back (`probe`), and says what it found as `Finding`s: one line with the instance,
-what was looked at, what is wrong, and the cure. The checks are functions of the answers alone and change nothing:
+what was looked at, what is wrong, and the remedy. The checks are functions of the answers alone and change nothing:
 
 - `services`: brokers, the database's owner, service, queue, activation, contract, message type;
 - `routing`: routes there and back, and msdb's for what arrives;
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.doctor import clocks, probe, routing, security, servers, services, space, transport
+from harness.doctor import clocks, dialog_security, disk_space, endpoints, instance_settings, probe, routes, services
 from harness.doctor.facts import Facts, read, unanswered
 from harness.doctor.findings import Finding, UnfitLab, information, raise_errors, warning, worst_first
 from harness.lab.instances import Lab, connections, in_parallel
@@ -48,10 +48,10 @@ def examine(
         found += clocks.check_clock(difference)
     here = [cell for cell in cells if cell.server_version == lab.version]
     for number, side in enumerate(sides):
-        found += servers.check_admin_connection(side)
-        need = space.largest(here, settings, is_target=number == 0, number=number)
+        found += instance_settings.check_admin_connection(side)
+        need = disk_space.largest(here, settings, is_target=number == 0, number=number)
         if need is not None:
-            found += space.check_space(side, need, is_embedded=lab.place == "embedded")
+            found += disk_space.check_space(side, need, is_embedded=lab.place == "embedded")
     found += _probed(lab, sides, found, tell)
     return worst_first(found)
 
@@ -59,42 +59,42 @@ def examine(
 def configuration(lab: Lab, sides: Sequence[Facts]) -> list[Finding]:
     """What the answers of the target, the first of `sides`, and of the initiators show."""
     target, *initiators = sides
-    found: list[Finding] = [*servers.check_lab(lab, sides)]
+    found: list[Finding] = [*instance_settings.check_lab(lab, sides)]
     for side in sides:
         found += unanswered(side)
         found += _alone(lab, side, is_target=side is target)
     for side in initiators:
         found += services.check_agreement(target, side)
-        found += transport.check_encryption(side, target)
+        found += endpoints.check_encryption(side, target)
         for one, other in ((side, target), (target, side)):
-            found += routing.check_route(one, other)
-            found += transport.check_admission(one, other)
+            found += routes.check_route(one, other)
+            found += endpoints.check_admission(one, other)
             if lab.security.dialog:
-                found += security.check_copy(one, other)
-                found += security.check_right_to_send(one, other, is_target=one is target)
+                found += dialog_security.check_copy(one, other)
+                found += dialog_security.check_right_to_send(one, other, is_target=one is target)
         if lab.security.dialog:
-            found += security.check_binding(side, target)
+            found += dialog_security.check_binding(side, target)
     return found
 
 
 def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
     found = [
-        *servers.check_edition(side, lab.version),
-        *servers.check_settings(side),
-        *servers.check_instance(side),
+        *instance_settings.check_edition(side, lab.version),
+        *instance_settings.check_settings(side),
+        *instance_settings.check_instance(side),
         *services.check_broker(side),
         *services.check_owner(side),
         *services.check_service(side, is_target=is_target, max_queue_readers=lab.variables["MaxQueueReaders"]),
         *services.check_contract(side, is_target=is_target),
-        *routing.check_configuration_service(side),
-        *routing.check_arriving(side),
-        *transport.check_endpoint(side, lab.security),
-        *transport.check_certificate(side),
-        *security.check_master_keys(side, lab.security),
+        *routes.check_configuration_service(side),
+        *routes.check_arriving(side),
+        *endpoints.check_endpoint(side, lab.security),
+        *endpoints.check_certificate(side),
+        *dialog_security.check_master_keys(side, lab.security),
     ]
     if lab.security.dialog:
-        return [*found, *security.check_certificate(side)]
-    return [*found, *security.check_unsecured(side, is_target=is_target)]
+        return [*found, *dialog_security.check_certificate(side)]
+    return [*found, *dialog_security.check_unsecured(side, is_target=is_target)]
 
 
 def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Callable[[str], None]) -> list[Finding]:
@@ -103,7 +103,7 @@ def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Ca
     target, *initiators = sides
     well = [] if ill & {target.name, "lab"} else [side for side in initiators if side.name not in ill]
     spared = [
-        information(side.name, "probe", "no probe message was sent: cure the errors first")
+        information(side.name, "probe", "no probe message was sent: remedy the errors first")
         for side in initiators
         if side not in well
     ]
@@ -114,5 +114,5 @@ def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Ca
         return [*probe.there_and_back(lab, [target, *well]), *spared]
     except ScriptError as reason:
         lab.check()
-        cure = "the login needs db_owner in the lab's databases"
-        return [warning("lab", "probe", f"no probe message could be sent: {reason}", cure), *spared]
+        remedy = "the login needs db_owner in the lab's databases"
+        return [warning("lab", "probe", f"no probe message could be sent: {reason}", remedy), *spared]

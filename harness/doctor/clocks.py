@@ -43,7 +43,7 @@ def check_clock(measured: Difference) -> Iterator[Finding]:
     difference_ns, uncertainty_ns = measured.difference_ns, measured.uncertainty_ns
     text = f"the clock is {difference_ns / 1e6:+.2f} ms from this machine's, known up to {uncertainty_ns / 1e6:.2f} ms"
     if abs(difference_ns) - uncertainty_ns > _TOLERANCE_NS:
-        cure = "synchronise both (chrony, w32tm); latencies of delivery are off by that much, rates are not"
-        yield warning(measured.instance, "clock", text, cure)
+        remedy = "synchronise both (chrony, w32tm); latencies of delivery are off by that much, rates are not"
+        yield warning(measured.instance, "clock", text, remedy)
     else:
         yield information(measured.instance, "clock", text)

@@ -125,9 +125,9 @@ def unanswered(facts: Facts) -> list[Finding]:
     ]
 
 
-def absent(facts: Facts, right: str, check: str, text: str, cure: str) -> Finding:
+def absent(facts: Facts, right: str, check: str, text: str, remedy: str) -> Finding:
     """The finding that something is missing; only a doubt where the login could not see it anyway."""
     if facts.sees(right):
-        return error(facts.name, check, text, cure)
+        return error(facts.name, check, text, remedy)
     needed = RIGHTS[right]
     return warning(facts.name, check, f"{text}, or it is not seen without {needed}", f"GRANT {needed} to the login")

@@ -16,34 +16,34 @@ SEVERITIES: Sequence[Severity] = ("error", "warning", "information")
 class Finding:
     """An error lets no message through or falsifies a run, a warning bends its numbers, an information is to be known.
 
-    `check` is the name of what was looked at, `cure` may be empty for an information.
+    `check` is the name of what was looked at, `remedy` may be empty for an information.
     """
 
     severity: Severity
     instance: str  # target | initiator-1 ...; lab for what concerns all
     check: str
     text: str
-    cure: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
         line = f"{self.severity}: {self.instance}, {self.check}: {self.text}"
-        return " ".join((f"{line}; cure: {self.cure}" if self.cure else line).split())
+        return " ".join((f"{line}; remedy: {self.remedy}" if self.remedy else line).split())
 
 
-def error(instance: str, check: str, text: str, cure: str) -> Finding:
-    return Finding("error", instance, check, text, cure)
+def error(instance: str, check: str, text: str, remedy: str) -> Finding:
+    return Finding("error", instance, check, text, remedy)
 
 
-def warning(instance: str, check: str, text: str, cure: str) -> Finding:
-    return Finding("warning", instance, check, text, cure)
+def warning(instance: str, check: str, text: str, remedy: str) -> Finding:
+    return Finding("warning", instance, check, text, remedy)
 
 
-def information(instance: str, check: str, text: str, cure: str = "") -> Finding:
-    return Finding("information", instance, check, text, cure)
+def information(instance: str, check: str, text: str, remedy: str = "") -> Finding:
+    return Finding("information", instance, check, text, remedy)
 
 
 class UnfitLab(MachineFailure):
-    """The lab as it is cannot give a run; names the first error, its cure, and how many more there are."""
+    """The lab as it is cannot give a run; names the first error, its remedy, and how many more there are."""
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -58,4 +58,4 @@ def raise_errors(findings: Sequence[Finding]) -> None:
         return
     first = errors[0]
     more = f" ({len(errors) - 1} more: harness doctor)" if len(errors) > 1 else ""
-    raise UnfitLab(f"{first.instance}, {first.check}: {first.text}; cure: {first.cure}{more}")
+    raise UnfitLab(f"{first.instance}, {first.check}: {first.text}; remedy: {first.remedy}{more}")

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness.doctor import routing, security
-from harness.doctor.cures import cure_of
+from harness.doctor import dialog_security, routes
 from harness.doctor.facts import Facts
 from harness.doctor.findings import Finding, error, information, warning
+from harness.doctor.transmission_remedies import remedy_for
 from harness.failures import MachineFailure
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab, connections, in_parallel
@@ -126,10 +126,10 @@ def _install(lab: Lab, side: Facts, others: Sequence[Facts], connection: pyodbc.
     variables = {"Database": side.instance.database}
     scripts.run(connection, "doctor/probe_service.sql", variables)
     for grantee in {str(row["grantee_name"]) for row in side.rows("service_grants")}:
-        if security.may_send(side, grantee):
+        if dialog_security.may_send(side, grantee):
             scripts.run(connection, "doctor/probe_grant.sql", variables | {"Grantee": grantee})
     for other in others:
-        for route in routing.used_routes(side, other)[:1]:
+        for route in routes.used_routes(side, other)[:1]:
             named = {"RouteName": f"Probe_{other.local_name}", "ServiceName": SERVICE}
             there = {"BrokerInstance": other.broker_instance, "BrokerAddress": str(route["address"])}
             scripts.run(connection, "link/route.sql", variables | named | there)
@@ -203,13 +203,15 @@ def _judged(side: Facts, attempt: _Attempt) -> Finding:
         return information(side.name, "probe", f"a message to the target and back took {attempt.seconds * 1000:.1f} ms")
     waited = f"no answer in {attempt.lasted_s:.0f} s"
     if attempt.refusal:
-        return error(side.name, "probe", f"the target refused the message: {attempt.refusal}", cure_of(attempt.refusal))
+        return error(
+            side.name, "probe", f"the target refused the message: {attempt.refusal}", remedy_for(attempt.refusal)
+        )
     if attempt.arrived:
         status = attempt.status_of_target
         text = f"{waited}: the message arrived, the answer did not; the target says {status!r}"
-        return error(side.name, "probe", text, f"for the way back: {cure_of(status)}")
+        return error(side.name, "probe", text, f"for the way back: {remedy_for(status)}")
     text = f"{waited}: the message did not arrive; {side.name} says {attempt.status!r}"
-    return error(side.name, "probe", text, cure_of(attempt.status))
+    return error(side.name, "probe", text, remedy_for(attempt.status))
 
 
 # -- handles -----------------------------------------------------------------------------------------------------------

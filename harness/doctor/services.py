@@ -21,8 +21,8 @@ def check_broker(side: Facts) -> Iterator[Finding]:
     own = by_name.get(side.instance.database.lower())
     if own is not None and not own["is_broker_enabled"]:
         text = f"the broker of {own['database_name']} is disabled: nothing is sent or received"
-        cure = f"ALTER DATABASE [{own['database_name']}] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
-        yield error(side.name, "broker", text, cure)
+        remedy = f"ALTER DATABASE [{own['database_name']}] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
+        yield error(side.name, "broker", text, remedy)
     msdb = by_name.get("msdb")
     if msdb is not None and not msdb["is_broker_enabled"]:
         text = "the broker of msdb is disabled: what arrives from the network is not delivered"
@@ -31,8 +31,8 @@ def check_broker(side: Facts) -> Iterator[Finding]:
         if own in (one, other) and one["service_broker_guid"] == other["service_broker_guid"]:
             text = f"{one['database_name']} and {other['database_name']} have the same service_broker_guid"
             copy = one if other is own else other
-            cure = f"ALTER DATABASE [{copy['database_name']}] SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
-            yield error(side.name, "broker", f"{text}: each gets messages of the other", cure)
+            remedy = f"ALTER DATABASE [{copy['database_name']}] SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
+            yield error(side.name, "broker", f"{text}: each gets messages of the other", remedy)
 
 
 def check_owner(side: Facts) -> Iterator[Finding]:
@@ -40,12 +40,12 @@ def check_owner(side: Facts) -> Iterator[Finding]:
     row = side.row("database")
     if row is None:
         return
-    cure = f"ALTER AUTHORIZATION ON DATABASE::[{row['database_name']}] TO [sa];"
+    remedy = f"ALTER AUTHORIZATION ON DATABASE::[{row['database_name']}] TO [sa];"
     if row["owner_name"] is None:
-        yield error(side.name, "owner", f"the server cannot resolve the owner of {row['database_name']}", cure)
+        yield error(side.name, "owner", f"the server cannot resolve the owner of {row['database_name']}", remedy)
     elif not row["is_owner_dbo"]:
         text = f"the user dbo of {row['database_name']} is not its owner {row['owner_name']} (a restored database?)"
-        yield error(side.name, "owner", text, cure)
+        yield error(side.name, "owner", text, remedy)
 
 
 def check_service(side: Facts, *, is_target: bool, max_queue_readers: str) -> Iterator[Finding]:
@@ -73,18 +73,18 @@ def _check_activation(side: Facts, row: Row, queue: str, max_queue_readers: str)
         text = f"the activation procedure {row['activation_procedure']} of {queue} does not exist"
         yield error(side.name, "activation", text, "run sql/target/receive_procedure.sql")
     if not row["is_activation_enabled"]:
-        cure = f"ALTER QUEUE {queue} WITH ACTIVATION (STATUS = ON);"
-        yield error(side.name, "activation", f"activation of {queue} is disabled: no reader starts", cure)
+        remedy = f"ALTER QUEUE {queue} WITH ACTIVATION (STATUS = ON);"
+        yield error(side.name, "activation", f"activation of {queue} is disabled: no reader starts", remedy)
     readers = str(row["max_readers"])
     if readers != max_queue_readers:
         text = f"{queue} has MAX_QUEUE_READERS = {readers}, the lab wants {max_queue_readers}"
-        cure = f"ALTER QUEUE {queue} WITH ACTIVATION (MAX_QUEUE_READERS = {max_queue_readers});"
-        yield (error if readers == "0" else warning)(side.name, "activation", text, cure)
+        remedy = f"ALTER QUEUE {queue} WITH ACTIVATION (MAX_QUEUE_READERS = {max_queue_readers});"
+        yield (error if readers == "0" else warning)(side.name, "activation", text, remedy)
     principal = row["execute_as_principal_id"]
     if principal is None or (principal != _OWNER and row["execute_as_name"] is None):
         text = f"{queue} activates as {'nobody' if principal is None else f'user {principal}, who does not exist'}"
-        cure = f"ALTER QUEUE {queue} WITH ACTIVATION (EXECUTE AS OWNER);"
-        yield error(side.name, "activation", text, cure)
+        remedy = f"ALTER QUEUE {queue} WITH ACTIVATION (EXECUTE AS OWNER);"
+        yield error(side.name, "activation", text, remedy)
 
 
 def check_contract(side: Facts, *, is_target: bool) -> Iterator[Finding]:
@@ -123,8 +123,8 @@ def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
         if validation != validation_there:
             text = f"{name} is validated as {validation}, on the target as {validation_there}"
             wanted = "NONE" if validation_there == "BINARY" else validation_there
-            cure = f"ALTER MESSAGE TYPE [{name}] VALIDATION = {wanted};"
-            yield error(initiator.name, "message type", text, cure)
+            remedy = f"ALTER MESSAGE TYPE [{name}] VALIDATION = {wanted};"
+            yield error(initiator.name, "message type", text, remedy)
         if use != use_there:
             text = f"{name} may not be sent by the same sides as on the target"
             yield error(initiator.name, "message type", text, "drop service and contract there and link anew")

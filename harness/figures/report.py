@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 
 from harness.claims import Judgement, counted
-from harness.doctor.servers import LICENCE
+from harness.doctor.instance_settings import LICENCE
 from harness.figures.findings import BEHIND, findings, headlines
 from harness.figures.results import LAB_WORDS, FigureError, Run, footer, origin
 from harness.whitepaper import PUBLISHED, TITLE

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from harness.failures import MachineFailure
-from harness.lab import cures, drivers, interruption
+from harness.lab import drivers, error_remedies, interruption
 from harness.lab.drivers import Driver, Secret
+from harness.lab.error_remedies import error_text
 from harness.lab.processes import Process, stop_all
-from harness.lab.scripts import ScriptError, error_text
+from harness.lab.scripts import ScriptError
 
 if TYPE_CHECKING:
     import pyodbc
@@ -145,7 +146,7 @@ class Instance:
 
     def out_of_reach(self, port: int | None = None) -> str:
         """Why nobody can connect to it, in one line; "" if somebody can."""
-        reason = cures.out_of_reach(self.host, port or self.port)
+        reason = error_remedies.out_of_reach(self.host, port or self.port)
         return f"{self.name} ({self.host}:{port or self.port}): {reason}" if reason else ""
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from harness.lab import containers, drivers, embedded, link, servers
+from harness.lab import containers, drivers, embedded_instances, link, user_servers
 from harness.lab.instances import Lab, LabError, Security
 from harness.lab_file import LabFile
 from harness.settings import nearest
@@ -35,7 +35,7 @@ class Topology:
         """The versions of SQL Server that this topology can have, those of a sweep first."""
         if self.lab_file is not None:
             return (self.lab_file.version,)
-        return embedded.VERSIONS if self.place == "embedded" else containers.VERSIONS
+        return embedded_instances.VERSIONS if self.place == "embedded" else containers.VERSIONS
 
     @property
     def sweep_versions(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def open(
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-lab-")))
         chosen = drivers.choose(driver)
         if topology.lab_file is not None:
-            lab = servers.start(
+            lab = user_servers.start(
                 topology.lab_file, initiators=initiators, directory=directory, driver=chosen, watch=watch, tell=tell
             )
         elif topology.place == "containers":
@@ -84,7 +84,7 @@ def open(
             )
         else:
             lab = stack.enter_context(
-                embedded.running(version=version, initiators=initiators, directory=directory, driver=chosen)
+                embedded_instances.running(version=version, initiators=initiators, directory=directory, driver=chosen)
             )
         lab.watch = watch
         lab.security = topology.security
@@ -92,6 +92,6 @@ def open(
             link.link(lab)
         except BaseException:
             if lab.place == "servers":
-                servers.abandon(lab, tell)
+                user_servers.abandon(lab, tell)
             raise
         yield lab

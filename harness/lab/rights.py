@@ -21,7 +21,7 @@ class Right:
     permission: str
     needed_for: str
     is_required: bool
-    cure: str
+    remedy: str
 
 
 def missing(instance: Instance, connection: pyodbc.Connection) -> list[Right]:
@@ -40,7 +40,7 @@ def refusal(instance: Instance, lacking: Sequence[Right]) -> str:
         return ""
     first, *others = required
     who = instance.login.user if instance.login else "this account"
-    line = f"{place(instance)}: {who} lacks {first.permission}, needed for {first.needed_for}: {first.cure}"
+    line = f"{place(instance)}: {who} lacks {first.permission}, needed for {first.needed_for}: {first.remedy}"
     if others:
         line += (
             f" It lacks {', '.join(right.permission for right in others)} too; sql/server/minimal_rights.sql has all"

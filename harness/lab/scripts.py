@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.failures import MachineFailure
 from harness.lab import interruption
-from harness.lab.cures import explained
+from harness.lab.error_remedies import error_text
 
 if TYPE_CHECKING:
     import pyodbc
@@ -24,9 +24,6 @@ SQL_ROOT = Path(__file__).resolve().parents[2] / "sql"
 
 _GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
-_ODBC_PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
-_ODBC_BEGIN = re.compile(r"\[\w{5}\]\s*\[")
-_ODBC_SUFFIX = re.compile(r"\s*\((-?\d+)\) \((SQL\w+)\)$")
 
 
 class ScriptError(MachineFailure):
@@ -196,23 +193,6 @@ def _execute(connection: pyodbc.Connection, statement: str, parameters: Sequence
             interruption.call(cursor, execute)
         except pyodbc.Error as error:
             raise ScriptError(f"{origin}: {error_text(error)}") from error
-
-
-def error_text(error: BaseException) -> str:
-    """SQL Server's own text and number out of a pyodbc error, and the cure where there is one, in one line."""
-    text = str(error.args[1] if len(error.args) > 1 else error)
-    return in_words(re.sub(r"^\('?\w*'?,\s*", "", text))
-
-
-def in_words(text: str) -> str:
-    """The same of an error that has become text already; what stands before the driver's words stays."""
-    begin = _ODBC_BEGIN.search(text)
-    before = ""
-    if begin is not None:
-        before, text = text[: begin.start()], _ODBC_PREFIX.sub("", text[begin.end() - 1 :])
-    first = text.split(";  [")[0]
-    numbered = _ODBC_SUFFIX.sub(lambda match: f" (error {match[1]})" if int(match[1]) > 0 else "", first)
-    return before + explained(" ".join(numbered.split()))
 
 
 def _text(path: Path | str) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from harness import lab as lab_package
-from harness.lab import Lab, LabError, dialogs, interruption, reset
-from harness.lab.choice import Choice
+from harness.lab import Lab, LabError, dialog_pool, interruption, reset
 from harness.lab.instances import connections
 from harness.lab.scripts import ScriptError
+from harness.lab.selection import Selection
 from harness.load.clients import Clients, WebPage
 from harness.load.scenario import Scenario
 
@@ -62,7 +62,7 @@ class LabStage:
             if self._used:
                 reset.conversations(self._lab)
             self._used = True
-            dialogs.build(
+            dialog_pool.build(
                 self._lab,
                 initiators=scenario.initiators,
                 used_dialogs=scenario.threads,
@@ -74,7 +74,7 @@ class LabStage:
             self._drain(scenario.initiators)
         taking_part = self._lab.initiators[: scenario.initiators]
         with connections(taking_part) as opened:
-            handles = [own[: scenario.threads] for own in dialogs.used(opened)]
+            handles = [own[: scenario.threads] for own in dialog_pool.used(opened)]
         return Ready([instance.client_connection_string() for instance in taking_part], handles)
 
     def check(self) -> None:
@@ -83,7 +83,9 @@ class LabStage:
     def _drain(self, initiators: int) -> None:
         taking_part = self._lab.initiators[:initiators]
         with connections(taking_part) as clients, connections([self._lab.target]) as (target,):
-            dialogs.wait_until_drained(self._lab, taking_part, clients, target, expected=0, timeout_s=DRAIN_TIMEOUT_S)
+            dialog_pool.wait_until_drained(
+                self._lab, taking_part, clients, target, expected=0, timeout_s=DRAIN_TIMEOUT_S
+            )
             reset.messages(self._lab, target)
 
 
@@ -113,9 +115,9 @@ def serve(stage: Stage, clients: Clients) -> None:
             clients.reply(failure=str(error))
 
 
-def main(choice: Choice, *, port: int = 8089, version: str | None = None, say: Tell = print) -> None:
+def main(selection: Selection, *, port: int = 8089, version: str | None = None, say: Tell = print) -> None:
     """Serves until Ctrl-C or SIGTERM, which leave as KeyboardInterrupt."""
-    topology = choice.topology
+    topology = selection.topology
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-ui-")))
         watch = stack.enter_context(interruption.noted())
@@ -125,7 +127,7 @@ def main(choice: Choice, *, port: int = 8089, version: str | None = None, say: T
                 version=version or topology.sweep_versions[-1],
                 initiators=topology.initiators_max,
                 directory=directory / "lab",
-                driver=choice.settings.driver,
+                driver=selection.settings.driver,
                 watch=watch,
                 tell=say,
             )

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.lab import scripts
+from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance
-from harness.lab.scripts import ScriptError, error_text
-from harness.observe.kept import KeptConnection
+from harness.lab.scripts import ScriptError
 from harness.observe.page_objects import UNKNOWN, Page, PageObject, PageObjects
+from harness.observe.reconnecting import ReconnectingConnection
 from harness.observe.refusals import is_refusal
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class LatchWatch:
     def __init__(self, instance: Instance, interval_s: float = LOOK_S) -> None:
         self.instance = instance
         self._interval_s = interval_s
-        self._connection = KeptConnection(instance, query_timeout_s=LOOK_TIMEOUT_S)
+        self._connection = ReconnectingConnection(instance, query_timeout_s=LOOK_TIMEOUT_S)
         self._objects = PageObjects()
         self._thread: threading.Thread | None = None
 

@@ -10,10 +10,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance
-from harness.lab.scripts import ScriptError, error_text
-from harness.observe.kept import KeptConnection
-from harness.observe.questions import SAMPLED, Sample
+from harness.lab.scripts import ScriptError
+from harness.observe.reconnecting import ReconnectingConnection
+from harness.observe.samples import SAMPLED, Sample
 from harness.observe.snapshots import Snapshot, snapshot
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Observer:
         self._interval_s = interval_s
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._recording: Recording | None = None
-        self._connection = KeptConnection(instance, query_timeout_s=QUERY_TIMEOUT_S)
+        self._connection = ReconnectingConnection(instance, query_timeout_s=QUERY_TIMEOUT_S)
         self._thread = threading.Thread(target=self._run, name=f"observer of {instance.name}", daemon=True)
         self._thread.start()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.load.plan import Sending
 from harness.matrix import Cell
-from harness.observe import pages as dialog_pages
+from harness.observe import dialog_pages
 from harness.simulation.clients import SimulatedClients
 from harness.simulation.lab import SimulatedLab
 from harness.simulation.observers import SimulatedObservers

@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.lab import dialogs, link, reset, scripts
+from harness.lab import dialog_pool, link, reset, scripts
 from harness.lab.instances import LabError, connections
 from harness.load import plan
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell
-from harness.observe import pages
+from harness.observe import dialog_pages
 from harness.simulation import cell as cells
 from harness.simulation import copies
 from harness.simulation import lab as simulated
@@ -57,8 +57,8 @@ class Group:
         seed = derived_seed(seed, server_version, dialog_ratio)
         lab = self.lab = simulated.open(parameters, version=server_version, initiators=INITIATORS[-1], seed=seed)
         link.link(lab)
-        dialogs.build(lab, initiators=len(lab.initiators), used_dialogs=USED_DIALOGS, dialog_ratio=dialog_ratio)
-        self.pages = {instance.name: pages.located(instance) for instance in lab.initiators}
+        dialog_pool.build(lab, initiators=len(lab.initiators), used_dialogs=USED_DIALOGS, dialog_ratio=dialog_ratio)
+        self.pages = {instance.name: dialog_pages.located(instance) for instance in lab.initiators}
         self._rehearse()
         launch_readers(lab, MAX_QUEUE_READERS)
 
@@ -81,7 +81,7 @@ class Group:
 def one_on_each(clients: Sequence[pyodbc.Connection]) -> int:
     """Sends one message on every used dialog; how many."""
     sent = 0
-    for connection, handles in zip(clients, dialogs.used(clients), strict=True):
+    for connection, handles in zip(clients, dialog_pool.used(clients), strict=True):
         for handle in handles:
             scripts.execute(connection, plan.call(plan.SEND_MESSAGE), handle, b"x" * WARM_UP_BYTES)
             sent += 1
@@ -106,12 +106,12 @@ def launch_readers(
     with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
         log.slowdown = _RAMP_FLUSH_S * 1e6 / lab.world.parameters.log.flush_latency_us
         # Messages of before may still be stored; a flush that has begun lasts as long as it was to.
-        expected = dialogs.processed(target) + send(clients)
+        expected = dialog_pool.processed(target) + send(clients)
         readers = partial(_readers, target)
         _sleep_until(lab, lambda: readers() >= most, "no further queue readers were launched")
         log.slowdown = 1.0
-        _sleep_until(lab, lambda: dialogs.processed(target) >= expected, "the target does not catch up")
-        dialogs.wait_until_drained(lab, lab.initiators, clients, target, expected=expected, timeout_s=_RAMP_LIMIT_S)
+        _sleep_until(lab, lambda: dialog_pool.processed(target) >= expected, "the target does not catch up")
+        dialog_pool.wait_until_drained(lab, lab.initiators, clients, target, expected=expected, timeout_s=_RAMP_LIMIT_S)
         reset.messages(lab, target)
         if (left := readers()) < most:
             raise LabError(f"{left} of {most} queue readers are left: the others found nothing to do meanwhile")

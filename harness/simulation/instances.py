@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from harness.embedded.errors import SqlServerError
 from harness.lab.drivers import Driver, Secret
+from harness.lab.error_remedies import error_text
 from harness.lab.instances import PROGRAM, STATEMENT_TIMEOUT_S, Instance, InstanceDied, LabError, Login
-from harness.lab.scripts import error_text
 from harness.simulation.connection import Connection, login_refused
 from harness.simulation.world import Server
 from harness.whitepaper import BROKER_PORT

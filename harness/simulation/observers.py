@@ -17,7 +17,7 @@ from harness.observe.latch_watch import LOOK_S, Watched
 from harness.observe.observer import INTERVAL_S, QUERY_TIMEOUT_S, Recording
 from harness.observe.observers import Observed, observed
 from harness.observe.page_objects import PageObjects
-from harness.observe.questions import SAMPLED
+from harness.observe.samples import SAMPLED
 from harness.observe.snapshots import Snapshot
 from harness.simulation.lab import SimulatedLab
 

@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from harness import records
-from harness.lab import dialogs, reset, scripts
+from harness.lab import dialog_pool, reset, scripts
+from harness.lab.error_remedies import error_text, explain
 from harness.lab.instances import Instance, Lab, LabError
-from harness.lab.scripts import ScriptError, error_text, in_words
+from harness.lab.scripts import ScriptError
 from harness.load.plan import SEND_MESSAGE, CellPlan, LoadError, LoadReport, Progress, Sending
 from harness.matrix import Cell
-from harness.observe import pages as dialog_pages
+from harness.observe import dialog_pages
 from harness.observe.observers import Observed
 from harness.sweep import accounting
 from harness.sweep.accounting import Books
@@ -156,7 +157,7 @@ class Attempt:
         with self.phases.phase("prepare"):
             parts.lab.check()
             reset.messages(parts.lab, parts.target)
-            own = dialogs.used(parts.initiators[: self.cell.initiators]) if self.sending is None else ()
+            own = dialog_pool.used(parts.initiators[: self.cell.initiators]) if self.sending is None else ()
             sending = self.sending or Sending(SEND_MESSAGE, own)
             parts.clients.prepare(
                 CellPlan(
@@ -245,7 +246,7 @@ class Attempt:
         parts = self.surroundings
         clients = parts.initiators[: self.cell.initiators]
         try:
-            dialogs.wait_until_drained(
+            dialog_pool.wait_until_drained(
                 parts.lab,
                 self._taking_part(),
                 clients,
@@ -269,12 +270,12 @@ class Attempt:
     def _require_faultless(self, report: LoadReport | None) -> None:
         assert report is not None and self.books is not None
         if report.problems:
-            raise CellFailed(in_words(report.problems[0]))
+            raise CellFailed(explain(report.problems[0]))
         if report.failed_calls:
-            raise CellFailed(f"{report.failed_calls} calls failed: {in_words(report.errors[0][0])}")
+            raise CellFailed(f"{report.failed_calls} calls failed: {explain(report.errors[0][0])}")
         if not self.books.balance:
             raise CellFailed(self.books.reason())
-        if noted := dialogs.noted_errors(self.surroundings.target):
+        if noted := dialog_pool.noted_errors(self.surroundings.target):
             raise CellFailed(noted)
 
     def _complaints(self) -> list[str]:
@@ -345,7 +346,7 @@ def _named_failures(lab: Lab) -> Iterator[None]:
     try:
         yield
     except (LoadError, LabError, ScriptError) as error:
-        raise CellFailed(_cause(lab, in_words(str(error)))) from None
+        raise CellFailed(_cause(lab, explain(str(error)))) from None
     except Exception as error:
         # pyodbc is imported only where it is used; its errors are told apart by their module.
         if type(error).__module__ != "pyodbc":

@@ -13,10 +13,10 @@ from rich.console import Console
 from harness import doctor
 from harness.failures import UsageFailure
 from harness.lab import compose, drivers, interruption
-from harness.lab.choice import Choice, choose
-from harness.lab.handbill import first_line
+from harness.lab.connection_info import first_line
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.opening import Topology
+from harness.lab.selection import Selection, select_lab
 from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
 from harness.observe.fingerprint import fingerprint
 from harness.settings import Settings
@@ -55,10 +55,12 @@ def sweep(
     console_is_terminal: bool,
 ) -> Outcome | None:
     """The cells that the options select, or those that a run lacks; None where a long sweep was not confirmed."""
-    choice = _choice_of(resume, options, settings_file) if resume else choose(options, settings_file=settings_file)
-    settings = choice.settings
-    announce(first_line(choice))
-    cells = planning.chosen_cells(settings, initiators_max=choice.topology.initiators_max)
+    selection = (
+        _selection_of(resume, options, settings_file) if resume else select_lab(options, settings_file=settings_file)
+    )
+    settings = selection.settings
+    announce(first_line(selection))
+    cells = planning.chosen_cells(settings, initiators_max=selection.topology.initiators_max)
     length_s = planning.estimate_s(settings, cells)
     plan = f"{len(cells)} cells, about {duration(length_s)}"
     if length_s > planning.ASK_FROM_S and not confirm(f"{plan}: begin?"):
@@ -68,7 +70,7 @@ def sweep(
     console = Console()
     bar = Bar(console) if console_is_terminal else None
     with bar or nullcontext():
-        tally = _run(choice, results, cells, bar or PlainLines(console))
+        tally = _run(selection, results, cells, bar or PlainLines(console))
     return Outcome(results, len(cells), tally.completed, tally.failed, tally.last_reason)
 
 
@@ -81,13 +83,13 @@ def single(
     announce: Callable[[str], None],
 ) -> Outcome:
     """One cell, and its numbers as lines."""
-    choice = choose(options, settings_file=settings_file)
-    announce(first_line(choice))
-    cell = _named_cell(cell_id, given_axes, choice.topology)
-    choice = replace(choice, settings=choice.settings.model_copy(update={"cells": (cell.id,)}))
+    selection = select_lab(options, settings_file=settings_file)
+    announce(first_line(selection))
+    cell = _named_cell(cell_id, given_axes, selection.topology)
+    selection = replace(selection, settings=selection.settings.model_copy(update={"cells": (cell.id,)}))
     announce(f"cell: {cell.id}")
-    results = _open_results(choice.settings, None, [cell])
-    tally = _run(choice, results, [cell], _Notes(announce))
+    results = _open_results(selection.settings, None, [cell])
+    tally = _run(selection, results, [cell], _Notes(announce))
     outcome = Outcome(results, 1, tally.completed, tally.failed, tally.last_reason)
     if tally.last is not None:
         outcome.lines = [
@@ -141,12 +143,12 @@ def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any], topology: To
     return found[0]
 
 
-def _choice_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Choice:
+def _selection_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Selection:
     """The settings of the run to be resumed; those given now must not differ."""
     stored = folder.stored_settings(resume, Settings)
-    choice = choose(options, settings_file=settings_file, stored=stored)
-    folder.require_same(resume, stored, choice.settings)
-    return choice
+    selection = select_lab(options, settings_file=settings_file, stored=stored)
+    folder.require_same(resume, stored, selection.settings)
+    return selection
 
 
 def _open_results(settings: Settings, resume: Path | None, cells: Sequence[Cell]) -> Path:
@@ -162,19 +164,19 @@ def _open_results(settings: Settings, resume: Path | None, cells: Sequence[Cell]
     return folder.reopen(resume, circumstances) if resume else folder.create(settings, circumstances)
 
 
-def _run(choice: Choice, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:
+def _run(selection: Selection, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:
     examined: set[str] = set()
 
     def preflight(lab: Lab) -> None:
         if lab.version not in examined:
             examined.add(lab.version)
             of_version = [cell for cell in cells if cell.server_version == lab.version]
-            examine(lab, of_version, choice.settings, results, reporter.note, first=len(examined) == 1)
+            examine(lab, of_version, selection.settings, results, reporter.note, first=len(examined) == 1)
 
     with interruption.noted() as watch:
         stand = LabStand(
-            choice.settings,
-            choice.topology,
+            selection.settings,
+            selection.topology,
             results,
             cells,
             on_rate=reporter.rate,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.lab import dialogs
+from harness.lab import dialog_pool
 from harness.lab.instances import Instance, Lab, LabError, in_parallel
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.lab.scripts import ScriptError
 from harness.load.plan import LoadError
 from harness.matrix import Cell
-from harness.observe import pages
+from harness.observe import dialog_pages
 from harness.settings import Settings
 from harness.sweep.cell import Attempt, Measured, NotReady
 from harness.sweep.opened import OpenedLab
@@ -51,7 +51,7 @@ class LabStand:
         self._opened = OpenedLab(settings, topology, results, on_lab=on_lab, on_note=on_note, watch=watch)
         self._group: tuple[str, int, int] | None = None
         self._pool_used = False
-        self._pages: pages.Spread = {}  # of the pool that stands
+        self._pages: dialog_pages.Spread = {}  # of the pool that stands
 
     def make_ready(self, cell: Cell, phases: Phases) -> None:
         try:
@@ -96,7 +96,7 @@ class LabStand:
         assert self._opened.parts is not None
         parts = self._opened.without_conversations() if self._pool_used else self._opened.parts
         self._group, self._pool_used = None, True
-        dialogs.build(
+        dialog_pool.build(
             parts.lab,
             initiators=cell.initiators,
             used_dialogs=self._threads[cell.group],
@@ -105,13 +105,15 @@ class LabStand:
         self._pages = self._spread(parts.lab.initiators[: cell.initiators])
         if self._pages:
             pool = f"i{cell.initiators}-r{cell.dialog_ratio}-v{cell.server_version}"
-            self._on_note(f"dialogs of {pool}: {pages.summary(self._pages)}")
+            self._on_note(f"dialogs of {pool}: {dialog_pages.summary(self._pages)}")
         self._group = cell.group
 
-    def _spread(self, taking_part: Sequence[Instance]) -> pages.Spread:
+    def _spread(self, taking_part: Sequence[Instance]) -> dialog_pages.Spread:
         """Where the dialogs lie that were just begun; empty where an initiator does not tell, which is said once."""
         try:
-            return dict(zip([one.name for one in taking_part], in_parallel(pages.located, taking_part), strict=True))
+            return dict(
+                zip([one.name for one in taking_part], in_parallel(dialog_pages.located, taking_part), strict=True)
+            )
         except (LabError, ScriptError) as error:
             self._opened.say_once(f"on which pages the dialogs lie is not recorded: {error}")
             return {}

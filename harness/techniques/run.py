@@ -14,9 +14,9 @@ from harness import settings as settings_module
 from harness.failures import UsageFailure
 from harness.figures import FigureError, ladder
 from harness.lab import compose, drivers, interruption
-from harness.lab.choice import Choice, choose
-from harness.lab.handbill import first_line
+from harness.lab.connection_info import first_line
 from harness.lab.instances import Lab
+from harness.lab.selection import Selection, select_lab
 from harness.settings import Settings, SettingsError, nearest
 from harness.simulation import parameters
 from harness.simulation.run import first_lines, model_of
@@ -133,26 +133,26 @@ def _on_servers(
         if options.get(name) is not None:
             raise SettingsError(f"--{name} goes with --lab {SIMULATED}: nothing is left to it on servers")
     times = {lab: own.model_dump() for lab, own in scenario.times.items()}
-    choice = choose(options, times=times)
-    announce(first_line(choice))
-    require_alike({"lab": choice.settings.lab})
-    wanted, there = scenario.load.initiators, choice.topology.initiators_max
+    selection = select_lab(options, times=times)
+    announce(first_line(selection))
+    require_alike({"lab": selection.settings.lab})
+    wanted, there = scenario.load.initiators, selection.topology.initiators_max
     if wanted > there:
         raise ScenarioError(f"the scenario wants {wanted} initiators, the lab has {there}")
-    to_run = turns(scenario, version=choice.settings.server_versions[-1], repeats=repeats)
+    to_run = turns(scenario, version=selection.settings.server_versions[-1], repeats=repeats)
 
     def stand(results: Path, reporter: Reporter, watch: Callable[[], None]) -> Stand[Turn]:
         return TechniqueStand(
-            choice.settings,
-            choice.topology,
+            selection.settings,
+            selection.topology,
             results,
             on_rate=reporter.rate,
-            on_lab=_examiner(choice, results, to_run, reporter, require_alike),
+            on_lab=_examiner(selection, results, to_run, reporter, require_alike),
             on_note=reporter.note,
             watch=watch,
         )
 
-    return Climbing(to_run, lambda: _open_results(choice.settings, scenario, to_run), stand)
+    return Climbing(to_run, lambda: _open_results(selection.settings, scenario, to_run), stand)
 
 
 def _in_virtual_time(
@@ -223,7 +223,7 @@ def _open_results(settings: Settings, scenario: Scenario, to_run: Sequence[Turn]
 
 
 def _examiner(
-    choice: Choice, results: Path, to_run: Sequence[Turn], reporter: Reporter, require_alike: RequireAlike
+    selection: Selection, results: Path, to_run: Sequence[Turn], reporter: Reporter, require_alike: RequireAlike
 ) -> Callable[[Lab], None]:
     """Examines the lab when it is opened first; not again when it was rebuilt. Only that tells which lab it is."""
     is_examined = False
@@ -232,7 +232,7 @@ def _examiner(
         nonlocal is_examined
         if not is_examined:
             is_examined = True
-            examine(lab, [turn.cell for turn in to_run], choice.settings, results, reporter.note, first=True)
+            examine(lab, [turn.cell for turn in to_run], selection.settings, results, reporter.note, first=True)
             require_alike(manifest.read(results))
 
     return examine_once

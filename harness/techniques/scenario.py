@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.failures import UsageFailure
-from harness.lab.receiving import Receiving
+from harness.lab.receive_settings import ReceiveSettings
 from harness.matrix import Cell
 from harness.settings import Duration, nearest
 
@@ -57,8 +57,8 @@ class Arrangement(_Part):
     max_queue_readers: Annotated[int, Field(ge=1, le=32767)]
 
     @property
-    def receiving(self) -> Receiving:
-        return Receiving(self.receive_top, self.receive_timeout_ms, self.max_queue_readers)
+    def receiving(self) -> ReceiveSettings:
+        return ReceiveSettings(self.receive_top, self.receive_timeout_ms, self.max_queue_readers)
 
 
 class Technique(_Part):

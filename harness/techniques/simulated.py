@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.lab import link, receiving, scripts
+from harness.lab import link, receive_settings, scripts
 from harness.lab.instances import LabError, connections
 from harness.lab.scripts import ScriptError
 from harness.load import plan
@@ -89,7 +89,7 @@ class SimulatedStand:
 def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path) -> Measured:
     arrangement = turn.technique.arrangement
     try:
-        receiving.arrange(lab, arrangement.receiving)
+        receive_settings.apply(lab, arrangement.receiving)
         # Readers of a shorter life than the paper's may be gone before the clients begin.
         if arrangement.receive_timeout_ms >= RECEIVE_TIMEOUT_MS:
             most = arrangement.max_queue_readers
@@ -98,7 +98,7 @@ def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path
             how = sending(lab, clients, turn)
     except (LabError, ScriptError) as error:
         raise NotReady(str(error)) from None
-    haste = partial(receiving.hasten, lab, HASTE)
+    haste = partial(receive_settings.apply_to_new_readers, lab, HASTE)
     return cells.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=haste)
 
 

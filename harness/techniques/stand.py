@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.lab import dialogs, receiving
+from harness.lab import dialog_pool, receive_settings
 from harness.lab.instances import Lab, LabError
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
-from harness.lab.receiving import Receiving
+from harness.lab.receive_settings import ReceiveSettings
 from harness.lab.scripts import ScriptError
 from harness.load.plan import SEND_MESSAGE, SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
 from harness.settings import Settings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyodbc
 
 # What a slow step has left in the queue need not leave it as slowly. Readers of this kind end soon when it is empty.
-HASTE = Receiving(RECEIVE_TOP, 100, MAX_QUEUE_READERS)
+HASTE = ReceiveSettings(RECEIVE_TOP, 100, MAX_QUEUE_READERS)
 
 # Of dialogs that stand: how many are used an initiator, the ratio, whether they are warm.
 Pool = tuple[int, int, bool]
@@ -60,7 +60,7 @@ class TechniqueStand:
             with phases.phase("dialogs"):
                 parts = self._with_dialogs(cell)
             with phases.phase("receiving"):
-                receiving.arrange(parts.lab, cell.technique.arrangement.receiving)
+                receive_settings.apply(parts.lab, cell.technique.arrangement.receiving)
         except (LabError, ScriptError, LoadError, ChildError) as error:
             raise NotReady(str(error)) from None
 
@@ -79,7 +79,7 @@ class TechniqueStand:
             folder_of(self._results, cell),
             phases,
             on_rate=self._on_rate,
-            on_stopped=lambda: receiving.hasten(parts.lab, HASTE),
+            on_stopped=lambda: receive_settings.apply_to_new_readers(parts.lab, HASTE),
             sending=sending(parts.lab, parts.initiators, cell),
         ).run()
         for text in measured.complaints:
@@ -120,7 +120,7 @@ def used_dialogs(arrangement: Arrangement, threads: int) -> int:
 
 def build(lab: Lab, initiators: int, pool: Pool) -> None:
     used, ratio, warm_up = pool
-    dialogs.build(lab, initiators=initiators, used_dialogs=used, dialog_ratio=ratio, warm_up=warm_up)
+    dialog_pool.build(lab, initiators=initiators, used_dialogs=used, dialog_ratio=ratio, warm_up=warm_up)
 
 
 def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Sending:
@@ -129,7 +129,7 @@ def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Se
     if turn.technique.arrangement.conversations == "one_per_message":
         guid = str(lab.identities[0]["service_broker_guid"])
         return Sending(SEND_MESSAGE_ON_NEW_DIALOG, [[guid] * cell.threads] * cell.initiators)
-    used = dialogs.used(initiators[: cell.initiators])
+    used = dialog_pool.used(initiators[: cell.initiators])
     if turn.technique.arrangement.conversations == "one":
         used = [handles[:1] * cell.threads for handles in used]
     return Sending(SEND_MESSAGE, used)

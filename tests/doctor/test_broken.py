@@ -1,4 +1,4 @@
-"""One thing is broken on a linked lab, by T-SQL: exactly that is found, with its cure, and nothing once it is mended."""
+"""One thing is broken on a linked lab, by T-SQL: exactly that is found, with its remedy, and nothing once it is mended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Breakage:
     spoil: str
     mend: str
     found: Found
-    words: str  # of text or cure
+    words: str  # of text or remedy
 
     def __str__(self) -> str:
         return self.name

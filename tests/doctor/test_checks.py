@@ -14,7 +14,7 @@ from tests.doctor.conftest import found, ills
 
 TARGET, FIRST = 0, 1
 
-# question, column, value on the target; what is found; words of text or cure
+# question, column, value on the target; what is found; words of text or remedy
 CHANGED = [
     ("database", "owner_name", None, ("error", "owner"), "ALTER AUTHORIZATION ON DATABASE::[SSBTarget] TO [sa];"),
     ("database", "is_owner_dbo", 0, ("error", "owner"), "a restored database"),
@@ -174,9 +174,9 @@ def test_an_administrator_connection_that_is_refused_is_told(lab, sides, monkeyp
 
     monkeypatch.setattr(lab.target, "admin_port", 1434)
     monkeypatch.setattr(type(lab.target), "connect_admin", refused)
-    [finding] = doctor.servers.check_admin_connection(sides[TARGET])
+    [finding] = doctor.instance_settings.check_admin_connection(sides[TARGET])
     assert finding.severity == "information"
-    assert "the port is closed" in finding.text and "remote admin connections" in finding.cure
+    assert "the port is closed" in finding.text and "remote admin connections" in finding.remedy
 
 
 def first_ill(lab: Any, sides: Any) -> Any:

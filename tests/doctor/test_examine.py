@@ -78,7 +78,7 @@ def test_no_probe_is_sent_where_it_would_not_arrive(lab, monkeypatch):
     monkeypatch.setattr(lab.target, "broker_port", lab.target.broker_port + 1)
     findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS)
     assert {finding.text for finding in findings if finding.check == "probe"} == {
-        "no probe message was sent: cure the errors first"
+        "no probe message was sent: remedy the errors first"
     }
     with pytest.raises(doctor.UnfitLab, match="LISTENER_PORT"):
         doctor.raise_errors(findings)

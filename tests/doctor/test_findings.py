@@ -11,7 +11,7 @@ from harness.failures import MachineFailure
 
 def test_a_finding_is_one_line_with_its_cure():
     finding = error("target", "queue", "dbo.q is\n disabled", "ALTER QUEUE dbo.q WITH STATUS = ON;")
-    assert str(finding) == "error: target, queue: dbo.q is disabled; cure: ALTER QUEUE dbo.q WITH STATUS = ON;"
+    assert str(finding) == "error: target, queue: dbo.q is disabled; remedy: ALTER QUEUE dbo.q WITH STATUS = ON;"
     assert str(information("lab", "edition", "Developer")) == "information: lab, edition: Developer"
 
 
@@ -24,7 +24,7 @@ def test_errors_end_the_run_with_the_first_and_the_number_of_others():
     findings = [warning("a", "x", "w", "c"), error("target", "route", "gone", "make it"), error("b", "y", "t", "c")]
     with pytest.raises(UnfitLab) as raised:
         raise_errors(findings)
-    assert str(raised.value) == "target, route: gone; cure: make it (1 more: harness doctor)"
+    assert str(raised.value) == "target, route: gone; remedy: make it (1 more: harness doctor)"
     assert isinstance(raised.value, MachineFailure)
 
 

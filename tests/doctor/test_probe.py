@@ -16,7 +16,7 @@ from tests.doctor.test_examine import left_over
 TIMEOUT_S = 1.0
 RESTART = "ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STOPPED; ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STARTED;"
 
-# What is broken (a name in test_broken), and words of the cure; initiator-2's link is well but where all is broken.
+# What is broken (a name in test_broken), and words of the remedy; initiator-2's link is well but where all is broken.
 CASES = [
     ("route to another address", "endpoint", ["initiator-1"]),
     ("no route", "route.sql", ["initiator-1"]),
@@ -33,7 +33,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name, words, ill", CASES, ids=[case[0] for case in CASES])
-def test_a_probe_that_fails_has_a_cure_and_ends_in_time(lab, name, words, ill):
+def test_a_probe_that_fails_has_a_remedy_and_ends_in_time(lab, name, words, ill):
     breakage = next(one for one in BREAKAGES if one.name == name)
     run = lambda on, text: run_on(lab, on, text)  # noqa: E731
     run(breakage.on, breakage.spoil)
@@ -49,7 +49,7 @@ def test_a_probe_that_fails_has_a_cure_and_ends_in_time(lab, name, words, ill):
         mend(run, breakage)
     failed = [finding for finding in findings if finding.severity == "error"]
     assert [finding.instance for finding in failed] == ill
-    assert all(words in finding.cure for finding in failed), [str(finding) for finding in failed]
+    assert all(words in finding.remedy for finding in failed), [str(finding) for finding in failed]
     assert left_over(lab) == [(0,) * 6] * 3
     assert not ills(probe.there_and_back(lab, asked(lab)))
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_removed_is_said(lab, monkeypatch):
     monkeypatch.setattr(probe, "_clear", once)
     findings = probe.there_and_back(lab, asked(lab))
     assert ills(findings) == [("warning", "target", "probe")]
-    assert "probe_drop.sql" in findings[-1].cure
+    assert "probe_drop.sql" in findings[-1].remedy
     monkeypatch.undo()
     with connections([lab.target]) as (connection,):
         scripts.run(connection, "doctor/probe_drop.sql", {"Database": lab.target.database})

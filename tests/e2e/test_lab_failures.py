@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from harness.lab import drivers, instances, link, scripts
-from harness.lab.cures import CURES
 from harness.lab.drivers import Secret
+from harness.lab.error_remedies import REMEDIES
 from harness.lab.scripts import ScriptError
 from harness.sweep.journal import Entry, read
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, Told, output_until, stop_all
@@ -85,9 +85,9 @@ def entries(own: OwnServers) -> list[Entry]:
 # -- nothing has been created ------------------------------------------------------------------------------------------
 
 REFUSALS = {
-    "login=18456/sa": f"Login failed for user 'sa'. (error 18456): {CURES[18456]}",
+    "login=18456/sa": f"Login failed for user 'sa'. (error 18456): {REMEDIES[18456]}",
     "login=18470/sa": "Login failed for user 'sa'. Reason: The account is disabled. (error 18470): ALTER LOGIN",
-    "login=18401/sa": f"Only administrator can connect at this time. (error 18401): {CURES[18401]}",
+    "login=18401/sa": f"Only administrator can connect at this time. (error 18401): {REMEDIES[18401]}",
     "login=4064": "Cannot open user default database. Login failed. (error 4064): ALTER LOGIN",
     "close-port": "something listens there and hangs up: is it SQL Server, and is it well?",
 }
@@ -145,18 +145,18 @@ def test_a_server_of_another_version_or_that_starts_slowly_is_told(side: str, ow
 # What fails, and what its line has to hold beside the server's name. The paths name the step.
 STEPS = {
     "statement:CREATE DATABASE=262/CREATE DATABASE/master": "CREATE DATABASE permission denied in database 'master'.",
-    "statement:ALTER DATABASE=5061/ssbh_SSBTarget,5069": CURES[5061],
-    "statement:ALTER DATABASE=5011/ssbh_SSBTarget,5069": CURES[5011],
-    "statement:CREATE TABLE=1105/dbo.x//ssbh_SSBTarget/PRIMARY": CURES[1105],
+    "statement:ALTER DATABASE=5061/ssbh_SSBTarget,5069": REMEDIES[5061],
+    "statement:ALTER DATABASE=5011/ssbh_SSBTarget,5069": REMEDIES[5011],
+    "statement:CREATE TABLE=1105/dbo.x//ssbh_SSBTarget/PRIMARY": REMEDIES[1105],
     "statement:CREATE QUEUE=262/CREATE QUEUE/ssbh": "CREATE QUEUE permission denied",
-    "statement:CREATE MASTER KEY=15247": f"link/master_key.sql, {CURES[15247]}",
-    "statement:CREATE CERTIFICATE=15581": f"link/endpoint_certificate.sql, {CURES[15581]}",
-    "statement:CREATE CERTIFICATE .* FROM BINARY=15297": f"link/import_endpoint_certificate.sql, {CURES[15297]}",
-    "statement:CREATE ENDPOINT=15247": f"link/endpoint.sql, {CURES[15247]}",
-    "statement:CREATE ENDPOINT=7862": f"link/endpoint.sql, {CURES[7862]}",
-    "statement:CREATE LOGIN=15247": f"_login.sql, {CURES[15247]}",
-    "statement:GRANT CONNECT ON ENDPOINT=15151/find/endpoint/ssbh": f"link/grant_connect.sql, {CURES[15151]}",
-    "statement:CREATE ROUTE=9002/ssbh": f"link/route.sql, {CURES[9002]}",
+    "statement:CREATE MASTER KEY=15247": f"link/master_key.sql, {REMEDIES[15247]}",
+    "statement:CREATE CERTIFICATE=15581": f"link/endpoint_certificate.sql, {REMEDIES[15581]}",
+    "statement:CREATE CERTIFICATE .* FROM BINARY=15297": f"link/import_endpoint_certificate.sql, {REMEDIES[15297]}",
+    "statement:CREATE ENDPOINT=15247": f"link/endpoint.sql, {REMEDIES[15247]}",
+    "statement:CREATE ENDPOINT=7862": f"link/endpoint.sql, {REMEDIES[7862]}",
+    "statement:CREATE LOGIN=15247": f"_login.sql, {REMEDIES[15247]}",
+    "statement:GRANT CONNECT ON ENDPOINT=15151/find/endpoint/ssbh": f"link/grant_connect.sql, {REMEDIES[15151]}",
+    "statement:CREATE ROUTE=9002/ssbh": f"link/route.sql, {REMEDIES[9002]}",
     "drop:CREATE QUEUE": "queue.sql, the server closed the connection",
 }
 
@@ -197,7 +197,7 @@ def test_a_server_that_dies_while_the_lab_is_opened_leaves_what_clean_removes(
     clean_as_told(own, told)
 
 
-@pytest.mark.parametrize("errors, cure", [("5061/ssbh,5069", CURES[5061]), ("9775/ssbh", CURES[9775])])
+@pytest.mark.parametrize("errors, cure", [("5061/ssbh,5069", REMEDIES[5061]), ("9775/ssbh", REMEDIES[9775])])
 def test_a_broker_that_is_off_and_cannot_be_turned_on_is_told(
     errors: str, cure: str, running: dict[str, Server], own: OwnServers
 ) -> None:
@@ -308,9 +308,9 @@ LASTING = [
         1,
         f"the activation procedure noted 2 errors: {FULL}",
     ),
-    ("target", "statement:INSERT INTO dbo.messageDrop=1105/dbo.messageDrop//tempdb/PRIMARY@5+", 1, CURES[1105]),
+    ("target", "statement:INSERT INTO dbo.messageDrop=1105/dbo.messageDrop//tempdb/PRIMARY@5+", 1, REMEDIES[1105]),
     ("target", "statement:INSERT INTO dbo.messageDrop=1205/57@5+", 1, "its queue is disabled, after five rollbacks"),
-    ("initiator-1", "login:ssbh_Client=18456/ssbh_Client", 1, CURES[18456]),
+    ("initiator-1", "login:ssbh_Client=18456/ssbh_Client", 1, REMEDIES[18456]),
     (
         "target",
         "die:INSERT INTO dbo.messageDrop@5",
@@ -349,7 +349,7 @@ def test_what_a_server_does_not_show_is_told_and_the_sweep_goes_on(running: dict
     told = own.harness(*RUN)
     assert (told.code, told.err) == (0, "")
     assert "target does not show waits, which are not recorded: observe/waits.sql" in told.out
-    assert CURES[300] in told.out
+    assert REMEDIES[300] in told.out
     remove(own)
 
 

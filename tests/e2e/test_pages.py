@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import lab as lab_package
-from harness.lab import dialogs, reset
-from harness.lab.choice import choose
+from harness.lab import dialog_pool, reset
 from harness.lab.instances import Lab
-from harness.observe import pages
+from harness.lab.selection import select_lab
+from harness.observe import dialog_pages
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -24,15 +24,15 @@ ROWS_PER_PAGE = 144  # 8096 bytes of a page, 56 of a row of sys.sysdesend with i
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    topology = choose({"lab": "embedded"}).topology
+    topology = select_lab({"lab": "embedded"}).topology
     directory = tmp_path_factory.mktemp("lab")
     with lab_package.open(topology, version="2008", initiators=1, directory=directory) as opened:
         yield opened
 
 
 def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(lab: Lab) -> None:
-    dialogs.build(lab, initiators=1, used_dialogs=300, dialog_ratio=1)
-    found = pages.located(lab.initiators[0])
+    dialog_pool.build(lab, initiators=1, used_dialogs=300, dialog_ratio=1)
+    found = dialog_pages.located(lab.initiators[0])
     assert [page.handle_rank for page in found] == list(range(300))
     counts = Counter(page.page_id for page in found)
     assert sorted(counts.values(), reverse=True) == [144, 144, 12]
@@ -42,10 +42,10 @@ def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(la
         for page in found
     )
     reset.conversations(lab)
-    dialogs.build(lab, initiators=1, used_dialogs=4, dialog_ratio=150)
-    spread = {"initiator-1": pages.located(lab.initiators[0])}
+    dialog_pool.build(lab, initiators=1, used_dialogs=4, dialog_ratio=150)
+    spread = {"initiator-1": dialog_pages.located(lab.initiators[0])}
     assert [page.handle_rank for page in spread["initiator-1"]] == [149, 299, 449, 599]
-    assert pages.summary(spread) == (
+    assert dialog_pages.summary(spread) == (
         "4 in use lie on 4 pages of sys.sysdesend, at most 1 on one; conversation handles are sequential"
     )
 

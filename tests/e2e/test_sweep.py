@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.lab import drivers
-from harness.lab.choice import choose
+from harness.lab.selection import select_lab
 from harness.matrix import Cell
 from harness.sweep import run as sweep_run
 from harness.sweep.journal import Entry, read
@@ -85,11 +85,11 @@ VICTIMS = [
 def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
     victim: str, name: str, tmp_path: Path
 ) -> None:
-    choice = choose({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
+    selection = select_lab({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
     cells = [Cell.parse(cell) for cell in CELLS]
-    results = sweep_run._open_results(choice.settings, None, cells)
+    results = sweep_run._open_results(selection.settings, None, cells)
     saboteur = Saboteur(victim)
-    tally = sweep_run._run(choice, results, cells, saboteur)
+    tally = sweep_run._run(selection, results, cells, saboteur)
     assert (tally.completed, tally.failed) == (2, 0)
     first, *others = entries(results)
     assert (first.outcome, [entry.outcome for entry in others]) == ("failed", ["completed", "completed"])

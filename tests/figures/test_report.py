@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from harness import claims
-from harness.doctor.servers import LICENCE
+from harness.doctor.instance_settings import LICENCE
 from harness.figures import FigureError, draw, report
 from harness.figures.findings import findings, headlines
 from harness.figures.latches import kind

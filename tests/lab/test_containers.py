@@ -16,7 +16,7 @@ import pytest
 
 from harness import lab as labs
 from harness.failures import MachineFailure
-from harness.lab import compose, containers, dialogs, scripts
+from harness.lab import compose, containers, dialog_pool, scripts
 from harness.lab.instances import Lab
 from harness.lab.opening import Topology
 from tests.stand_ins import docker_engine
@@ -82,7 +82,7 @@ def test_a_lab_is_linked_instances_that_carry_messages_and_leaves_nothing_behind
         ]
         assert {one.host for one in lab.instances} == {"127.0.0.1"}
         assert version_of(lab) == ["16"] * 3
-        assert dialogs.build(lab, initiators=2, used_dialogs=2, dialog_ratio=3) == 12
+        assert dialog_pool.build(lab, initiators=2, used_dialogs=2, dialog_ratio=3) == 12
         assert len(docker.containers()) == 3
         assert docker.volumes()
     assert docker.containers() == []
@@ -153,7 +153,7 @@ def test_what_was_up_before_a_lab_stays_up_and_is_used_emptied(docker):
             assert now > before if others else now == before
             with closing(lab.initiators[0].connect()) as connection:
                 assert scripts.scalar(connection, "SELECT COUNT(*) FROM sys.conversation_endpoints;") == 0
-            dialogs.build(lab, initiators=initiators, used_dialogs=1, dialog_ratio=2)
+            dialog_pool.build(lab, initiators=initiators, used_dialogs=1, dialog_ratio=2)
         assert {process.pid for process in docker.containers()} == before
     assert not [name for name in docker.volumes() if "initiator2" in name and name.endswith("-data")]
     containers.down(told.append)

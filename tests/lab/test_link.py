@@ -8,7 +8,7 @@ from pathlib import Path
 import pyodbc
 import pytest
 
-from harness.lab import Lab, dialogs, link, reset, scripts
+from harness.lab import Lab, dialog_pool, link, reset, scripts
 from harness.lab import open as open_lab
 from harness.lab.instances import Instance, Security, connections
 from harness.lab.opening import Topology
@@ -38,15 +38,15 @@ def linked_with(lab: Lab, security: Security, prefix: str = "") -> Lab:
 
 def send_one(lab: Lab, number: int = 0) -> None:
     """A pool of two dialogs on each initiator; one message as the clients send it, and it arrives."""
-    dialogs.build(lab, initiators=len(lab.initiators), used_dialogs=2, dialog_ratio=2)
+    dialog_pool.build(lab, initiators=len(lab.initiators), used_dialogs=2, dialog_ratio=2)
     instance = lab.initiators[number]
     with connections(lab.initiators) as opened, connections([lab.target]) as (target,):
-        handle = dialogs.used(opened)[number][0]
+        handle = dialog_pool.used(opened)[number][0]
         client = pyodbc.connect(instance.client_connection_string(), autocommit=True)
         client.execute(CALL, handle, b"x" * 100)
         client.close()
-        dialogs.wait_until_drained(lab, lab.initiators, opened, target, expected=1, timeout_s=20)
-        assert dialogs.processed(target) == 1
+        dialog_pool.wait_until_drained(lab, lab.initiators, opened, target, expected=1, timeout_s=20)
+        assert dialog_pool.processed(target) == 1
 
 
 @pytest.mark.parametrize("security", [Security(), Security(False, True), Security(True, True), Security(False, False)])
@@ -80,7 +80,7 @@ def test_names_outside_the_labs_databases_bear_the_prefix(lab: Lab) -> None:
 
 
 def test_a_reset_ends_conversations_and_turns_a_disabled_queue_on(lab: Lab) -> None:
-    dialogs.build(lab, initiators=1, used_dialogs=1, dialog_ratio=1)
+    dialog_pool.build(lab, initiators=1, used_dialogs=1, dialog_ratio=1)
     before = str(lab.identities[0]["service_broker_guid"])
     with connections([lab.target]) as (target,):
         target.execute("ALTER QUEUE dbo.MySSBLabTestQueue WITH STATUS = OFF;")

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.lab import scripts
+from harness.lab.error_remedies import error_text
 from harness.lab.scripts import Batch, ScriptError
 
 SPLIT_CASES = [
@@ -70,4 +71,4 @@ def test_errors_of_the_driver_are_reduced_to_what_the_server_said() -> None:
     text = (
         "[42S02] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)"
     )
-    assert scripts.error_text(Exception("42S02", text)) == "Invalid object name 'x'. (error 208)"
+    assert error_text(Exception("42S02", text)) == "Invalid object name 'x'. (error 208)"

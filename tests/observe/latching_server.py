@@ -16,7 +16,7 @@ from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.server.serve import InstanceServer
 from harness.lab import drivers
 from harness.lab.drivers import Secret
-from harness.lab.embedded import _ready
+from harness.lab.embedded_instances import _ready
 from harness.lab.instances import Instance, Login
 from harness.lab.processes import Child, stop_all
 from tests.latching import LatchingPlatform

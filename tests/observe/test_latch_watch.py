@@ -14,7 +14,7 @@ import pytest
 from harness.lab import scripts
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError
-from harness.observe import Observers, fingerprint, pages
+from harness.observe import Observers, dialog_pages, fingerprint
 from harness.observe.latch_watch import LatchWatch
 from harness.observe.page_objects import Page, PageObjects, allocation_name, object_name
 from tests.observe.latching_server import latching_instance
@@ -108,7 +108,7 @@ def test_waiting_for_a_shared_page_is_attributed_to_sysdesend(instance: Instance
     assert {wait.wait_type for wait in seen.waits} == {"PAGELATCH_EX"}
     assert {(seen.object_of(wait).name, seen.object_of(wait).index_id) for wait in seen.waits} == {("sys.sysdesend", 1)}
     [place] = {(wait.page.file_id, wait.page.page_id) for wait in seen.waits}
-    assert place in {(page.file_id, page.page_id) for page in pages.located(instance)}
+    assert place in {(page.file_id, page.page_id) for page in dialog_pages.located(instance)}
 
 
 def test_observers_record_looks_waits_latches_and_writes(instance: Instance) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.observe.observer import FAILURE, Observer
-from harness.observe.questions import Sample
+from harness.observe.samples import Sample
 
 
 class FakeInstance:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab import drivers, embedded
+from harness.lab import drivers, embedded_instances
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, LabError, Login
-from harness.observe import Observers, fingerprint, pages
+from harness.observe import Observers, dialog_pages, fingerprint
 
 PASSWORD = "Pl@in1234"
 
@@ -20,7 +20,9 @@ PASSWORD = "Pl@in1234"
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     """An instance as seen by a login with a user in its database and nothing else."""
     directory: Path = tmp_path_factory.mktemp("lab")
-    with embedded.running(version="2022", initiators=1, directory=directory, driver=drivers.choose("auto")) as lab:
+    with embedded_instances.running(
+        version="2022", initiators=1, directory=directory, driver=drivers.choose("auto")
+    ) as lab:
         master = replace(lab.target, database="master")
         with master.connect() as connection:
             connection.execute(f"CREATE LOGIN plain WITH PASSWORD = '{PASSWORD}'; CREATE DATABASE db;")
@@ -60,4 +62,4 @@ def test_a_fingerprint_has_the_same_keys_and_says_what_was_refused(plain: Instan
 
 def test_the_administrator_connection_is_refused(plain: Instance) -> None:
     with pytest.raises(LabError, match="18456"):
-        pages.located(plain)
+        dialog_pages.located(plain)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness.lab import dialogs, link
+from harness.lab import dialog_pool, link
 from harness.load.plan import CellPlan
 from harness.matrix import Cell
 from harness.simulation import copies
@@ -26,7 +26,7 @@ UNKNOWN = "00000000-0000-0000-0000-000000000001"
 def lab() -> SimulatedLab:
     lab = simulated.open(PAPER, version="2008", initiators=1, seed=1)
     link.link(lab)
-    dialogs.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
+    dialog_pool.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
     return lab
 
 
@@ -35,7 +35,7 @@ def prepared(
 ) -> SimulatedClients:
     if handles is None:
         with lab.initiators[0].connect() as connection:
-            [handles] = dialogs.used([connection])
+            [handles] = dialog_pool.used([connection])
     clients = SimulatedClients(lab, prices)
     clients.prepare(CellPlan(CELL, 1, 1, [""], [handles], results))
     return clients
@@ -114,7 +114,7 @@ def test_on_one_machine_calls_take_processor_time_from_everybody(tmp_path: Path)
     ).with_values({})
     lab = simulated.open(one_machine, version="2008", initiators=1, seed=1)
     link.link(lab)
-    dialogs.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
+    dialog_pool.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
     clients = prepared(lab, tmp_path, prices=one_machine.client)
     clients.start()
     lab.clock.sleep(0.5)

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import records
-from harness.lab import dialogs, link
+from harness.lab import dialog_pool, link
 from harness.matrix import Cell
-from harness.observe import pages
+from harness.observe import dialog_pages
 from harness.simulation import cell as cells
 from harness.simulation import copies
 from harness.simulation import lab as simulated
@@ -53,8 +53,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Seen]:
 
 
 def _seen(lab: SimulatedLab, ratio: int, results: Path) -> Seen:
-    dialogs.build(lab, initiators=1, used_dialogs=USED, dialog_ratio=ratio)
-    spread = {lab.initiators[0].name: pages.located(lab.initiators[0])}
+    dialog_pool.build(lab, initiators=1, used_dialogs=USED, dialog_ratio=ratio)
+    spread = {lab.initiators[0].name: dialog_pages.located(lab.initiators[0])}
     cell = Cell("2008", 1, ratio, USED, 100)
     measured = cells.run(lab, cell, 1, Times(0.1, 0.3), results, pages=spread)
     waits = pq.read_table(records.raw_path(results, "waits", cell, 1)).to_pylist()

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness.embedded.runtime.tasks import SECOND
-from harness.lab import dialogs, link
+from harness.lab import dialog_pool, link
 from harness.lab.instances import InstanceDied
 from harness.simulation import lab as simulated
 from harness.simulation.instances import SimulatedInstance
@@ -40,9 +40,9 @@ def test_who_waits_for_a_rest_below_the_clocks_grain_gets_through() -> None:
 
 
 def test_dialogs_are_built_and_warmed_up_in_virtual_time(linked: SimulatedLab) -> None:
-    assert dialogs.build(linked, initiators=1, used_dialogs=3, dialog_ratio=5) == 15
+    assert dialog_pool.build(linked, initiators=1, used_dialogs=3, dialog_ratio=5) == 15
     with linked.initiators[0].connect() as connection:
-        assert len(dialogs.used([connection])[0]) == 3
+        assert len(dialog_pool.used([connection])[0]) == 3
 
 
 def test_a_crashed_instance_comes_back_with_what_was_on_disk() -> None:

@@ -31,7 +31,7 @@ from typing import Any
 import psutil
 import yaml
 
-from harness.lab.embedded import free_ports
+from harness.lab.embedded_instances import free_ports
 
 HERE = Path(__file__).parent
 ROLES = ("TARGET", "INITIATOR1", "INITIATOR2", "INITIATOR3")

@@ -16,7 +16,7 @@ import pyodbc
 
 from harness.lab import drivers
 from harness.lab.drivers import Secret
-from harness.lab.embedded import free_ports
+from harness.lab.embedded_instances import free_ports
 from harness.settings import child_environment
 
 FAULTY_SERVER = Path(__file__).with_name("faulty_server.py")

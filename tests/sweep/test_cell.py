@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import settings as settings_module
-from harness.lab import dialogs
-from harness.lab.cures import CURES
+from harness.lab import dialog_pool
+from harness.lab.error_remedies import REMEDIES
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
 from harness.matrix import Cell
-from harness.observe.pages import DialogPage
+from harness.observe.dialog_pages import DialogPage
 from harness.sweep.cell import Attempt, CellFailed, Surroundings
 from harness.sweep.phases import Phases
 from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
@@ -83,7 +83,7 @@ def test_messages_that_have_a_dialog_each_have_no_order(bench: Bench) -> None:
 
 
 def test_a_lost_message_stops_the_drain_and_fails_the_cell(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialogs, "_STANDSTILL_S", 0.2)
+    monkeypatch.setattr(dialog_pool, "_STANDSTILL_S", 0.2)
     bench.clients.deliver = lambda rows: bench.target.stored.extend(rows[1:])
     assert failed(bench) == "not drained: 28 of 30 messages processed, 0 in the target's queue"
 
@@ -102,7 +102,7 @@ def test_messages_that_the_target_does_not_take_are_told_with_its_own_account(be
     assert failed(bench, drain=0.2) == (
         "not drained: 30 of 30 messages processed, 7 in the target's queue; its queue is disabled, after five "
         "rollbacks in a row; the activation procedure noted 5 errors: The transaction log for database 'SSBTarget' is "
-        f"full. (error 9002): {CURES[9002]}"
+        f"full. (error 9002): {REMEDIES[9002]}"
     )
     bench.target.queue_enabled, bench.target.errors = True, []
     assert failed(bench, drain=0.2).endswith(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness import settings as settings_module
-from harness.lab import dialogs, receiving
+from harness.lab import dialog_pool, receive_settings
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
 from harness.sweep.cell import NotReady
@@ -52,8 +52,8 @@ def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TechniqueStand:
         asked.append(f"build {used_dialogs} x {dialog_ratio}{'' if warm_up else ', cold'}")
 
     monkeypatch.setattr(stands, "OpenedLab", lambda *_, **__: FakeLab(asked))
-    monkeypatch.setattr(dialogs, "build", build)
-    monkeypatch.setattr(receiving, "arrange", lambda lab, arrangement: None)
+    monkeypatch.setattr(dialog_pool, "build", build)
+    monkeypatch.setattr(receive_settings, "apply", lambda lab, arrangement: None)
     monkeypatch.setattr(stands, "sending", lambda lab, initiators, turn: None)
     monkeypatch.setattr(stands, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: SimpleNamespace(complaints=())))
     settings = settings_module.create({"lab": "embedded"}, environment={})
@@ -118,7 +118,7 @@ def test_dialogs_that_could_not_be_built_leave_none_to_be_relied_on(
         raise LabError("it is slow")
 
     with monkeypatch.context() as patched:
-        patched.setattr(dialogs, "build", fail)
+        patched.setattr(dialog_pool, "build", fail)
         with pytest.raises(NotReady, match="it is slow"):
             stand.make_ready(TURNS["trick_150"], Phases())
     assert run("reuse") == ["end all", "build 50 x 1"]

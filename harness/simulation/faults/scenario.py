@@ -16,7 +16,7 @@ from harness.embedded.runtime.tasks import SECOND, Delay, Task, TaskState, Waiti
 from harness.embedded.runtime.virtual import EPOCH_UTC_NS
 from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.session.results import Parameter
-from harness.lab import dialogs, link, scripts
+from harness.lab import dialog_pool, link, scripts
 from harness.lab.instances import Instance
 from harness.load import payload
 from harness.load import plan as load_plan
@@ -82,15 +82,15 @@ def prepare(parameters: Parameters) -> Prepared:
     with lab.target.connect() as target:
         target.execute(procedures.GROUP_READS)
     guid = str(lab.identities[0]["service_broker_guid"])
-    dialogs.build(lab, initiators=INITIATORS_MAX, used_dialogs=1, dialog_ratio=1)
+    dialog_pool.build(lab, initiators=INITIATORS_MAX, used_dialogs=1, dialog_ratio=1)
     for instance in lab.initiators:
         with instance.connect_client() as client:  # type: ignore[attr-defined]
             client.execute(load_plan.call(load_plan.SEND_MESSAGE_ON_NEW_DIALOG), guid, b"warm-up")
     lab.clock.sleep(SETTLE_S)
-    dialogs.build(lab, initiators=INITIATORS_MAX, used_dialogs=THREADS_MAX, dialog_ratio=1, warm_up=False)
+    dialog_pool.build(lab, initiators=INITIATORS_MAX, used_dialogs=THREADS_MAX, dialog_ratio=1, warm_up=False)
     lab.clock.sleep(SETTLE_S)
     opened = [instance.connect() for instance in lab.initiators]
-    return Prepared(lab, dialogs.used(opened))
+    return Prepared(lab, dialog_pool.used(opened))
 
 
 def run(prepared: Prepared, plan: Plan) -> Outcome:
@@ -206,17 +206,17 @@ class Run:
         """What is not yet as it should be, asked as any client of the instances may ask."""
         lab = self._lab
         with lab.target.connect() as target:
-            if not dialogs.is_enabled(target):
+            if not dialog_pool.is_enabled(target):
                 yield "the target's queue is disabled"
-            if depth := dialogs.queue_depth(target):
+            if depth := dialog_pool.queue_depth(target):
                 yield f"{depth} messages in the target's queue"
-            if depth := dialogs.transmission_queue_depth(target):
+            if depth := dialog_pool.transmission_queue_depth(target):
                 yield f"{depth} messages in the target's transmission queue"
         for instance, handles in zip(lab.initiators, self._handles, strict=True):
             with instance.connect() as connection:
-                if depth := dialogs.transmission_queue_depth(connection):
+                if depth := dialog_pool.transmission_queue_depth(connection):
                     yield f"{depth} messages in the transmission queue of {instance.name}"
-                if depth := dialogs.queue_depth(connection):
+                if depth := dialog_pool.queue_depth(connection):
                     yield f"{depth} messages in the queue of {instance.name}, to which nobody sends"
                 open_ = int(scripts.scalar(connection, _ENDPOINTS + "is_initiator = 1;"))
                 if open_ != len(handles) + 1:

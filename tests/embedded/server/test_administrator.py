@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab import drivers, embedded
+from harness.lab import drivers, embedded_instances
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, LabError, Login
 
@@ -17,7 +17,7 @@ from harness.lab.instances import Instance, LabError, Login
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     directory: Path = tmp_path_factory.mktemp("lab")
     driver = drivers.choose("auto")
-    with embedded.running(version="2008", initiators=1, directory=directory, driver=driver) as lab:
+    with embedded_instances.running(version="2008", initiators=1, directory=directory, driver=driver) as lab:
         yield replace(lab.target, database="master")
 
 

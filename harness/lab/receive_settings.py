@@ -1,6 +1,6 @@
 """How the target receives: what one RECEIVE takes, how long a reader waits for more, and how many there may be.
 
-A lab is linked with the paper's numbers; `arrange` and `hasten` give it others.
+A lab is linked with the paper's numbers; `apply` and `apply_to_new_readers` give it others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _READERS_END_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Receiving:
+class ReceiveSettings:
     """Of the target's activation procedure and queue."""
 
     top: int
@@ -28,7 +28,7 @@ class Receiving:
     max_queue_readers: int
 
 
-def arrange(lab: Lab, receiving: Receiving) -> None:
+def apply(lab: Lab, receiving: ReceiveSettings) -> None:
     """Installs the activation procedure anew, and sets the queue's readers. Nothing may be sent meanwhile.
 
     A running reader goes on with the procedure that it was started with, and lowering MAX_QUEUE_READERS ends none:
@@ -40,16 +40,16 @@ def arrange(lab: Lab, receiving: Receiving) -> None:
         _install(lab, target, receiving)
 
 
-def hasten(lab: Lab, receiving: Receiving) -> None:
+def apply_to_new_readers(lab: Lab, receiving: ReceiveSettings) -> None:
     """The same in the midst of messages: readers that are started from now on receive so."""
     timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
     with connections([lab.target]) as (target,):
         _install(lab, target, receiving)
-    # Those that run go on as before: the next `arrange` waits for them.
+    # Those that run go on as before: the next `apply` waits for them.
     lab.variables["ReceiveTimeoutMs"] = str(max(timeout_before_ms, receiving.timeout_ms))
 
 
-def _install(lab: Lab, target: pyodbc.Connection, receiving: Receiving) -> None:
+def _install(lab: Lab, target: pyodbc.Connection, receiving: ReceiveSettings) -> None:
     lab.variables |= {
         "ReceiveTop": str(receiving.top),
         "ReceiveTimeoutMs": str(receiving.timeout_ms),

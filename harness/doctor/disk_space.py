@@ -66,19 +66,19 @@ def check_space(side: Facts, need: Need, *, is_embedded: bool) -> Iterator[Findi
         if room is None or (free is None and not is_embedded):
             continue
         total = room if is_embedded else room + (free or 0)
-        cure = f"enlarge the {what} file of {side.instance.database} or its disk, or sweep smaller cells (--cells)"
+        remedy = f"enlarge the {what} file of {side.instance.database} or its disk, or sweep smaller cells (--cells)"
         if total < wants[kind]:
             text = (
                 f"{need.cell.id} needs about {_size(wants[kind])} of {what} at the paper's rate, of {_size(total)} free"
             )
-            yield error(side.name, "space", text, cure)
+            yield error(side.name, "space", text, remedy)
         elif total < BOUND * wants[kind]:
             text = f"{need.cell.id} may need {_size(BOUND * wants[kind])} of {what}, of {_size(total)} free"
-            yield warning(side.name, "space", text, cure)
+            yield warning(side.name, "space", text, remedy)
         elif not is_embedded and (free or 0) < wants[kind]:
             text = f"the {what} file has {_size(free or 0)} free and {need.cell.id} may need {_size(wants[kind])}"
-            cure = f"ALTER DATABASE [{side.instance.database}] MODIFY FILE (NAME = ..., SIZE = ...) beforehand"
-            yield warning(side.name, "space", f"{text}: it would grow in the measured window", cure)
+            remedy = f"ALTER DATABASE [{side.instance.database}] MODIFY FILE (NAME = ..., SIZE = ...) beforehand"
+            yield warning(side.name, "space", f"{text}: it would grow in the measured window", remedy)
     text = f"largest cell {need.cell.id} at the paper's rate, estimated: {', '.join(told)}"
     yield information(side.name, "space", text)
 

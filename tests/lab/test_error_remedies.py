@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from harness.lab import cures
-from harness.lab.scripts import error_text, in_words
+from harness.lab import error_remedies
+from harness.lab.error_remedies import error_text, explain
 
 MICROSOFT = "[Microsoft][ODBC Driver 18 for SQL Server]"
 TOLD = [
@@ -42,26 +42,30 @@ TOLD = [
 
 
 @pytest.mark.parametrize("raw, told", TOLD)
-def test_an_error_is_told_in_words_with_its_cure(raw: str, told: str) -> None:
+def test_an_error_is_explained_with_its_remedy(raw: str, told: str) -> None:
     assert error_text(Exception(raw[1:6], raw)) == told
 
 
 def test_what_stands_before_a_drivers_words_stays() -> None:
     raw = f"thread 3: [42000] {MICROSOFT}[SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)"
-    assert in_words(raw) == "thread 3: Invalid object name 'x'. (error 208)"
-    assert in_words("thread 3: still in a call") == "thread 3: still in a call"
+    assert explain(raw) == "thread 3: Invalid object name 'x'. (error 208)"
+    assert explain("thread 3: still in a call") == "thread 3: still in a call"
 
 
 def test_a_closed_port_is_told_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert cures.out_of_reach("127.0.0.1", port) == ""
+        assert error_remedies.out_of_reach("127.0.0.1", port) == ""
     began = time.monotonic()
-    assert cures.out_of_reach("127.0.0.1", port) == "nothing listens there: start the server, or check host and port"
+    assert (
+        error_remedies.out_of_reach("127.0.0.1", port)
+        == "nothing listens there: start the server, or check host and port"
+    )
     assert time.monotonic() - began < 1
 
 
 def test_an_unknown_host_is_told() -> None:
     assert (
-        cures.out_of_reach("no-such-host.invalid", 1433) == "the host no-such-host.invalid is unknown: check its name"
+        error_remedies.out_of_reach("no-such-host.invalid", 1433)
+        == "the host no-such-host.invalid is unknown: check its name"
     )

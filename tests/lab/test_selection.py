@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.lab import choice
+from harness.lab import selection
 from harness.settings import SettingsError
 
 
@@ -15,8 +15,8 @@ def _nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_LAB", raising=False)
 
 
-def chosen(*, docker: bool, **options: Any) -> choice.Choice:
-    return choice.choose(options, engine_answers=lambda: docker)
+def chosen(*, docker: bool, **options: Any) -> selection.Selection:
+    return selection.select_lab(options, engine_answers=lambda: docker)
 
 
 @pytest.mark.parametrize("docker, place, measure", [(True, "containers", 30.0), (False, "embedded", 1.0)])
@@ -27,7 +27,9 @@ def test_the_default_is_sql_server_where_a_docker_engine_answers(docker: bool, p
 
 
 def test_who_names_a_lab_gets_it_and_docker_is_not_asked() -> None:
-    found = choice.choose({"lab": "embedded", "measure": "5s"}, engine_answers=lambda: pytest.fail("Docker was asked"))
+    found = selection.select_lab(
+        {"lab": "embedded", "measure": "5s"}, engine_answers=lambda: pytest.fail("Docker was asked")
+    )
     assert (found.topology.place, found.why) == ("embedded", "as told")
     assert (found.settings.measure, found.settings.settle) == (5.0, 0.6)
 
@@ -45,6 +47,6 @@ def test_a_version_that_the_lab_does_not_have_names_the_nearest() -> None:
 
 def test_a_run_that_goes_on_keeps_its_lab_whatever_answers_now() -> None:
     before = chosen(docker=True, seed=7).settings.model_dump(mode="json")
-    found = choice.choose({}, stored=before, engine_answers=lambda: False)
+    found = selection.select_lab({}, stored=before, engine_answers=lambda: False)
     assert found.settings.model_dump(mode="json") == before
     assert found.topology.place == "containers"

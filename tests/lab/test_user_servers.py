@@ -14,7 +14,7 @@ import pytest
 
 from harness import lab_file
 from harness.failures import MachineFailure, UsageFailure
-from harness.lab import dialogs, drivers, ledger, link, opening, scripts, servers
+from harness.lab import dialog_pool, drivers, ledger, link, opening, scripts, user_servers
 from harness.lab.instances import Instance, Lab, LabError, Login, Security, connections
 from harness.lab.opening import Topology
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
@@ -73,7 +73,7 @@ def opened(own: OwnServers, tell: Callable[[str], None] = print, *, initiators: 
 def clean(own: OwnServers, *, answer: bool = True, **keys: Any) -> list[str]:
     tell = Teller()
     file = lab_file.read(own.lab_file(**keys))
-    servers.clean(file, driver=drivers.choose(), tell=tell, confirm=lambda question: answer)
+    user_servers.clean(file, driver=drivers.choose(), tell=tell, confirm=lambda question: answer)
     return tell
 
 
@@ -93,14 +93,14 @@ def ledger_of(instance: Instance) -> set[str]:
 
 
 def send_one(lab: Lab) -> None:
-    dialogs.build(lab, initiators=len(lab.initiators), used_dialogs=1, dialog_ratio=2)
+    dialog_pool.build(lab, initiators=len(lab.initiators), used_dialogs=1, dialog_ratio=2)
     with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
-        handle = dialogs.used(clients)[-1][0]
+        handle = dialog_pool.used(clients)[-1][0]
         client = pyodbc.connect(lab.initiators[-1].client_connection_string(), autocommit=True)
         client.execute("{CALL dbo.SendMessage (?, ?)}", handle, b"x" * 100)
         client.close()
-        dialogs.wait_until_drained(lab, lab.initiators, clients, target, expected=1, timeout_s=20)
-        assert dialogs.processed(target) == 1
+        dialog_pool.wait_until_drained(lab, lab.initiators, clients, target, expected=1, timeout_s=20)
+        assert dialog_pool.processed(target) == 1
 
 
 # -- opening and cleaning ----------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_an_opening_begins_with_nothing_of_the_one_before(own: OwnServers) -> No
     with opened(own, tell, initiators=1) as lab:
         assert "target: removing what an earlier opening left" in tell
         with connections([lab.target]) as (target,):
-            assert dialogs.processed(target) == 0
+            assert dialog_pool.processed(target) == 0
         assert "ssbh_User_Initiator2" not in ledger_of(lab.target)
         send_one(lab)
     clean(own)
@@ -284,7 +284,7 @@ def test_a_server_of_another_version_is_refused(own: OwnServers) -> None:
 
 def test_a_password_that_is_nowhere_is_asked_for_by_name(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_PASSWORD")
-    monkeypatch.setattr(servers, "_asked", {})
+    monkeypatch.setattr(user_servers, "_asked", {})
     monkeypatch.setenv("HARNESS_PASSWORD_TARGET", PASSWORD)
     message = refused(own)
     assert "no password for sa: set HARNESS_PASSWORD_INITIATOR_1, or HARNESS_PASSWORD for all servers" in message
@@ -292,7 +292,7 @@ def test_a_password_that_is_nowhere_is_asked_for_by_name(own: OwnServers, monkey
 
 def test_a_person_at_a_terminal_is_asked_once(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_PASSWORD")
-    monkeypatch.setattr(servers, "_asked", {})
+    monkeypatch.setattr(user_servers, "_asked", {})
     questions: list[str] = []
 
     def ask(question: str) -> str:
@@ -303,9 +303,9 @@ def test_a_person_at_a_terminal_is_asked_once(own: OwnServers, monkeypatch: pyte
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     file = lab_file.read(own.lab_file())
     for _ in range(2):
-        assert servers.password_for(file.target) == PASSWORD
+        assert user_servers.password_for(file.target) == PASSWORD
     assert questions == [f"Password of sa on target (127.0.0.1:{own.servers[0].port}): "]
-    assert PASSWORD not in repr(servers.password_for(file.target))
+    assert PASSWORD not in repr(user_servers.password_for(file.target))
 
 
 def test_a_wrong_password_and_a_closed_port_are_refused(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,9 +482,9 @@ def test_a_missing_right_is_named_with_the_statement_that_gives_it(
     own.servers[1].run(f"USE master; REVOKE {right}{on} FROM harness;")
     message = refused(own)
     assert message.startswith(f"initiator-1 (127.0.0.1:{own.servers[1].port}): harness lacks {right}")
-    cure = message.partition("USE [master]; ")[2]
-    assert cure == f"GRANT {right}{on} TO [harness];"
-    own.servers[1].run(f"USE master; {cure}")
+    remedy = message.partition("USE [master]; ")[2]
+    assert remedy == f"GRANT {right}{on} TO [harness];"
+    own.servers[1].run(f"USE master; {remedy}")
     with opened(own):
         pass
     clean(own)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyodbc
 
 
-class KeptConnection:
+class ReconnectingConnection:
     """One thread's connection to an instance."""
 
     def __init__(self, instance: Instance, *, query_timeout_s: int) -> None:

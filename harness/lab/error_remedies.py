@@ -1,8 +1,8 @@
-"""What a refusal means to who reads it: cures by error number, drivers' codes in words, why a server is out of reach.
+"""Remedies for connection and SQL errors, by error number and by words; why a server is out of reach.
 
-SQL Server's own text comes first, always; a cure is added where one can be named. A driver's text says least where most
-is wanted: Microsoft's answers a closed port, an unknown host and a firewall alike with "Login timeout expired", after
-the whole timeout. So a server is knocked at with a plain TCP connection first.
+SQL Server's own text always comes first; a remedy follows if one is known. Drivers say least about connection failures:
+Microsoft's driver reports a closed port, an unknown host and a firewall alike as "Login timeout expired", after the
+whole timeout. `out_of_reach` therefore tries a plain TCP connection first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _IN_USE = "end the other sessions in the database, then try again"
 _BROKE = "the connection broke: has the server ended?"
 _LOG_FULL = "log_reuse_wait_desc in sys.databases says why; make the log file larger or free its disk"
 
-CURES = {
+REMEDIES = {
     229: _LACKS_A_RIGHT,
     230: _LACKS_A_RIGHT,
     262: _LACKS_A_RIGHT,
@@ -61,7 +61,7 @@ CURES = {
     20047: _BROKE,
 }
 _HANGS_UP = "something listens there and hangs up: is it SQL Server, and is it well?"
-_CURES_BY_WORDS = (
+_REMEDIES_BY_WORDS = (
     ("Communication link failure", _BROKE),
     ("Query timeout expired", "something blocks it there; sys.dm_exec_requests shows what"),
     ("certificate verify failed", "trust it (trust_server_certificate = true), or give the server a valid certificate"),
@@ -82,21 +82,40 @@ _CONNECTION_ENDS = {
 }
 _TCP_CODE = re.compile(r"TCP Provider: Error code 0x[0-9A-F]+(?: \(error (\d+)\))?", re.IGNORECASE)
 _ERROR_NUMBER = re.compile(r"\(error (\d+)\)$")
+_ODBC_BEGIN = re.compile(r"\[\w{5}\]\s*\[")
+_ODBC_PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
+_ODBC_SUFFIX = re.compile(r"\s*\((-?\d+)\) \((SQL\w+)\)$")
 
 
-def explained(text: str) -> str:
-    """An error's text in words, and its cure where there is one."""
+def error_text(error: BaseException) -> str:
+    """Return SQL Server's text and number from a pyodbc error, with the remedy if one is known, on one line."""
+    text = str(error.args[1] if len(error.args) > 1 else error)
+    return explain(re.sub(r"^\('?\w*'?,\s*", "", text))
+
+
+def explain(text: str) -> str:
+    """Do the same for an error that is text already. Whatever precedes the driver's words stays."""
+    begin = _ODBC_BEGIN.search(text)
+    before = ""
+    if begin is not None:
+        before, text = text[: begin.start()], _ODBC_PREFIX.sub("", text[begin.end() - 1 :])
+    first = text.split(";  [")[0]
+    numbered = _ODBC_SUFFIX.sub(lambda match: f" (error {match[1]})" if int(match[1]) > 0 else "", first)
+    return before + _with_remedy(" ".join(numbered.split()))
+
+
+def _with_remedy(text: str) -> str:
     text = _TCP_CODE.sub(lambda match: _CONNECTION_ENDS.get(int(match[1] or 0), match[0]), text)
-    for words, cure in _CURES_BY_WORDS:
+    for words, remedy in _REMEDIES_BY_WORDS:
         if words in text:
-            return f"{text}: {cure}"
+            return f"{text}: {remedy}"
     number = _ERROR_NUMBER.search(text)
-    known = CURES.get(int(number[1])) if number else None
+    known = REMEDIES.get(int(number[1])) if number else None
     return f"{text}: {known}" if known else text
 
 
 def out_of_reach(host: str, port: int, timeout_s: float = KNOCK_TIMEOUT_S) -> str:
-    """Why no connection can be made there at all, with the cure; "" if something accepts one."""
+    """Why no connection can be made there at all, with the remedy; "" if something accepts one."""
     try:
         socket.create_connection((host, port), timeout=timeout_s).close()
     except socket.gaierror:

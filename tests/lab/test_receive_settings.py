@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness.lab import receiving
+from harness.lab import receive_settings
 from harness.lab.drivers import Driver
 from harness.lab.instances import Instance, Lab, LabError
-from harness.lab.receiving import Receiving
+from harness.lab.receive_settings import ReceiveSettings
 
-SLOW, QUICK = Receiving(10_000, 60_000, 16), Receiving(10_000, 100, 16)
+SLOW, QUICK = ReceiveSettings(10_000, 60_000, 16), ReceiveSettings(10_000, 100, 16)
 
 
 class Clock:
@@ -55,8 +55,8 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
     def connections(instances: object) -> Iterator[list[object]]:
         yield [target]
 
-    monkeypatch.setattr(receiving, "connections", connections)
-    monkeypatch.setattr(receiving, "scripts", target)
+    monkeypatch.setattr(receive_settings, "connections", connections)
+    monkeypatch.setattr(receive_settings, "scripts", target)
     return target
 
 
@@ -69,16 +69,16 @@ def lab(target: Target) -> Lab:
 def test_readers_are_given_the_time_that_they_were_started_with_although_others_have_been_hastened_since(
     lab: Lab, target: Target
 ) -> None:
-    receiving.arrange(lab, SLOW)
-    receiving.hasten(lab, QUICK)
+    receive_settings.apply(lab, SLOW)
+    receive_settings.apply_to_new_readers(lab, QUICK)
     target.readers_end_s = target.clock.s + 60  # started before, and nothing has come since
-    receiving.arrange(lab, QUICK)
+    receive_settings.apply(lab, QUICK)
     assert target.clock.s == pytest.approx(60, abs=1) and target.installed == ["60000", "100", "100"]
 
 
 def test_readers_that_do_not_end_are_an_error_half_a_minute_after_their_timeout(lab: Lab, target: Target) -> None:
-    receiving.arrange(lab, SLOW)
-    receiving.arrange(lab, QUICK)
+    receive_settings.apply(lab, SLOW)
+    receive_settings.apply(lab, QUICK)
     target.readers_end_s = float("inf")
     with pytest.raises(LabError, match=r"1 readers of the target's queue have not ended after 30\.1 s"):
-        receiving.arrange(lab, SLOW)
+        receive_settings.apply(lab, SLOW)

@@ -9,8 +9,8 @@ import pytest
 from harness.lab import scripts
 from harness.lab.instances import LabError
 from harness.lab.scripts import ScriptError
-from harness.observe import pages
-from harness.observe.pages import DialogPage, Spread
+from harness.observe import dialog_pages
+from harness.observe.dialog_pages import DialogPage, Spread
 
 ROWS_PER_PAGE = 144
 
@@ -42,11 +42,11 @@ def pool(dialogs: int, ratio: int) -> list[DialogPage]:
     ],
 )
 def test_one_line_says_what_the_pages_prove(spread: Spread, expected: str) -> None:
-    assert pages.summary(spread) == expected
+    assert dialog_pages.summary(spread) == expected
 
 
 def test_a_cell_records_the_dialogs_that_it_uses() -> None:
-    columns = pages.columns({"initiator-1": pool(5, 150), "initiator-2": pool(5, 1)}, threads=2)
+    columns = dialog_pages.columns({"initiator-1": pool(5, 150), "initiator-2": pool(5, 1)}, threads=2)
     assert columns["instance"] == ["initiator-1", "initiator-1", "initiator-2", "initiator-2"]
     assert columns["dialog_id"] == [1, 2, 1, 2]
     assert columns["handle_rank"] == [149, 299, 0, 1]
@@ -80,19 +80,19 @@ def answer(monkeypatch: pytest.MonkeyPatch, rows: Sequence[dict[str, Any]] | Exc
 def test_the_connection_is_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     instance: Any = FakeInstance()
     answer(monkeypatch, [{"dialog_id": 1, "handle": "H", "handle_rank": 149, "location": "(1:17:5)"}])
-    assert pages.located(instance) == [DialogPage(1, 1, 17, 5, 149, "H")]
+    assert dialog_pages.located(instance) == [DialogPage(1, 1, 17, 5, 149, "H")]
     assert instance.open == 0
     answer(monkeypatch, ScriptError("Invalid object name 'sys.sysdesend'."))
     with pytest.raises(ScriptError):
-        pages.located(instance)
+        dialog_pages.located(instance)
     assert instance.open == 0
 
 
 def test_a_refused_connection_and_a_place_that_is_none_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     refusing: Any = FakeInstance(refuses=True)
     with pytest.raises(LabError):
-        pages.located(refusing)
+        dialog_pages.located(refusing)
     answer(monkeypatch, [{"dialog_id": 1, "handle": "H", "handle_rank": 149, "location": "nowhere"}])
     instance: Any = FakeInstance()
     with pytest.raises(ScriptError, match=r"'nowhere' is no \(file:page:slot\)"):
-        pages.located(instance)
+        dialog_pages.located(instance)

@@ -16,7 +16,7 @@ from harness.settings import TIMES, Settings, SettingsError, nearest
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """Settings with the lab's own defaults, the lab, and why it is that one."""
 
     settings: Settings
@@ -24,14 +24,14 @@ class Choice:
     why: str
 
 
-def choose(
+def select_lab(
     options: Mapping[str, Any],
     *,
     settings_file: Path | None = None,
     stored: Mapping[str, Any] | None = None,
     times: Mapping[str, Mapping[str, float]] = TIMES,
     engine_answers: Callable[[], bool] = compose.engine_answers,
-) -> Choice:
+) -> Selection:
     """Settings and lab from options, environment and settings file; `stored` are those of a run that goes on,
     `times` the defaults of its times by lab.
 
@@ -57,7 +57,7 @@ def choose(
             raise SettingsError(
                 f"the {settings.lab} lab has no server version {version!r}{nearest(version, topology.versions)}"
             )
-    return Choice(settings.model_copy(update={"server_versions": versions}), topology, why)
+    return Selection(settings.model_copy(update={"server_versions": versions}), topology, why)
 
 
 def _lab(given: Mapping[str, Any], engine_answers: Callable[[], bool]) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import settings
 from harness.failures import MachineFailure, UsageFailure
-from harness.lab import cures, ledger, rights, scripts
+from harness.lab import error_remedies, ledger, rights, scripts
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
 from harness.lab.ledger import Holdings, Keys, Thing, place
@@ -138,7 +138,7 @@ def clean(
         tell("nothing was removed")
     if failures:
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        raise LabError(f"not all could be removed, run it again after the cure: {failures[0]}{more}")
+        raise LabError(f"not all could be removed, run it again after the remedy: {failures[0]}{more}")
 
 
 def password_for(server: Server) -> Secret:
@@ -238,7 +238,7 @@ def _refuse_collisions(
 
 def _refuse_taken_port(lab_file: LabFile, server: Server, instance: Instance) -> None:
     """CREATE ENDPOINT succeeds on a port that something else has, and never listens: only the error log says so."""
-    if cures.out_of_reach(instance.host, instance.broker_port, _KNOCK_TIMEOUT_S):
+    if error_remedies.out_of_reach(instance.host, instance.broker_port, _KNOCK_TIMEOUT_S):
         return
     raise LabError(
         f"{place(instance)}: something listens on port {instance.broker_port} already: free it, or give the endpoint "

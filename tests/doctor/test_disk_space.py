@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.doctor import space
+from harness.doctor import disk_space
 from harness.doctor.facts import Facts
 from harness.matrix import Cell, all_cells
 from harness.settings import Settings
@@ -15,8 +15,8 @@ GB = 1024**3
 LARGEST = "i3-t50-r150-p8192-v2008"
 
 
-def need(cell: str = LARGEST) -> space.Need:
-    found = space.largest([Cell.parse(cell)], SETTINGS, is_target=True)
+def need(cell: str = LARGEST) -> disk_space.Need:
+    found = disk_space.largest([Cell.parse(cell)], SETTINGS, is_target=True)
     assert found is not None
     return found
 
@@ -41,20 +41,20 @@ def side(lab, *, data_free=0, log_free=0, disk=None, growth=8192, max_size=-1) -
 
 def test_the_largest_cell_decides_and_an_initiator_has_only_its_share():
     cells = all_cells()
-    target = space.largest(cells, SETTINGS, is_target=True)
-    third = space.largest(cells, SETTINGS, is_target=False, number=3)
+    target = disk_space.largest(cells, SETTINGS, is_target=True)
+    third = disk_space.largest(cells, SETTINGS, is_target=False, number=3)
     assert target is not None and third is not None
     assert target.cell.payload_bytes == third.cell.payload_bytes == 8192
     assert target.cell.initiators == third.cell.initiators == 3
     assert third.data < target.data / 2
     # 18,000 messages a second for 40 s, each of 8192 bytes in a queue and 2000 in a table, and rows around them
     assert 7 * GB < target.data < 8 * GB
-    assert space.largest([], SETTINGS, is_target=True) is None
+    assert disk_space.largest([], SETTINGS, is_target=True) is None
 
 
 def test_enough_room_inside_the_files_is_no_finding(lab):
     facts = side(lab, data_free=50 * GB, log_free=50 * GB, disk=0)
-    findings = list(space.check_space(facts, need(), is_embedded=False))
+    findings = list(disk_space.check_space(facts, need(), is_embedded=False))
     assert ills(findings) == []
     assert LARGEST in findings[0].text
 
@@ -71,12 +71,12 @@ def test_enough_room_inside_the_files_is_no_finding(lab):
     ],
 )
 def test_what_is_missing_is_found(lab, given, expected, words):
-    findings = list(space.check_space(side(lab, **given), need(), is_embedded=False))
+    findings = list(disk_space.check_space(side(lab, **given), need(), is_embedded=False))
     assert ills(findings) == [(expected, "target", "space")]
     assert words in findings[0].text
 
 
 def test_what_cannot_be_known_is_said(lab):
-    findings = list(space.check_space(side(lab, data_free=GB), need(), is_embedded=False))
+    findings = list(disk_space.check_space(side(lab, data_free=GB), need(), is_embedded=False))
     assert ills(findings) == []
     assert "on disk not known" in findings[0].text

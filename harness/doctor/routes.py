@@ -30,18 +30,18 @@ def check_route(side: Facts, other: Facts) -> Iterator[Finding]:
     if not routes:
         if of_other:
             text = f"the route {of_other[0]['route_name']} to {other.name} has expired"
-            cure = f"ALTER ROUTE [{of_other[0]['route_name']}] WITH LIFETIME = 31536000; or drop it and {relink}"
+            remedy = f"ALTER ROUTE [{of_other[0]['route_name']}] WITH LIFETIME = 31536000; or drop it and {relink}"
         else:
             text = f"there is no route to the service of {other.name}, broker instance {other.broker_instance}"
             strangers = [str(row["route_name"]) for row in named if not _is_of_known(row)]
             text += f" (of another instance: {', '.join(strangers)})" if strangers else ""
-            cure = f"{relink} BrokerAddress={other.instance.broker_address}"
-        yield error(side.name, "route", text, cure)
+            remedy = f"{relink} BrokerAddress={other.instance.broker_address}"
+        yield error(side.name, "route", text, remedy)
     for row in routes:
         if str(row["address"]).lower() != other.instance.broker_address.lower():
             text = f"the route {row['route_name']} leads to {row['address']}"
-            cure = f"ALTER ROUTE [{row['route_name']}] WITH ADDRESS = N'{other.instance.broker_address}';"
-            yield error(side.name, "route", f"{text}, {other.name} is at {other.instance.broker_address}", cure)
+            remedy = f"ALTER ROUTE [{row['route_name']}] WITH ADDRESS = N'{other.instance.broker_address}';"
+            yield error(side.name, "route", f"{text}, {other.name} is at {other.instance.broker_address}", remedy)
     if len(routes) > 1:
         names = ", ".join(str(row["route_name"]) for row in routes)
         text = f"{len(routes)} routes lead to {other.name} ({names}): conversations are spread over them"
@@ -82,8 +82,8 @@ def check_arriving(side: Facts) -> Iterator[Finding]:
     configuration = [row for row in live if row["remote_service_name"] == BROKER_CONFIGURATION]
     if configuration:
         text = f"the route {configuration[0]['route_name']} of msdb hands what arrives to the configuration service"
-        cure = f"USE msdb; DROP ROUTE [{configuration[0]['route_name']}]; unless that service is yours"
-        yield warning(side.name, "arriving route", text, cure)
+        remedy = f"USE msdb; DROP ROUTE [{configuration[0]['route_name']}]; unless that service is yours"
+        yield warning(side.name, "arriving route", text, remedy)
         return
     rest = [row for row in live if row["remote_service_name"] is None and row["broker_instance"] is None]
     if not any(str(row["address"]).upper() == "LOCAL" for row in rest):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.lab import reset, scripts
-from harness.lab.cures import explained
+from harness.lab.error_remedies import explain
 from harness.lab.instances import Instance, Lab, LabError, connections, in_parallel
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def noted_errors(target: pyodbc.Connection) -> str:
         return ""
     first = rows[0]
     number = f" (error {first['error_number']})" if first["error_number"] is not None else ""
-    text = explained(f"{first['error_message']}{number}")
+    text = explain(f"{first['error_message']}{number}")
     return f"the activation procedure noted {sum(row['errors'] for row in rows)} errors: {text}"
 
 

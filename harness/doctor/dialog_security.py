@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.doctor.endpoints import validity
 from harness.doctor.facts import Facts, Row, absent
 from harness.doctor.findings import Finding, error, warning
-from harness.doctor.transport import validity
 from harness.lab.instances import Security
 from harness.lab.link import SERVICE
 
@@ -25,14 +25,14 @@ def check_master_keys(side: Facts, security: Security) -> Iterator[Finding]:
         if right is None:
             continue
         if not row["master_keys"]:
-            cure = f"run sql/link/master_key.sql with Database={name}"
-            yield absent(side, right, "master key", f"the database {name} has no master key", cure)
+            remedy = f"run sql/link/master_key.sql with Database={name}"
+            yield absent(side, right, "master key", f"the database {name} has no master key", remedy)
         elif not row["is_master_key_encrypted_by_server"]:
             text = f"the server cannot open the master key of {name} by itself"
-            cure = (
+            remedy = (
                 f"in {name}: OPEN MASTER KEY with its password, ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY;"
             )
-            yield error(side.name, "master key", text, cure)
+            yield error(side.name, "master key", text, remedy)
 
 
 def own_certificate(side: Facts) -> Row | None:
@@ -57,8 +57,8 @@ def _faults(side: Facts, row: Row) -> Iterator[Finding]:
             side.name, "dialog certificate", text, "make it anew with sql/link/dialog_certificate.sql, link anew"
         )
     if not row["is_active_for_begin_dialog"]:
-        cure = f"ALTER CERTIFICATE [{name}] WITH ACTIVE FOR BEGIN_DIALOG = ON;"
-        yield error(side.name, "dialog certificate", f"{name} is not active for BEGIN DIALOG", cure)
+        remedy = f"ALTER CERTIFICATE [{name}] WITH ACTIVE FOR BEGIN_DIALOG = ON;"
+        yield error(side.name, "dialog certificate", f"{name} is not active for BEGIN DIALOG", remedy)
 
 
 def check_certificate(side: Facts) -> Iterator[Finding]:
@@ -70,8 +70,8 @@ def check_certificate(side: Facts) -> Iterator[Finding]:
         yield from _faults(side, row)
     if not candidates:
         text = "the service's owner has no certificate with a private key"
-        cure = "run sql/link/dialog_certificate.sql, and import its public part on the other sides"
-        yield absent(side, _DEFINITIONS, "dialog certificate", text, cure)
+        remedy = "run sql/link/dialog_certificate.sql, and import its public part on the other sides"
+        yield absent(side, _DEFINITIONS, "dialog certificate", text, remedy)
 
 
 def _copy(side: Facts, other: Facts) -> Row | None:
@@ -89,8 +89,8 @@ def check_copy(side: Facts, other: Facts) -> Iterator[Finding]:
     older = [row for row in side.rows("dialog_certificates") if row["certificate_name"] == shown["certificate_name"]]
     text = f"there is no copy of the certificate {shown['certificate_name']} of {other.name}"
     text += " (the one of that name is another)" if older else ""
-    cure = f"run sql/link/import_dialog_certificate.sql with the certificate of {other.name}"
-    yield absent(side, _DEFINITIONS, "certificate copy", text, cure)
+    remedy = f"run sql/link/import_dialog_certificate.sql with the certificate of {other.name}"
+    yield absent(side, _DEFINITIONS, "certificate copy", text, remedy)
 
 
 def check_binding(initiator: Facts, target: Facts) -> Iterator[Finding]:
@@ -98,14 +98,14 @@ def check_binding(initiator: Facts, target: Facts) -> Iterator[Finding]:
     if not initiator.knows("bindings"):
         return
     row, copy = initiator.row("bindings"), _copy(initiator, target)
-    cure = "run sql/link/remote_service_binding.sql"
+    remedy = "run sql/link/remote_service_binding.sql"
     if row is None:
         text = f"there is no remote service binding for {SERVICE}: nobody's certificate secures the dialogs"
-        yield absent(initiator, _DEFINITIONS, "binding", text, cure)
+        yield absent(initiator, _DEFINITIONS, "binding", text, remedy)
     elif copy is not None and row["user_name"] != copy["owner_name"]:
         text = f"the binding {row['binding_name']} names {row['user_name']}"
         text += f", the copy of the target's certificate belongs to {copy['owner_name']}"
-        yield error(initiator.name, "binding", text, cure)
+        yield error(initiator.name, "binding", text, remedy)
     if row is not None and row["is_anonymous_on"]:
         text = f"the binding {row['binding_name']} is anonymous: the target is not told who sends"
         yield warning(
@@ -125,8 +125,8 @@ def check_right_to_send(side: Facts, other: Facts, *, is_target: bool) -> Iterat
     if user == service["owner_name"] or may_send(side, user):
         return
     text = f"{user}, who stands for {other.name}, may not send to {SERVICE}"
-    cure = f"GRANT SEND ON SERVICE::[{SERVICE}] TO [{user}];"
-    yield (error if is_target else warning)(side.name, "right to send", text, cure)
+    remedy = f"GRANT SEND ON SERVICE::[{SERVICE}] TO [{user}];"
+    yield (error if is_target else warning)(side.name, "right to send", text, remedy)
 
 
 def may_send(side: Facts, user: str) -> bool:

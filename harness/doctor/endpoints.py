@@ -25,17 +25,19 @@ def check_endpoint(side: Facts, security: Security) -> Iterator[Finding]:
         return
     name, instance = row["endpoint_name"], side.instance
     if row["state"] != "STARTED":
-        cure = f"ALTER ENDPOINT [{name}] STATE = STARTED;"
-        yield error(side.name, "endpoint", f"the endpoint {name} is {row['state']}", cure)
+        remedy = f"ALTER ENDPOINT [{name}] STATE = STARTED;"
+        yield error(side.name, "endpoint", f"the endpoint {name} is {row['state']}", remedy)
     if row["port"] != instance.broker_port:
         text = f"the endpoint {name} listens on port {row['port']}, the routes to it say {instance.broker_port}"
-        cure = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {instance.broker_port});"
-        yield error(side.name, "endpoint", text, cure)
+        remedy = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {instance.broker_port});"
+        yield error(side.name, "endpoint", text, remedy)
     address = "ALL" if not row["ip_address"] else f"({row['ip_address']})"
     if address != instance.listener_ip:
         text = f"the endpoint {name} listens on {address}, the lab wants {instance.listener_ip}"
-        cure = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {row['port']}, LISTENER_IP = {instance.listener_ip});"
-        yield warning(side.name, "endpoint", text, cure)
+        remedy = (
+            f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {row['port']}, LISTENER_IP = {instance.listener_ip});"
+        )
+        yield warning(side.name, "endpoint", text, remedy)
     if "CERTIFICATE" not in str(row["authentication"]).upper():
         text = f"the endpoint {name} authenticates by {row['authentication']}, the lab by certificate"
         yield error(
@@ -53,8 +55,8 @@ def check_encryption(side: Facts, other: Facts) -> Iterator[Finding]:
     if here is None or there is None or algorithms(here) & algorithms(there):
         return
     text = f"the endpoint wants encryption {here['encryption']}, that of {other.name} {there['encryption']}"
-    cure = "give both the same ENCRYPTION: ALTER ENDPOINT ... FOR SERVICE_BROKER (ENCRYPTION = ...)"
-    yield error(side.name, "endpoint", f"{text}: they refuse each other", cure)
+    remedy = "give both the same ENCRYPTION: ALTER ENDPOINT ... FOR SERVICE_BROKER (ENCRYPTION = ...)"
+    yield error(side.name, "endpoint", f"{text}: they refuse each other", remedy)
 
 
 def own_certificate(side: Facts) -> Row | None:
@@ -77,14 +79,14 @@ def check_certificate(side: Facts) -> Iterator[Finding]:
     row = own_certificate(side)
     if row is None:
         text = f"the certificate of the endpoint {endpoint['endpoint_name']} is not in master"
-        cure = "run sql/link/endpoint_certificate.sql, DROP ENDPOINT, run sql/link/endpoint.sql and grant_connect.sql"
-        yield absent(side, DEFINITIONS, "endpoint certificate", text, cure)
+        remedy = "run sql/link/endpoint_certificate.sql, DROP ENDPOINT, run sql/link/endpoint.sql and grant_connect.sql"
+        yield absent(side, DEFINITIONS, "endpoint certificate", text, remedy)
         return
     yield from validity(side, row, "endpoint certificate", "the endpoint's certificate")
     if row["private_key"] != "ENCRYPTED_BY_MASTER_KEY":
         text = f"the private key of the endpoint's certificate {row['certificate_name']} is {row['private_key']}"
-        cure = "make it anew with sql/link/endpoint_certificate.sql, under the master key of master"
-        yield error(side.name, "endpoint certificate", f"{text}: the server cannot open it", cure)
+        remedy = "make it anew with sql/link/endpoint_certificate.sql, under the master key of master"
+        yield error(side.name, "endpoint certificate", f"{text}: the server cannot open it", remedy)
 
 
 def validity(side: Facts, row: Row, check: str, what: str) -> Iterator[Finding]:
@@ -110,8 +112,8 @@ def check_admission(side: Facts, other: Facts) -> Iterator[Finding]:
             row for row in side.rows("endpoint_certificates") if row["certificate_name"] == shown["certificate_name"]
         ]
         text += " (the one of that name is another)" if older else ""
-        cure = f"run sql/link/import_endpoint_certificate.sql with the certificate of {other.name}"
-        yield absent(side, DEFINITIONS, "endpoint certificate", text, cure)
+        remedy = f"run sql/link/import_endpoint_certificate.sql with the certificate of {other.name}"
+        yield absent(side, DEFINITIONS, "endpoint certificate", text, remedy)
         return
     login = copies[0]["login_name"]
     if login is None:
@@ -122,10 +124,10 @@ def check_admission(side: Facts, other: Facts) -> Iterator[Finding]:
         return
     grants = {row["grantee_name"]: row["state"] for row in side.rows("endpoint_grants")}
     held = {grants.get(login), grants.get("public")}
-    cure = f"GRANT CONNECT ON ENDPOINT::[{endpoint['endpoint_name']}] TO [{login}];"
+    remedy = f"GRANT CONNECT ON ENDPOINT::[{endpoint['endpoint_name']}] TO [{login}];"
     if "DENY" in held:
         text = f"{login}, who owns {other.name}'s certificate, is denied CONNECT on the endpoint"
-        yield error(side.name, "endpoint rights", text, f"REVOKE that, and {cure}")
+        yield error(side.name, "endpoint rights", text, f"REVOKE that, and {remedy}")
     elif not held & {"GRANT", "GRANT_WITH_GRANT_OPTION"} and side.knows("endpoint_grants"):
         text = f"{login}, who owns {other.name}'s certificate, may not CONNECT to the endpoint"
-        yield absent(side, DEFINITIONS, "endpoint rights", text, cure)
+        yield absent(side, DEFINITIONS, "endpoint rights", text, remedy)

@@ -45,8 +45,8 @@ def check_lab(lab: Lab, sides: Sequence[Facts]) -> Iterator[Finding]:
     for side in initiators:
         if _is_client(target) and _is_client(side):
             text = f"{side.name} and the target are both Express or Web, whose Service Broker is a client only"
-            cure = "let one of the two be Developer, Standard or Enterprise"
-            yield error("lab", "edition", f"{text}: they do not talk to each other", cure)
+            remedy = "let one of the two be Developer, Standard or Enterprise"
+            yield error("lab", "edition", f"{text}: they do not talk to each other", remedy)
     if lab.place != "embedded":
         yield information("lab", "licence", LICENCE)
 
@@ -73,8 +73,8 @@ def check_edition(side: Facts, version: str) -> Iterator[Finding]:
         found = {number: name for name, number in MAJOR_VERSIONS.items()}.get(
             side.major_version, row["product_version"]
         )
-        cure = f"say version {found} in lab.toml, or use an instance of {version}"
-        yield error(side.name, "version", f"this is SQL Server {found}, the lab is to be of {version}", cure)
+        remedy = f"say version {found} in lab.toml, or use an instance of {version}"
+        yield error(side.name, "version", f"this is SQL Server {found}, the lab is to be of {version}", remedy)
     if _is_client(side):
         text = (
             f"{row['edition']} has a Service Broker client only: limits on processors and memory bend what is measured"
@@ -129,8 +129,8 @@ def check_instance(side: Facts) -> Iterator[Finding]:
     options = {row["name"]: row["value_in_use"] for row in side.rows("configuration")}
     if options.get("max server memory (MB)") == _UNLIMITED_MB:
         text = "max server memory is not set: instances on one machine take it from each other"
-        cure = "EXECUTE sp_configure N'max server memory (MB)', ...; RECONFIGURE;"
-        yield information(side.name, "memory", text, cure)
+        remedy = "EXECUTE sp_configure N'max server memory (MB)', ...; RECONFIGURE;"
+        yield information(side.name, "memory", text, remedy)
     files, edition = side.row("tempdb_files"), side.row("edition")
     if files is None or edition is None:
         return
@@ -153,7 +153,9 @@ def check_admin_connection(side: Facts) -> Iterator[Finding]:
         text = (
             f"the dedicated administrator connection is refused ({reason}): the pages of the dialogs are not looked at"
         )
-        cure = "EXECUTE sp_configure N'remote admin connections', 1; RECONFIGURE; if that stands, restart the instance"
-        yield information(side.name, "administrator connection", text, cure)
+        remedy = (
+            "EXECUTE sp_configure N'remote admin connections', 1; RECONFIGURE; if that stands, restart the instance"
+        )
+        yield information(side.name, "administrator connection", text, remedy)
     else:
         yield information(side.name, "administrator connection", f"answers on port {side.instance.admin_port}")

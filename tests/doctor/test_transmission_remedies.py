@@ -1,10 +1,10 @@
-"""What Service Broker says has a cure. Texts: "Database engine events and errors", 8000-9999 and 28000-28999."""
+"""What Service Broker says has a remedy. Texts: "Database engine events and errors", 8000-9999 and 28000-28999."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness.doctor.cures import SILENT, cure_of
+from harness.doctor.transmission_remedies import SILENT, remedy_for
 
 TEXTS = [
     ("The transport protocol is not available for Service Broker.", "ALTER ENDPOINT"),
@@ -33,8 +33,8 @@ TEXTS = [
 
 @pytest.mark.parametrize("text, words", TEXTS)
 def test_a_status_has_a_cure(text, words):
-    assert words in cure_of(text)
+    assert words in remedy_for(text)
 
 
-def test_silence_has_a_cure_of_its_own():
-    assert cure_of("  ") == SILENT
+def test_silence_has_a_remedy_of_its_own():
+    assert remedy_for("  ") == SILENT

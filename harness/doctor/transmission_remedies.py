@@ -7,7 +7,7 @@ recognised by words of theirs ("Database engine events and errors", 8000-9999 an
 from __future__ import annotations
 
 # Words of the text (in lower case, all of them) -> what to do. The first that fits.
-CURES: tuple[tuple[tuple[str, ...], str], ...] = (
+REMEDIES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("master key",), "the sender's database: run sql/link/master_key.sql; the server must open the key by itself"),
     (("session key",), "the sender's database: run sql/link/master_key.sql; the server must open the key by itself"),
     (("remote service binding",), "on the initiator: run sql/link/remote_service_binding.sql"),
@@ -81,12 +81,12 @@ SILENT = (
 )
 
 
-def cure_of(text: str) -> str:
+def remedy_for(text: str) -> str:
     """What to do about a transmission status or an error's description."""
     lower = text.lower()
     if not lower.strip():
         return SILENT
-    for words, cure in CURES:
+    for words, remedy in REMEDIES:
         if all(word in lower for word in words):
-            return cure
+            return remedy
     return "look this text up in SQL Server's error log of both instances"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.lab import compose
-from harness.lab.choice import Choice
 from harness.lab.instances import Instance, Lab
+from harness.lab.selection import Selection
 
 _NATURE = {
     "embedded": "small servers of this repository on this machine; their numbers are not SQL Server's",
@@ -17,9 +17,9 @@ _NATURE = {
 }
 
 
-def first_line(choice: Choice) -> str:
+def first_line(selection: Selection) -> str:
     """The first line that a verb prints that uses a lab."""
-    return f"lab: {choice.topology.kind} ({choice.why}) - {_NATURE[choice.topology.place]}"
+    return f"lab: {selection.topology.kind} ({selection.why}) - {_NATURE[selection.topology.place]}"
 
 
 def lines(lab: Lab) -> Iterator[str]:
