@@ -1,4 +1,4 @@
-"""What a claim is judged by, and what came out."""
+"""A claim's verdict with the number and the reason behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pandas as pd
 
-from harness.claims.intervals import Interval
+from harness.claims.spread import Spread, spread_of
 from harness.whitepaper import Claim
 
 
@@ -22,11 +22,11 @@ class Verdict(StrEnum):
 
 
 class NotMeasured(Exception):
-    """The result set has not what a claim speaks of; the message says what is missing."""
+    """The result set lacks what a claim speaks of; the message says what is missing."""
 
 
 class Tables(Protocol):
-    """The reduced tables of a run; a table that a run does not have is empty, without columns."""
+    """The reduced tables of a run; a table that the run lacks is empty and has no columns."""
 
     @property
     def cells(self) -> pd.DataFrame: ...
@@ -48,20 +48,24 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A run's number for a claim, in the claim's unit; `basis` says in a clause of what it is made.
-
-    `spread` says what the interval is over: cells, versions, seconds, runs; empty without one.
-    """
+    """A run's number for a claim in the claim's unit; `basis` says in a clause what it is made of."""
 
     value: float
     basis: str
-    interval: Interval | None = None
-    spread: str = ""
+    spread: Spread | None = None
+
+
+def quotient_of_sums(
+    dividends: pd.Series, divisors: pd.Series, basis: str, *, scale: float = 1, over: str = "cells"
+) -> Measurement:
+    """Divide the sum of `dividends` by the sum of `divisors`; the spread is that of the rows' own quotients."""
+    value = scale * dividends.sum() / divisors.sum()
+    return Measurement(float(value), basis, spread_of(scale * dividends / divisors.where(divisors > 0), over))
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A claim, what the run has to say of it, and why in a line."""
+    """A claim, its verdict on a run, the run's number, and the reason in one line."""
 
     claim: Claim
     verdict: Verdict
@@ -70,19 +74,18 @@ class Judgement:
 
     @property
     def number(self) -> str:
-        """The run's number with its interval, and what that is over: `4,812 messages/s (4,790 to 4,834 over versions)`;
-        a dash where there is none."""
+        """The run's number with its spread, such as `4,812 messages/s (4,790 to 4,834 over versions)`; else a dash."""
         if self.measured is None:
             return "–"
-        number = amount(self.measured.value, self.claim.unit)
-        if self.measured.interval is None:
+        number, spread = amount(self.measured.value, self.claim.unit), self.measured.spread
+        if spread is None:
             return number
-        low, high = (figure(bound, self.claim.unit) for bound in self.measured.interval)
-        return f"{number} ({low} to {high} over {self.measured.spread})"
+        low, high = (figure(end, self.claim.unit) for end in (spread.low, spread.high))
+        return f"{number} ({low} to {high} over {spread.over})"
 
 
 def counted(judgements: Sequence[Judgement]) -> str:
-    """`16 claims hold, 3 fail, 20 are not measured`."""
+    """Count the verdicts: `16 claims hold, 3 fail, 20 are not measured`."""
     number = Counter(judged.verdict for judged in judgements)
     holding, failing, missing = (number[verdict] for verdict in Verdict)
     return (
@@ -92,18 +95,18 @@ def counted(judgements: Sequence[Judgement]) -> str:
 
 
 _JOINED: Mapping[str, str] = {"%": " %", "times": "×"}
-_OF_ONE: Mapping[str, str] = {"dialogs": "dialog", "messages": "message", "total threads": "total thread"}
+_SINGULAR: Mapping[str, str] = {"dialogs": "dialog", "messages": "message", "total threads": "total thread"}
 
 
 def amount(value: float, unit: str) -> str:
-    """`4,812 messages/s`, `3.02×`, `1 dialog`, `−97 points ahead`."""
+    """Write a number with its unit: `4,812 messages/s`, `3.02×`, `1 dialog`, `−97 points ahead`."""
     number = figure(value, unit)
-    named = _OF_ONE.get(unit, unit) if number == "1" else unit
+    named = _SINGULAR.get(unit, unit) if number == "1" else unit
     return f"{number}{_JOINED.get(unit) or f' {named}'}"
 
 
 def figure(value: float, unit: str) -> str:
-    """The number in as many figures as it bears."""
+    """Write a number in a sensible number of digits."""
     if unit == "times":
         text = f"{value:.2f}"
     elif value == 0 or abs(value) >= 100 or math.isclose(value, round(value)):

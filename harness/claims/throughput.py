@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from harness.claims.intervals import CELLS_FOR_INTERVAL, Interval, bootstrap, geometric_mean, interval
 from harness.claims.judgement import Measurement, NotMeasured, Tables
+from harness.claims.spread import Spread, geometric_mean, spread_of, spread_of_quotient
 from harness.matrix import PAPER_VERSIONS, PAYLOADS_BYTES
 from harness.whitepaper import (
     LARGE_PAYLOAD_BYTES,
@@ -20,43 +20,38 @@ from harness.whitepaper import (
     TRICK_DIALOG_RATIO,
 )
 
-# A peak is looked for where the paper's lines end: cells with at least so many threads an initiator must be there.
+# The paper's lines peak near their ends, so a peak needs cells with at least so many threads per initiator.
 THREADS_OF_A_PEAK = 30
 POINT = ["threads", "payload_bytes"]
 PAIR = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Peak:
-    """The fastest sustained point: the mean of its versions."""
+    """The fastest sustained point of the matrix: the mean of its versions."""
 
     rate: float
     where: str
-    interval: Interval | None
-    spread: str
-
-    @property
-    def bounds(self) -> Interval:
-        return self.interval or (self.rate, self.rate)
+    spread: Spread | None
 
 
 def matrix_complete(tables: Tables) -> Measurement:
     by_version = tables.cells.groupby("server_version").cell_id.nunique()
-    return Measurement(int(by_version.min()), f"completed cells of each version, the fewest of {len(by_version)}")
+    return Measurement(int(by_version.min()), f"completed cells per version, the fewest of {len(by_version)} versions")
 
 
 def peak(tables: Tables, initiators: int) -> Measurement:
     best = fastest(tables, with_trick(tables.cells, initiators))
-    return Measurement(best.rate, f"the highest sustained rate: {best.where}", best.interval, best.spread)
+    return Measurement(best.rate, f"the highest sustained rate: {best.where}", best.spread)
 
 
 def with_trick(cells: pd.DataFrame, initiators: int) -> pd.DataFrame:
-    """The cells of figures 2 to 4: so many initiators, every 150th dialog, up to loads at which a peak may be."""
+    """Choose the cells of figures 2 to 4: so many initiators, every 150th dialog, up to loads that can have a peak."""
     chosen = cells[(cells.initiators == initiators) & (cells.dialog_ratio == TRICK_DIALOG_RATIO)]
     if chosen.empty or chosen.threads.max() < THREADS_OF_A_PEAK:
         raise NotMeasured(
             f"no completed cell with {counted(initiators)}, every {TRICK_DIALOG_RATIO}th dialog and "
-            f"{THREADS_OF_A_PEAK} or more threads an initiator"
+            f"{THREADS_OF_A_PEAK} or more threads per initiator"
         )
     return chosen
 
@@ -66,48 +61,37 @@ def counted(initiators: int) -> str:
 
 
 def fastest(tables: Tables, cells: pd.DataFrame) -> Peak:
-    """The point with the highest mean over versions, all of whose targets kept up with something."""
+    """Find the point with the highest mean over versions whose targets all kept up and processed something."""
     points = cells.groupby(POINT, as_index=False).agg(
-        rate=("processed_per_s", "mean"),
-        low=("processed_per_s", "min"),
-        high=("processed_per_s", "max"),
-        versions=("server_version", "nunique"),
-        kept_up=("target_kept_up", "all"),
+        rate=("processed_per_s", "mean"), low=("processed_per_s", "min"), kept_up=("target_kept_up", "all")
     )
     sustained = points[points.kept_up & (points.low > 0)]
     if sustained.empty:
-        raise NotMeasured(f"in none of {len(points)} points did the target keep up: there is no sustained rate")
+        raise NotMeasured(f"the target kept up in none of {len(points)} points: there is no sustained rate")
     best = sustained.loc[sustained.rate.idxmax()]
-    where = f"{best.threads:.0f} threads an initiator, {_payload(int(best.payload_bytes))}"
-    if best.versions > 1:
-        return Peak(float(best.rate), where, (float(best.low), float(best.high)), "versions")
-    (cell,) = cells[(cells[POINT] == best[POINT].astype(int)).all(axis=1)].itertuples()
-    return Peak(float(best.rate), where, *_over_seconds(tables.seconds, cell))
+    versions = cells[(cells[POINT] == best[POINT].astype(int)).all(axis=1)]
+    spread = spread_of(versions.processed_per_s, "versions") or _over_seconds(tables.seconds, versions.iloc[0])
+    where = f"{best.threads:.0f} threads per initiator, {best.payload_bytes:,.0f} bytes"
+    return Peak(float(best.rate), where, spread)
 
 
-def _over_seconds(seconds: pd.DataFrame, cell: object) -> tuple[Interval | None, str]:
-    """Bootstrap over the whole seconds of a cell's measured window, where it has enough of them."""
-    settle_s, measured_s = float(cell.settle_s), float(cell.measured_s)  # type: ignore[attr-defined]
+def _over_seconds(seconds: pd.DataFrame, cell: pd.Series) -> Spread | None:
+    """Return the spread of the whole seconds of a cell's measured window."""
     inside = seconds[
-        (seconds.cell_id == cell.cell_id)  # type: ignore[attr-defined]
-        & (seconds.second >= math.ceil(settle_s))
-        & (seconds.second + 1 <= math.floor(settle_s + measured_s))
+        (seconds.cell_id == cell.cell_id)
+        & (seconds.second >= math.ceil(cell.settle_s))
+        & (seconds.second + 1 <= math.floor(cell.settle_s + cell.measured_s))
     ]
-    if len(inside) < CELLS_FOR_INTERVAL:
-        return None, ""
-    return bootstrap(inside[["processed"]], lambda rows: float(rows.mean())), "seconds"
+    return spread_of(inside.processed, "seconds")
 
 
 def growth(tables: Tables, few: int, many: int) -> Measurement:
-    """Peak with many initiators over the peak with few."""
+    """Divide the peak with many initiators by the peak with few."""
     less, more = (fastest(tables, with_trick(tables.cells, initiators)) for initiators in (few, many))
-    known = less.interval and more.interval
-    bounds = (more.bounds[0] / less.bounds[1], more.bounds[1] / less.bounds[0]) if known else None
     return Measurement(
         more.rate / less.rate,
-        f"{more.rate:,.0f} messages/s with {counted(many)} over {less.rate:,.0f} with {few}",
-        bounds,
-        "versions" if known and more.spread == less.spread == "versions" else "seconds" if known else "",
+        f"{more.rate:,.0f} messages/s with {counted(many)}, {less.rate:,.0f} with {few}",
+        spread_of_quotient(more.spread, less.spread),
     )
 
 
@@ -117,12 +101,8 @@ def threads_raise(tables: Tables) -> Measurement:
     most = max(rates.columns, default=0)
     if most < THREADS_OF_A_PEAK or 1 not in rates.columns or (pairs := (rates[most] / rates[1]).dropna()).empty:
         raise NotMeasured(f"no pair of sustained cells with 1 thread and {THREADS_OF_A_PEAK} or more")
-    return Measurement(
-        geometric_mean(pairs),
-        f"{most} threads over 1, geometric mean of {len(pairs)} pairs of cells",
-        interval(pairs),
-        "cells",
-    )
+    basis = f"{most} threads over 1, geometric mean of {len(pairs)} pairs of cells"
+    return Measurement(geometric_mean(pairs), basis, spread_of(pairs, "cells"))
 
 
 def payload_matters(tables: Tables) -> Measurement:
@@ -131,28 +111,25 @@ def payload_matters(tables: Tables) -> Measurement:
     least, most = PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1]
     if not {least, most} <= set(rates.columns) or (pairs := (rates[most] / rates[least]).dropna()).empty:
         raise NotMeasured(f"no pair of sustained cells that differ only in the payload, {least} and {most} bytes")
-    return Measurement(
-        geometric_mean(pairs), f"geometric mean of {len(pairs)} pairs of cells", interval(pairs), "cells"
-    )
+    basis = f"geometric mean of {len(pairs)} pairs of cells"
+    return Measurement(geometric_mean(pairs), basis, spread_of(pairs, "cells"))
 
 
 def peak_of_small_payloads(tables: Tables) -> Measurement:
     cells = with_trick(tables.cells, 3)
     small, large = cells[cells.payload_bytes < LARGE_PAYLOAD_BYTES], cells[cells.payload_bytes >= LARGE_PAYLOAD_BYTES]
     if small.empty or large.empty:
-        raise NotMeasured("smaller and larger payloads are not both there with 3 initiators")
+        raise NotMeasured("there are no completed cells of both smaller and larger payloads with 3 initiators")
     first, second = fastest(tables, small), fastest(tables, large)
-    known = first.interval and second.interval
     return Measurement(
         first.rate / second.rate,
-        f"peak of smaller payloads {first.rate:,.0f} messages/s over that of larger {second.rate:,.0f}",
-        (first.bounds[0] / second.bounds[1], first.bounds[1] / second.bounds[0]) if known else None,
-        first.spread if known else "",
+        f"peak of smaller payloads {first.rate:,.0f} messages/s, of larger ones {second.rate:,.0f}",
+        spread_of_quotient(first.spread, second.spread),
     )
 
 
 def plateau(tables: Tables) -> Measurement:
-    """The first number of threads whose rate is nine tenths of its line's highest; the median of the lines."""
+    """Measure the fewest threads that reach nine tenths of their line's highest rate; the median of the lines."""
     cells = _sustained(with_trick(tables.cells, 3))
     lines = cells[cells.payload_bytes >= LARGE_PAYLOAD_BYTES].groupby(["server_version", "payload_bytes"])
     stated = PLATEAU_OF_LARGE_PAYLOADS.value
@@ -162,12 +139,11 @@ def plateau(tables: Tables) -> Measurement:
         if line.total_threads.min() < stated < line.total_threads.max() and (line.total_threads == stated).any()
     ]
     if not onsets:
-        raise NotMeasured(f"no line of a larger payload with sustained cells below, at and above {stated:.0f} threads")
+        raise NotMeasured(f"no line of a larger payload has sustained cells below, at and above {stated:.0f} threads")
     return Measurement(
         float(np.median(onsets)),
-        f"where {100 * PLATEAU:.0f} % of a line's highest rate is reached, median of {len(onsets)} lines",
-        (float(min(onsets)), float(max(onsets))) if len(onsets) > 1 else None,
-        "lines" if len(onsets) > 1 else "",
+        f"the threads that reach {100 * PLATEAU:.0f} % of a line's highest rate, median of {len(onsets)} lines",
+        spread_of(np.array(onsets), "lines"),
     )
 
 
@@ -184,17 +160,12 @@ def versions_alike(tables: Tables) -> Measurement:
         geometric_mean(ratios),
         f"{newer} over {older}, geometric mean of {len(ratios)} pairs of sustained cells, half of which differ by no "
         f"more than {100 * typical:.0f} %",
-        interval(ratios),
-        "cells",
+        spread_of(ratios, "cells"),
     )
 
 
 def _sustained(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[cells.target_kept_up & (cells.processed_per_s > 0)]
-
-
-def _payload(payload_bytes: int) -> str:
-    return f"{payload_bytes:,} bytes"
 
 
 MEASURES: Mapping[str, Callable[[Tables], Measurement]] = {

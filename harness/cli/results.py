@@ -94,7 +94,7 @@ def figures(results: Path) -> None:
 @click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")
 def claims(results: Path, markdown: bool) -> None:
     """Hold the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
-    interval, and whether the claim holds, fails or was not measured, with the reason.
+    spread, and whether the claim holds, fails or was not measured, with the reason.
 
     \b
     Examples:

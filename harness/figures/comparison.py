@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.claims.intervals import geometric_mean, interval
+from harness.claims.spread import geometric_mean
 from harness.figures import compared, shape
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.pairing import AXES, POINT, by_version, common, pair, version_note
@@ -200,7 +200,7 @@ def _print(console: Console, runs: tuple[Run, Run], table: pd.DataFrame, notes: 
 
 def _summary(table: pd.DataFrame) -> Table:
     """Geometric means of all cells, and of each number of initiators and dialog ratio."""
-    headings = ("cells", "n", "processed", "95 % interval", "sent", "drained", "p50", "p95")
+    headings = ("cells", "n", "processed", "single cells", "sent", "drained", "p50", "p95")
     shown = _table(f"b divided by a, geometric means of {len(table)} cells: messages/s, latency p50 and p95", headings)
     shown.caption = "drained: all messages over the time until the last was processed"
     shown.caption_justify = "left"
@@ -211,12 +211,11 @@ def _summary(table: pd.DataFrame) -> Table:
     ]
     for name, group in groups:
         processed = group.processed_per_s_ratio
-        bounds = interval(processed)
         shown.add_row(
             name,
             str(len(group)),
             _ratio(geometric_mean(processed)),
-            f"{bounds[0]:.2f} to {bounds[1]:.2f}" if bounds else "too few",
+            f"{processed.min():.2f} to {processed.max():.2f}",
             *(_ratio(geometric_mean(group[f"{column}_ratio"])) for column in RATIOS if column != "processed_per_s"),
         )
     return shown

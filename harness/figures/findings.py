@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.claims.intervals import geometric_mean, interval
+from harness.claims.spread import geometric_mean
 from harness.figures import files, latches, pages, waits
 from harness.figures.parts import kept_up, over_versions, payload_name, percent
 from harness.figures.results import Missing, Run
@@ -185,11 +185,10 @@ def _versions(run: Run) -> list[str]:
         if both.empty:
             told.append(f"{version} and {first} have no cell in common.")
             continue
-        bounds = interval(both)
-        words = f"; 95 % interval over cells {bounds[0]:.2f} to {bounds[1]:.2f}" if bounds else ""
+        spread = f"; single cells {both.min():.2f} to {both.max():.2f}" if len(both) > 1 else ""
         told.append(
             f"{version} processed {geometric_mean(both):.2f} times the messages per second of {first} "
-            f"(geometric mean of {_pairs(len(both))}{words})."
+            f"(geometric mean of {_pairs(len(both))}{spread})."
         )
     return told
 

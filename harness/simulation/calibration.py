@@ -4,9 +4,9 @@ The free parameters of a hardware file (`free = true`) are moved within their bo
 `PAPER.fitted` numbers: least squares of the logarithms of (model / paper), by SciPy's trust-region method. Five
 parameters for five numbers: nothing is left over to bend the rest. What the paper says of one and two initiators, of
 3×5 threads, of payloads, of waits and of its techniques takes no part; `PAPER.held_out` are those of them that are
-numbers of a cell. Some of what took no part holds by construction and is no prediction either: `harness.claims.footing`
-says of each claim which it is. Another hardware has other numbers: `harness.simulation.likeness` takes them from a
-measured run.
+numbers of a cell. Some of what took no part holds by construction and is no prediction either:
+`harness.claims.provenance` says of each claim which it is. Another hardware has other numbers:
+`harness.simulation.likeness` takes them from a measured run.
 
 What measures cells is given: a `bench`, or what pretends to be one. Same seed, same hardware, same result.
 """

@@ -1,4 +1,4 @@
-"""`harness claims` and the report: what a user sees of the verdicts."""
+"""`harness claims` and the report: the verdicts that a user sees."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def printed(arguments, capsys):
     return end.value.code, out, error
 
 
-def test_the_table_says_whose_numbers_it_shows_and_ends_with_the_count(capsys):
+def test_the_table_names_its_lab_and_ends_with_the_count(capsys):
     code, out, _ = printed(["claims", str(REFERENCE)], capsys)
     lines = out.splitlines()
     assert code == 0
@@ -29,21 +29,21 @@ def test_the_table_says_whose_numbers_it_shows_and_ends_with_the_count(capsys):
     assert "over 18,000" in out and "holds from 18,000 messages/s" in out
 
 
-def test_in_markdown_there_is_the_table_alone(capsys):
+def test_markdown_is_the_table_alone(capsys):
     code, out, _ = printed(["claims", str(REFERENCE), "--markdown"], capsys)
     assert code == 0
     assert out.startswith("| the paper says | its number | this run | |\n|---|---|---|---|\n")
     assert {line[0] for line in out.splitlines()} == {"|"}
 
 
-def test_a_models_claims_are_labelled_so(capsys, tmp_path):
+def test_claims_of_a_model_are_labelled_as_such(capsys, tmp_path):
     run = write_reduced(tmp_path / "run", quick_slice(), shape="paper", lab="simulated")
     code, out, _ = printed(["claims", str(run)], capsys)
     assert code == 0
     assert "model" in out.splitlines()[0] and "not SQL Server" in out.splitlines()[0]
 
 
-def test_a_run_that_was_not_reduced_is_one_line_with_the_cure(capsys, tmp_path):
+def test_a_run_that_was_not_reduced_is_refused_in_one_line_with_the_remedy(capsys, tmp_path):
     run = write_reduced(tmp_path / "run", quick_slice())
     (run / "reduced" / "cells.parquet").unlink()
     code, _, error = printed(["claims", str(run)], capsys)
@@ -59,4 +59,4 @@ def test_the_report_and_the_table_beside_it_have_the_same_verdicts(tmp_path):
     for row in table.itertuples():
         entry = section[section.index(f'id="claim-{row.claim}"') :]
         assert f'number">{row.verdict}</td>' in entry[: entry.index("</tr>")]
-    assert "it says nothing of SQL Server" in section
+    assert "It says nothing about SQL Server" in section

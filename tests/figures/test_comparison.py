@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from harness.claims.intervals import geometric_mean, interval
 from harness.figures import FigureError, compare
 from harness.figures.comparison import differences, ratios
 from harness.figures.pairing import pair
@@ -73,18 +72,6 @@ def test_a_ratio_is_b_divided_by_a_of_cells_that_both_have():
     assert list(both.index) == ["two", "zero"]
     assert both.processed_per_s_ratio["two"] == 1.5
     assert pd.isna(both.processed_per_s_ratio["zero"])
-
-
-def test_twice_and_half_cancel_in_the_geometric_mean():
-    assert geometric_mean(pd.Series([2.0, 0.5])) == pytest.approx(1.0)
-    assert geometric_mean(pd.Series([2.0, 8.0, None])) == pytest.approx(4.0)
-
-
-def test_the_interval_holds_the_mean_and_needs_some_cells():
-    values = pd.Series([0.9, 1.0, 1.1, 1.2, 1.3, 1.4])
-    low, high = interval(values)
-    assert low < geometric_mean(values) < high
-    assert interval(values[:4]) is None
 
 
 def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, console):

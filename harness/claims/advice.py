@@ -1,4 +1,4 @@
-"""Claims on the paper's advice, from the table of the techniques' scenarios: one row a technique and run."""
+"""Claims on the paper's recommendations, from the table of `harness techniques`: one row per technique and run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from harness.claims.intervals import CELLS_FOR_INTERVAL, LEVEL, RESAMPLES, Interval
 from harness.claims.judgement import Measurement, NotMeasured, Tables
+from harness.claims.spread import spread_of, spread_of_quotient
 
-BASELINE = "baseline"  # all that the paper advises
-# Claim: the technique that leaves one piece of advice out.
+BASELINE = "baseline"  # follows all recommendations
+# By claim: the technique that leaves out one recommendation.
 WITHOUT: Mapping[str, str] = {
     "single_conversation": "single_conversation",
     "dialog_per_message": "one_message_per_conversation",
@@ -21,23 +21,23 @@ WITHOUT: Mapping[str, str] = {
     "few_readers": "few_readers",
     "warm_up_needed": "cold",
 }
-# The paper's recommendations, each on top of those before it.
+# The paper's recommendations, each added to those before it.
 STEPS = ("dialog_per_message", "reuse", "receive_top_n", "activation_life", "readers_per_core", "trick_150")
 
 
 def faster(tables: Tables, claim: str) -> Measurement:
-    """How many times as fast the target processes messages when the advice is followed as well."""
+    """Measure how many times as fast the target processes messages if the recommendation is followed too."""
     advised, against = (rates(tables, technique) for technique in (BASELINE, WITHOUT[claim]))
     return Measurement(
         float(advised.mean() / against.mean()),
-        f"with the advice {advised.mean():,.0f}, without {against.mean():,.0f} messages/s, {_runs(advised, against)}"
-        f"{_behind(tables, BASELINE, WITHOUT[claim])}",
-        *_interval(advised, against),
+        f"{advised.mean():,.0f} messages/s with the recommendation, {against.mean():,.0f} without, "
+        f"{_runs(advised, against)}{_behind(tables, BASELINE, WITHOUT[claim])}",
+        spread_of_quotient(spread_of(advised, "runs"), spread_of(against, "runs")),
     )
 
 
 def build_up(tables: Tables) -> Measurement:
-    """The step of the paper's ladder that gains least: each must gain."""
+    """Measure the step of the ladder that gains least: each must gain."""
     runs = [rates(tables, technique) for technique in STEPS]
     means = [float(each.mean()) for each in runs]
     gains = [after / before for before, after in itertools.pairwise(means)]
@@ -46,19 +46,19 @@ def build_up(tables: Tables) -> Measurement:
         gains[least],
         f"the step that gains least, from {STEPS[least]} to {STEPS[least + 1]}, of "
         f"{' → '.join(f'{mean:,.0f}' for mean in means)} messages/s, {_runs(*runs)}{_behind(tables, *STEPS)}",
-        *_interval(runs[least + 1], runs[least]),
+        spread_of_quotient(spread_of(runs[least + 1], "runs"), spread_of(runs[least], "runs")),
     )
 
 
 def rates(tables: Tables, technique: str) -> np.ndarray:
-    """Messages processed a second in each run of a technique, whether or not the target kept up: what a target takes in
-    at most is what most of the advice is about."""
+    """Return the messages per second of each run of a technique, whether or not the target kept up: most
+    recommendations are about how much a target can take in."""
     table = tables.techniques
     if table.empty:
-        raise NotMeasured("the techniques' scenarios were not run")
+        raise NotMeasured("the techniques were not run")
     of_technique = table[table.technique == technique].processed_per_s.dropna()
     if of_technique.empty or not of_technique.min() > 0:
-        raise NotMeasured(f"the scenario {technique} has no runs, or one that processed no messages")
+        raise NotMeasured(f"the technique {technique} has no run, or one that processed no messages")
     return np.asarray(of_technique, dtype=float)
 
 
@@ -72,18 +72,6 @@ def _behind(tables: Tables, *techniques: str) -> str:
     behind = set(table[~table.target_kept_up.astype(bool)].technique)
     named = [technique for technique in techniques if technique in behind]
     return f"; the target fell behind in {', '.join(named)}" if named else ""
-
-
-def _interval(advised: np.ndarray, against: np.ndarray) -> tuple[Interval | None, str]:
-    """Of the quotient of means: bootstrap over runs; of few runs, the furthest that they allow; of one, none."""
-    if min(len(advised), len(against)) < 2:
-        return None, ""
-    if min(len(advised), len(against)) < CELLS_FOR_INTERVAL:
-        return (float(advised.min() / against.max()), float(advised.max() / against.min())), "runs"
-    rng = np.random.default_rng(1)
-    means = [rng.choice(runs, (RESAMPLES, len(runs))).mean(axis=1) for runs in (advised, against)]
-    low, high = np.quantile(means[0] / means[1], LEVEL)
-    return (float(low), float(high)), "runs"
 
 
 MEASURES: Mapping[str, Callable[[Tables], Measurement]] = {

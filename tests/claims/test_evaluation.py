@@ -1,4 +1,4 @@
-"""All claims against whole result sets: every one has a number or says why it has none."""
+"""All claims on whole result sets: each has a number or says why it has none."""
 
 import math
 from dataclasses import fields
@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.claims import NotMeasured, Verdict, as_table, counted, evaluate, write
+from harness.claims.evaluation import MEASURES, bounds, judge, within
 from harness.claims.judgement import Measurement, amount
-from harness.claims.judging import MEASURES, bounds, judge, within
+from harness.claims.spread import Spread
 from harness.figures.results import OPTIONAL_TABLES, read
 from harness.matrix import all_cells, quick_slice
 from harness.whitepaper import CLAIMS, Claim
-from tests.claims.conftest import Tables
+from tests.claims.tables import Tables
 from tests.results_fixture import write_reduced
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "embedded"
@@ -32,14 +33,14 @@ def test_every_claim_has_a_measure_and_every_measure_a_claim():
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.key)
-def test_a_claim_has_bounds_that_the_papers_own_number_keeps(claim):
+def test_the_papers_own_number_lies_within_the_bounds_of_its_claim(claim):
     assert claim.statement and claim.section and claim.wording and claim.unit
     assert claim.holds_from <= claim.holds_to
     assert math.isfinite(claim.holds_from) or math.isfinite(claim.holds_to)
     assert claim.published is None or within(claim, claim.published)
 
 
-def test_the_papers_shape_holds_and_a_flat_one_fails(paper_run, flat_run):
+def test_claims_hold_for_the_papers_shape_and_fail_for_a_flat_one(paper_run, flat_run):
     gained = ("no_gain_up_to_15", "gain_noticeable_from_30", "trick_removes_contention", "contention_above_15")
     waited = ("initiator_top_wait_without_trick", "initiator_top_wait_with_trick", "target_top_wait")
     paper, flat = verdicts(paper_run), verdicts(flat_run)
@@ -49,7 +50,7 @@ def test_the_papers_shape_holds_and_a_flat_one_fails(paper_run, flat_run):
     assert flat["no_gain_up_to_15"] == Verdict.HOLDS
 
 
-def test_the_embedded_labs_reference_run_is_judged_as_it_is(embedded):
+def test_the_embedded_labs_reference_run_has_its_verdicts(embedded):
     found = {key: judged.verdict for key, judged in embedded.items()}
     assert found["matrix_complete"] == found["versions_alike"] == found["no_gain_up_to_15"] == Verdict.HOLDS
     assert {found[key] for key in found if key.startswith(("peak_1", "peak_2", "peak_3_", "linear"))} == {Verdict.FAILS}
@@ -61,7 +62,7 @@ def test_the_embedded_labs_reference_run_is_judged_as_it_is(embedded):
 
 @pytest.fixture(scope="session")
 def embedded():
-    """What the embedded lab's reference run has to say, by claim."""
+    """The judgements of the embedded lab's reference run, by claim."""
     return {judged.claim.key: judged for judged in evaluate(read(REFERENCE))}
 
 
@@ -70,9 +71,9 @@ def test_a_judgement_explains_itself_in_a_line(embedded, key):
     judged = embedded[key]
     assert judged.explanation and "\n" not in judged.explanation and "nan" not in judged.explanation
     assert (judged.measured is None) == (judged.verdict is Verdict.NOT_MEASURED) == (judged.number == "–")
-    if judged.measured and judged.measured.interval:
-        low, high = judged.measured.interval
-        assert low <= judged.measured.value <= high and judged.measured.spread
+    if judged.measured and judged.measured.spread:
+        spread = judged.measured.spread
+        assert spread.low <= judged.measured.value <= spread.high and spread.over
 
 
 TABLES = tuple(field.name for field in fields(Tables))
@@ -82,8 +83,8 @@ TABLES = tuple(field.name for field in fields(Tables))
 @given(
     st.lists(st.sampled_from(all_cells()), min_size=1, max_size=12, unique=True), st.sets(st.integers(0, 11)), st.data()
 )
-def test_any_part_of_the_matrix_is_judged(paper_run, cells, stuck, data):
-    """Whatever cells were completed, whatever tables there are, and where nothing came through."""
+def test_any_part_of_the_matrix_can_be_judged(paper_run, cells, stuck, data):
+    """Any completed cells, any tables missing, and any cells that processed nothing."""
     ids = [cell.id for cell in cells]
     absent = data.draw(st.sets(st.sampled_from([name for name in OPTIONAL_TABLES if name in TABLES])))
     parts = {}
@@ -105,7 +106,8 @@ def test_any_part_of_the_matrix_is_judged(paper_run, cells, stuck, data):
     judgements = evaluate(Tables(**parts))
     assert len(judgements) == len(CLAIMS)
     for measured in (judged.measured for judged in judgements if judged.measured):
-        assert all(math.isfinite(number) for number in (measured.value, *(measured.interval or ())))
+        bounds = (measured.spread.low, measured.spread.high) if measured.spread else ()
+        assert all(math.isfinite(number) for number in (measured.value, *bounds))
 
 
 def test_a_few_cells_measure_no_peak_and_no_gain(tmp_path):
@@ -126,29 +128,29 @@ CLAIM = Claim("key", "Something", "Section", "about ten", "%", 10, 9, 11)
 
 
 @pytest.mark.parametrize(
-    "value, interval, verdict, ending",
+    "value, low_high, verdict, ending",
     [
         (10, (9.5, 10.5), "holds", "made so"),
-        (10, (8.5, 10.5), "holds", "made so; the interval reaches over the bound: holds from 9 to 11 %"),
+        (10, (8.5, 10.5), "holds", "made so; the spread over cells reaches beyond the bound: holds from 9 to 11 %"),
         (12, (11.5, 12.5), "fails", "made so; holds from 9 to 11 %"),
-        (12, (10.5, 12.5), "fails", "made so; the interval reaches over the bound: holds from 9 to 11 %"),
+        (12, (10.5, 12.5), "fails", "made so; the spread over cells reaches beyond the bound: holds from 9 to 11 %"),
         (11, None, "holds", "made so"),
         (11.2, None, "fails", "made so; holds from 9 to 11 %"),
     ],
 )
-def test_the_number_decides_and_the_interval_is_told(monkeypatch, value, interval, verdict, ending):
-    measured = Measurement(value, "made so", interval, "cells")
-    monkeypatch.setattr("harness.claims.judging.MEASURES", {"key": lambda _: measured})
+def test_the_number_decides_and_the_spread_is_mentioned(monkeypatch, value, low_high, verdict, ending):
+    measured = Measurement(value, "made so", Spread(*low_high, "cells") if low_high else None)
+    monkeypatch.setattr("harness.claims.evaluation.MEASURES", {"key": lambda _: measured})
     judged = judge(CLAIM, Tables())
     assert (judged.verdict, judged.explanation) == (verdict, ending)
-    assert judged.number.endswith(" over cells)" if interval else " %")
+    assert judged.number.endswith(" over cells)" if low_high else " %")
 
 
-def test_what_is_not_there_is_the_explanation(monkeypatch):
+def test_the_explanation_says_what_is_missing(monkeypatch):
     def missing(_):
         raise NotMeasured("no such cells")
 
-    monkeypatch.setattr("harness.claims.judging.MEASURES", {"key": missing})
+    monkeypatch.setattr("harness.claims.evaluation.MEASURES", {"key": missing})
     judged = judge(CLAIM, Tables())
     assert (judged.verdict, judged.explanation, judged.number) == (Verdict.NOT_MEASURED, "no such cells", "–")
 
@@ -161,7 +163,7 @@ def test_what_is_not_there_is_the_explanation(monkeypatch):
         (1, 1, "holds at 1 %"),
     ],
 )
-def test_bounds_are_told_in_words(low, high, words):
+def test_bounds_are_written_in_words(low, high, words):
     assert bounds(Claim("key", "Something", "Section", "words", "%", None, low, high)) == words
 
 
@@ -177,11 +179,11 @@ def test_bounds_are_told_in_words(low, high, words):
         (0, "%", "0 %"),
     ],
 )
-def test_a_number_has_the_figures_that_it_bears(value, unit, words):
+def test_a_number_has_a_sensible_number_of_digits(value, unit, words):
     assert amount(value, unit) == words
 
 
-def test_the_table_holds_every_claim_and_comes_back_as_it_was(tmp_path, flat_run):
+def test_the_table_has_every_claim_and_is_read_back_unchanged(tmp_path, flat_run):
     judgements = evaluate(flat_run)
     table = as_table(judgements, run_id="run", lab="embedded")
     parquet, csv = write(table, tmp_path)

@@ -1,0 +1,69 @@
+"""The judgements as a table: `reduced/claims.parquet` and `.csv` beside the reduced tables, and Markdown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness.claims.judgement import Judgement, Verdict
+from harness.claims.provenance import provenance
+
+NAME = "claims"
+_NUMBERS = ["published", "holds_from", "holds_to", "measured", "measured_low", "measured_high"]
+
+
+def as_table(judgements: Sequence[Judgement], *, run_id: str, lab: str) -> pd.DataFrame:
+    """Make one row per claim, numbers in the claim's `unit`; a missing number, bound or spread is null."""
+    table = pd.DataFrame([{"run_id": run_id, "lab": lab, **_row(judged)} for judged in judgements])
+    table[_NUMBERS] = table[_NUMBERS].astype(float).replace([float("inf"), float("-inf")], float("nan"))
+    return table
+
+
+def _row(judged: Judgement) -> dict[str, Any]:
+    claim, measured = judged.claim, judged.measured
+    spread = measured.spread if measured else None
+    return {
+        "claim": claim.key,
+        "statement": claim.statement,
+        "section": claim.section,
+        "wording": claim.wording,
+        "published": claim.published,
+        "unit": claim.unit,
+        "holds_from": claim.holds_from,
+        "holds_to": claim.holds_to,
+        "measured": measured.value if measured else None,
+        "measured_low": spread.low if spread else None,
+        "measured_high": spread.high if spread else None,
+        "spread_over": spread.over if spread else "",
+        "number": judged.number,  # as printed: with unit and spread
+        "verdict": judged.verdict.value,
+        "explanation": judged.explanation,
+    }
+
+
+def markdown(table: pd.DataFrame, *, paper_model: bool) -> list[str]:
+    """Write a table of `as_table` as lines of Markdown; `paper_model` adds how the model obtained each number."""
+    heads = ["the paper says", "its number", *(["the model", "obtained"] if paper_model else ["this run"])]
+    lines = [f"| {' | '.join(heads)} | |", "|" + "---|" * (len(heads) + 1)]
+    for row in table.to_dict("records"):
+        verdict = f"**{row['verdict']}**" if row["verdict"] == Verdict.FAILS else row["verdict"]
+        obtained = [provenance(row["claim"])] if paper_model else []
+        lines.append("| " + " | ".join([row["statement"], row["wording"], row["number"], *obtained, verdict]) + " |")
+    return lines
+
+
+def write(table: pd.DataFrame, folder: Path) -> list[Path]:
+    """Write the table into a folder of reduced tables, each file whole or not at all; raises OSError."""
+    paths = [folder / f"{NAME}.parquet", folder / f"{NAME}.csv"]
+    for path in paths:
+        temporary = path.with_suffix(f"{path.suffix}.tmp")
+        if path.suffix == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            table.to_parquet(temporary, index=False)
+        os.replace(temporary, path)
+    return paths

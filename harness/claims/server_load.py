@@ -1,0 +1,134 @@
+"""Claims on the servers: which side is the bottleneck, processors, what the target does and writes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+
+from harness.claims.judgement import Measurement, NotMeasured, Tables, quotient_of_sums
+from harness.claims.spread import geometric_mean, spread_of
+from harness.claims.throughput import with_trick
+from harness.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_DIALOG_RATIO
+
+INITIATORS = 3
+SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")
+
+
+def initiator_is_bottleneck(tables: Tables) -> Measurement:
+    # Cells in which nothing was sent say nothing of a bottleneck.
+    busy = tables.cells[(tables.cells.processed_per_s > 0) | ~tables.cells.target_kept_up]
+    if busy.empty:
+        raise NotMeasured("nothing was sent in any cell")
+    kept_up, cells = int(busy.target_kept_up.sum()), len(busy)
+    return Measurement(100 * kept_up / cells, f"the target kept up with what was sent in {kept_up} of {cells} cells")
+
+
+def receive_takes_many(tables: Tables) -> Measurement:
+    """Measure messages per RECEIVE that returned any; each is one transaction of the receive procedure."""
+    cells = tables.cells[tables.cells.total_threads >= GAIN_NOTICEABLE_FROM.value]
+    rows = pd.DataFrame(
+        {"messages": cells.processed_per_s * cells.measured_s, "receives": cells.receives_in_window}
+    ).dropna()
+    if not rows.receives.sum():
+        raise NotMeasured(f"no RECEIVE returned messages in a cell of {GAIN_NOTICEABLE_FROM.value:.0f} or more threads")
+    basis = f"messages per RECEIVE, {len(rows)} cells with {GAIN_NOTICEABLE_FROM.value:.0f} or more threads"
+    return quotient_of_sums(rows.messages, rows.receives, basis)
+
+
+def initiator_transactions(tables: Tables) -> Measurement:
+    """Measure how often a single initiator writes its log for each log write of the target.
+
+    No instance counts the transactions of its broker, but each transaction waits for a log write, its own or a shared
+    one. Both logs are about the same messages.
+    """
+    logs = _logs(tables)
+    chosen = logs[(logs.initiators == 1) & (logs.dialog_ratio == TRICK_DIALOG_RATIO)]
+    chosen = chosen[chosen.threads >= GAIN_NOTICEABLE_FROM.value]
+    side = chosen.instance.where(chosen.instance == "target", "initiator")
+    writes = chosen.groupby(["cell_id", side]).writes.sum().unstack()
+    if not {"initiator", "target"} <= set(writes.columns):
+        raise NotMeasured(
+            "log writes of both sides were not observed with one initiator, the trick and "
+            f"{GAIN_NOTICEABLE_FROM.value:.0f} or more threads"
+        )
+    ratios = (writes.initiator / writes.target.where(writes.target > 0)).dropna()
+    ratios = ratios[ratios > 0]
+    if ratios.empty:
+        raise NotMeasured("no cell has log writes of both the initiator and the target")
+    return Measurement(
+        geometric_mean(ratios),
+        f"log writes, which transactions share, geometric mean of {len(ratios)} cells with 1 initiator, the trick and "
+        f"{GAIN_NOTICEABLE_FROM.value:.0f} or more threads",
+        spread_of(ratios, "cells"),
+    )
+
+
+def processors(tables: Tables, role: str) -> Measurement:
+    """Measure the mean over the cells with three initiators, the trick and the most threads.
+
+    The paper gives averages without their load. This load, at which it looks for peaks, is our choice.
+    """
+    cells = with_trick(tables.cells, INITIATORS)
+    threads = cells.threads.max()
+    used = cells[cells.threads == threads][f"{role}_processor_percent"].dropna()
+    if used.empty:
+        raise NotMeasured(f"no processor time was observed with {INITIATORS}×{threads} threads and the trick")
+    return Measurement(
+        float(used.mean()),
+        f"mean of {len(used)} cells of {INITIATORS}×{threads} threads with the trick, our choice of load",
+        spread_of(used, "cells"),
+    )
+
+
+def initiators_alike(tables: Tables) -> Measurement:
+    """Measure the bytes that the least busy initiator logs, in percent of those of the busiest."""
+    logs = _logs(tables)
+    logged = logs[(logs.initiators == INITIATORS) & (logs.instance != "target")]
+    by_initiator = logged.groupby(["cell_id", "instance"]).bytes_written.sum().unstack().dropna()
+    if by_initiator.shape[1] < INITIATORS or not (by_initiator.max(axis=1) > 0).any():
+        raise NotMeasured(f"the logs of {INITIATORS} initiators were not observed")
+    least = 100 * (by_initiator.min(axis=1) / by_initiator.max(axis=1)).dropna()
+    return Measurement(
+        # The arithmetic mean counts an initiator that did nothing.
+        float(least.mean()),
+        f"bytes logged, mean of {len(least)} cells with {INITIATORS} initiators",
+        spread_of(least, "cells"),
+    )
+
+
+def messages_on_disk(tables: Tables) -> Measurement:
+    """Measure the bytes that the target logs for each payload byte that its procedure stores."""
+    logs = _logs(tables)
+    logged = logs[logs.instance == "target"].groupby("cell_id").bytes_written.sum()
+    cells = tables.cells[tables.cells.processed_per_s > 0].set_index("cell_id")
+    stored = cells.processed_per_s * cells.measured_s * cells.payload_bytes.clip(upper=MESSAGE_DROP_BYTES)
+    ratios = (logged / stored).dropna()
+    ratios = ratios[ratios > 0]
+    if ratios.empty:
+        raise NotMeasured("the target's log writes were not observed")
+    return Measurement(
+        geometric_mean(ratios),
+        f"geometric mean of {len(ratios)} cells; at most {MESSAGE_DROP_BYTES:,} bytes of a message are stored",
+        spread_of(ratios, "cells"),
+    )
+
+
+def _logs(tables: Tables) -> pd.DataFrame:
+    """Choose the log files of the lab's own databases."""
+    files = tables.file_io
+    if files.empty:
+        raise NotMeasured("reads and writes of database files were not observed")
+    return files[(files.file_type == "LOG") & ~files.database_name.isin(SYSTEM_DATABASES)]
+
+
+MEASURES: Mapping[str, Callable[[Tables], Measurement]] = {
+    "initiator_is_bottleneck": initiator_is_bottleneck,
+    "initiator_transactions": initiator_transactions,
+    "receive_takes_many": receive_takes_many,
+    "initiator_processors": functools.partial(processors, role="initiator"),
+    "target_processors": functools.partial(processors, role="target"),
+    "initiators_alike": initiators_alike,
+    "messages_on_disk": messages_on_disk,
+}

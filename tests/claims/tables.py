@@ -1,0 +1,42 @@
+"""Reduced tables of a few rows, and the number that a claim finds in them."""
+
+from dataclasses import dataclass, field
+
+import pandas as pd
+import pytest
+
+from harness.claims import NotMeasured
+from harness.claims.evaluation import MEASURES
+
+
+@dataclass
+class Tables:
+    """Reduced tables made by hand; a table that a test does not give is empty."""
+
+    cells: pd.DataFrame = field(default_factory=pd.DataFrame)
+    seconds: pd.DataFrame = field(default_factory=pd.DataFrame)
+    gain: pd.DataFrame = field(default_factory=pd.DataFrame)
+    waits: pd.DataFrame = field(default_factory=pd.DataFrame)
+    page_spread: pd.DataFrame = field(default_factory=pd.DataFrame)
+    latch_share: pd.DataFrame = field(default_factory=pd.DataFrame)
+    file_io: pd.DataFrame = field(default_factory=pd.DataFrame)
+    techniques: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+def cells(*rows, **same):
+    """Make cells from rows of (initiators, threads, ratio, payload, version, rate)."""
+    names = ["initiators", "threads", "dialog_ratio", "payload_bytes", "server_version", "processed_per_s"]
+    table = pd.DataFrame(rows, columns=names)
+    table["cell_id"] = table[names[:5]].astype(str).agg("-".join, axis=1)
+    table["total_threads"] = table.initiators * table.threads
+    return table.assign(**({"target_kept_up": True, "settle_s": 0.5, "measured_s": 1.0} | same))
+
+
+def value(key, **tables):
+    return MEASURES[key](Tables(**tables)).value
+
+
+def missing(key, **tables):
+    with pytest.raises(NotMeasured) as reason:
+        MEASURES[key](Tables(**tables))
+    return str(reason.value)

@@ -1,0 +1,83 @@
+"""Claims on rates, on tables of a few rows."""
+
+import pandas as pd
+import pytest
+
+from harness.claims.evaluation import MEASURES
+from harness.claims.spread import Spread
+from tests.claims.tables import Tables, cells, missing, value
+
+
+def test_a_peak_is_the_mean_of_versions_at_a_point_that_both_sustain():
+    table = cells(
+        (1, 30, 150, 100, "2005", 4000.0),
+        (1, 30, 150, 100, "2008", 4400.0),
+        (1, 50, 150, 100, "2005", 9000.0),
+        (1, 50, 150, 100, "2008", 4100.0),
+        (1, 50, 1, 100, "2008", 9900.0),
+    )
+    table.loc[2, "target_kept_up"] = False
+    measured = MEASURES["peak_1_initiator"](Tables(cells=table))
+    assert (measured.value, measured.spread) == (4200.0, Spread(4000.0, 4400.0, "versions"))
+
+
+def test_the_peak_of_one_version_has_the_spread_of_its_whole_seconds():
+    table = cells((1, 50, 150, 100, "2022", 4000.0), settle_s=2.5, measured_s=30.0)
+    rates = [100, 100, 100, *([3900, 4100] * 14), 4000, 9000]
+    seconds = pd.DataFrame({"cell_id": table.cell_id[0], "second": range(len(rates)), "processed": rates})
+    measured = MEASURES["peak_1_initiator"](Tables(cells=table, seconds=seconds))
+    assert measured.spread == Spread(3900, 4100, "seconds")
+    assert MEASURES["peak_1_initiator"](Tables(cells=table, seconds=seconds[:4])).spread is None
+
+
+def test_without_a_sustained_rate_there_is_no_peak():
+    table = cells((1, 50, 150, 100, "2005", 4000.0), target_kept_up=False)
+    assert "the target kept up in none of 1 points" in missing("peak_1_initiator", cells=table)
+    assert "no completed cell with 2 initiators" in missing("peak_2_initiators", cells=table)
+
+
+def test_a_rate_of_zero_is_no_peak_and_has_no_growth():
+    table = cells((1, 50, 150, 100, "2005", 0.0), (3, 50, 150, 100, "2005", 0.0), (3, 50, 150, 8192, "2005", 0.0))
+    for key in ("peak_1_initiator", "linear_1_to_3", "peak_of_small_payloads", "payload_matters"):
+        assert missing(key, cells=table)
+    assert "nothing was sent" in missing("initiator_is_bottleneck", cells=table)
+
+
+def test_a_matrix_is_as_complete_as_its_least_complete_version():
+    table = cells(
+        *((1, threads, 150, 100, "2022", 1.0) for threads in (1, 2, 3)),
+        *((1, threads, 150, 100, "2025", 1.0) for threads in (1, 2)),
+    )
+    assert value("matrix_complete", cells=table) == 2
+
+
+def test_growth_compares_peaks():
+    table = cells(
+        (1, 50, 150, 100, "2005", 5000.0), (2, 50, 150, 100, "2005", 12000.0), (3, 50, 150, 100, "2005", 18000.0)
+    )
+    seconds = pd.DataFrame(columns=["cell_id", "second", "processed"])
+    assert value("linear_1_to_3", cells=table, seconds=seconds) == pytest.approx(3.6)
+    assert value("linear_third_initiator", cells=table, seconds=seconds) == pytest.approx(1.5)
+
+
+def test_a_line_levels_off_where_it_first_reaches_nine_tenths_of_its_highest_rate():
+    rates = {1: 1000.0, 5: 4000.0, 10: 7000.0, 15: 9200.0, 20: 9500.0, 50: 10000.0}
+    rows = [(3, threads, 150, payload, "2005", rate) for payload in (4096, 8192) for threads, rate in rates.items()]
+    assert value("plateau_of_large_payloads", cells=cells(*rows)) == 45
+    still_growing = [(*row[:5], 100.0 * row[1]) for row in rows]
+    assert value("plateau_of_large_payloads", cells=cells(*still_growing)) == 150
+    assert "3×15" not in missing("plateau_of_large_payloads", cells=cells(*[row for row in rows if row[1] != 15]))
+
+
+def test_versions_are_compared_cell_by_cell():
+    pairs = [
+        (1, threads, 150, 100, version, rate)
+        for threads in (1, 5)
+        for version, rate in (("2005", 100.0), ("2008", 120.0))
+    ]
+    lone = (2, 1, 150, 100, "2008", 9999.0)
+    behind = [(3, 50, 150, 100, version, rate) for version, rate in (("2005", 1.0), ("2008", 9.0))]
+    table = cells(*pairs, lone, *behind)
+    table.loc[table.initiators == 3, "target_kept_up"] = False
+    assert value("versions_alike", cells=table) == pytest.approx(1.2)
+    assert "2005 and 2008" in missing("versions_alike", cells=cells(lone))

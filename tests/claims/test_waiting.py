@@ -1,0 +1,62 @@
+"""Claims on waits, on tables of a few rows."""
+
+import pandas as pd
+import pytest
+
+from tests.claims.tables import cells, missing, value
+
+
+def waits(*rows):
+    """Make waits from rows of (role, threads per initiator, ratio, wait type, milliseconds), and their cells."""
+    points = sorted({(3, threads, ratio, 100, "2005", 1000.0) for _, threads, ratio, _, _ in rows})
+    table = cells(*points)
+    names = {(row.threads, row.dialog_ratio): row.cell_id for row in table.itertuples()}
+    told = pd.DataFrame(
+        {"cell_id": names[threads, ratio], "role": role, "initiators": 3, "wait_type": kind, "wait_time_ms": waited_ms}
+        for role, threads, ratio, kind, waited_ms in rows
+    )
+    whole = told.groupby(["cell_id", "role"]).wait_time_ms.transform("sum")
+    return {"cells": table, "waits": told.assign(share_percent=100 * told.wait_time_ms / whole)}
+
+
+def test_page_latches_of_both_modes_count_as_one_wait():
+    tables = waits(
+        ("initiator", 50, 1, "PAGELATCH_EX", 40),
+        ("initiator", 50, 1, "PAGELATCH_SH", 20),
+        ("initiator", 50, 1, "WRITELOG", 40),
+        ("initiator", 5, 1, "WRITELOG", 9000),
+    )
+    assert value("initiator_top_wait_without_trick", **tables) == pytest.approx(20)
+    assert "dialog ratio 150" in missing("initiator_top_wait_with_trick", **tables)
+    assert "target" in missing("target_top_wait", **tables)
+
+
+def test_a_lead_is_a_share_of_all_waiting_not_of_the_waits_in_the_table():
+    tables = waits(("target", 50, 150, "WRITELOG", 40), ("target", 50, 150, "PAGELATCH_EX", 10))
+    tables["waits"]["share_percent"] /= 2  # waits that are not in the table take as long again
+    assert value("target_top_wait", **tables) == pytest.approx(30)
+
+
+def test_a_role_that_did_not_wait_where_the_other_did_is_a_measured_zero():
+    rows = (("target", threads, 1, "WRITELOG", 7) for threads in (5, 50))
+    tables = waits(*rows, ("initiator", 50, 1, "PAGELATCH_EX", 9))
+    assert value("contention_above_15", **tables) == 100
+
+
+def test_a_single_wait_type_is_a_hundred_points_ahead_or_behind():
+    tables = waits(("initiator", 50, 1, "WRITELOG", 7), ("initiator", 50, 150, "WRITELOG", 7))
+    assert value("initiator_top_wait_without_trick", **tables) == -100
+    assert value("initiator_top_wait_with_trick", **tables) == 100
+
+
+def test_one_initiator_and_not_all_three_is_compared_with_the_target():
+    tables = waits(("initiator", 50, 1, "WRITELOG", 300), ("target", 50, 1, "WRITELOG", 100))
+    assert value("initiator_waits_more", **tables) == pytest.approx(50)
+
+
+def test_contention_is_compared_per_message():
+    rows = (("initiator", 5, 1, "PAGELATCH_EX", 10), ("initiator", 50, 1, "PAGELATCH_EX", 90))
+    assert value("contention_above_15", **waits(*rows)) == pytest.approx(90)
+    left = (*rows, ("initiator", 50, 150, "PAGELATCH_EX", 9), ("initiator", 5, 150, "WRITELOG", 1))
+    assert value("trick_removes_contention", **waits(*left)) == pytest.approx(10)
+    assert value("contention_above_15", **waits(*((*row[:3], "WRITELOG", 5) for row in rows))) == 0
