@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.failures import MachineFailure
+from harness.installation import COMPOSE_FILE, PROJECT_FOLDER
 from harness.lab import env_file
 from harness.lab.drivers import Secret
-from harness.lab.scripts import SQL_ROOT
 
-ROOT = SQL_ROOT.parent  # of the checkout: docker-compose.yml and .env lie there
+ROOT = PROJECT_FOLDER  # .env lies there
 PROJECT = "service-broker-harness"
 LICENCE = "https://go.microsoft.com/fwlink/?LinkId=746388"
 
@@ -177,7 +177,7 @@ def _compose(
     watch: Callable[[], None] = lambda: None,
 ) -> str:
     """What it printed."""
-    place = ("--project-directory", str(ROOT), "--file", str(ROOT / "docker-compose.yml"), "--profile", profile)
+    place = ("--project-directory", str(ROOT), "--file", str(COMPOSE_FILE), "--profile", profile)
     done = _docker("compose", *place, verb, *arguments, timeout_s=timeout_s, watch=watch)
     _expect(done, f"docker compose {verb} failed")
     return done.stdout

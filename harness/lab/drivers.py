@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from harness.failures import MachineFailure
+from harness.system_packages import FREETDS_PLACES, how_to_install
 
 Kind = Literal["microsoft", "freetds"]
 
-_FREETDS_PLACES = ("/usr/lib/*/odbc/libtdsodbc.so", "/usr/lib*/libtdsodbc.so*", "/usr/local/lib/libtdsodbc.so")
 _LOGIN_TIMEOUT_S = 15
 
 
@@ -92,10 +92,10 @@ def choose(kind: Kind | Literal["auto"] = "auto", drivers: Iterable[Driver] | No
         if kind in ("auto", driver.kind):
             return driver
     if kind == "freetds":
-        raise NoDriver("the ODBC driver FreeTDS is not installed: apt-get install tdsodbc")
+        raise NoDriver(f"the ODBC driver FreeTDS is not installed: {how_to_install('freetds')}")
     raise NoDriver(
-        "no ODBC driver for SQL Server found: make setup, or pip install mssql-python-odbc "
-        "(or apt-get install tdsodbc for FreeTDS)"
+        "no ODBC driver for SQL Server found: pip install mssql-python-odbc (Microsoft's driver and licence terms), "
+        f"or {how_to_install('freetds')} (FreeTDS)"
     )
 
 
@@ -104,7 +104,7 @@ def check_manager() -> None:
     try:
         import pyodbc  # noqa: F401, PLC0415
     except ImportError as error:
-        raise NoDriver(f"pyodbc does not load ({error}): apt-get install unixodbc") from None
+        raise NoDriver(f"pyodbc does not load ({error}): {how_to_install('unixodbc')}") from None
 
 
 def _distribution_folder() -> str:
@@ -149,7 +149,7 @@ def _registered() -> list[Driver]:
 def _freetds_files() -> list[Driver]:
     return [
         Driver("freetds", str(path), "file")
-        for pattern in _FREETDS_PLACES
+        for pattern in FREETDS_PLACES
         for path in sorted(Path("/").glob(pattern.lstrip("/")))
     ]
 

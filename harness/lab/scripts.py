@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.failures import MachineFailure
+from harness.installation import SQL_ROOT
 from harness.lab import interruption
 from harness.lab.error_remedies import error_text
 
 if TYPE_CHECKING:
     import pyodbc
-
-SQL_ROOT = Path(__file__).resolve().parents[2] / "sql"
 
 _GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")

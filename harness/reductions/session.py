@@ -26,15 +26,14 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 from pyspark.sql import SparkSession
 
 from harness.reductions.inputs import SparkUnavailable
+from harness.system_packages import JAVA_MINIMUM, how_to_install, java_version
 
-JAVA_MINIMUM = 17  # Spark 4
 # Memory is shared by the threads, so they do not grow with the machine.
 THREADS = min(len(os.sched_getaffinity(0)), 8)
 # A full sweep (528 cells, a few million calls) fits with room; the whole JVM stays below twice this.
 DRIVER_MEMORY = "1g"
 # A reduction is over before the second compiler pays: with it, half a minute becomes three quarters.
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
-JAVA_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 20
 
 
@@ -96,23 +95,15 @@ def require_java() -> None:
     """SparkUnavailable unless a Java that Spark can use answers."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
-    remedy = f"install Java {JAVA_MINIMUM} or later (`make setup`, or `apt-get install openjdk-17-jre-headless`)"
+    remedy = f"install Java {JAVA_MINIMUM} or later: {how_to_install('java')}"
     if shutil.which(command) is None:
         where = f" in JAVA_HOME={home}" if home else ""
         raise SparkUnavailable(f"no Java{where}: {remedy}")
-    try:
-        answer = subprocess.run(
-            [command, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SparkUnavailable(f"{command} does not run ({error}): {remedy}") from None
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
-    if match is None:
-        raise SparkUnavailable(f"{command} does not tell its version: {remedy}")
-    # Java 8 and before call themselves 1.8.
-    major = int(match[2] or 1) if match[1] == "1" else int(match[1])
-    if major < JAVA_MINIMUM:
-        raise SparkUnavailable(f"{command} is Java {major}: {remedy}")
+    version = java_version(command)
+    if version == 0:
+        raise SparkUnavailable(f"{command} -version gives no version: {remedy}")
+    if version < JAVA_MINIMUM:
+        raise SparkUnavailable(f"{command} is Java {version}: {remedy}")
 
 
 def _is_local(master: str) -> bool:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.installation import CHECKOUT, PACKAGE, SQL_ROOT
 from harness.lab.drivers import Driver
 from harness.settings import RESUME_MAY_DIFFER, RunSettings
 
@@ -86,10 +87,13 @@ def _short(value: Any) -> str:
 
 def git_commit() -> str:
     """The commit of this checkout, `-dirty` if harness/ or sql/ differ from it; empty outside of one."""
-    root = Path(__file__).resolve().parents[2]
+    if CHECKOUT is None or not (CHECKOUT / ".git").exists():
+        return ""
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False, timeout=10)
+        done = subprocess.run(
+            ["git", "-C", str(CHECKOUT), *words], capture_output=True, text=True, check=False, timeout=10
+        )
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
@@ -102,10 +106,10 @@ def git_commit() -> str:
 
 def code_fingerprint() -> str:
     """A digest of harness/ and sql/ as they lie there: commits that change neither make no difference."""
-    root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
-    for path in sorted([*root.glob("harness/**/*.py"), *root.glob("sql/**/*.sql")]):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    for folder, pattern in ((PACKAGE, "**/*.py"), (SQL_ROOT, "**/*.sql")):
+        for path in sorted(folder.glob(pattern)):
+            digest.update(f"{folder.name}/{path.relative_to(folder)}".encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -1,0 +1,209 @@
+"""What the harness needs from the system's packages, under the names of the system it runs on.
+
+Standard library only: `.ci/setup` runs this file before there is a virtual environment, and exits 3 where something is
+missing that it may not install. Debian and Ubuntu are tried in CI; the other names come from the packages' own sites.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+JAVA_MINIMUM = 17  # Spark 4 runs on Java 17 or later
+
+# By system: how packages are installed, and what ours are called there.
+INSTALL = {"debian": "apt-get install", "fedora": "dnf install", "suse": "zypper install", "macos": "brew install"}
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "debian": {
+        "venv": "python3-venv",
+        "unixodbc": "unixodbc",
+        "kerberos": "libgssapi-krb5-2",
+        "ltdl": "libltdl7",
+        "openssl": "openssl",
+        "java": "openjdk-17-jre-headless",
+        "freetds": "tdsodbc",
+    },
+    "fedora": {
+        "venv": "python3",
+        "unixodbc": "unixODBC",
+        "kerberos": "krb5-libs",
+        "ltdl": "libtool-ltdl",
+        "openssl": "openssl-libs",
+        "java": "java-21-openjdk-headless",
+        "freetds": "freetds",
+    },
+    "suse": {
+        "venv": "python3",
+        "unixodbc": "unixODBC",
+        "kerberos": "krb5",
+        "ltdl": "libltdl7",
+        "openssl": "libopenssl3",
+        "java": "java-17-openjdk-headless",
+        "freetds": "libtdsodbc0",
+    },
+    "macos": {
+        "venv": "python@3.11",
+        "unixodbc": "unixodbc",
+        "kerberos": "krb5",
+        "ltdl": "libtool",
+        "openssl": "openssl@3",
+        "java": "openjdk@17",
+        "freetds": "freetds",
+    },
+}
+_LIBRARIES = {
+    "unixodbc": ("libodbc.so.2", "libodbc.2.dylib"),
+    "kerberos": ("libgssapi_krb5.so.2", "libgssapi_krb5.2.dylib"),
+    "ltdl": ("libltdl.so.7", "libltdl.7.dylib"),
+    "openssl": ("libssl.so.3", "libssl.so.1.1", "libssl.3.dylib"),
+}
+_BREW_FOLDERS = ("/opt/homebrew/lib", "/usr/local/lib", "/opt/homebrew/opt/krb5/lib", "/opt/homebrew/opt/openssl@3/lib")
+FREETDS_PLACES = (
+    "/usr/lib/*/odbc/libtdsodbc.so",
+    "/usr/lib*/libtdsodbc.so*",
+    "/usr/local/lib/libtdsodbc.so",
+    "/opt/homebrew/lib/libtdsodbc.so",
+)
+# Without these no cell runs; FreeTDS is a second ODBC driver, used where it is there.
+NEEDED = ("venv", "unixodbc", "kerberos", "ltdl", "openssl", "java")
+
+
+def family() -> str:
+    """The system's family: a key of `NAMES`, "windows", or "" for a system that is not known here."""
+    system = platform.system()
+    if system == "Darwin":
+        return "macos"
+    if system == "Windows" or system.startswith(("CYGWIN", "MINGW", "MSYS")):
+        return "windows"
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        return ""
+    ids = {release.get("ID", ""), *release.get("ID_LIKE", "").split()}
+    if ids & {"debian", "ubuntu"}:
+        return "debian"
+    if ids & {"fedora", "rhel", "centos"}:
+        return "fedora"
+    return "suse" if any("suse" in one for one in ids) else ""
+
+
+def how_to_install(*packages: str) -> str:
+    """The command that installs these packages here; for a system that is not known, their names on Debian."""
+    here = family()
+    if here in NAMES:
+        return f"{INSTALL[here]} {' '.join(NAMES[here][package] for package in packages)}"
+    names = ", ".join(NAMES["debian"][package] for package in packages)
+    return f"install what Debian calls {names} with this system's package manager"
+
+
+def missing(packages: tuple[str, ...] = NEEDED) -> list[str]:
+    """Those of the packages that are not installed here."""
+    return [package for package in packages if not _CHECKS[package]()]
+
+
+def java_version(command: str = "java") -> int:
+    """The major version of Java; 0 where there is none, or none that answers."""
+    if shutil.which(command) is None:
+        return 0
+    try:
+        answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if found is None:
+        return 0
+    return int(found[2] or 1) if found[1] == "1" else int(found[1])  # Java 8 and older call themselves 1.8
+
+
+def _has_venv() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("ensurepip", "venv"))
+
+
+def _loads(package: str) -> bool:
+    """Whether the loader finds a library. It needs no ldconfig, which not every PATH has."""
+    names = [*_LIBRARIES[package], *(f"{folder}/{name}" for folder in _BREW_FOLDERS for name in _LIBRARIES[package])]
+    for name in names:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _has_freetds() -> bool:
+    return any(list(Path("/").glob(place.lstrip("/"))) for place in FREETDS_PLACES)
+
+
+_CHECKS: dict[str, Callable[[], bool]] = {
+    "venv": _has_venv,
+    **{package: (lambda package=package: _loads(package)) for package in _LIBRARIES},  # type: ignore[misc]
+    "java": lambda: java_version() >= JAVA_MINIMUM,
+    "freetds": _has_freetds,
+}
+
+
+def _may_use_apt() -> list[str] | None:
+    """What comes before apt-get where it may be called: nothing for root, else sudo; None where it may not."""
+    if family() != "debian" or shutil.which("apt-get") is None:
+        return None
+    if os.geteuid() == 0:
+        return []
+    if (
+        shutil.which("sudo")
+        and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    ):
+        return ["sudo", "-n"]
+    return None
+
+
+def _apt_name(package: str) -> str:
+    """The name in this release: Debian 13 has Java 21 only."""
+    if package != "java":
+        return NAMES["debian"][package]
+    for name in ("openjdk-17-jre-headless", "openjdk-21-jre-headless"):
+        if subprocess.run(["apt-cache", "madison", name], capture_output=True, check=False).stdout.strip():
+            return name
+    return "default-jre-headless"
+
+
+def _install(packages: list[str], as_root: list[str]) -> bool:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    command = [*as_root, "apt-get", "install", "-y", "-qq", *map(_apt_name, packages)]
+    return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def main() -> None:
+    """Install what is missing where that is possible, else say what to install and exit 3."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--freetds", action="store_true", help="FreeTDS is the only driver: do not go on without it")
+    needed = (*NEEDED, "freetds") if parser.parse_args().freetds else NEEDED
+    if family() == "windows":
+        sys.exit("setup: Windows is not supported. Install WSL2 (wsl --install) and run make setup in its Ubuntu")
+    absent = missing(needed)
+    wished = [] if "freetds" in needed else missing(("freetds",))
+    as_root = _may_use_apt() if absent or wished else None
+    if as_root is not None:
+        subprocess.run([*as_root, "apt-get", "update", "-qq"], check=False)
+        if absent:
+            print(f"setup: apt-get install {' '.join(map(_apt_name, absent))}", flush=True)
+            if not _install(absent, as_root):
+                sys.exit(f"setup: apt-get failed: run {how_to_install(*absent)}, then make setup again")
+        if wished:
+            _install(wished, as_root)
+        absent = missing(needed)
+    if absent:
+        sys.exit(f"setup: these packages are missing: {', '.join(absent)}. Run: {how_to_install(*absent)}")
+
+
+if __name__ == "__main__":
+    main()

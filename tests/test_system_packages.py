@@ -1,0 +1,58 @@
+"""What set-up says on a system where something is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import system_packages
+
+FILE = Path(system_packages.__file__)
+
+
+def release_of(monkeypatch, system: str, **release: str) -> None:
+    monkeypatch.setattr(system_packages.platform, "system", lambda: system)
+    monkeypatch.setattr(system_packages.platform, "freedesktop_os_release", lambda: release)
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "command"),
+    [
+        ("Linux", {"ID": "debian"}, "apt-get install unixodbc openjdk-17-jre-headless"),
+        ("Linux", {"ID": "linuxmint", "ID_LIKE": "ubuntu debian"}, "apt-get install unixodbc openjdk-17-jre-headless"),
+        ("Linux", {"ID": "fedora"}, "dnf install unixODBC java-21-openjdk-headless"),
+        ("Linux", {"ID": "rocky", "ID_LIKE": "rhel centos fedora"}, "dnf install unixODBC java-21-openjdk-headless"),
+        ("Linux", {"ID": "opensuse-leap", "ID_LIKE": "suse opensuse"}, "zypper install unixODBC java-17-openjdk-headless"),
+        ("Darwin", {}, "brew install unixodbc openjdk@17"),
+        ("Linux", {"ID": "nixos"}, "install what Debian calls unixodbc, openjdk-17-jre-headless with this system's package manager"),
+    ],
+)  # fmt: skip
+def test_packages_are_named_as_the_system_names_them(monkeypatch, system, release, command):
+    release_of(monkeypatch, system, **release)
+    assert system_packages.how_to_install("unixodbc", "java") == command
+
+
+def test_every_system_names_every_package():
+    assert {tuple(sorted(names)) for names in system_packages.NAMES.values()} == {
+        tuple(sorted((*system_packages.NEEDED, "freetds")))
+    }
+
+
+def test_windows_is_sent_to_wsl2(monkeypatch):
+    release_of(monkeypatch, "MINGW64_NT-10.0")
+    monkeypatch.setattr(sys, "argv", ["setup"])
+    with pytest.raises(SystemExit, match="Install WSL2"):
+        system_packages.main()
+
+
+def test_without_apt_get_ldconfig_and_java_setup_names_what_is_missing(tmp_path):
+    """A PATH from which all commands are gone; the libraries are found all the same, by the loader."""
+    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, str(FILE)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("setup: these packages are missing: java. Run: ")
+    assert done.stderr.count("\n") == 1
