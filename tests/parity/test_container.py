@@ -11,7 +11,7 @@ from testcontainers.core.config import ConnectionMode, testcontainers_config
 from harness.lab.drivers import choose
 from tests.conformance import container
 from tests.conformance.servers import IMAGE, NoServer
-from tests.parity.engine import Engine
+from tests.parity.docker_api import Engine
 
 
 @pytest.fixture

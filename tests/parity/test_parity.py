@@ -62,7 +62,7 @@ def test_the_embedded_broker_differs_in_nothing_from_itself(tmp_path: Path) -> N
 
 
 def test_a_changed_text_and_a_changed_column_are_shown_with_both_answers(tmp_path: Path) -> None:
-    _, page = against(["tests.parity.stand_in", str(tmp_path / "data")], tmp_path)
+    _, page = against(["tests.parity.differing_server", str(tmp_path / "data")], tmp_path)
     text, column = page.split("## Differences")[1].split("## Asked")[0].split("### ")[1:]
     [answers] = [line for line in text.splitlines() if line.startswith("| error |")]
     assert "BEGIN DIALOG @h FROM SERVICE [//No]" in text

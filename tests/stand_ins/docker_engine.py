@@ -1,7 +1,7 @@
 """A stand-in for the Docker engine, and for Compose: what `harness.lab.compose` asks of both, and no more.
 
 It reads the real docker-compose.yml with the values that it is called with. A container of SQL Server is an embedded
-instance (see container.py) on a loopback address of its own; published ports are relayed to it, as Docker's proxy does.
+instance (see embedded_container.py) on a loopback address of its own; published ports are relayed to it, as Docker's proxy does.
 Data lies in folders named like the volumes. Everything ends with the process that started the engine.
 
     with docker_engine.running() as docker:          # docker.environment: for the code under test
@@ -303,7 +303,7 @@ class Engine:
         }
         with container.log.open("ab") as log:
             container.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, str(HERE / "container.py"), json.dumps(given)),
+                *(sys.executable, str(HERE / "embedded_container.py"), json.dumps(given)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -44,8 +44,8 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import CATALOGUE, SqlServerError
 from harness.embedded.runtime.tasks import Delay, Waiting
 from harness.embedded.server import lifetime, serve
-from harness.embedded.server.gate import LoginGate
-from harness.embedded.server.listener import TdsProtocol
+from harness.embedded.server.authentication import LoginAuthenticator
+from harness.embedded.server.tds_listener import TdsProtocol
 from harness.embedded.tds.login7 import Login7
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.session import Session
@@ -124,7 +124,7 @@ FAULTS = Faults()
 _connections: dict[int, TdsProtocol] = {}
 
 
-class FaultyGate(LoginGate):
+class FaultyAuthenticator(LoginAuthenticator):
     """Refuses logins."""
 
     def admit(self, login: Login7, spid: int, *, is_administrative: bool = False) -> tuple[Session, str]:
@@ -135,7 +135,7 @@ class FaultyGate(LoginGate):
 
 def install() -> None:
     """Puts the places where faults strike into this process."""
-    serve.LoginGate = FaultyGate  # type: ignore[misc]
+    serve.LoginAuthenticator = FaultyAuthenticator  # type: ignore[misc]
     serve.stop_at_end_of_stdin = _listen_to_the_parent
     _install_in_connections()
     _install_in_commits()

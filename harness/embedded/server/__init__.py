@@ -1,9 +1,9 @@
 """The embedded Service Broker as a process: sockets, logins, its life and its end. All of its asyncio is here.
 
-- `listener`: the TDS port. A connection is a protocol object and a session; a request is a task. Bytes are decoded
+- `tds_listener`: the TDS port. A connection is a protocol object and a session; a request is a task. Bytes are decoded
   where they arrive and the scheduler runs in the same turn of the loop.
-- `gate`: logins. `driver_catalog`: the one question about data types that every driver asks first.
-- `transport`, `records`: broker to broker, over connections of their own.
+- `authentication`: logins. `datatype_info`: the one question about data types that every driver asks first.
+- `broker_transport`, `broker_records`: broker to broker, over connections of their own.
 - `certificate`: the self-signed certificate behind `Encrypt=yes;TrustServerCertificate=yes`.
 - `serve`, `lifetime`: `harness serve`: parts built, store recovered, one line of JSON when it listens; the end by
   SIGTERM, by the end of the parent, or by a bug.

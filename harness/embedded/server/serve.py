@@ -26,11 +26,11 @@ from harness.embedded.runtime.platform import Platform, RealPlatform
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler, Task
 from harness.embedded.runtime.waits import WaitStatistics
+from harness.embedded.server.authentication import AdministratorAuthenticator, LoginAuthenticator
+from harness.embedded.server.broker_transport import BrokerTransport
 from harness.embedded.server.certificate import self_signed_context
-from harness.embedded.server.gate import AdministratorGate, LoginGate
 from harness.embedded.server.lifetime import CannotServe, die_with_parent, lock_folder, stop_at_end_of_stdin
-from harness.embedded.server.listener import FIRST_SPID, Gate, TdsListener
-from harness.embedded.server.transport import BrokerTransport
+from harness.embedded.server.tds_listener import FIRST_SPID, Authenticator, TdsListener
 from harness.embedded.store.file import FileStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.catalog.files import database_of
@@ -143,21 +143,21 @@ class InstanceServer:
         activation.install(engine)
         engine.recover()
         Instance.of(engine).usage = _usage
-        gate = LoginGate(engine, sa_password=self._password)
+        authenticator = LoginAuthenticator(engine, sa_password=self._password)
         tls = self_signed_context(self._name)
         spids = itertools.count(FIRST_SPID)
 
-        def listener(gate: Gate) -> TdsListener:
+        def listener(authenticator: Authenticator) -> TdsListener:
             identity = ServerIdentity(self._name, VERSIONS[self._version])
-            return TdsListener(identity, gate, scheduler=scheduler, driver=driver, tls=tls, spids=spids)
+            return TdsListener(identity, authenticator, scheduler=scheduler, driver=driver, tls=tls, spids=spids)
 
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
         ready: dict[str, str | int] = {"name": self._name, "host": host}
-        ready["port"] = await self._listen(listener(gate), host, port, "--port")
+        ready["port"] = await self._listen(listener(authenticator), host, port, "--port")
         if admin_port is not None:
-            administrators = listener(AdministratorGate(gate, engine))
+            administrators = listener(AdministratorAuthenticator(authenticator, engine))
             ready["admin_port"] = await self._listen(administrators, LOOPBACK, admin_port, "--admin-port")
         log.info("%s plays SQL Server %s, data in %s", self._name, self._version, self._data)
         print(json.dumps(ready), flush=True)

@@ -24,8 +24,7 @@ from harness.embedded.tds.packets import (
 from harness.embedded.tds.prelogin import ANSWER_WITH_CERTIFICATE, ANSWER_WITHOUT_CERTIFICATE, Encryption, Prelogin
 from harness.embedded.tds.requests import Attention, Refused, Request, ResetKind, Rpc, SqlBatch, TransactionRequest
 from harness.embedded.tds.response import Response
-from harness.embedded.tds.tls import TlsLayer
-from harness.embedded.tds.tokens import (
+from harness.embedded.tds.response_tokens import (
     Done,
     DoneStatus,
     EnvChange,
@@ -36,7 +35,8 @@ from harness.embedded.tds.tokens import (
     ServerMessage,
     TokenType,
 )
-from harness.embedded.tds.values import COLLATION
+from harness.embedded.tds.tls import TlsLayer
+from harness.embedded.tds.value_encoding import COLLATION
 from harness.embedded.tds.wire import ByteWriter, TdsProtocolError
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tds.types import read_typed_value
+from harness.embedded.tds.value_decoding import read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
 PARAMETERS_MAX = 2100  # SQL Server's own limit on parameters of a call

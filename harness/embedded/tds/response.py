@@ -19,7 +19,7 @@ from typing import Any
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tds.packets import PacketWriter
-from harness.embedded.tds.tokens import (
+from harness.embedded.tds.response_tokens import (
     ColMetadata,
     Done,
     DoneCommand,
@@ -32,7 +32,7 @@ from harness.embedded.tds.tokens import (
     ServerMessage,
     TokenType,
 )
-from harness.embedded.tds.values import Encode, form_of
+from harness.embedded.tds.value_encoding import Encode, form_of
 from harness.embedded.tds.wire import ByteWriter
 
 STREAM_AT = 64 * 1024  # bytes of a result before it begins to go out

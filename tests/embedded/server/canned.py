@@ -25,7 +25,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
 from harness.embedded.runtime.tasks import SECOND, Delay, Scheduler, Waiting
 from harness.embedded.server.certificate import self_signed_context
-from harness.embedded.server.listener import TdsListener, TdsProtocol
+from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
 from harness.embedded.sqltypes import INT, Column, SqlType
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tds.login7 import Login7
@@ -236,7 +236,7 @@ PROCEDURES: dict[str, Any] = {
 }
 
 
-class CannedGate:
+class CannedAuthenticator:
     def admit(self, login: Login7, spid: int) -> tuple[CannedSession, str]:
         if login.user != "sa" or login.password != PASSWORD:
             raise SqlServerError(18456, login.user)
@@ -248,7 +248,7 @@ async def serve(*, encryption: bool, capture: bool) -> None:
     scheduler = Scheduler(SystemClock(), lambda task, error: print(task.name, repr(error), file=sys.stderr))
     listener = TdsListener(
         ServerIdentity("canned", (10, 0, 6000)),
-        CannedGate(),
+        CannedAuthenticator(),
         scheduler=scheduler,
         driver=RealTimeDriver(scheduler, loop),
         tls=self_signed_context("canned") if encryption else None,

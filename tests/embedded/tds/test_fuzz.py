@@ -10,7 +10,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tds.login7 import Login7
 from harness.embedded.tds.prelogin import Prelogin
 from harness.embedded.tds.requests import ResetKind, Rpc, SqlBatch, TransactionRequest
-from harness.embedded.tds.types import READERS, read_typed_value
+from harness.embedded.tds.value_decoding import READERS, read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError
 from tests.embedded.tds.captures import NAMES, fresh, logged_in, payloads, writes
 

@@ -14,7 +14,7 @@ from harness.embedded.tsql.session.session import Session
 DATABASE_DEFAULT = "master"
 
 
-class LoginGate:
+class LoginAuthenticator:
     """Checks name, password and database of a LOGIN7; a session for whoever passes."""
 
     def __init__(self, engine: Engine, *, sa_password: str) -> None:
@@ -50,16 +50,16 @@ class LoginGate:
         return login.password if login is not None and not login.is_disabled else None
 
 
-class AdministratorGate:
-    """The gate of the dedicated administrator connection: members of sysadmin, one at a time."""
+class AdministratorAuthenticator:
+    """The authenticator of the dedicated administrator connection: members of sysadmin, one at a time."""
 
-    def __init__(self, gate: LoginGate, engine: Engine) -> None:
-        self._gate = gate
+    def __init__(self, authenticator: LoginAuthenticator, engine: Engine) -> None:
+        self._authenticator = authenticator
         self._instance = Instance.of(engine)
 
     def admit(self, login: Login7, spid: int) -> tuple[Session, str]:
         others = [session for session in self._instance.sessions.values() if session.is_administrative]
-        session, database = self._gate.admit(login, spid, is_administrative=True)
+        session, database = self._authenticator.admit(login, spid, is_administrative=True)
         refusal = None
         if session.guard is not None:
             refusal = SqlServerError(18456, login.user)

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tds.moments import datetime_to_text, days_to_text, guid_to_text, units_to_text
+from harness.embedded.tds.text_forms import datetime_to_text, days_to_text, guid_to_text, units_to_text
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
 TypedValue = tuple[SqlType, Any]

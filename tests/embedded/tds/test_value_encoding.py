@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tds.moments import datetime_to_text, guid_to_bytes, guid_to_text, text_to_datetime
-from harness.embedded.tds.types import read_typed_value
-from harness.embedded.tds.values import form_of
+from harness.embedded.tds.text_forms import datetime_to_text, guid_to_bytes, guid_to_text, text_to_datetime
+from harness.embedded.tds.value_decoding import read_typed_value
+from harness.embedded.tds.value_encoding import form_of
 from harness.embedded.tds.wire import ByteReader, ByteWriter
 
 GUID = "01B241A8-4CDE-45ED-9CC6-EAA548A341F3"

@@ -8,7 +8,7 @@ from enum import IntEnum, IntFlag
 from typing import Any
 
 from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tds.values import form_of
+from harness.embedded.tds.value_encoding import form_of
 from harness.embedded.tds.wire import ByteWriter
 
 

@@ -1,6 +1,6 @@
 """Records on the wire between brokers: a 4-byte length and a msgpack list.
 
-A list of frames, many at a time, or the handshake that opens a connection (see `transport`).
+A list of frames, many at a time, or the handshake that opens a connection (see `broker_transport`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Broker to broker over TCP: records of frames, batched.
 
-Who connects sends a handshake and gets one back; both are a record of their own (see `records`), and frames follow.
+Who connects sends a handshake and gets one back; both are a record of their own (see `broker_records`), and frames follow.
 Each side shows its endpoint's certificate and looks whether it accepts the other's, as SQL Server's do; there is no
 cryptography in it: a certificate is a blob that is believed (see `broker.security`).
 
@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from harness.embedded.broker.frames import Frame, unpack_frames
-from harness.embedded.server.records import Handshake, RecordReader, pack_records
+from harness.embedded.server.broker_records import Handshake, RecordReader, pack_records
 
 log = logging.getLogger(__name__)
 

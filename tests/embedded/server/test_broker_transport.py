@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from harness.embedded.broker.frames import ACKNOWLEDGEMENT, AcknowledgementFrame, Frame
-from harness.embedded.server.records import Handshake, RecordReader, pack_records
-from harness.embedded.server.transport import BrokerTransport
+from harness.embedded.server.broker_records import Handshake, RecordReader, pack_records
+from harness.embedded.server.broker_transport import BrokerTransport
 
 HOST = "127.0.0.1"
 

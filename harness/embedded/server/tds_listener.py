@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.realtime import RealTimeDriver
 from harness.embedded.runtime.tasks import Cancelled, Scheduler, Task, TaskState, Waiting
-from harness.embedded.server.driver_catalog import answer_batch, answer_call
+from harness.embedded.server.datatype_info import answer_batch, answer_call
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
 from harness.embedded.tds.login7 import Login7
 from harness.embedded.tds.requests import (
@@ -31,7 +31,7 @@ from harness.embedded.tds.requests import (
     TransactionRequestType,
 )
 from harness.embedded.tds.response import Response
-from harness.embedded.tds.tokens import EnvChangeBytes, EnvironmentChange
+from harness.embedded.tds.response_tokens import EnvChangeBytes, EnvironmentChange
 from harness.embedded.tds.wire import TdsProtocolError
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
-class Gate(Protocol):
+class Authenticator(Protocol):
     """Who is let in. `admit` returns the session and the name of its database, or raises a `SqlServerError`."""
 
     def admit(self, login: Login7, spid: int) -> tuple[Session, str]: ...
@@ -76,7 +76,7 @@ class TdsListener:
     def __init__(
         self,
         identity: ServerIdentity,
-        gate: Gate,
+        authenticator: Authenticator,
         *,
         scheduler: Scheduler,
         driver: RealTimeDriver,
@@ -84,7 +84,7 @@ class TdsListener:
         spids: Iterator[int] | None = None,
     ) -> None:
         self.identity = identity
-        self.gate = gate
+        self.authenticator = authenticator
         self.scheduler = scheduler
         self.driver = driver
         self.tls = tls
@@ -164,7 +164,7 @@ class TdsProtocol(asyncio.Protocol):
 
     def _log_in(self, login: Login7) -> None:
         try:
-            self._session, database = self._listener.gate.admit(login, self._spid)
+            self._session, database = self._listener.authenticator.admit(login, self._spid)
         except SqlServerError as error:
             log.warning("%s: login of %r refused: %s", self._name, login.user, error.text)
             self._connection.refuse_login(error)

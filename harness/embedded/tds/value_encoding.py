@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tds.moments import guid_to_bytes, split_moment, text_to_datetime, text_to_days, text_to_units
-from harness.embedded.tds.types import NULL_PLP, NULL_USHORT, DataType, time_size
+from harness.embedded.tds.text_forms import guid_to_bytes, split_moment, text_to_datetime, text_to_days, text_to_units
+from harness.embedded.tds.value_decoding import NULL_PLP, NULL_USHORT, DataType, time_size
 from harness.embedded.tds.wire import ByteWriter, to_utf16
 
 # SQL_Latin1_General_CP1_CI_AS: language 0x0409, ignore case, kana and width; sort id 52. Code page 1252.
