@@ -1,6 +1,6 @@
-"""Records on the wire between brokers: a 4-byte length and a msgpack list.
+"""Records that brokers exchange: a 4-byte length and a msgpack list.
 
-A list of frames, many at a time, or the handshake that opens a connection (see `broker_transport`).
+The list holds frames, many at a time, or the handshake that opens a connection (see `broker_transport`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from harness.embedded.broker.frames import RECORD_SIZE_MAX, Frame, pack_frames
 log = logging.getLogger(__name__)
 
 MAGIC = "service-broker-harness/1"
-RECORD_FRAMES_MAX = 256  # frames in one record: bounds what must be held to unpack one
+RECORD_FRAMES_MAX = 256  # frames in one record: bounds the memory that unpacking takes
 
 _LENGTH = struct.Struct(">I")
 
 
 class Handshake(NamedTuple):
-    """What each side says first; `refusal` is empty, or why the listening side will not talk."""
+    """The first record in each direction. `refusal` is empty, or says why the listening side refuses to talk."""
 
     name: str
     certificate: bytes | None
@@ -36,30 +36,30 @@ class Handshake(NamedTuple):
 
     @classmethod
     def unpack(cls, record: memoryview) -> Handshake:
-        """ValueError if it is none of ours."""
+        """The handshake in a record; ValueError if there is none of this version."""
         try:
             fields: Any = msgpack.unpackb(record)
             magic, name, certificate, refusal = fields
         except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise ValueError(f"no handshake: {error}") from None
+            raise ValueError(f"invalid handshake: {error}") from None
         if magic != MAGIC:
-            raise ValueError("no handshake of a broker of this version")
+            raise ValueError("invalid handshake: it is not from a broker of this version")
         if not (isinstance(name, str) and name and isinstance(refusal, str)):
-            raise ValueError("a handshake without a name")
+            raise ValueError("invalid handshake: it has no name")
         if not (certificate is None or isinstance(certificate, bytes)):
-            raise ValueError("a handshake with a certificate that is none")
+            raise ValueError("invalid handshake: its certificate is not binary")
         return cls(name, certificate, refusal)
 
 
 class RecordReader:
-    """Puts records together from bytes cut anywhere."""
+    """Joins records from bytes cut anywhere."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
-        self._wanted = _LENGTH.size  # bytes that make it worth looking again
+        self._wanted = _LENGTH.size  # pending bytes below which no record can be complete
 
     def feed(self, data: bytes) -> list[memoryview]:
-        """The records that `data` completes; ValueError if one is announced larger than any of ours."""
+        """The records that `data` completes; ValueError if one is announced larger than the limit."""
         if self._pending:
             self._pending += data
             if len(self._pending) < self._wanted:
@@ -84,7 +84,7 @@ class RecordReader:
 
 
 def pack_records(frames: Iterable[Frame]) -> Iterator[bytes]:
-    """Records that hold all these frames, but for one that no record can hold."""
+    """Records that hold all these frames, except a frame too large for any record."""
     waiting = iter(frames)
     while batch := list(itertools.islice(waiting, RECORD_FRAMES_MAX)):
         packed = pack_frames(batch)
@@ -94,4 +94,4 @@ def pack_records(frames: Iterable[Frame]) -> Iterator[bytes]:
             for frame in batch:
                 yield from pack_records([frame])
         else:
-            log.error("a message of %d bytes is too large for the wire", len(packed))
+            log.error("a message of %d bytes is too large to send (limit %d)", len(packed), RECORD_SIZE_MAX)

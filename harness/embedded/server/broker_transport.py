@@ -1,13 +1,13 @@
-"""Broker to broker over TCP: records of frames, batched.
+"""Broker to broker over TCP: frames, batched into records.
 
-Who connects sends a handshake and gets one back; both are a record of their own (see `broker_records`), and frames follow.
-Each side shows its endpoint's certificate and looks whether it accepts the other's, as SQL Server's do; there is no
-cryptography in it: a certificate is a blob that is believed (see `broker.security`).
+The connecting side sends a handshake and gets one back; each is a record of its own (see `broker_records`), and frames
+follow. Each side presents its endpoint's certificate and checks whether it accepts the other's, as SQL Server's
+endpoints do. There is no cryptography: a certificate is a blob that is believed (see `broker.security`).
 
-A connection carries frames one way only, from who connects; what the other side has to say goes over a connection of
-its own. Whatever is sent in one turn of the loop leaves in one write. Nothing here waits for a slow peer: frames
-queue up to `QUEUE_MAX`, further ones are dropped, and so are those on a connection that breaks, since the broker sends
-again whatever is not acknowledged. A peer that cannot be reached is tried again while somebody wants it.
+A connection carries frames one way only, from the side that connected; answers go over a connection in the other
+direction. Everything sent in one turn of the loop leaves in one write. Nothing here waits for a slow peer: frames queue
+up to `QUEUE_MAX`, and further ones are dropped, as are those on a connection that breaks, because the broker resends
+what is not acknowledged. A peer that cannot be reached is tried again as long as something is sent to it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Address = tuple[str, int]
 QUEUE_MAX = 100_000  # frames for one address
 RETRY_DELAYS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 HANDSHAKE_TIMEOUT_S = 5.0
-UNWANTED_AFTER_S = 120.0  # a peer that nobody sent anything to for so long is not tried again; retries come sooner
+UNWANTED_AFTER_S = 120.0  # a peer to which nothing was sent for so long is not tried again; the broker resends sooner
 
 
 class Broker(Protocol):
-    """What the transport needs of `broker.engine.Engine`."""
+    """The part of `broker.engine.Engine` that the transport uses."""
 
     name: str
 
@@ -51,11 +51,11 @@ class Broker(Protocol):
 
 
 class BrokerTransport:
-    """The engine's `Transport`. `attach` comes first; `host` is the operator's: where this server may listen."""
+    """The engine's `Transport`. Call `attach` first. `host` is where the operator allows this server to listen."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, host: str, run: Callable[[], None]) -> None:
         self.loop = loop
-        self.run = run  # runs the scheduler after something came in
+        self.run = run  # the scheduler, after something arrived
         self.broker: Broker
         self.incoming: dict[int, IncomingProtocol] = {}
         self.numbers = itertools.count(1)
@@ -69,7 +69,7 @@ class BrokerTransport:
         self.broker = broker
 
     def listen(self, host: str, port: int) -> None:
-        """Listens there or raises an OSError: the port is in use, or the operator did not allow the address."""
+        """Listen; an OSError says that the port is in use or that the operator did not allow the address."""
         self.stop_listening()
         address = self._allowed(host)
         listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
@@ -112,7 +112,7 @@ class BrokerTransport:
         self._server = await self.loop.create_server(lambda: IncomingProtocol(self), sock=listening)
 
     def _allowed(self, host: str) -> str:
-        """The address to listen on; ALL (no address) is wherever the operator said."""
+        """The address to listen on; ALL (no address) stands for the operator's."""
         if host.upper() in ("", "ALL", "0.0.0.0", "::"):
             return self._host
         if host != self._host and not _is_loopback(host) and _is_loopback(self._host):
@@ -143,7 +143,7 @@ class IncomingProtocol(asyncio.Protocol):
                 else:
                     self._shake_hands(record)
         except ValueError as error:
-            log.warning("a peer broker (%s) sent no frames: %s", self._peer or "unnamed", error)
+            log.warning("a peer broker (%s) sent something other than frames: %s", self._peer or "unnamed", error)
             self.close()
         if frames:
             self._owner.broker.on_frames(self._peer, frames)
@@ -171,7 +171,7 @@ class IncomingProtocol(asyncio.Protocol):
 
 
 class Peer:
-    """A broker that we send to: a queue, and a connection that is made when it is wanted."""
+    """A broker that we send to: a queue of frames and a connection, made when there is something to send."""
 
     def __init__(self, owner: BrokerTransport, address: Address) -> None:
         self.owner = owner
@@ -181,7 +181,7 @@ class Peer:
         self._retry: asyncio.TimerHandle | None = None
         self._failures = 0
         self._wanted_at_s = 0.0
-        self._protocol: OutgoingProtocol | None = None  # once it may carry frames
+        self._protocol: OutgoingProtocol | None = None  # after the handshake
         self._flush_is_due = False
         self._closed = False
 
@@ -208,7 +208,7 @@ class Peer:
             self._protocol.close()
 
     def connected(self, protocol: OutgoingProtocol) -> None:
-        """The handshake is done."""
+        """Send frames from now on: the handshake is done."""
         self._protocol = protocol
         self._failures = 0
         log.info("connected to the broker at %s:%d", *self.address)
@@ -217,11 +217,11 @@ class Peer:
         self.owner.run()
 
     def failed(self, error: str) -> None:
-        """There is no connection, or no longer."""
+        """Report that there is no connection, or no longer, and try again later."""
         if self._closed:
             return
         self._protocol = self._connecting = None
-        self._frames.clear()  # the broker sends them again, and not twice
+        self._frames.clear()  # the broker resends them: keeping them would send them twice
         delay_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
         self._failures += 1
         log.warning("no connection to the broker at %s:%d: %s", *self.address, error)
