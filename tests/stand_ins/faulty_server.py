@@ -51,7 +51,7 @@ from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.text.parser import Parser, Statement
-from harness.embedded.tsql.translation import session_functions
+from harness.embedded.tsql.translation.functions import session as session_functions
 
 KINDS = ("login", "statement", "commit", "hang", "drop", "die", "says", "slow-start", "close-port")
 OF_STATEMENTS = ("statement", "hang", "drop", "die")

@@ -20,7 +20,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, waiting
 from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.syntax import procedures as nodes
 from harness.embedded.tsql.translation.binding import scalar, static_type
-from harness.embedded.tsql.translation.functions import NVARCHAR_MAX
+from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 
 
 def create_procedure(node: nodes.CreateProcedure, scope: Scope) -> Step:

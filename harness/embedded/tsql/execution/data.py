@@ -50,7 +50,7 @@ def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
     return variables
 
 
-AGGREGATES = ("COUNT", "COUNT_BIG", "SUM", "MIN", "MAX", "AVG", "STRING_AGG")
+AGGREGATES = ("COUNT", "COUNT_BIG", "SUM", "MIN", "MAX", "AVG")
 
 
 def _refuse_accumulation(tree: exp.Expr, variables: list[str], line: int) -> None:

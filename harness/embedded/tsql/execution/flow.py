@@ -16,7 +16,7 @@ from harness.embedded.tsql.storage.conversion import convert as convert_value
 from harness.embedded.tsql.storage.sqlite import declarations
 from harness.embedded.tsql.syntax import flow as nodes
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
-from harness.embedded.tsql.translation.functions import NVARCHAR
+from harness.embedded.tsql.translation.fragments import NVARCHAR
 
 LOOP_SLICE = 1000  # plain loops give way to other tasks after so many rounds
 PRINT_MAX = 4000

@@ -16,7 +16,7 @@ from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.syntax.flow import Block
 from harness.embedded.tsql.text.parser import Statement
-from harness.embedded.tsql.translation import session_functions, support  # noqa: F401 - fills the tables of functions
+from harness.embedded.tsql.translation import support
 
 if TYPE_CHECKING:
     from harness.embedded.tsql.text.expressions import Query

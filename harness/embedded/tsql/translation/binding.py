@@ -7,10 +7,11 @@ A `Plan` is good for one database and one version of the catalog. `Scalar` is an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
+from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.catalog import catalog as views
@@ -20,14 +21,12 @@ from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, fits
 from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.storage.tables import Table
 from harness.embedded.tsql.text.expressions import Expression
-from harness.embedded.tsql.translation import integers
+from harness.embedded.tsql.translation import integers, selects
 from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source
-from harness.embedded.tsql.translation.renderer import Renderer
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.tsql.storage.tables import Table
+from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer
+from harness.embedded.tsql.translation.support import check
 
 MARK = "\x1e"  # around the name of a table variable in a plan's SQL
 Evaluate = Callable[[Frame], Any]
@@ -180,12 +179,12 @@ class Planned:
 
 def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Plan]:
     """The plan of a query."""
-    scope.check(tree, line)
+    check(tree, line, scope.declares)
 
     def make(frame: Frame) -> Plan:
         binding = Binding(scope, frame)
         renderer = Renderer(binding, line)
-        sql, columns = renderer.select(tree)
+        sql, columns = selects.query(renderer, tree, None)
         return binding.plan(sql, renderer, columns)
 
     return make
@@ -202,7 +201,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
     known = _constant(tree, target) or _variable(tree, scope, target, expression.line)
     if known is not None:
         return known
-    scope.check(expression.tree, expression.line)
+    check(expression.tree, expression.line, scope.declares)
 
     def make(frame: Frame) -> Plan:
         binding = Binding(scope, frame)
@@ -258,8 +257,6 @@ def static_type(expression: Expression, scope: Scope, frame: Frame) -> SqlType |
 
 
 def _constant(tree: exp.Expr, target: SqlType | None) -> Evaluate | None:
-    from harness.embedded.tsql.translation.expressions import RENDERERS  # noqa: PLC0415
-
     if not isinstance(tree, exp.Literal | exp.National | exp.HexString | exp.Null):
         return None
     fragment: Fragment = RENDERERS[type(tree)](None, tree, None)  # type: ignore[arg-type]
@@ -287,7 +284,7 @@ def _variable(tree: exp.Expr, scope: Scope, target: SqlType | None, line: int) -
 
 def condition(expression: Expression, scope: Scope) -> Evaluate:
     """The function that tells whether a condition holds."""
-    scope.check(expression.tree, expression.line)
+    check(expression.tree, expression.line, scope.declares)
 
     def make(frame: Frame) -> Plan:
         binding = Binding(scope, frame)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any
 
 from sqlglot import exp
 
@@ -12,10 +13,12 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import FLOAT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import NUMBERS, family
 from harness.embedded.tsql.text.tokens import FIXED_PRECISION, SYNONYMS, TYPE_NAMES
-from harness.embedded.tsql.translation import functions
+from harness.embedded.tsql.translation import selects
+from harness.embedded.tsql.translation.comparisons import case, comparable, guid_order
 from harness.embedded.tsql.translation.fragments import (
+    CONDITION,
     NOT_CONSTANT,
-    PRECEDENCE,
+    NVARCHAR_MAX,
     Fragment,
     Names,
     common_type,
@@ -23,13 +26,9 @@ from harness.embedded.tsql.translation.fragments import (
     literal,
     text_length,
 )
-
-if TYPE_CHECKING:
-    from harness.embedded.tsql.translation.renderer import Renderer
-
-NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
-Render = Callable[["Renderer", Any, Names], Fragment]
-
+from harness.embedded.tsql.translation.functions.table import WITHOUT_PARENTHESES, call
+from harness.embedded.tsql.translation.global_variables import global_variable
+from harness.embedded.tsql.translation.renderer import RENDERERS, Render, Renderer
 
 # -- constants and names -----------------------------------------------------------------------------------------------
 
@@ -74,8 +73,8 @@ def _column(renderer: Renderer, node: exp.Column, names: Names) -> Fragment:
     if not isinstance(node.this, exp.Identifier):
         raise UnsupportedSyntax(f"the expression {node.sql('tsql')}", renderer.line)
     if not node.table:
-        if not node.this.quoted and node.name.upper() in functions.WITHOUT_PARENTHESES:
-            return functions.call(renderer, node.name, [], names)
+        if not node.this.quoted and node.name.upper() in WITHOUT_PARENTHESES:
+            return call(renderer, node.name, [], names)
         if node.this.quoted and node.name[:2].lower() == "0x":
             raise SqlServerError(102, node.name)
     return names.column(node.table, node.name)
@@ -83,7 +82,7 @@ def _column(renderer: Renderer, node: exp.Column, names: Names) -> Fragment:
 
 def _parameter(renderer: Renderer, node: exp.Parameter, names: Names) -> Fragment:
     if isinstance(node.this, exp.Parameter):
-        return functions.global_variable(renderer, node.this.name)
+        return global_variable(renderer, node.this.name)
     return renderer.variable("@" + node.name.lower())
 
 
@@ -149,6 +148,25 @@ def _multiply(renderer: Renderer, node: exp.Mul, names: Names) -> Fragment:
     return product
 
 
+def _quotient(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return None
+    if b == 0:
+        raise SqlServerError(8134)
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a / b
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return None
+    if b == 0:
+        raise SqlServerError(8134)
+    remainder = abs(a) % abs(b)
+    return -remainder if a < 0 else remainder
+
+
 def _divide(sign: str) -> Render:
     """Division by zero is error 8134, which SQLite answers with NULL."""
 
@@ -162,7 +180,7 @@ def _divide(sign: str) -> Render:
         if isinstance(right.constant, int | float | Decimal) and right.constant:
             return quotient
         name = "divide" if sign == "/" else "modulo"
-        renderer.function(name, 2, functions.divide if sign == "/" else functions.modulo)
+        renderer.function(name, 2, _quotient if sign == "/" else _remainder)
         return Fragment(f"{name}({left.sql}, {right.sql})", quotient.type)
 
     return render
@@ -190,67 +208,33 @@ def _bitwise_xor(renderer: Renderer, node: exp.BitwiseXor, names: Names) -> Frag
 # -- conditions --------------------------------------------------------------------------------------------------------
 
 
-def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str, str]:
-    """Both sides as SQL that SQLite compares as SQL Server would: converted to one type, text without case."""
-    one, other = family(left.type), family(right.type)
-    if not one or not other:
-        collated = "text" in (one, other)
-        return left.sql, right.sql + (" COLLATE NOCASE" if collated else "")
-    if one != other:
-        left_type, right_type = left.type, right.type
-        assert left_type is not None and right_type is not None
-        if PRECEDENCE.index(left_type.name) <= PRECEDENCE.index(right_type.name):
-            right = _converted(renderer, right, left_type)
-        else:
-            left = _converted(renderer, left, right_type)
-    elif one == "date" and left.type != right.type:
-        target = SqlType("datetime2", scale=7)
-        left, right = renderer.cast(left, target), renderer.cast(right, target)
-    collated = family(left.type) in ("text", "uniqueidentifier")
-    return left.sql, right.sql + (" COLLATE NOCASE" if collated else "")
-
-
-def _converted(renderer: Renderer, side: Fragment, target: SqlType) -> Fragment:
-    if family(side.type) in ("text", "binary"):
-        if family(target) == "text" or family(target) == "binary":
-            target = SqlType(target.name, length=MAX)
-        return renderer.cast(side, target)
-    return side
-
-
 def _comparison(sign: str) -> Render:
     def render(renderer: Renderer, node: exp.Binary, names: Names) -> Fragment:
         left, right = _sides(renderer, node, names)
         if sign in "<=>=" and sign != "=" and "uniqueidentifier" in (family(left.type), family(right.type)):
             left, right = left._replace(sql=guid_order(left.sql)), right._replace(sql=guid_order(right.sql))
         a, b = comparable(renderer, left, right)
-        return Fragment(f"({a} {sign} {b})", functions.CONDITION)
+        return Fragment(f"({a} {sign} {b})", CONDITION)
 
     return render
-
-
-def guid_order(sql: str) -> str:
-    """A uniqueidentifier's place in SQL Server's order: the last six bytes count most."""
-    places = ((25, 12), (20, 4), (17, 2), (15, 2), (12, 2), (10, 2), (7, 2), (5, 2), (3, 2), (1, 2))
-    return "(" + " || ".join(f"substr({sql}, {start}, {length})" for start, length in places) + ")"
 
 
 def _is(renderer: Renderer, node: exp.Is, names: Names) -> Fragment:
     if not isinstance(node.expression, exp.Null):
         raise UnsupportedSyntax("IS with anything but NULL", renderer.line)
-    return Fragment(f"({renderer.expression(node.this, names).sql} IS NULL)", functions.CONDITION)
+    return Fragment(f"({renderer.expression(node.this, names).sql} IS NULL)", CONDITION)
 
 
 def _connective(word: str) -> Render:
     def render(renderer: Renderer, node: exp.Connector, names: Names) -> Fragment:
         left, right = renderer.condition(node.this, names), renderer.condition(node.expression, names)
-        return Fragment(f"({left} {word} {right})", functions.CONDITION)
+        return Fragment(f"({left} {word} {right})", CONDITION)
 
     return render
 
 
 def _not(renderer: Renderer, node: exp.Not, names: Names) -> Fragment:
-    return Fragment(f"(NOT {renderer.condition(node.this, names)})", functions.CONDITION)
+    return Fragment(f"(NOT {renderer.condition(node.this, names)})", CONDITION)
 
 
 def _between(renderer: Renderer, node: exp.Between, names: Names) -> Fragment:
@@ -258,7 +242,7 @@ def _between(renderer: Renderer, node: exp.Between, names: Names) -> Fragment:
     low, high = (renderer.expression(node.args[bound], names) for bound in ("low", "high"))
     a, b = comparable(renderer, value, low)
     c, d = comparable(renderer, value, high)
-    return Fragment(f"({a} >= {b} AND {c} <= {d})", functions.CONDITION)
+    return Fragment(f"({a} >= {b} AND {c} <= {d})", CONDITION)
 
 
 def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
@@ -266,23 +250,49 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
     query = node.args.get("query")
     if query is not None:
         inner = query.this if isinstance(query, exp.Subquery) else query
-        sql, columns = renderer.select(inner, names)
+        sql, columns = selects.query(renderer, inner, names)
         if len(columns) != 1:
             raise SqlServerError(116)
-        return Fragment(f"({value.sql} IN ({sql}))", functions.CONDITION)
+        return Fragment(f"({value.sql} IN ({sql}))", CONDITION)
     pairs = [comparable(renderer, value, renderer.expression(item, names)) for item in node.expressions]
     if len({left for left, _ in pairs}) == 1:
         # SQLite takes the collation of the left side, which is a column's own or has to be said.
         left = pairs[0][0] + (" COLLATE NOCASE" if pairs[0][1].endswith("NOCASE") else "")
         items = ", ".join(right.removesuffix(" COLLATE NOCASE") for _, right in pairs)
-        return Fragment(f"({left} IN ({items}))", functions.CONDITION)
-    return Fragment("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", functions.CONDITION)
+        return Fragment(f"({left} IN ({items}))", CONDITION)
+    return Fragment("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", CONDITION)
 
 
 def _exists(renderer: Renderer, node: exp.Exists, names: Names) -> Fragment:
     inner = node.this.this if isinstance(node.this, exp.Subquery) else node.this
-    sql, _ = renderer.select(inner, names)
-    return Fragment(f"EXISTS ({sql})", functions.CONDITION)
+    sql, _ = selects.query(renderer, inner, names)
+    return Fragment(f"EXISTS ({sql})", CONDITION)
+
+
+@lru_cache(maxsize=256)
+def _pattern(pattern: str, escape: str) -> re.Pattern[str]:
+    """LIKE's pattern: % any text, _ any character, [a-f] and [^a-f] sets."""
+    parts, place = [], 0
+    while place < len(pattern):
+        character = pattern[place]
+        end = pattern.find("]", place + 2)
+        if escape and character == escape and place + 1 < len(pattern):
+            place += 1
+            parts.append(re.escape(pattern[place]))
+        elif character == "[" and end > 0:
+            inside = pattern[place + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            parts.append(f"[{inside}]")
+            place = end
+        else:
+            parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
+        place += 1
+    return re.compile("".join(parts), re.IGNORECASE | re.DOTALL)
+
+
+def _matches(value: Any, pattern: Any, escape: str) -> int | None:
+    if value is None or pattern is None:
+        return None
+    return int(_pattern(str(pattern), escape).fullmatch(str(value)) is not None)
 
 
 def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") -> Fragment:
@@ -292,10 +302,10 @@ def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") ->
         suffix = f" ESCAPE {literal(escape)}" if escape else ""
         sql = f"({value.sql} LIKE {pattern.sql}{suffix})"
     else:
-        renderer.function("like_pattern", 3, functions.like)
+        renderer.function("like_pattern", 3, _matches)
         sql = f"like_pattern({value.sql}, {pattern.sql}, {literal(escape)})"
     # sqlglot has NOT LIKE as a LIKE that is negated; NOT IN and NOT BETWEEN it has as a NOT around.
-    return Fragment(f"(NOT {sql})" if node.args.get("negate") else sql, functions.CONDITION)
+    return Fragment(f"(NOT {sql})" if node.args.get("negate") else sql, CONDITION)
 
 
 def _escape(renderer: Renderer, node: exp.Escape, names: Names) -> Fragment:
@@ -319,12 +329,6 @@ def _case(renderer: Renderer, node: exp.Case, names: Names) -> Fragment:
     default = node.args.get("default")
     otherwise = renderer.expression(default, names) if default is not None else Fragment("NULL", None, None)
     return case(renderer, branches, otherwise)
-
-
-def case(renderer: Renderer, branches: list[tuple[str, Fragment]], otherwise: Fragment) -> Fragment:
-    common = common_type([value.type for _, value in branches] + [otherwise.type])
-    parts = [f"WHEN {test} THEN {renderer.to_family(value, common).sql}" for test, value in branches]
-    return Fragment(f"(CASE {' '.join(parts)} ELSE {renderer.to_family(otherwise, common).sql} END)", common)
 
 
 def _cast(renderer: Renderer, node: exp.Cast, names: Names) -> Fragment:
@@ -369,7 +373,7 @@ def function_name(node: exp.Anonymous) -> str:
 
 
 def _anonymous(renderer: Renderer, node: exp.Anonymous, names: Names) -> Fragment:
-    return functions.call(renderer, function_name(node), node.expressions, names)
+    return call(renderer, function_name(node), node.expressions, names)
 
 
 def _dot(renderer: Renderer, node: exp.Dot, names: Names) -> Fragment:
@@ -382,14 +386,14 @@ def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:
     inner = node.this
     if not isinstance(inner, exp.Anonymous):
         raise UnsupportedSyntax(f"OVER after {inner.sql('tsql')}", renderer.line)
-    called = functions.call(renderer, str(inner.this), inner.expressions, names, windowed=True)
+    called = call(renderer, str(inner.this), inner.expressions, names, windowed=True)
     parts = []
     if node.args.get("partition_by"):
         keys = ", ".join(renderer.expression(key, names).sql for key in node.args["partition_by"])
         parts.append(f"PARTITION BY {keys}")
     order = node.args.get("order")
     if order is not None:
-        parts.append(renderer.order_by(order, names))
+        parts.append(selects.order_by(renderer, order, names, {}))
     if node.args.get("spec") is not None:
         parts.append(node.args["spec"].sql("sqlite"))
     head, _, tail = called.sql.partition("\0")
@@ -397,7 +401,7 @@ def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:
 
 
 def _subquery(renderer: Renderer, node: exp.Subquery, names: Names) -> Fragment:
-    sql, columns = renderer.select(node.this, names)
+    sql, columns = selects.query(renderer, node.this, names)
     if len(columns) != 1:
         raise SqlServerError(116)
     return Fragment(f"({sql})", columns[0].type)
@@ -410,47 +414,49 @@ def _collate(renderer: Renderer, node: exp.Collate, names: Names) -> Fragment:
     return inner._replace(sql=f"({inner.sql} COLLATE {'BINARY' if sensitive else 'NOCASE'})", constant=NOT_CONSTANT)
 
 
-RENDERERS: dict[type, Render] = {
-    exp.Literal: _literal,
-    exp.National: _national,
-    exp.HexString: _hexadecimal,
-    exp.Null: _null,
-    exp.Column: _column,
-    exp.Parameter: _parameter,
-    exp.Alias: _alias,
-    exp.Paren: _parenthesised,
-    exp.Add: _add,
-    exp.Sub: _binary("-"),
-    exp.Mul: _multiply,
-    exp.Div: _divide("/"),
-    exp.Mod: _divide("%"),
-    exp.Neg: _negative,
-    exp.BitwiseAnd: _binary("&"),
-    exp.BitwiseOr: _binary("|"),
-    exp.BitwiseXor: _bitwise_xor,
-    exp.BitwiseNot: _bitwise_not,
-    exp.EQ: _comparison("="),
-    exp.NEQ: _comparison("<>"),
-    exp.GT: _comparison(">"),
-    exp.GTE: _comparison(">="),
-    exp.LT: _comparison("<"),
-    exp.LTE: _comparison("<="),
-    exp.Is: _is,
-    exp.And: _connective("AND"),
-    exp.Or: _connective("OR"),
-    exp.Not: _not,
-    exp.Between: _between,
-    exp.In: _in,
-    exp.Exists: _exists,
-    exp.Like: _like,
-    exp.Escape: _escape,
-    exp.Case: _case,
-    exp.Cast: _cast,
-    exp.TryCast: _try_cast,
-    exp.Convert: _convert,
-    exp.Anonymous: _anonymous,
-    exp.Dot: _dot,
-    exp.Window: _window,
-    exp.Subquery: _subquery,
-    exp.Collate: _collate,
-}
+RENDERERS.update(
+    {
+        exp.Literal: _literal,
+        exp.National: _national,
+        exp.HexString: _hexadecimal,
+        exp.Null: _null,
+        exp.Column: _column,
+        exp.Parameter: _parameter,
+        exp.Alias: _alias,
+        exp.Paren: _parenthesised,
+        exp.Add: _add,
+        exp.Sub: _binary("-"),
+        exp.Mul: _multiply,
+        exp.Div: _divide("/"),
+        exp.Mod: _divide("%"),
+        exp.Neg: _negative,
+        exp.BitwiseAnd: _binary("&"),
+        exp.BitwiseOr: _binary("|"),
+        exp.BitwiseXor: _bitwise_xor,
+        exp.BitwiseNot: _bitwise_not,
+        exp.EQ: _comparison("="),
+        exp.NEQ: _comparison("<>"),
+        exp.GT: _comparison(">"),
+        exp.GTE: _comparison(">="),
+        exp.LT: _comparison("<"),
+        exp.LTE: _comparison("<="),
+        exp.Is: _is,
+        exp.And: _connective("AND"),
+        exp.Or: _connective("OR"),
+        exp.Not: _not,
+        exp.Between: _between,
+        exp.In: _in,
+        exp.Exists: _exists,
+        exp.Like: _like,
+        exp.Escape: _escape,
+        exp.Case: _case,
+        exp.Cast: _cast,
+        exp.TryCast: _try_cast,
+        exp.Convert: _convert,
+        exp.Anonymous: _anonymous,
+        exp.Dot: _dot,
+        exp.Window: _window,
+        exp.Subquery: _subquery,
+        exp.Collate: _collate,
+    }
+)

@@ -13,6 +13,9 @@ from harness.embedded.tsql.storage.sqlite import quoted
 
 Getter = Callable[[Any], Any]  # from a frame to the value of a parameter
 NOT_CONSTANT = object()
+CONDITION = SqlType("condition")  # the type of a comparison: T-SQL has no boolean values
+NVARCHAR = SqlType("nvarchar", length=4000)
+NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
 
 
 class Fragment(NamedTuple):

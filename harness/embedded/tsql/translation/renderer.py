@@ -8,11 +8,10 @@ from typing import Any
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, family, fits
-from harness.embedded.tsql.translation import functions, selects
-from harness.embedded.tsql.translation.expressions import RENDERERS, case
 from harness.embedded.tsql.translation.fragments import (
+    CONDITION,
     NOT_CONSTANT,
     Environment,
     Fragment,
@@ -21,6 +20,9 @@ from harness.embedded.tsql.translation.fragments import (
     Source,
     literal,
 )
+
+Render = Callable[["Renderer", Any, Names], Fragment]
+RENDERERS: dict[type, Render] = {}  # by the type of the node; `expressions` fills it
 
 
 class Renderer:
@@ -63,14 +65,14 @@ class Renderer:
 
     def condition(self, node: exp.Expr, names: Names) -> str:
         fragment = self.expression(node, names)
-        if fragment.type is not functions.CONDITION:
+        if fragment.type is not CONDITION:
             raise SqlServerError(4145, node.sql("tsql")[:60])
         return fragment.sql
 
     def value(self, node: exp.Expr, names: Names) -> Fragment:
         """An expression where a condition must not stand."""
         fragment = self.expression(node, names)
-        if fragment.type is functions.CONDITION:
+        if fragment.type is CONDITION:
             raise SqlServerError(102, node.sql("tsql")[:60])
         return fragment
 
@@ -96,7 +98,7 @@ class Renderer:
             def convert(value: Any) -> Any:
                 return _as_float(exact(value))
 
-        function = functions.never_failing(convert) if safe else convert
+        function = _never_failing(convert) if safe else convert
         kind = "try" if safe else "to"
         source = _type_key(value.type) if value.type else "unknown"
         name = f"{kind}_{_type_key(target)}_from_{source}_{style}{'_strict' if strict else ''}"
@@ -118,16 +120,17 @@ class Renderer:
             return value
         return self.cast(value, target, strict=True)
 
-    def choose(self, branches: list[tuple[str, Fragment]], otherwise: Fragment) -> Fragment:
-        return case(self, branches, otherwise)
 
-    # -- queries ------------------------------------------------------------------------------------------------------
+def _never_failing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """TRY_CAST: NULL where the conversion is an error."""
 
-    def select(self, node: exp.Expr, outer: Names | None = None) -> tuple[str, list[Column]]:
-        return selects.query(self, node, outer)
+    def attempt(value: Any) -> Any:
+        try:
+            return function(value)
+        except SqlServerError:
+            return None
 
-    def order_by(self, node: exp.Order, names: Names) -> str:
-        return selects.order_by(self, node, names, {})
+    return attempt
 
 
 def _type_key(type_: SqlType) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -11,11 +10,9 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.translation.expressions import guid_order
+from harness.embedded.tsql.translation.comparisons import guid_order
 from harness.embedded.tsql.translation.fragments import Arguments, Fragment, Names, Source, common_type
-
-if TYPE_CHECKING:
-    from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.tsql.translation.renderer import Renderer
 
 Rendered = tuple[str, list[Column]]
 Convert = Callable[[int, Fragment], Fragment]

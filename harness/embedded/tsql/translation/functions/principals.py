@@ -1,20 +1,33 @@
-"""Functions that say who one is and what one may: HAS_PERMS_BY_NAME, IS_SRVROLEMEMBER and their kin."""
+"""Functions about logins and users: their names and ids, their roles and permissions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, SYSNAME
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES, DBO, SERVER_ROLE_IDS, SYSADMIN
+from harness.embedded.tsql.permissions.fixed_principals import (
+    DATABASE_ROLE_IDS,
+    DATABASE_ROLES,
+    DBO,
+    FIXED_USER_IDS,
+    SA,
+    SA_ID,
+    SERVER_ROLE_IDS,
+    SYSADMIN,
+    sid_of,
+)
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.rights import VALID
+from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.text.tokens import Tokens
-from harness.embedded.tsql.translation.functions import FUNCTIONS, in_session, of_frame
-
-if TYPE_CHECKING:
-    from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.translation.functions.kinds import (
+    Functions,
+    in_session,
+    of_frame,
+    without_or_with_arguments,
+)
 
 ANY = "ANY"
 
@@ -107,15 +120,64 @@ def current_user(frame: Frame) -> str:
     return str(frame.session.user_name(frame.database))
 
 
-FUNCTIONS.update(
-    {
-        "CURRENT_USER": of_frame("@user", SYSNAME, current_user),
-        "HAS_PERMS_BY_NAME": in_session("HAS_PERMS_BY_NAME", has_perms_by_name, INT, least=3),
-        "IS_MEMBER": in_session("IS_MEMBER", is_member, INT, least=1),
-        "IS_ROLEMEMBER": in_session("IS_ROLEMEMBER", is_rolemember, INT, least=1, most=2),
-        "IS_SRVROLEMEMBER": in_session("IS_SRVROLEMEMBER", is_srvrolemember, INT, least=1, most=2),
-        "SESSION_USER": of_frame("@user", SYSNAME, current_user),
-        "SYSTEM_USER": of_frame("@context", SYSNAME, login_name),
-        "USER": of_frame("@user", SYSNAME, current_user),
-    }
-)
+def suser_id(frame: Frame, name: Any = None) -> int | None:
+    key = str(name or login_name(frame)).lower()
+    login = frame.instance.engine.logins.get(key)
+    if login is not None:
+        return login.principal_id
+    return SA_ID if key == SA else SERVER_ROLE_IDS.get(key)
+
+
+def suser_name(frame: Frame, identifier: Any = None) -> str | None:
+    if identifier is None:
+        return login_name(frame)
+    for login in frame.instance.engine.logins.values():
+        if login.principal_id == identifier:
+            return login.name
+    return SA if identifier == SA_ID else _name_of(SERVER_ROLE_IDS, identifier)
+
+
+def _name_of(identifiers: dict[str, int], identifier: Any) -> str | None:
+    return next((name for name, number in identifiers.items() if number == identifier), None)
+
+
+def suser_sname(frame: Frame, sid: Any) -> str | None:
+    """SUSER_SNAME(sid); NULL for nobody's."""
+    for login in frame.instance.engine.logins.values():
+        if sid_of(login.principal_id) == sid:
+            return login.name
+    return SA if sid == sid_of(SA_ID) else None
+
+
+def user_id(frame: Frame, name: Any = None) -> int | None:
+    key = str(name or current_user(frame)).lower()
+    user = frame.database.principals.users.get(key)
+    return user.principal_id if user is not None else FIXED_USER_IDS.get(key, DATABASE_ROLE_IDS.get(key))
+
+
+def user_name(frame: Frame, identifier: Any = None) -> str | None:
+    if identifier is None:
+        return current_user(frame)
+    for user in frame.database.principals.users.values():
+        if user.principal_id == identifier:
+            return user.name
+    return _name_of(FIXED_USER_IDS | DATABASE_ROLE_IDS, identifier)
+
+
+FUNCTIONS: Functions = {
+    "CURRENT_USER": of_frame("@user", SYSNAME, current_user),
+    "HAS_PERMS_BY_NAME": in_session("HAS_PERMS_BY_NAME", has_perms_by_name, INT, least=3),
+    "IS_MEMBER": in_session("IS_MEMBER", is_member, INT, least=1),
+    "IS_ROLEMEMBER": in_session("IS_ROLEMEMBER", is_rolemember, INT, least=1, most=2),
+    "IS_SRVROLEMEMBER": in_session("IS_SRVROLEMEMBER", is_srvrolemember, INT, least=1, most=2),
+    "ORIGINAL_LOGIN": of_frame("@login", SYSNAME, lambda frame: frame.session.login),
+    "SUSER_ID": in_session("SUSER_ID", suser_id, INT, least=0, most=1),
+    "SUSER_NAME": in_session("SUSER_NAME", suser_name, SYSNAME, least=0, most=1),
+    "SUSER_SNAME": without_or_with_arguments(
+        of_frame("@context", SYSNAME, login_name), in_session("SUSER_SNAME", suser_sname, SYSNAME, least=1)
+    ),
+    "SYSTEM_USER": of_frame("@context", SYSNAME, login_name),
+    "USER": of_frame("@user", SYSNAME, current_user),
+    "USER_ID": in_session("USER_ID", user_id, INT, least=0, most=1),
+    "USER_NAME": in_session("USER_NAME", user_name, SYSNAME, least=0, most=1),
+}

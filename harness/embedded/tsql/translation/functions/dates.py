@@ -7,9 +7,12 @@ from datetime import date, timedelta
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.storage.conversion import converter
+from harness.embedded.sqltypes import BIGINT, INT, SqlType
+from harness.embedded.tsql.storage.conversion import converter, family
 from harness.embedded.tsql.storage.moments import TICKS_A_DAY, TICKS_A_SECOND, text, ticks
+from harness.embedded.tsql.translation.fragments import Fragment
+from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, Render
+from harness.embedded.tsql.translation.renderer import Renderer
 
 PARTS = {
     "year": "year yy yyyy",
@@ -39,23 +42,12 @@ TICKS = {
 MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
-def part(name: str) -> str:
+def _part_named(name: str) -> str:
     """A date part by any of its names."""
     try:
         return _NAMES[name.lower()]
     except KeyError:
         raise SqlServerError(155, name, "datediff") from None
-
-
-def function(kind: str, name: str, result: SqlType) -> Callable[..., Any]:
-    """The Python function behind DATEDIFF(name, ...) and its kin."""
-    return {
-        "datediff": _difference,
-        "datediff_big": _difference,
-        "dateadd": _addition,
-        "datepart": _part,
-        "datename": _name,
-    }[kind](name, result)
 
 
 def _difference(name: str, result: SqlType) -> Callable[..., Any]:
@@ -135,12 +127,49 @@ _READ: dict[str, Callable[[str], int]] = {
 }
 
 
-def _name(name: str, result: SqlType) -> Callable[..., Any]:
-    def value(moment: Any) -> str | None:
-        if moment is None:
-            return None
-        if name in ("month", "weekday"):
-            return _day(moment).strftime("%B" if name == "month" else "%A")
-        return str(_READ[name](moment))
+_MAKERS: dict[str, Callable[[str, SqlType], Callable[..., Any]]] = {
+    "datediff": _difference,
+    "datediff_big": _difference,
+    "dateadd": _addition,
+    "datepart": _part,
+}
 
-    return value
+
+def _date_function(kind: str) -> Render:
+    """DATEDIFF, DATEDIFF_BIG, DATEADD, DATEPART: the first argument names a part."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        part = _part_named(arguments[0].sql)
+        moments = arguments[2:] if kind == "dateadd" else arguments[1:]
+        values = [*arguments[1 : len(arguments) - len(moments)], *(_moment(renderer, moment) for moment in moments)]
+        result = {"datediff": INT, "datediff_big": BIGINT, "datepart": INT}.get(kind)
+        if result is None:
+            result = arguments[2].type if family(arguments[2].type) == "date" else SqlType("datetime")
+        assert result is not None
+        name = f"{kind}_{part}_{result.name}"
+        renderer.function(name, len(values), _MAKERS[kind](part, result))
+        return Fragment(f"{name}({', '.join(value.sql for value in values)})", result)
+
+    return render
+
+
+def _moment(renderer: Renderer, value: Fragment) -> Fragment:
+    return value if family(value.type) == "date" else renderer.cast(value, SqlType("datetime2", scale=7))
+
+
+def _part_of_date(part: str) -> Render:
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        return _date_function("datepart")(renderer, [Fragment(part, None), *arguments])
+
+    return render
+
+
+FUNCTIONS: Functions = {
+    "DATEADD": Function(3, 3, _date_function("dateadd"), takes_word=True),
+    "DATEDIFF": Function(3, 3, _date_function("datediff"), takes_word=True),
+    "DATEDIFF_BIG": Function(3, 3, _date_function("datediff_big"), takes_word=True),
+    "DATEPART": Function(2, 2, _date_function("datepart"), takes_word=True),
+    "DAY": Function(1, 1, _part_of_date("day")),
+    "MONTH": Function(1, 1, _part_of_date("month")),
+    "YEAR": Function(1, 1, _part_of_date("year")),
+}

@@ -1,0 +1,1 @@
+"""T-SQL's functions, by what they are about; `table.FUNCTIONS` has them all."""

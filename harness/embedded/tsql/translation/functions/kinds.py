@@ -1,0 +1,85 @@
+"""What a function is to the renderer, and the usual ways to make one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.translation.fragments import Fragment, Getter
+from harness.embedded.tsql.translation.renderer import Renderer
+
+Arguments = list[Fragment]
+Render = Callable[[Renderer, Arguments], Fragment]
+ResultType = SqlType | Callable[[Arguments], SqlType | None]
+
+
+class Function(NamedTuple):
+    least: int  # arguments
+    most: int
+    render: Render
+    takes_word: bool = False  # the first argument is a date part, not an expression
+    only_windowed: bool = False
+
+
+Functions = dict[str, Function]
+
+
+def in_sqlite(name: str, type_: ResultType) -> Render:
+    """A function of SQLite."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        result = type_(arguments) if callable(type_) else type_
+        return Fragment(f"{name}({', '.join(argument.sql for argument in arguments)})", result)
+
+    return render
+
+
+def in_python(
+    name: str, function: Callable[..., Any], type_: ResultType, *, least: int, most: int | None = None
+) -> Function:
+    """A function of Python; NULL as the first argument gives NULL."""
+
+    def guarded(*values: Any) -> Any:
+        return None if values[0] is None else function(*values)
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        own = f"tsql_{name}_{len(arguments)}"
+        renderer.function(own, len(arguments), guarded)
+        return in_sqlite(own, type_)(renderer, arguments)
+
+    return Function(least, most or least, render)
+
+
+def of_frame(name: str, type_: SqlType, getter: Getter) -> Function:
+    """A function without arguments whose value the frame knows: a parameter of the statement."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        return Fragment(renderer.parameter(name, getter), type_, nullable=False)
+
+    return Function(0, 0, render)
+
+
+def in_session(
+    name: str, function: Callable[..., Any], type_: SqlType, *, least: int, most: int | None = None
+) -> Function:
+    """A function whose value depends on the session: `function(frame, ...)`. With constants it is a parameter."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        if all(isinstance(argument.constant, str | int | bytes) for argument in arguments):
+            values = [argument.constant for argument in arguments]
+            return Fragment(renderer.parameter(f"{name}{values!r}", lambda frame: function(frame, *values)), type_)
+        own = f"session_{name.lower()}_{len(arguments)}"
+        renderer.function(own, len(arguments), function, constant=False)
+        return Fragment(f"{own}({', '.join(argument.sql for argument in arguments)})", type_)
+
+    return Function(least, most if most is not None else least, render)
+
+
+def without_or_with_arguments(without: Function, with_: Function) -> Function:
+    """A function that means one thing without arguments and another with them."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        return (with_ if arguments else without).render(renderer, arguments)
+
+    return Function(0, with_.most, render)

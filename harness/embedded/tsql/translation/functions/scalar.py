@@ -1,0 +1,190 @@
+"""Scalar functions of text and numbers, and those that choose between values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
+from harness.embedded.tsql.storage.conversion import INTEGER_BYTES, family
+from harness.embedded.tsql.translation.comparisons import case, comparable
+from harness.embedded.tsql.translation.fragments import CONDITION, NVARCHAR, NVARCHAR_MAX, Fragment, common_type
+from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python, in_sqlite
+from harness.embedded.tsql.translation.renderer import Renderer
+
+
+def _first_type(arguments: Arguments) -> SqlType | None:
+    return arguments[0].type
+
+
+def _text(renderer: Renderer, value: Fragment) -> str:
+    return renderer.cast(value, NVARCHAR_MAX).sql if family(value.type) not in ("text", "binary", "") else value.sql
+
+
+def _text_type(arguments: Arguments) -> SqlType:
+    type_ = arguments[0].type
+    return type_ if type_ is not None and family(type_) == "text" else NVARCHAR_MAX
+
+
+def _long_text_type(arguments: Arguments) -> SqlType:
+    """REPLICATE, REPLACE: as long as the type can be without being (max)."""
+    type_ = _text_type(arguments)
+    if type_.length == MAX:
+        return type_
+    return NVARCHAR if type_.name in ("nvarchar", "nchar") else SqlType("varchar", length=8000)
+
+
+def _of_text(name: str) -> Function:
+    """A function of one text: UPPER, LOWER, LTRIM, RTRIM."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        type_ = _text_type(arguments)
+        varying = {"nchar": "nvarchar", "char": "varchar"}.get(type_.name, type_.name)
+        return Fragment(f"{name}({_text(renderer, arguments[0])})", SqlType(varying, length=type_.length))
+
+    return Function(1, 1, render)
+
+
+def _len(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """Characters without trailing spaces; of binary, bytes."""
+    value = arguments[0]
+    big = value.type is not None and value.type.length == MAX
+    sql = f"length({value.sql})" if family(value.type) == "binary" else f"length(rtrim({_text(renderer, value)}, ' '))"
+    return Fragment(sql, BIGINT if big else INT)
+
+
+FIXED_SIZES = {
+    **INTEGER_BYTES,
+    "float": 8,
+    "real": 4,
+    "uniqueidentifier": 16,
+    "datetime": 8,
+    "smalldatetime": 4,
+    "date": 3,
+}
+
+
+def _datalength(renderer: Renderer, arguments: Arguments) -> Fragment:
+    value = arguments[0]
+    type_ = value.type
+    result = BIGINT if type_ is not None and type_.length == MAX else INT
+    name = type_.name if type_ is not None else "nvarchar"
+    if name in FIXED_SIZES:
+        return Fragment(f"(CASE WHEN {value.sql} IS NOT NULL THEN {FIXED_SIZES[name]} END)", result)
+    factor = 2 if name in ("nvarchar", "nchar") else 1
+    return Fragment(f"(length({value.sql}) * {factor})", result)
+
+
+def _substring(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """Positions before the first count: SUBSTRING(x, 0, 3) is two characters; SQLite's substr differs."""
+    value, start, length = arguments
+    type_ = value.type
+    sql = _text(renderer, value)
+    if isinstance(start.constant, int) and isinstance(length.constant, int):
+        if length.constant < 0:
+            raise SqlServerError(537, "substring")
+        first, end = max(1, start.constant), max(0, start.constant + length.constant)
+        name = "varbinary" if family(type_) == "binary" else _text_type(arguments).name
+        return Fragment(f"substr({sql}, {first}, {max(0, end - first)})", SqlType(name, length=max(1, length.constant)))
+    renderer.function("tsql_substring", 3, substring)
+    kind = type_ if family(type_) == "binary" else _text_type(arguments)
+    return Fragment(f"tsql_substring({sql}, {start.sql}, {length.sql})", kind)
+
+
+def substring(value: Any, start: Any, length: Any) -> Any:
+    if value is None or start is None or length is None:
+        return None
+    if length < 0:
+        raise SqlServerError(537, "substring")
+    return value[max(0, start - 1) : max(0, start - 1 + length)]
+
+
+def _isnull(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """The second argument takes the type of the first."""
+    value, other = arguments
+    if value.type is not None and other.type is not None:
+        other = renderer.cast(other, value.type)
+    return Fragment(f"ifnull({value.sql}, {other.sql})", value.type or other.type, nullable=other.nullable)
+
+
+def _coalesce(renderer: Renderer, arguments: Arguments) -> Fragment:
+    common = common_type([argument.type for argument in arguments])
+    inner = ", ".join(renderer.to_family(argument, common).sql for argument in arguments)
+    return Fragment(f"coalesce({inner})", common)
+
+
+def _nullif(renderer: Renderer, arguments: Arguments) -> Fragment:
+    left, right = comparable(renderer, *arguments)
+    return Fragment(f"(CASE WHEN {left} = {right} THEN NULL ELSE {arguments[0].sql} END)", arguments[0].type)
+
+
+def _iif(renderer: Renderer, arguments: Arguments) -> Fragment:
+    if arguments[0].type is not CONDITION:
+        raise SqlServerError(4145, "IIF")
+    return case(renderer, [(arguments[0].sql, arguments[1])], arguments[2])
+
+
+def _concat(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """NULL counts as an empty string."""
+    parts = [f"ifnull({_text(renderer, argument)}, '')" for argument in arguments]
+    return Fragment("(" + " || ".join(parts) + ")", NVARCHAR_MAX)
+
+
+def _charindex(renderer: Renderer, arguments: Arguments) -> Fragment:
+    renderer.function("tsql_charindex", 3, charindex)
+    start = arguments[2].sql if len(arguments) == 3 else "1"
+    return Fragment(f"tsql_charindex({arguments[0].sql}, {arguments[1].sql}, {start})", INT)
+
+
+def charindex(wanted: Any, text: Any, start: Any) -> int | None:
+    if wanted is None or text is None:
+        return None
+    if isinstance(text, str):
+        wanted, text = str(wanted).lower(), text.lower()
+    return int(text.find(wanted, max(0, (start or 1) - 1))) + 1
+
+
+def _location(place: bytes) -> str:
+    """`(file:page:slot)` of a %%physloc%%."""
+    page, file, slot = (int.from_bytes(part, "little") for part in (place[:4], place[4:6], place[6:8]))
+    return f"({file}:{page}:{slot})"
+
+
+def _char(code: int) -> str | None:
+    return chr(code) if 0 <= code < 256 else None
+
+
+def _quotename(text: str, sign: str = "[") -> str:
+    closing = {"[": "]", "(": ")", "<": ">", "{": "}"}.get(sign, sign)
+    return f"{'[' if sign == ']' else sign}{text.replace(closing, closing * 2)}{closing}"
+
+
+FUNCTIONS: Functions = {
+    "ABS": Function(1, 1, in_sqlite("abs", _first_type)),
+    "CEILING": in_python("ceiling", lambda value: -((-value) // 1), _first_type, least=1),
+    "CHAR": in_python("char", _char, SqlType("char", length=1), least=1),
+    "CHARINDEX": Function(2, 3, _charindex),
+    "COALESCE": Function(1, 64, _coalesce),
+    "CONCAT": Function(2, 254, _concat),
+    "DATALENGTH": Function(1, 1, _datalength),
+    "FLOOR": in_python("floor", lambda value: value // 1, _first_type, least=1),
+    "IIF": Function(3, 3, _iif),
+    "ISNULL": Function(2, 2, _isnull),
+    "LEFT": in_python("left", lambda text, count: text[:count], _text_type, least=2),
+    "LEN": Function(1, 1, _len),
+    "LOWER": _of_text("lower"),
+    "LTRIM": _of_text("ltrim"),
+    "NCHAR": in_python("nchar", chr, SqlType("nchar", length=1), least=1),
+    "NULLIF": Function(2, 2, _nullif),
+    "QUOTENAME": in_python("quotename", _quotename, SqlType("nvarchar", length=258), least=1, most=2),
+    "REPLACE": Function(3, 3, in_sqlite("replace", _long_text_type)),
+    "REPLICATE": in_python(
+        "replicate", lambda text, count: None if count < 0 else text * count, _long_text_type, least=2
+    ),
+    "RIGHT": in_python("right", lambda text, count: text[max(0, len(text) - count) :], _text_type, least=2),
+    "ROUND": Function(2, 2, in_sqlite("round", _first_type)),
+    "RTRIM": _of_text("rtrim"),
+    "SUBSTRING": Function(3, 3, _substring),
+    "UPPER": _of_text("upper"),
+    "SYS.FN_PHYSLOCFORMATTER": in_python("physlocformatter", _location, SqlType("varchar", length=128), least=1),
+}

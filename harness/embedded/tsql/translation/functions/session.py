@@ -1,0 +1,119 @@
+"""Functions that the session or the server answers: the time, errors, connection and server properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import (
+    BIGINT,
+    DATETIME,
+    DATETIME2,
+    INT,
+    SMALLINT,
+    SYSNAME,
+    UNIQUEIDENTIFIER,
+)
+from harness.embedded.tsql.instance.products import product
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.storage.conversion import guid_text
+from harness.embedded.tsql.storage.moments import from_utc_ns
+from harness.embedded.tsql.translation.fragments import NVARCHAR, Fragment
+from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_session, of_frame
+from harness.embedded.tsql.translation.renderer import Renderer
+
+
+def _utc(frame: Frame) -> str:
+    return from_utc_ns(frame.instance.engine.clock.utc_ns())
+
+
+def _utc_milliseconds(frame: Frame) -> str:
+    return _utc(frame)[:23]
+
+
+def newid(frame: Frame) -> str:
+    """A random uniqueidentifier, version 4."""
+    raw = bytearray(frame.instance.engine.entropy.random_bytes(16))
+    raw[7] = raw[7] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    return guid_text(bytes(raw))
+
+
+def _newid(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """A new value for every row, so no parameter."""
+    renderer.function("session_newid", 0, newid, constant=False)
+    return Fragment("session_newid()", UNIQUEIDENTIFIER, nullable=False)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+def _caught(frame: Frame) -> SqlServerError | None:
+    return frame.session.caught[-1] if frame.session.caught else None
+
+
+def _of_error(name: str) -> Any:
+    """A property of the error that the CATCH block is about; NULL outside of one."""
+
+    def value(frame: Frame) -> Any:
+        error = _caught(frame)
+        return None if error is None else getattr(error, name) or None
+
+    return value
+
+
+# -- the server --------------------------------------------------------------------------------------------------------
+
+
+def get_transmission_status(frame: Frame, handle: Any) -> str:
+    return frame.database.transmission_status(str(handle).upper())
+
+
+def server_property(frame: Frame, name: Any) -> Any:
+    engine = frame.instance.engine
+    number, _ = product(engine.version)
+    properties = {
+        "servername": engine.name,
+        "machinename": engine.name,
+        "instancename": None,
+        "productversion": number,
+        "productlevel": "RTM",
+        "productmajorversion": number.partition(".")[0],
+        "edition": "Embedded Service Broker",
+        "engineedition": 3,
+        "collation": "SQL_Latin1_General_CP1_CI_AS",
+        "isclustered": 0,
+        "ishadrenabled": 0,
+        "isintegratedsecurityonly": 0,
+        "issingleuser": 0,
+        "processid": None,
+    }
+    return properties.get(str(name).lower())
+
+
+def _server_property(renderer: Renderer, arguments: Arguments) -> Fragment:
+    type_ = INT if str(arguments[0].constant).lower() == "engineedition" else NVARCHAR
+    return in_session("SERVERPROPERTY", server_property, type_, least=1).render(renderer, arguments)
+
+
+FUNCTIONS: Functions = {
+    "APP_NAME": of_frame("APP_NAME", SYSNAME, lambda frame: frame.session.program),
+    "CURRENT_TIMESTAMP": of_frame("@now", DATETIME, _utc_milliseconds),
+    "ERROR_LINE": of_frame("ERROR_LINE", INT, _of_error("line")),
+    "ERROR_MESSAGE": of_frame("ERROR_MESSAGE", NVARCHAR, _of_error("text")),
+    "ERROR_NUMBER": of_frame("ERROR_NUMBER", INT, _of_error("number")),
+    "ERROR_PROCEDURE": of_frame("ERROR_PROCEDURE", SYSNAME, _of_error("procedure")),
+    "ERROR_SEVERITY": of_frame("ERROR_SEVERITY", INT, _of_error("severity")),
+    "ERROR_STATE": of_frame("ERROR_STATE", INT, _of_error("state")),
+    "GETDATE": of_frame("@now", DATETIME, _utc_milliseconds),
+    "GETUTCDATE": of_frame("@now", DATETIME, _utc_milliseconds),
+    "GET_TRANSMISSION_STATUS": in_session("GET_TRANSMISSION_STATUS", get_transmission_status, NVARCHAR, least=1),
+    "HOST_NAME": of_frame("HOST_NAME", SYSNAME, lambda frame: frame.session.host),
+    "NEWID": Function(0, 0, _newid),
+    "NEWSEQUENTIALID": Function(0, 0, _newid),
+    "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", BIGINT, lambda frame: frame.session.identity),
+    "SERVERPROPERTY": Function(1, 1, _server_property),
+    "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc),
+    "SYSUTCDATETIME": of_frame("@utcnow", DATETIME2, _utc),
+    "XACT_STATE": of_frame("XACT_STATE", SMALLINT, lambda frame: frame.session.xact_state),
+}
