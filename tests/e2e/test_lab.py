@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pyodbc
 import pytest
+
+from tests.processes import children_of, is_alive
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -36,10 +37,10 @@ def test_a_lab_says_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> 
         connection = eval(code, {"pyodbc": pyodbc, "open": open})
         assert connection.execute("SELECT DB_NAME();").fetchval() == "SSBTarget"
         connection.close()
-        children = psutil.Process(process.pid).children()
+        children = children_of(process.pid)
         assert len(children) == 2
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     assert process.returncode == 130
-    assert not [child for child in children if child.is_running()]
+    assert not any(map(is_alive, children))
     assert not password_file.exists()

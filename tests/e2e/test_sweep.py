@@ -22,6 +22,7 @@ from harness.matrix import Cell
 from harness.sweep import run as sweep_run
 from harness.sweep.journal import Entry, read
 from harness.sweep.reporting import Silent
+from tests.processes import children_of, command_line, environment, is_alive
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -45,7 +46,7 @@ class Saboteur(Silent):
             self.killed = next(
                 child.pid
                 for child in psutil.Process().children()
-                if child not in self.spared and self.victim in " ".join(child.cmdline())
+                if child not in self.spared and self.victim in " ".join(command_line(child))
             )
             os.kill(self.killed, signal.SIGKILL)
 
@@ -57,20 +58,12 @@ def entries(results: Path) -> list[Entry]:
     return list(read(results / "journal.jsonl"))
 
 
-def children_of(pid: int) -> list[psutil.Process]:
-    return psutil.Process(pid).children(recursive=True)
-
-
 def until(condition: Callable[[], Any], timeout_s: float = 60) -> Any:
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):
         assert time.monotonic() < deadline, "the condition never came true"
         time.sleep(0.02)
     return value
-
-
-def all_gone(processes: list[psutil.Process]) -> bool:
-    return not [child for child in processes if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
 
 
 VICTIMS = [
@@ -154,12 +147,13 @@ def test_no_secret_is_in_what_a_sweep_leaves_or_shows(
 ) -> None:
     process = start("matrix", "--only-sweep", "--cells", CELLS[0], *QUICK)
 
-    def server() -> psutil.Process | None:
-        return next((child for child in children_of(process.pid) if "serve" in child.cmdline()), None)
+    def password() -> str | None:
+        servers = (child for child in children_of(process.pid) if "serve" in command_line(child))
+        return next((word for one in servers if (word := environment(one).get("HARNESS_SA_PASSWORD"))), None)
 
-    secret = until(lambda: (found := server()) and found.environ().get("HARNESS_SA_PASSWORD"))
+    secret = until(password)
     until(lambda: len(children_of(process.pid)) >= 4)
-    shown = [word for child in children_of(process.pid) for word in child.cmdline()]
+    shown = [word for child in children_of(process.pid) for word in command_line(child)]
     output, _ = process.communicate(timeout=120)
     assert secret not in output
     assert not any(secret in word for word in shown)
@@ -175,7 +169,7 @@ def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path
     assert len(children) >= 4
     process.send_signal(ending)
     output, _ = process.communicate(timeout=60)
-    until(lambda: all_gone(children))
+    until(lambda: not any(map(is_alive, children)))
     return results, output
 
 

@@ -19,6 +19,7 @@ from harness.failures import MachineFailure
 from harness.lab import compose, containers, dialog_pool, scripts
 from harness.lab.instances import Lab
 from harness.lab.opening import Topology
+from tests.processes import command_line
 from tests.stand_ins import docker_engine
 from tests.stand_ins.docker_engine import StandIn
 
@@ -113,13 +114,7 @@ def test_the_password_is_on_no_command_line_in_no_log_and_in_no_request(docker, 
         assert lab.target.login is not None
         password = str(lab.target.login.password)
         assert password in (root / ".env").read_text()
-        lines = []
-        for process in psutil.process_iter():
-            try:
-                lines.append(" ".join(process.cmdline()))
-            except psutil.Error:
-                continue
-        assert not [line for line in lines if password in line]
+        assert not [word for process in psutil.process_iter() for word in command_line(process) if password in word]
         assert password not in repr(lab)
     assert password not in json.dumps(docker.requests()) + "\n".join(told)
     for path in [*directory.rglob("*"), *docker.folder.glob("*.log")]:
@@ -251,7 +246,7 @@ def test_containers_made_with_another_password_are_told(docker, monkeypatch):
 def test_a_container_that_dies_in_the_lab_is_named_with_its_last_words(docker):
     with opened() as lab:
         lab.check()
-        [target] = [one for one in docker.containers() if '"hostname": "target"' in " ".join(one.cmdline())]
+        [target] = [one for one in docker.containers() if '"hostname": "target"' in " ".join(command_line(one))]
         target.kill()
         assert isinstance(lab.target.process, containers._Watched)
         psutil.wait_procs([psutil.Process(lab.target.process._wait.pid)], timeout=10)

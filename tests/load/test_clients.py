@@ -17,6 +17,7 @@ from harness.load.clients import Clients
 from harness.load.plan import CellPlan, LoadError
 from harness.matrix import Cell
 from tests.load import echo_server
+from tests.processes import command_line, environment
 
 pytestmark = pytest.mark.e2e
 
@@ -162,8 +163,8 @@ def test_no_secret_shows_in_a_command_line_or_a_log(clients, echo, tmp_path):
     with pytest.raises(LoadError):
         clients.prepare(plan(tmp_path, echo, "i1-t1-r150-p100-v2008", databases=["Refuse"]))
     for pid in clients.processes.values():
-        assert "Secret-word" not in " ".join(psutil.Process(pid).cmdline())
-        assert "Secret-word" not in " ".join(psutil.Process(pid).environ().values())
+        process = psutil.Process(pid)
+        assert "Secret-word" not in " ".join([*command_line(process), *environment(process).values()])
     for log in clients._log_directory.iterdir():
         assert "Secret-word" not in log.read_text()
 

@@ -20,6 +20,7 @@ from harness.simulation.bench import Figures, Found
 from harness.simulation.calibration import Number, Numbers, cell_of, rate
 from harness.simulation.parameters import HardwareError, Parameters
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
+from tests.processes import children_of, is_alive
 
 ROOT = Path(__file__).parents[2]
 BUSY, IDLE, BASE = (
@@ -204,13 +205,13 @@ def test_ctrl_c_ends_a_bench_at_once_without_a_word_of_its_processes(planted: li
         assert process.stdout is not None
         folder = Path(process.stdout.readline().strip())
         until(lambda: len(list(folder.iterdir())) == 2)
-        children = psutil.Process(process.pid).children(recursive=True)
+        children = children_of(process.pid)
         assert len(children) >= 4, "two worlds and a copy of each"
         os.killpg(process.pid, signal.SIGINT)
         said, errors = process.communicate(timeout=30)
         assert (said.strip(), errors) == ("interrupted", "")
         psutil.wait_procs(children, timeout=30)
-        assert not any(child.is_running() for child in children)
+        assert not any(map(is_alive, children))
         assert not folder.exists()
     finally:
         process.kill()

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.failures import UsageFailure
@@ -24,6 +23,7 @@ from harness.simulation.slices import Turn, cell_work_s
 from harness.sweep import journal, manifest
 from harness.sweep.cell import CellFailed, Measured
 from harness.sweep.journal import Entry
+from tests.processes import children_of, command_line, is_alive
 
 CELLS = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005", "i1-t2-r1-p100-v2005", "i1-t2-r150-p100-v2008")
 ROOT = Path(__file__).parents[2]
@@ -216,8 +216,8 @@ def test_whatever_ends_a_run_no_process_stays(number: signal.Signals, tmp_path: 
     )
     try:
         until(lambda: len(list(tmp_path.glob("i1-*"))) == 2)
-        children = psutil.Process(process.pid).children(recursive=True)
-        names = [name_of(child) for child in children]
+        children = children_of(process.pid)
+        names = [Path(words[0]).name for child in children if (words := command_line(child))]
         assert "java" in names and len([name for name in names if name.startswith("python")]) >= 5
         process.send_signal(number)
         process.wait(90)
@@ -225,21 +225,6 @@ def test_whatever_ends_a_run_no_process_stays(number: signal.Signals, tmp_path: 
     finally:
         process.kill()
         process.wait()
-
-
-def name_of(process: psutil.Process) -> str:
-    """ "" where it has ended since it was seen."""
-    try:
-        return str(process.name())
-    except psutil.NoSuchProcess:
-        return ""
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 JVM_DIES = """

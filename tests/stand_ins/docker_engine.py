@@ -32,6 +32,7 @@ import psutil
 import yaml
 
 from harness.lab.embedded_instances import free_ports
+from tests.processes import children_of, is_alive
 
 HERE = Path(__file__).parent
 ROLES = ("TARGET", "INITIATOR1", "INITIATOR2", "INITIATOR3")
@@ -57,9 +58,7 @@ class StandIn:
 
     def containers(self) -> list[psutil.Process]:
         """The processes that play containers and live."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return [one for one in psutil.Process(self.process.pid).children() if one.status() != psutil.STATUS_ZOMBIE]
-        return []
+        return [one for one in children_of(self.process.pid) if is_alive(one)]
 
     def volumes(self) -> list[str]:
         return sorted(path.name for path in (self.folder / "volumes").glob("*"))

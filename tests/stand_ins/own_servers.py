@@ -18,6 +18,7 @@ from harness.lab import drivers
 from harness.lab.drivers import Secret
 from harness.lab.embedded_instances import free_ports
 from harness.settings import child_environment
+from tests.processes import children_of, is_alive
 
 FAULTY_SERVER = Path(__file__).with_name("faulty_server.py")
 PASSWORD = "Stand-in, never 2 be seen!"  # of the login sa, and so of the harness
@@ -186,7 +187,7 @@ class OwnServers:
                 if time.monotonic() - began > timeout_s:
                     process.kill()
                     raise AssertionError(f"{arguments} did not end within {timeout_s} s: {process.communicate()}")
-                note_children(process.pid, children)
+                children |= {child.pid: child for child in children_of(process.pid)}
                 try:
                     process.wait(0.05)
                 except subprocess.TimeoutExpired:
@@ -206,20 +207,6 @@ class OwnServers:
 
     def contents(self) -> list[dict[str, list[str]]]:
         return [server.contents() for server in self.servers]
-
-
-def note_children(pid: int, known: dict[int, psutil.Process]) -> None:
-    try:
-        known |= {child.pid: child for child in psutil.Process(pid).children(recursive=True)}
-    except psutil.Error:
-        return
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
 
 
 def stop_all(servers: Iterable[Server]) -> None:
