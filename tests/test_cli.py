@@ -82,7 +82,7 @@ BAD_INPUT = [
     (["matrix", "--settings", "no.toml"], 2, "there is no settings file no.toml"),
     (["matrix", "--resume", "nowhere"], 2, "nowhere is no result folder"),
     (["matrix", "--driver", "odbc"], 2, "--driver: 'odbc' is not valid"),
-    (["run", "i1-t5-r150-p100"], 2, "is 2 cells"),
+    (["run", "i1-t5-r150-p100"], 2, "matches 2 cells"),
     (["run", "--threads", "6"], 2, "threads '6' is not in the matrix; nearest: 4, 5"),
     (["run", "--payload", "big"], 2, "payload bytes 'big' is not in the matrix; valid: 100, 1024, 4096, 8192"),
     (["run", "--server-version", "2022"], 2, "server version '2022' is not in the matrix; nearest: 2005, 2008"),

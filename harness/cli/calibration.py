@@ -141,8 +141,8 @@ def _free_values(model: Parameters) -> str:
 def _sensitivity(bench: Bench, model: Parameters, names: Sequence[str]) -> list[list[str]]:
     """Shows how far each claim moves; returns every number of every step."""
     from harness.reductions.session import session
+    from harness.reporting import duration
     from harness.simulation import sensitivity
-    from harness.sweep.reporting import duration
 
     began_s, total = time.monotonic(), 1 + len(names) * len(sensitivity.STEPS)
     with session():  # one for all reductions

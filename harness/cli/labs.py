@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +42,8 @@ def open_(initiators: str, server_version: str | None, settings_file: Path | Non
 
     with (
         one_line_errors(),
-        interruption.noted() as watch,
-        _opened(options, settings_file, initiators, server_version, watch) as (_, opened),
+        interruption.noted(),
+        _opened(options, settings_file, initiators, server_version) as (_, opened),
     ):
         for line in connection_info.lines(opened):
             say(line)
@@ -59,21 +59,20 @@ def _opened(
     settings_file: Path | None,
     initiators: str,
     server_version: str | None,
-    watch: Callable[[], None],
 ) -> Iterator[tuple[Selection, Lab]]:
     from harness import lab as lab_package
-    from harness.lab import connection_info, selection
-    from harness.sweep import run as sweep_run
+    from harness.lab import connection_info, interruption, selection
+    from harness.sweep import matrix_run
 
     chosen = selection.select_lab(options, settings_file=settings_file)
-    axes = sweep_run.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
+    axes = matrix_run.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
     say(connection_info.first_line(chosen))
     with lab_package.open(
         chosen.topology,
         version=axes.server_version,
         initiators=axes.initiators,
         driver=chosen.settings.driver,
-        watch=watch,
+        watch=interruption.check,
         tell=say,
     ) as opened:
         yield chosen, opened
@@ -159,8 +158,8 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
 
     with (
         one_line_errors(),
-        interruption.noted() as watch,
-        _opened(options, settings_file, initiators, server_version, watch) as (chosen, opened),
+        interruption.noted(),
+        _opened(options, settings_file, initiators, server_version) as (chosen, opened),
     ):
         cells = planning.chosen_cells(chosen.settings, initiators_max=len(opened.initiators))
         findings = parts.examine(opened, cells=cells, settings=chosen.settings, tell=say)

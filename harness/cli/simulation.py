@@ -71,12 +71,14 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
         return
     if seeds is not None:
         raise Failure("--seeds goes with --faults", USAGE)
+    from harness import reporting
     from harness.reductions.session import require_java
     from harness.simulation import run
 
     with one_line_errors():
         require_java()
-        outcome = run.simulate(options, resume=resume, announce=say, console_is_terminal=sys.stdout.isatty())
+        with reporting.on_console() as reporter:
+            outcome = run.simulate(options, reporter, resume=resume)
         if outcome.completed:
             reduce_and_draw(outcome.results)
         say(f"results: {outcome.results}")

@@ -51,22 +51,16 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
       harness matrix --resume results/20260101-120000-sqlserver
     """
-    from harness.sweep import run as sweep_run
+    from harness import reporting
+    from harness.sweep import matrix_run
 
     with one_line_errors():
         if not only_sweep:
             from harness.reductions.session import require_java
 
             require_java()  # before the sweep, not half an hour later
-        outcome = sweep_run.sweep(
-            options,
-            settings_file=settings_file,
-            resume=resume,
-            announce=say,
-            # Only a person can be asked.
-            confirm=lambda question: yes or not sys.stdin.isatty() or click.confirm(question),
-            console_is_terminal=sys.stdout.isatty(),
-        )
+        with reporting.on_console(ask=not yes) as reporter:
+            outcome = matrix_run.sweep(options, reporter, settings_file=settings_file, resume=resume)
         if outcome is None:
             sys.exit(OK)
         if not only_sweep and outcome.completed:
@@ -96,15 +90,14 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
       harness run i3-t50-r1-p8192-v2022 --measure 10s
       harness run --threads 50 --payload 4096
     """
-    from harness.sweep import run as sweep_run
+    from harness import reporting
+    from harness.sweep import matrix_run
 
     axes = {
         name: options.pop(name) for name in ("initiators", "threads", "dialog_ratio", "payload_bytes", "server_version")
     }
     with one_line_errors():
-        outcome = sweep_run.single(cell, axes, options, settings_file=settings_file, announce=say)
-        for line in outcome.lines:
-            say(line)
+        outcome = matrix_run.single(cell, axes, options, reporting.Notes(), settings_file=settings_file)
         say(f"results: {outcome.results}")
     if outcome.failed:
         raise Failure(outcome.reason, CELLS_FAILED)

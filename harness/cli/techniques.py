@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +58,12 @@ def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **
       harness techniques --lab embedded --add-to results/20260101-120000-embedded
       harness techniques --lab-file lab.toml --repeats 3
     """
+    from harness import reporting
     from harness.techniques import run
 
     with one_line_errors():
-        outcome = run.climb(
-            options,
-            repeats=repeats,
-            scenario_file=scenario_file,
-            add_to=add_to,
-            announce=say,
-            console_is_terminal=sys.stdout.isatty(),
-        )
+        with reporting.on_console() as reporter:
+            outcome = run.climb(options, reporter, repeats=repeats, scenario_file=scenario_file, add_to=add_to)
         say(f"results: {outcome.results}")
     if outcome.failed:
         raise Failure(

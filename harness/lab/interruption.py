@@ -28,27 +28,29 @@ Result = TypeVar("Result")
 CANCEL_TIMEOUT_S = 5.0  # a server that answers not even a cancellation is left alone
 _CANCEL_EVERY_S = 0.1  # one that comes between two calls has no effect
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_noted: list[int] = []  # signals that came inside `noted`
+
+
+def check() -> None:
+    """Raises the KeyboardInterrupt of a signal that came inside `noted`."""
+    if _noted:
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
-def noted() -> Iterator[Callable[[], None]]:
-    """SIGINT and SIGTERM raise KeyboardInterrupt, now or, if that was lost, when the function given is called."""
-    requested = False
+def noted() -> Iterator[None]:
+    """SIGINT and SIGTERM raise KeyboardInterrupt, now or, if that was lost, at the next `check`."""
 
-    def handle(*_: object) -> None:
-        nonlocal requested
-        requested = True
+    def handle(number: int, _: object) -> None:
+        _noted.append(number)
         raise KeyboardInterrupt
-
-    def check() -> None:
-        if requested:
-            raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
-        yield check
+        yield
         check()
     finally:
+        _noted.clear()
         for number, handler in previous.items():
             signal.signal(number, handler)
 

@@ -120,7 +120,7 @@ def main(selection: Selection, *, port: int = 8089, version: str | None = None, 
     topology = selection.topology
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-ui-")))
-        watch = stack.enter_context(interruption.noted())
+        stack.enter_context(interruption.noted())
         opened = stack.enter_context(
             lab_package.open(
                 topology,
@@ -128,7 +128,7 @@ def main(selection: Selection, *, port: int = 8089, version: str | None = None, 
                 initiators=topology.initiators_max,
                 directory=directory / "lab",
                 driver=selection.settings.driver,
-                watch=watch,
+                watch=interruption.check,
                 tell=say,
             )
         )

@@ -7,7 +7,7 @@ takes time is charged to the hardware under each: `cores`, `latches`, `log`, `ne
 (`hardware/*.toml`, calibrated by `calibration`), by way of `platform`. `lab` makes a `harness.lab.instances.Lab` of it:
 its `instances` give a `connection` that looks like pyodbc's, and whoever executes a statement there waits while virtual
 time passes, for everybody. So linking, dialogs, resets and observers are the ones of every lab, and so is the protocol
-of a cell (`sweep.cell`); only the `clients` are tasks in the world, and the `observers` visit it from outside.
+of a cell (`sweep.attempt`); only the `clients` are tasks in the world, and the `observers` visit it from outside.
 
 A `group` is a warmed world: linked, with its dialogs and queue readers. A `cell` runs on one of its `copies`, a forked
 process. `job` has Spark compute the cells, in processes forked from `workers`; `run` is the whole of it. A `bench`

@@ -25,7 +25,7 @@ from harness.simulation import copies
 from harness.simulation.cell import Times
 from harness.simulation.group import Group
 from harness.simulation.parameters import Parameters
-from harness.sweep.cell import CellFailed
+from harness.sweep.attempt import CellFailed
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 TIMES = Times(settle=0.5, measure=1.0)

@@ -1,4 +1,4 @@
-"""One cell in virtual time: the protocol of `sweep.cell`, with clients and observers that live in the world."""
+"""One cell in virtual time: the protocol of `sweep.attempt`, with clients and observers that live in the world."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.observe import dialog_pages
 from harness.simulation.clients import SimulatedClients
 from harness.simulation.lab import SimulatedLab
 from harness.simulation.observers import SimulatedObservers
-from harness.sweep.cell import Attempt, Measured, Surroundings
+from harness.sweep.attempt import Attempt, Equipment, Measured
 from harness.sweep.phases import Phases
 
 
@@ -39,7 +39,7 @@ def run(
     """Runs a cell on a lab with dialogs, whose used ones lie on `pages`, and writes all its records; CellFailed with
     the reason otherwise. `sending` and `on_stopped` are those of `Attempt`."""
     observers = SimulatedObservers(lab)
-    surroundings = Surroundings(
+    equipment = Equipment(
         lab,
         SimulatedClients(lab, lab.world.parameters.client),
         observers,
@@ -52,7 +52,7 @@ def run(
             cell,
             attempt,
             attempt,
-            surroundings,
+            equipment,
             times,
             results,
             Phases(),
@@ -63,5 +63,5 @@ def run(
         ).run()
     finally:
         observers.close()
-        for connection in (surroundings.target, *surroundings.initiators):
+        for connection in (equipment.target, *equipment.initiators):
             connection.close()

@@ -136,7 +136,7 @@ class Client:
 
 
 class SimulatedClients:
-    """Implements `sweep.cell.Clients` in the lab's own time. One cell after the other."""
+    """Implements `sweep.attempt.Clients` in the lab's own time. One cell after the other."""
 
     def __init__(self, lab: SimulatedLab, prices: Prices) -> None:
         self._lab = lab

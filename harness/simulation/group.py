@@ -31,7 +31,7 @@ from harness.simulation.instances import SimulatedInstance
 from harness.simulation.lab import SimulatedLab
 from harness.simulation.parameters import Parameters
 from harness.simulation.world import derived_seed
-from harness.sweep.cell import CellFailed, Measured
+from harness.sweep.attempt import CellFailed, Measured
 from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from harness.reductions.session import context
 from harness.simulation.parameters import Parameters
 from harness.simulation.slices import Slice, Turn, slices
 from harness.sweep import manifest
-from harness.sweep.cell import CellFailed, Measured
+from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
 
 POLL_S = 0.5  # what has ended waits so long to be told; looking takes time from the workers

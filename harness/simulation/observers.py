@@ -36,7 +36,7 @@ class _Observer:
 
 
 class SimulatedObservers:
-    """Implements `sweep.cell.Observers`."""
+    """Implements `sweep.attempt.Observers`."""
 
     def __init__(self, lab: SimulatedLab) -> None:
         self._lab = lab

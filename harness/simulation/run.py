@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from harness import settings as settings_module
 from harness.lab import interruption
 from harness.matrix import Cell
+from harness.reporting import Reporter, TimeLeftByWork
 from harness.settings import SimulationSettings
 from harness.simulation import job, parameters
 from harness.simulation.job import Experiment, OpenGroup, Warmed
 from harness.simulation.parameters import Parameters
 from harness.simulation.slices import Turn, cell_work_s
-from harness.sweep import folder, journal, manifest, planning
+from harness.sweep import journal, manifest, planning, run_folder
 from harness.sweep.journal import Entry, Journal
-from harness.sweep.reporting import Bar, PlainLines, Reporter, WorkLeft
-from harness.sweep.run import Outcome
-from harness.sweep.sweep import FREE_SPACE_MIN_BYTES, describe
+from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe
+from harness.sweep.matrix_run import Outcome
 
 
 def opened(experiment: Experiment, server_version: str, dialog_ratio: int) -> AbstractContextManager[Warmed]:
@@ -35,10 +33,9 @@ def opened(experiment: Experiment, server_version: str, dialog_ratio: int) -> Ab
 
 def simulate(
     options: Mapping[str, Any],
+    reporter: Reporter,
     *,
     resume: Path | None,
-    announce: Callable[[str], None],
-    console_is_terminal: bool,
     open_group: OpenGroup = opened,
 ) -> Outcome:
     """The cells that the options select, or those that a run lacks."""
@@ -46,13 +43,13 @@ def simulate(
     hardware = parameters.read(settings.hardware)
     cells = planning.chosen_cells(settings)
     for line in first_lines(settings):
-        announce(line)
+        reporter.note(line)
     results = _open_results(settings, hardware, resume, cells)
-    announce(f"{len(cells)} cells; results in {results}")
+    reporter.note(f"{len(cells)} cells; results in {results}")
     experiment = Experiment(hardware, settings.seed, settings.settle, settings.measure, results.absolute())
     with interruption.noted():
-        outcome = _run(experiment, cells, settings.master, open_group, console_is_terminal)
-    folder.finish(results)
+        outcome = _run(experiment, cells, settings.master, open_group, reporter)
+    run_folder.finish(results)
     return outcome
 
 
@@ -68,9 +65,9 @@ def first_lines(settings: SimulationSettings) -> list[str]:
 def _settings(options: Mapping[str, Any], resume: Path | None) -> SimulationSettings:
     if resume is None:
         return settings_module.create_simulation(options)
-    stored = folder.stored_settings(resume, SimulationSettings)
+    stored = run_folder.stored_settings(resume, SimulationSettings)
     settings = settings_module.create_simulation(options, defaults=lambda given: stored)
-    folder.require_same(resume, stored, settings)
+    run_folder.require_same(resume, stored, settings)
     return settings
 
 
@@ -80,7 +77,7 @@ def _open_results(
     def circumstances(run_id: str) -> dict[str, Any]:
         return manifest.new(run_id, settings, cells=len(cells), driver=None) | {"model": model_of(hardware)}
 
-    return folder.reopen(resume, circumstances) if resume else folder.create(settings, circumstances)
+    return run_folder.reopen(resume, circumstances) if resume else run_folder.create(settings, circumstances)
 
 
 def model_of(hardware: Parameters) -> dict[str, dict[str, Any]]:
@@ -94,7 +91,7 @@ def model_of(hardware: Parameters) -> dict[str, dict[str, Any]]:
 
 
 def _run(
-    experiment: Experiment, cells: Sequence[Cell], master: str, open_group: OpenGroup, console_is_terminal: bool
+    experiment: Experiment, cells: Sequence[Cell], master: str, open_group: OpenGroup, reporter: Reporter
 ) -> Outcome:
     results = experiment.results
     book = Journal(results / journal.NAME)
@@ -107,10 +104,6 @@ def _run(
         Turn(cell, book.attempts(cell.id) + 1, cell_work_s(cell, virtual_s)) for cell in cells if cell.id not in done
     ]
     outcome.completed = len(cells) - len(turns)
-    left = WorkLeft({turn.cell.id: turn.work_s for turn in turns})
-    console = Console()
-    bar = Bar(console, left) if console_is_terminal else None
-    reporter: Reporter = bar or PlainLines(console, left)
 
     def ended(entry: Entry) -> None:
         book.append(entry)
@@ -125,8 +118,11 @@ def _run(
         if entry.outcome == "failed" and shutil.disk_usage(results).free < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(results))  # every further one would fail
 
-    with bar or nullcontext():
-        reporter.begin(len(cells), outcome.completed)
+    left = TimeLeftByWork({turn.cell.id: turn.work_s for turn in turns})
+    reporter.begin(len(cells), outcome.completed, left)
+    try:
         reporter.phase("worlds are built and warmed")
         job.run(experiment, turns, master=master, open_group=open_group, on_entry=ended)
+    finally:
+        reporter.end()
     return outcome

@@ -1,16 +1,17 @@
-"""The sweep: one cell after the other by one protocol, with books, a journal and an end to every failure.
+"""The sweep: runs cells one after another by one protocol, accounts for every message and survives every failure.
 
-- `cell`: the protocol of one cell, from a check of generator and lab to its line in the journal
-- `settling`: when the rate is steady enough to be measured
-- `accounting`: sent = processed, exactly once and in order on each dialog
-- `journal`, `manifest`: what became of each cell, and under which circumstances; together they allow a resume
-- `folder`: where they lie: begun anew, or taken up again
-- `sweep`: the loop over the cells: groups, retries, rebuilding what died
-- `stand`, `opened`: the lab and what cells need beside it, kept as long as it fits, rebuilt when a part died
-- `reporting`: what the user sees meanwhile
+- `attempt`: one attempt at a cell, from the check of generator and lab to its records
+- `settling`: when the rate is steady enough to measure
+- `accounting`: every message sent is processed once, in order on its dialog
+- `loop`: the loop over the cells: journal, second attempts, rebuilt testbeds
+- `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell
+- `preflight`: the examination of a lab before its first cell
+- `journal`, `manifest`, `run_folder`: what became of each cell, under which circumstances, and the folder of both
+- `matrix_run`: a run from its settings to its folder; `planning`: its cells and how long they take
 
-Rules. A cell counts only if its line in the journal says `completed`, and that line is written last, after its raw
-records, and is on disk before the next cell starts. A cell whose books do not balance has failed, however fast it was.
-A failed cell is tried once more on a rebuilt lab; then the sweep goes on. Only a full disk or an unwritable folder
-ends a sweep early. Phases end on conditions, never after a fixed sleep; the measured window is the one exception.
+Rules. A cell counts only if its line in the journal says `completed`. That line is written last, after the cell's raw
+records, and is on disk before the next cell starts. A cell whose accounting shows a difference has failed, however fast
+it was. A failed cell gets a second attempt on a rebuilt testbed; then the sweep goes on. Only a full disk, an
+unwritable folder, or a lab that does not start ends a sweep early. Phases end on conditions, never after a fixed sleep;
+the measured window is the one exception.
 """

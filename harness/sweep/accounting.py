@@ -1,8 +1,8 @@
-"""The books of a cell: every message that a client committed is processed exactly once and in order on its dialog.
+"""The accounting of a cell: every message that a client committed is processed exactly once, in order on its dialog.
 
-The clients say how many messages each (initiator, thread) committed, numbered 0, 1, 2, ... The target says, with the
-headers of all rows in `dbo.messageDrop` (sql/observe/deliveries.sql), what it stored and in which order. The difference
-has three names: lost, duplicated, misordered.
+Clients report how many messages each (initiator, thread) committed, numbered 0, 1, 2, ... The target shows which
+messages `dbo.messageDrop` holds and in which order they were stored (sql/observe/deliveries.sql). Differences are
+messages lost, duplicated, misordered, or of no client.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 
-class DialogBooks(NamedTuple):
-    """What the target stored of one dialog's messages."""
+class Stored(NamedTuple):
+    """What the target stored of one client's messages."""
 
     messages: int  # rows
     sequences: int  # different sequence numbers among them
@@ -26,79 +26,77 @@ class DialogBooks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Books:
+class Accounting:
     """Totals of a cell."""
 
-    sent: int
-    processed: int
-    lost: int
-    duplicated: int
-    misordered: int
-    strangers: int = 0  # messages of no dialog of this cell
-    example: str = ""  # the first dialog that does not balance
+    sent: int = 0
+    processed: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    misordered: int = 0
+    unknown: int = 0  # messages of no client of this cell
+    example: str = ""  # the first client with a difference
 
     @property
-    def balance(self) -> bool:
-        return not (self.lost or self.duplicated or self.misordered or self.strangers)
+    def is_exact(self) -> bool:
+        return not (self.lost or self.duplicated or self.misordered or self.unknown)
 
     def reason(self) -> str:
-        """Why the books do not balance, in one line; empty if they do."""
-        if self.balance:
+        """The differences in one line; empty without any."""
+        if self.is_exact:
             return ""
         parts = {
             "lost": self.lost,
             "duplicated": self.duplicated,
             "misordered": self.misordered,
-            "of no client": self.strangers,
+            "messages belong to no client": self.unknown,
         }
         counts = ", ".join(f"{count} {name}" for name, count in parts.items() if count)
         where = f" ({self.example})" if self.example else ""
-        return f"the books do not balance: {counts} of {self.sent} messages{where}"
+        return f"the accounting of {self.sent} sent messages failed: {counts}{where}"
 
 
-def balance(
-    sent: Mapping[tuple[int, int], int], stored: Mapping[tuple[int, int], DialogBooks], *, has_order: bool = True
-) -> Books:
+def compare(
+    sent: Mapping[tuple[int, int], int], stored: Mapping[tuple[int, int], Stored], *, has_order: bool = True
+) -> Accounting:
     """Compares what clients committed with what the target stored.
 
-    Only messages of one conversation have an order: without `has_order` a thread's messages were of many, and none is
-    misordered.
+    Only messages of one conversation have an order: `has_order` is False where a thread's messages had many.
     """
-    processed = lost = duplicated = misordered = strangers = 0
+    processed = lost = duplicated = misordered = unknown = 0
     examples: list[str] = []
     for key in sorted(set(sent) | set(stored)):
-        books = stored.get(key, DialogBooks(0, 0, 0, 0, 0))
+        found = stored.get(key, Stored(0, 0, 0, 0, 0))
         if not has_order:
-            books = books._replace(misordered=0)
+            found = found._replace(misordered=0)
         committed = sent.get(key, 0)
-        processed += books.messages
-        # Numbers run from 0 to committed - 1: whatever lies outside was never committed by a client of this cell.
-        outside = max(0, books.last_sequence - committed + 1) if books.sequences else 0
-        outside = min(outside, books.sequences)
-        missing = committed - (books.sequences - outside)
-        repeated = books.messages - books.sequences
+        processed += found.messages
+        # Numbers run from 0 to committed - 1: no client of this cell committed one outside.
+        outside = max(0, found.last_sequence - committed + 1) if found.sequences else 0
+        outside = min(outside, found.sequences)
+        missing = committed - (found.sequences - outside)
+        repeated = found.messages - found.sequences
         lost += missing
         duplicated += repeated
-        misordered += books.misordered
-        strangers += outside
-        if missing or repeated or books.misordered or outside:
+        misordered += found.misordered
+        unknown += outside
+        if missing or repeated or found.misordered or outside:
             examples.append(
-                f"initiator {key[0]} thread {key[1]}: {committed} committed, {books.messages} stored, "
-                f"numbers {books.first_sequence} to {books.last_sequence}"
+                f"initiator {key[0]} thread {key[1]}: {committed} committed, {found.messages} stored, "
+                f"numbers {found.first_sequence} to {found.last_sequence}"
             )
-    return Books(
-        sum(sent.values()), processed, lost, duplicated, misordered, strangers, examples[0] if examples else ""
-    )
+    example = examples[0] if examples else ""
+    return Accounting(sum(sent.values()), processed, lost, duplicated, misordered, unknown, example)
 
 
-def stored(deliveries: Mapping[str, Sequence[int]]) -> dict[tuple[int, int], DialogBooks]:
-    """The books of each (initiator, thread), from its messages in the order in which they were stored."""
+def stored_by_client(deliveries: Mapping[str, Sequence[int]]) -> dict[tuple[int, int], Stored]:
+    """What was stored of each (initiator, thread), from its messages in the order in which they were stored."""
     initiators, threads, sequences = (np.array(deliveries[name], np.int64) for name in _HEADER)
-    by_dialog = np.lexsort((threads, initiators))  # stable: the order of each dialog stays
-    initiators, threads, sequences = initiators[by_dialog], threads[by_dialog], sequences[by_dialog]
+    by_client = np.lexsort((threads, initiators))  # stable: the order of each client stays
+    initiators, threads, sequences = initiators[by_client], threads[by_client], sequences[by_client]
     changes = np.flatnonzero((np.diff(initiators) != 0) | (np.diff(threads) != 0)) + 1
     return {
-        (int(initiators[first]), int(threads[first])): _of_dialog(sequences[first:last])
+        (int(initiators[first]), int(threads[first])): _of_client(sequences[first:last])
         for first, last in zip([0, *changes], [*changes, len(sequences)], strict=True)
         if first < last
     }
@@ -107,8 +105,8 @@ def stored(deliveries: Mapping[str, Sequence[int]]) -> dict[tuple[int, int], Dia
 _HEADER = ("initiator", "thread", "sequence")
 
 
-def _of_dialog(sequences: npt.NDArray[np.int64]) -> DialogBooks:
-    return DialogBooks(
+def _of_client(sequences: npt.NDArray[np.int64]) -> Stored:
+    return Stored(
         len(sequences),
         len(np.unique(sequences)),
         int(sequences.min()),

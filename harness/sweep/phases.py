@@ -1,25 +1,28 @@
-"""How long each phase of a cell took; into the journal, so that overhead is known and not guessed."""
+"""How long each phase of a cell takes: the journal keeps it."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+
+from harness.lab import interruption
+from harness.reporting import Reporter
 
 
 class Phases:
-    """Names and durations in the order in which phases first began; a phase entered twice adds up."""
+    """Seconds by phase, in the order in which phases first began; a phase entered twice adds up."""
 
-    def __init__(self, on_phase: Callable[[str], None] = lambda name: None) -> None:
+    def __init__(self, cell: str = "", reporter: Reporter | None = None) -> None:
         self.seconds: dict[str, float] = {}
-        self.current = ""
-        self._on_phase = on_phase
+        self.cell = cell
+        self.reporter = reporter or Reporter()
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
-        self.current = name
-        self._on_phase(name)
+        interruption.check()
+        self.reporter.phase(f"{self.cell}: {name}")
         try:
             yield
         finally:

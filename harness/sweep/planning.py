@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.matrix import INITIATORS, Cell, all_cells, quick_slice, select, sweep_order
+from harness.reporting import duration
 from harness.settings import RunSettings, Settings
-from harness.sweep.reporting import duration
 
 
 @dataclass(frozen=True)

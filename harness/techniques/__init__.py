@@ -18,10 +18,10 @@ Keys of techniques, by which `reduced/techniques.parquet` names its rows (`table
 | `trick_150` | every 150th dialog | `one_message_per_conversation` | begun, used once, ended |
 | | | `cold` | no warm-up |
 
-Every step runs by a cell's protocol (`harness.sweep.cell`), books included, in a folder of its own below `techniques/`;
-the run's journal has a line for each. What a slow step leaves in the target's queue is received by the paper's means
-once its clients have stopped: nobody waits an hour for a RECEIVE TOP (1). Therefore only what happened in the measured
-window counts.
+Every step runs by a cell's protocol (`harness.sweep.attempt`), with its accounting, in a folder of its own below
+`techniques/`; the run's journal has a line for each. What a slow step leaves in the target's queue is received by the
+paper's means once its clients have stopped: nobody waits an hour for a RECEIVE TOP (1). Therefore only what happened in
+the measured window counts.
 
 Modules: `scenario` reads the file, `stand` arranges lab and dialogs, `simulated` does so in virtual time, `table`
 makes the rows, `run` is the whole.

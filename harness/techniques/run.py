@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from harness import settings as settings_module
 from harness.failures import UsageFailure
 from harness.figures import FigureError, ladder
-from harness.lab import compose, drivers, interruption
+from harness.lab import interruption
 from harness.lab.connection_info import first_line
 from harness.lab.instances import Lab
-from harness.lab.selection import Selection, select_lab
-from harness.settings import Settings, SettingsError, nearest
+from harness.lab.selection import select_lab
+from harness.reporting import Reporter
+from harness.settings import SettingsError, nearest
 from harness.simulation import parameters
 from harness.simulation.run import first_lines, model_of
-from harness.sweep import folder, journal, manifest
+from harness.sweep import journal, manifest, run_folder
 from harness.sweep.journal import Journal
-from harness.sweep.reporting import Bar, PlainLines, Reporter
-from harness.sweep.run import Outcome, examine
-from harness.sweep.sweep import Stand, Sweep
+from harness.sweep.loop import Sweep, Testbed
+from harness.sweep.matrix_run import Outcome, open_results
+from harness.sweep.preflight import Preflight
 from harness.techniques import table
 from harness.techniques.scenario import Scenario, ScenarioError, Turn, read, turns
 from harness.techniques.simulated import SimulatedStand
@@ -47,17 +46,16 @@ class Climbing:
 
     turns: Sequence[Turn]
     open: Callable[[], Path]
-    stand: Callable[[Path, Reporter, Callable[[], None]], Stand[Turn]]
+    testbed: Callable[[Path, Reporter], Testbed[Turn]]
 
 
 def climb(
     options: Mapping[str, Any],
+    reporter: Reporter,
     *,
     repeats: int,
     scenario_file: Path | None,
     add_to: Path | None = None,
-    announce: Callable[[str], None],
-    console_is_terminal: bool,
 ) -> Outcome:
     """Runs every technique of the scenario `repeats` times; the table and the figure follow, of what was completed also
     where the run is interrupted or cannot go on.
@@ -68,26 +66,23 @@ def climb(
     scenario = read(scenario_file)
     require_alike = _alike(add_to)
     prepare = _in_virtual_time if _lab_of(options) == SIMULATED else _on_servers
-    climbing = prepare(options, scenario, repeats, announce, require_alike)
+    climbing = prepare(options, scenario, repeats, reporter, require_alike)
     results, to_run = climbing.open(), climbing.turns
-    announce(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
-    console = Console()
-    bar = Bar(console) if console_is_terminal else None
+    reporter.note(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
     try:
-        with bar or nullcontext(), interruption.noted() as watch:
-            reporter = bar or PlainLines(console)
-            stand = climbing.stand(results, reporter, watch)
-            tally = Sweep(stand, Journal(results / journal.NAME), reporter, results, watch=watch).run(to_run)
+        with interruption.noted():
+            testbed = climbing.testbed(results, reporter)
+            tally = Sweep(testbed, Journal(results / journal.NAME), reporter, results).run(to_run)
     except BaseException:
         # What ended it is to be told, and not that there was no room for a table either.
         with suppress(OSError, FigureError):
-            evaluate(results, scenario, to_run, announce)
+            evaluate(results, scenario, to_run, reporter)
         raise
-    folder.finish(results)
-    evaluate(results, scenario, to_run, announce)
+    run_folder.finish(results)
+    evaluate(results, scenario, to_run, reporter)
     if add_to and tally.completed:
         for path in table.copy(results, add_to):
-            announce(f"table: {path}")
+            reporter.note(f"table: {path}")
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
 
 
@@ -99,7 +94,7 @@ def _lab_of(options: Mapping[str, Any]) -> str | None:
 
 
 def _alike(add_to: Path | None) -> RequireAlike:
-    host = folder.read_manifest(add_to) if add_to else None
+    host = run_folder.read_manifest(add_to) if add_to else None
 
     def require(own: Mapping[str, Any]) -> None:
         if host is None:
@@ -126,7 +121,7 @@ def _on_servers(
     options: Mapping[str, Any],
     scenario: Scenario,
     repeats: int,
-    announce: Callable[[str], None],
+    reporter: Reporter,
     require_alike: RequireAlike,
 ) -> Climbing:
     for name in ("seed", "hardware"):
@@ -134,32 +129,27 @@ def _on_servers(
             raise SettingsError(f"--{name} goes with --lab {SIMULATED}: nothing is left to it on servers")
     times = {lab: own.model_dump() for lab, own in scenario.times.items()}
     selection = select_lab(options, times=times)
-    announce(first_line(selection))
+    reporter.note(first_line(selection))
     require_alike({"lab": selection.settings.lab})
     wanted, there = scenario.load.initiators, selection.topology.initiators_max
     if wanted > there:
         raise ScenarioError(f"the scenario wants {wanted} initiators, the lab has {there}")
     to_run = turns(scenario, version=selection.settings.server_versions[-1], repeats=repeats)
 
-    def stand(results: Path, reporter: Reporter, watch: Callable[[], None]) -> Stand[Turn]:
-        return TechniqueStand(
-            selection.settings,
-            selection.topology,
-            results,
-            on_rate=reporter.rate,
-            on_lab=_examiner(selection, results, to_run, reporter, require_alike),
-            on_note=reporter.note,
-            watch=watch,
-        )
+    def testbed(results: Path, reporter: Reporter) -> Testbed[Turn]:
+        preflight = _Preflight(selection.settings, [turn.cell for turn in to_run], results, reporter)
+        preflight.require_alike = require_alike
+        return TechniqueStand(selection.settings, selection.topology, results, preflight, reporter)
 
-    return Climbing(to_run, lambda: _open_results(selection.settings, scenario, to_run), stand)
+    described = scenario.model_dump(mode="json")
+    return Climbing(to_run, lambda: open_results(selection.settings, to_run, scenario=described), testbed)
 
 
 def _in_virtual_time(
     options: Mapping[str, Any],
     scenario: Scenario,
     repeats: int,
-    announce: Callable[[str], None],
+    reporter: Reporter,
     require_alike: RequireAlike,
 ) -> Climbing:
     times = scenario.times.get(SIMULATED)
@@ -175,7 +165,7 @@ def _in_virtual_time(
     model = model_of(hardware)
     require_alike({"lab": SIMULATED, "model": model})
     for line in first_lines(settings):
-        announce(line)
+        reporter.note(line)
     to_run = turns(scenario, version=settings.server_versions[-1], repeats=repeats)
 
     def circumstances(run_id: str) -> dict[str, Any]:
@@ -185,12 +175,12 @@ def _in_virtual_time(
 
     return Climbing(
         to_run,
-        lambda: folder.create(settings, circumstances),
+        lambda: run_folder.create(settings, circumstances),
         lambda results, *_: SimulatedStand(settings, hardware, drain_s, results),
     )
 
 
-def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], announce: Callable[[str], None]) -> None:
+def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter: Reporter) -> None:
     """Writes the table of what was completed, if anything was, draws the figure, and says where they are."""
     run = manifest.read(results)
     attempts = {
@@ -203,36 +193,17 @@ def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], announce
     ]
     if not rows:
         return
-    announce(f"table: {table.write(results, rows)}")
+    reporter.note(f"table: {table.write(results, rows)}")
     for figure in ladder.draw(results):
         if figure.suffix == ".png":
-            announce(f"figure: {figure}")
+            reporter.note(f"figure: {figure}")
 
 
-def _open_results(settings: Settings, scenario: Scenario, to_run: Sequence[Turn]) -> Path:
-    drivers.check_manager()
-    driver = drivers.choose(settings.driver)
-    if settings.lab == "sqlserver" and settings.lab_file is None:
-        compose.check()
+class _Preflight(Preflight):
+    """Examines the lab when it opens. Only then is it certain which lab it is."""
 
-    def circumstances(run_id: str) -> dict[str, Any]:
-        made = manifest.new(run_id, settings, cells=len(to_run), driver=driver)
-        return made | {"scenario": scenario.model_dump(mode="json")}
+    require_alike: RequireAlike
 
-    return folder.create(settings, circumstances)
-
-
-def _examiner(
-    selection: Selection, results: Path, to_run: Sequence[Turn], reporter: Reporter, require_alike: RequireAlike
-) -> Callable[[Lab], None]:
-    """Examines the lab when it is opened first; not again when it was rebuilt. Only that tells which lab it is."""
-    is_examined = False
-
-    def examine_once(lab: Lab) -> None:
-        nonlocal is_examined
-        if not is_examined:
-            is_examined = True
-            examine(lab, [turn.cell for turn in to_run], selection.settings, results, reporter.note, first=True)
-            require_alike(manifest.read(results))
-
-    return examine_once
+    def examine(self, lab: Lab) -> None:
+        super().examine(lab)
+        self.require_alike(manifest.read(self.results))

@@ -20,7 +20,7 @@ from harness.simulation.copies import CopyDied
 from harness.simulation.lab import SimulatedLab
 from harness.simulation.parameters import Parameters
 from harness.simulation.world import derived_seed
-from harness.sweep.cell import CellFailed, Measured, NotReady
+from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.phases import Phases
 from harness.techniques.scenario import Turn
 from harness.techniques.stand import HASTE, Pool, build, folder_of, needed, sending
@@ -35,7 +35,7 @@ RAMP_MESSAGES = 6
 
 
 class SimulatedStand:
-    """Implements `sweep.Stand` for techniques. Its world stays while steps want the same dialogs in the same run."""
+    """Implements `sweep.loop.Testbed`. Its world stays while steps of a run want the same dialogs."""
 
     def __init__(self, settings: SimulationSettings, hardware: Parameters, drain_s: float, results: Path) -> None:
         self._settings = settings

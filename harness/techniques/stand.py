@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,12 @@ from harness.lab.processes import ChildError
 from harness.lab.receive_settings import ReceiveSettings
 from harness.lab.scripts import ScriptError
 from harness.load.plan import SEND_MESSAGE, SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
+from harness.reporting import Reporter
 from harness.settings import Settings
-from harness.sweep.cell import Attempt, Measured, NotReady, Surroundings
-from harness.sweep.opened import OpenedLab
+from harness.sweep.attempt import Attempt, Equipment, Measured, NotReady
+from harness.sweep.equipment import LabEquipment
 from harness.sweep.phases import Phases
+from harness.sweep.preflight import Preflight
 from harness.techniques.scenario import Arrangement, Turn
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TOP
 
@@ -31,32 +33,27 @@ Pool = tuple[int, int, bool]
 
 
 class TechniqueStand:
-    """Implements `sweep.Stand` for techniques with a real lab and Locust. Use it from the main thread."""
+    """Implements `sweep.loop.Testbed` for techniques with a real lab and Locust. Use it from the main thread."""
 
     def __init__(
         self,
         settings: Settings,
         topology: Topology,
         results: Path,
-        *,
-        on_rate: Callable[[float], None] = lambda rate: None,
-        on_lab: Callable[[Lab], None] = lambda lab: None,
-        on_note: Callable[[str], None] = lambda text: None,
-        watch: Callable[[], None] = lambda: None,
+        preflight: Preflight,
+        reporter: Reporter,
     ) -> None:
         self._settings = settings
         self._results = results
-        self._on_rate = on_rate
-        self._on_note = on_note
-        self._opened = OpenedLab(settings, topology, results, on_lab=on_lab, on_note=on_note, watch=watch)
+        self._equipment = LabEquipment(settings, topology, results, preflight, reporter)
         self._pool: Pool | None = None
         self._is_clean = True  # no conversation has ever begun in this lab, or all have been ended
 
     def make_ready(self, cell: Turn, phases: Phases) -> None:
         try:
-            if self._opened.parts is None:
+            if self._equipment.parts is None:
                 with phases.phase("lab"):
-                    self._opened.open(cell.cell.server_version, cell.cell.initiators)
+                    self._equipment.open(cell.cell.server_version, cell.cell.initiators)
             with phases.phase("dialogs"):
                 parts = self._with_dialogs(cell)
             with phases.phase("receiving"):
@@ -65,12 +62,12 @@ class TechniqueStand:
             raise NotReady(str(error)) from None
 
     def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
-        parts = self._opened.parts
+        parts = self._equipment.parts
         assert parts is not None
         if not cell.technique.arrangement.warm_up:
             self._pool = None  # it warms up now
         self._is_clean = False
-        measured = Attempt(
+        return Attempt(
             cell.cell,
             attempt,
             run,
@@ -78,26 +75,22 @@ class TechniqueStand:
             self._settings,
             folder_of(self._results, cell),
             phases,
-            on_rate=self._on_rate,
             on_stopped=lambda: receive_settings.apply_to_new_readers(parts.lab, HASTE),
             sending=sending(parts.lab, parts.initiators, cell),
         ).run()
-        for text in measured.complaints:
-            self._on_note(f"{cell.id}: {text}")
-        return measured
 
     def tear_down(self) -> None:
         self._pool, self._is_clean = None, True
-        self._opened.close()
+        self._equipment.close()
 
-    def _with_dialogs(self, turn: Turn) -> Surroundings:
+    def _with_dialogs(self, turn: Turn) -> Equipment:
         """The step's dialogs stand, and no others."""
-        assert self._opened.parts is not None
+        assert self._equipment.parts is not None
         pool = needed(turn)
         if pool is not None and pool == self._pool:
-            return self._opened.parts
+            return self._equipment.parts
         self._pool = None
-        parts = self._opened.parts if self._is_clean else self._opened.without_conversations()
+        parts = self._equipment.parts if self._is_clean else self._equipment.without_conversations()
         self._is_clean = pool is None
         if pool is not None:
             build(parts.lab, turn.cell.initiators, pool)

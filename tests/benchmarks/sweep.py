@@ -7,15 +7,15 @@ on disk; goal at least 1,500. Overhead: a cell's time beyond settling, measuring
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.reporting import Reporter
 from harness.sweep import journal
 from harness.sweep.journal import Entry
-from harness.sweep.run import sweep
+from harness.sweep.matrix_run import sweep
 
 PATH_CELL = "i1-t10-r150-p100-v2008"
 LOAD_PHASES = ("settle", "measure", "drain")
@@ -37,11 +37,7 @@ def completed(cells: Sequence[str], measure_s: float, results: Path) -> list[Ent
     """Journal lines of the cells that completed."""
     outcome = sweep(
         {"lab": "embedded", "cells": cells, "measure": f"{measure_s:g}s", "results": results},
-        settings_file=None,
-        resume=None,
-        announce=lambda text: None,
-        confirm=lambda question: True,
-        console_is_terminal=sys.stdout.isatty(),
+        Reporter(),
     )
     assert outcome is not None  # None: not confirmed
     return [entry for entry in journal.read(outcome.results / journal.NAME) if entry.outcome == "completed"]

@@ -62,8 +62,7 @@ def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(t
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "dialogs of i1-r1-v2008: 3 in use lie on 1 page of sys.sysdesend, at most 3 on one" in done.stdout
-    assert "dialogs of i1-r150-v2008: 3 in use lie on 3 pages of sys.sysdesend, at most 1 on one" in done.stdout
+    assert "sys.sysdesend" not in done.stdout, "the pages are the model's"
     [results] = tmp_path.iterdir()
     distinct = {}
     for cell in cells:

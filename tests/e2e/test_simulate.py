@@ -21,10 +21,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 RUN_AGAIN = """
 import sys
 from pathlib import Path
+from harness.reporting import Lines
 from harness.simulation import run
 run.simulate(
     {"cells": sys.argv[1].split(), "measure": "300ms", "seed": "5", "master": "local[2]", "results": Path("again")},
-    resume=None, announce=print, console_is_terminal=False,
+    Lines(), resume=None,
 )
 """
 

@@ -19,9 +19,9 @@ import pytest
 from harness.lab import drivers
 from harness.lab.selection import select_lab
 from harness.matrix import Cell
-from harness.sweep import run as sweep_run
+from harness.reporting import Reporter
+from harness.sweep import matrix_run
 from harness.sweep.journal import Entry, read
-from harness.sweep.reporting import Silent
 from tests.processes import children_of, command_line, environment, is_alive
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
@@ -32,7 +32,7 @@ CELLS = ("i1-t2-r1-p100-v2008", "i1-t1-r1-p100-v2008")
 QUICK = ["--lab", "embedded", "--measure", "300ms", "--settle", "200ms"]
 
 
-class Saboteur(Silent):
+class Saboteur(Reporter):
     """Kills one child process of this one with SIGKILL when a cell is first measured."""
 
     def __init__(self, victim: str) -> None:
@@ -80,9 +80,9 @@ def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
 ) -> None:
     selection = select_lab({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
     cells = [Cell.parse(cell) for cell in CELLS]
-    results = sweep_run._open_results(selection.settings, None, cells)
+    results = matrix_run.open_results(selection.settings, cells)
     saboteur = Saboteur(victim)
-    tally = sweep_run._run(selection, results, cells, saboteur)
+    tally = matrix_run.run_cells(selection, results, cells, saboteur)
     assert (tally.completed, tally.failed) == (2, 0)
     first, *others = entries(results)
     assert (first.outcome, [entry.outcome for entry in others]) == ("failed", ["completed", "completed"])
@@ -210,4 +210,4 @@ def test_a_cell_runs_with_freetds_as_well(start: Callable[..., subprocess.Popen[
     process = start("run", CELLS[0], "--driver", "freetds", *QUICK)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
-    assert "each once and in order" in output
+    assert "each processed once and in order" in output

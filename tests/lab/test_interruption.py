@@ -11,11 +11,11 @@ from harness.lab import interruption
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_that_somebody_swallowed_is_raised_at_the_next_check(number: signal.Signals) -> None:
-    with pytest.raises(KeyboardInterrupt), interruption.noted() as check:
-        check()
+    with pytest.raises(KeyboardInterrupt), interruption.noted():
+        interruption.check()
         with contextlib.suppress(KeyboardInterrupt):
             os.kill(os.getpid(), number)
-        check()
+        interruption.check()
         pytest.fail("the interrupt got lost")
 
 

@@ -139,7 +139,7 @@ PLANTED = """
 import os, signal, sys, time
 from harness.simulation import bench, calibration, parameters
 from harness.lab.instances import LabError
-from harness.sweep.cell import CellFailed
+from harness.sweep.attempt import CellFailed
 
 # The worker processes import this file as well, so they have the pretence too.
 class Pretence:

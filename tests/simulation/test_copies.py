@@ -13,7 +13,7 @@ import weakref
 import pytest
 
 from harness.simulation.copies import CopyDied, in_copy, preparing
-from harness.sweep.cell import CellFailed
+from harness.sweep.attempt import CellFailed
 
 STATE = [1]
 

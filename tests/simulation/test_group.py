@@ -21,7 +21,7 @@ from harness.simulation.cell import Times
 from harness.simulation.group import Group
 from harness.simulation.lab import SimulatedLab
 from harness.simulation.parameters import read
-from harness.sweep.cell import CellFailed, Measured
+from harness.sweep.attempt import CellFailed, Measured
 
 TIMES = Times(settle=0.1, measure=0.2)
 CELL = Cell.parse("i2-t3-r1-p100-v2008")

@@ -17,11 +17,12 @@ import pytest
 from harness.failures import UsageFailure
 from harness.matrix import Cell, quick_slice
 from harness.reductions.session import context
+from harness.reporting import Lines, Reporter
 from harness.simulation import job, parameters, run
 from harness.simulation.job import Experiment, JobBroken, OpenGroup, Post, Warmed
 from harness.simulation.slices import Turn, cell_work_s
 from harness.sweep import journal, manifest
-from harness.sweep.cell import CellFailed, Measured
+from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
 from tests.processes import children_of, command_line, is_alive
 
@@ -124,39 +125,30 @@ def test_a_world_that_cannot_be_built_ends_the_job_in_one_line(experiment: Exper
 def simulate(results: Path, open_group: OpenGroup, **options: object) -> run.Outcome:
     return run.simulate(
         {"cells": CELLS, "results": results, "master": "local[2]", **options},
+        Reporter(),
         resume=None,
-        announce=lambda text: None,
-        console_is_terminal=False,
         open_group=open_group,
     )
 
 
 def resume(folder: Path, open_group: OpenGroup, **options: object) -> run.Outcome:
-    return run.simulate(
-        options, resume=folder, announce=lambda text: None, console_is_terminal=False, open_group=open_group
-    )
+    return run.simulate(options, Reporter(), resume=folder, open_group=open_group)
 
 
 def test_a_run_leaves_what_every_run_leaves_and_says_that_it_is_a_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said: list[str] = []
-    outcome = run.simulate(
-        {"quick": True, "results": tmp_path, "seed": "7"},
-        resume=None,
-        announce=said.append,
-        console_is_terminal=False,
-        open_group=group(),
-    )
+    settings = {"quick": True, "results": tmp_path, "seed": "7"}
+    outcome = run.simulate(settings, Lines(), resume=None, open_group=group())
     assert (outcome.total, outcome.completed, outcome.failed) == (24, 24, 0)
     written = manifest.read(outcome.results)
     assert (written["lab"], written["seed"], written["settings"]["hardware"]) == ("simulated", 7, "paper")
     assert written["model"]["client.round_trip_us"]["value"] == parameters.read("paper").client.round_trip_us
     assert written["finished_at"]
     assert {entry.cell for entry in journal.read(outcome.results / journal.NAME)} == {c.id for c in quick_slice()}
-    assert said[0].startswith("lab: simulated - a model of the hardware 'paper' in virtual time")
-    assert said[1].startswith("seed 7, ")
-    lines = capsys.readouterr().out.splitlines()
+    lab, seed, _, *lines = capsys.readouterr().out.splitlines()
+    assert lab.startswith("lab: simulated - a model of the hardware 'paper' in virtual time")
+    assert seed.startswith("seed 7, ")
     first = re.fullmatch(r"cell 1 of 24: i\d-t(\d+)-r150-\S+ completed: .* sent/s, (\d+) processed/s", lines[0])
     assert first and int(first[2]) == 10 * int(first[1]), "the worlds of this test process ten a second and thread"
     assert re.fullmatch(r"cell 2 of 24: .* processed/s, .* left", lines[1])

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.sweep import accounting
-from harness.sweep.accounting import DialogBooks, balance
+from harness.sweep.accounting import Stored, compare
 
 
-def stored(sequences: list[int]) -> DialogBooks:
-    """The books of a dialog whose messages were stored in this order."""
+def stored(sequences: list[int]) -> Stored:
+    """A client's messages, stored in this order."""
     misordered = sum(after < before for before, after in itertools.pairwise(sequences))
-    return DialogBooks(len(sequences), len(set(sequences)), min(sequences), max(sequences), misordered)
+    return Stored(len(sequences), len(set(sequences)), min(sequences), max(sequences), misordered)
 
 
 CASES = [
@@ -27,39 +27,41 @@ CASES = [
 
 
 @pytest.mark.parametrize("sequences, sent, expected", CASES)
-def test_every_kind_of_imbalance_has_its_name(
+def test_every_kind_of_difference_has_its_name(
     sequences: list[int], sent: int, expected: tuple[int, int, int, int]
 ) -> None:
-    books = balance({(1, 1): sent}, {(1, 1): stored(sequences)})
-    assert (books.lost, books.duplicated, books.misordered, books.strangers) == expected
-    assert books.balance is (expected == (0, 0, 0, 0))
+    found = compare({(1, 1): sent}, {(1, 1): stored(sequences)})
+    assert (found.lost, found.duplicated, found.misordered, found.unknown) == expected
+    assert found.is_exact is (expected == (0, 0, 0, 0))
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(0, 9))))
-def test_books_are_kept_by_dialog_in_the_order_of_storing(rows: list[tuple[int, int, int]]) -> None:
+def test_messages_are_counted_by_client_in_the_order_of_storing(rows: list[tuple[int, int, int]]) -> None:
     columns = zip(*rows, strict=True) if rows else ((), (), ())
-    books = accounting.stored(dict(zip(("initiator", "thread", "sequence"), columns, strict=True)))
-    assert books == {
+    found = accounting.stored_by_client(dict(zip(("initiator", "thread", "sequence"), columns, strict=True)))
+    assert found == {
         dialog: stored([sequence for *of, sequence in rows if tuple(of) == dialog])
         for dialog in {row[:2] for row in rows}
     }
 
 
 @given(st.dictionaries(st.tuples(st.integers(1, 3), st.integers(1, 50)), st.integers(1, 100)))
-def test_books_of_a_faultless_cell_balance(sent: dict[tuple[int, int], int]) -> None:
-    books = balance(sent, {key: stored(list(range(count))) for key, count in sent.items()})
-    assert books.balance
-    assert books.reason() == ""
-    assert books.sent == books.processed == sum(sent.values())
+def test_a_faultless_cell_has_no_difference(sent: dict[tuple[int, int], int]) -> None:
+    found = compare(sent, {key: stored(list(range(count))) for key, count in sent.items()})
+    assert found.is_exact
+    assert found.reason() == ""
+    assert found.sent == found.processed == sum(sent.values())
 
 
 def test_a_dialog_of_which_nothing_arrived_is_lost() -> None:
-    books = balance({(1, 1): 5, (1, 2): 5}, {(1, 1): stored([0, 1, 2, 3, 4])})
-    assert books.lost == 5
-    assert books.reason() == (
-        "the books do not balance: 5 lost of 10 messages (initiator 1 thread 2: 5 committed, 0 stored, numbers 0 to 0)"
+    found = compare({(1, 1): 5, (1, 2): 5}, {(1, 1): stored([0, 1, 2, 3, 4])})
+    assert found.lost == 5
+    assert found.reason() == (
+        "the accounting of 10 sent messages failed: 5 lost (initiator 1 thread 2: 5 committed, 0 stored, numbers 0 to 0)"
     )
 
 
-def test_a_dialog_that_no_client_used_is_a_stranger() -> None:
-    assert balance({}, {(2, 7): stored([0, 1])}).strangers == 2
+def test_messages_that_no_client_sent_are_counted_apart() -> None:
+    found = compare({}, {(2, 7): stored([0, 1])})
+    assert found.unknown == 2
+    assert found.reason().startswith("the accounting of 0 sent messages failed: 2 messages belong to no client (")

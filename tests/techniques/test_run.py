@@ -13,17 +13,20 @@ import pytest
 
 from harness import cli
 from harness.failures import UsageFailure
+from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
 from harness.simulation.run import model_of
 from harness.sweep import journal, manifest
-from harness.sweep.cell import CellFailed, Measured
-from harness.sweep.folder import NoRun
+from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.matrix_run import Outcome
 from harness.sweep.phases import Phases
-from harness.sweep.run import Outcome
+from harness.sweep.preflight import Preflight
+from harness.sweep.run_folder import NoRun
 from harness.techniques import run, table
 from harness.techniques.run import OtherLab
 from harness.techniques.scenario import DEFAULT, ScenarioError, Turn, read
+from tests.noting import NotingReporter
 from tests.techniques.raw import write_raw
 
 STEPS = [technique.key for technique in read().techniques]
@@ -80,16 +83,15 @@ def climb(
     *,
     scenario_file: Path | None = None,
     add_to: Path | None = None,
-    announce: Callable[[str], None] = lambda text: None,
+    reporter: Reporter | None = None,
     **options: Any,
 ) -> Outcome:
     return run.climb(
         {"lab": lab, "results": tmp_path / "runs", **options},
+        reporter or Reporter(),
         repeats=1,
         scenario_file=scenario_file,
         add_to=add_to,
-        announce=announce,
-        console_is_terminal=False,
     )
 
 
@@ -129,18 +131,18 @@ def test_servers_that_turn_out_to_be_embedded_are_another_lab_before_anything_is
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Opening(FakeStand):
-        def __init__(self, settings: Any, topology: Any, results: Path, **listeners: Any) -> None:
+        def __init__(self, settings: Any, topology: Any, results: Path, preflight: Preflight, reporter: Any) -> None:
             super().__init__(results, lambda turn, attempt: pytest.fail("it was measured"))
-            self._on_lab = listeners["on_lab"]
+            self._preflight = preflight
 
         def make_ready(self, cell: Turn, phases: Phases) -> None:
-            self._on_lab(None)
+            self._preflight.examine(None)  # type: ignore[arg-type]
 
-    def examine(lab: Any, cells: Any, settings: Any, results: Path, *_: Any, **__: Any) -> None:
-        manifest.write(results, manifest.read(results) | {"lab": "embedded"})
+    def examine(preflight: Preflight, lab: Any) -> None:
+        manifest.write(preflight.results, manifest.read(preflight.results) | {"lab": "embedded"})
 
     monkeypatch.setattr(run, "TechniqueStand", Opening)
-    monkeypatch.setattr(run, "examine", examine)
+    monkeypatch.setattr(Preflight, "examine", examine)
     servers = "".join(f'{head}\nhost = "s{number}.example"\nuser = "u"\n' for number, head in enumerate(SERVERS))
     (tmp_path / "lab.toml").write_text(f'version = "2022"\n{servers}')
     other = a_run(tmp_path / "other", "sqlserver")
@@ -203,12 +205,12 @@ def test_how_long_virtual_time_drains_is_the_scenarios_word_or_the_users(
 
 def test_the_table_goes_into_the_folder_of_a_run_on_the_same_model_too(tmp_path: Path, drains: list[float]) -> None:
     other = a_run(tmp_path / "other", "simulated", model=paper(**{"client.round_trip_us": 300.0}))
-    said: list[str] = []
-    outcome = climb(tmp_path, "simulated", add_to=other, announce=said.append)
+    reporter = NotingReporter()
+    outcome = climb(tmp_path, "simulated", add_to=other, reporter=reporter)
     assert (outcome.completed, outcome.failed) == (len(STEPS), 0)
     own = [outcome.results / name for name in ("reduced/techniques.parquet", "figures/techniques.png")]
     copied = [other / f"reduced/techniques.{ending}" for ending in ("parquet", "csv")]
-    assert said[-4:] == [f"table: {own[0]}", f"figure: {own[1]}", *(f"table: {path}" for path in copied)]
+    assert reporter.notes[-4:] == [f"table: {own[0]}", f"figure: {own[1]}", *(f"table: {path}" for path in copied)]
     assert copied[0].read_bytes() == own[0].read_bytes()
     assert techniques_in(other) == STEPS
 
@@ -250,12 +252,15 @@ def test_what_was_completed_before_an_interrupt_has_its_table_and_figure(
 ) -> None:
     fake(monkeypatch, failing("receive_top_n-1", 1, error=KeyboardInterrupt()))
     other = a_run(tmp_path / "other", "simulated", model=paper())
-    said: list[str] = []
+    reporter = NotingReporter()
     with pytest.raises(KeyboardInterrupt):
-        climb(tmp_path, "simulated", add_to=other, announce=said.append)
+        climb(tmp_path, "simulated", add_to=other, reporter=reporter)
     [results] = (tmp_path / "runs").iterdir()
     assert techniques_in(results) == ["dialog_per_message", "reuse"]
-    assert said[-2:] == [f"table: {results}/reduced/techniques.parquet", f"figure: {results}/figures/techniques.png"]
+    assert reporter.notes[-2:] == [
+        f"table: {results}/reduced/techniques.parquet",
+        f"figure: {results}/figures/techniques.png",
+    ]
     assert not (other / "reduced").exists(), "it is not whole"
 
 

@@ -13,8 +13,10 @@ from harness import settings as settings_module
 from harness.lab import dialog_pool, receive_settings
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
-from harness.sweep.cell import NotReady
+from harness.reporting import Reporter
+from harness.sweep.attempt import NotReady
 from harness.sweep.phases import Phases
+from harness.sweep.preflight import Preflight
 from harness.techniques import stand as stands
 from harness.techniques.scenario import read, turns
 from harness.techniques.stand import TechniqueStand
@@ -25,7 +27,7 @@ Run = Callable[[str], list[str]]
 
 
 class FakeLab:
-    """Stands for `OpenedLab`; notes what is asked of it."""
+    """Stands for `LabEquipment`; notes what is asked of it."""
 
     def __init__(self, asked: list[str]) -> None:
         self.asked = asked
@@ -51,13 +53,14 @@ def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TechniqueStand:
     def build(lab: Any, *, initiators: int, used_dialogs: int, dialog_ratio: int, warm_up: bool) -> None:
         asked.append(f"build {used_dialogs} x {dialog_ratio}{'' if warm_up else ', cold'}")
 
-    monkeypatch.setattr(stands, "OpenedLab", lambda *_, **__: FakeLab(asked))
+    monkeypatch.setattr(stands, "LabEquipment", lambda *_, **__: FakeLab(asked))
     monkeypatch.setattr(dialog_pool, "build", build)
     monkeypatch.setattr(receive_settings, "apply", lambda lab, arrangement: None)
     monkeypatch.setattr(stands, "sending", lambda lab, initiators, turn: None)
-    monkeypatch.setattr(stands, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: SimpleNamespace(complaints=())))
+    monkeypatch.setattr(stands, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
     settings = settings_module.create({"lab": "embedded"}, environment={})
-    return TechniqueStand(settings, Topology("embedded"), tmp_path)
+    preflight = Preflight(settings, [], tmp_path, Reporter())
+    return TechniqueStand(settings, Topology("embedded"), tmp_path, preflight, Reporter())
 
 
 @pytest.fixture
@@ -65,7 +68,7 @@ def run(stand: TechniqueStand) -> Run:
     """Makes ready for a step and runs it; what was asked of the lab for it."""
 
     def run(key: str) -> list[str]:
-        asked: list[str] = stand._opened.asked  # type: ignore[attr-defined]
+        asked: list[str] = stand._equipment.asked  # type: ignore[attr-defined]
         asked.clear()
         stand.make_ready(TURNS[key], Phases())
         stand.run(TURNS[key], 1, 1, Phases())

@@ -12,7 +12,7 @@ from harness.lab.error_remedies import REMEDIES
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
 from harness.matrix import Cell
 from harness.observe.dialog_pages import DialogPage
-from harness.sweep.cell import Attempt, CellFailed, Surroundings
+from harness.sweep.attempt import Attempt, CellFailed, Equipment
 from harness.sweep.phases import Phases
 from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
 
@@ -33,7 +33,7 @@ class Bench:
 
     def attempt(self, **settings: Any) -> Attempt:
         observers = FakeObservers()
-        parts: Any = Surroundings(self.lab, self.clients, observers, self.target, self.initiators)  # type: ignore[arg-type]
+        parts: Any = Equipment(self.lab, self.clients, observers, self.target, self.initiators)  # type: ignore[arg-type]
         chosen = settings_module.create({"measure": 0.1, "settle": 0.2, **settings}, environment={})
         return Attempt(CELL, 1, RUN, parts, chosen, self.results, self.phases)
 
@@ -51,7 +51,7 @@ def failed(bench: Bench, **settings: Any) -> str:
     return str(failure.value)
 
 
-def test_a_cell_whose_books_balance_leaves_every_record(bench: Bench) -> None:
+def test_a_faultless_cell_leaves_every_record(bench: Bench) -> None:
     measured = bench.attempt().run()
     assert measured.sent == 2 * 3 * 5
     row = cell_row(bench.results)
@@ -60,7 +60,7 @@ def test_a_cell_whose_books_balance_leaves_every_record(bench: Bench) -> None:
     assert row["started_at_ns"] <= row["measured_from_ns"] < row["measured_to_ns"] <= row["drained_at_ns"]
     kinds = {path.parent.name for path in bench.results.rglob("*.parquet")}
     assert kinds == {"cells", "calls", "deliveries", "receives", "samples", "waits", "file_io"}
-    assert list(bench.phases.seconds) == ["prepare", "settle", "measure", "stop", "drain", "books", "write"]
+    assert list(bench.phases.seconds) == ["prepare", "settle", "measure", "stop", "drain", "accounting", "write"]
 
 
 def test_a_duplicate_fails_the_cell_however_fast_it_was(bench: Bench) -> None:

@@ -1,66 +1,61 @@
-"""The stand on which cells run: a lab, its dialogs, clients and observers, kept from cell to cell while they fit.
+"""The testbed on which a sweep's cells run: equipment and dialogs, kept from cell to cell while they fit.
 
-Expensive things are changed only when they must be: instances when the version changes or one died; conversations when
-the group (version, initiators, ratio) changes; clients, connections and observers with the instances.
+Instances are replaced only when the version changes or one died, conversations when the group (version, initiators,
+ratio) changes, and clients, connections and observers together with the instances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.lab import dialog_pool
-from harness.lab.instances import Instance, Lab, LabError, in_parallel
+from harness.lab.instances import Instance, LabError, in_parallel
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.lab.scripts import ScriptError
 from harness.load.plan import LoadError
 from harness.matrix import Cell
 from harness.observe import dialog_pages
+from harness.reporting import Reporter
 from harness.settings import Settings
-from harness.sweep.cell import Attempt, Measured, NotReady
-from harness.sweep.opened import OpenedLab
+from harness.sweep.attempt import Attempt, Measured, NotReady
+from harness.sweep.equipment import LabEquipment
 from harness.sweep.phases import Phases
+from harness.sweep.preflight import Preflight
 
 
-class LabStand:
-    """Implements `sweep.Stand` with a real lab and Locust. Use it from the main thread."""
+class LabTestbed:
+    """Implements `sweep.loop.Testbed` with a real lab and Locust. Use it from the main thread."""
 
     def __init__(
-        self,
-        settings: Settings,
-        topology: Topology,
-        results: Path,
-        cells: Sequence[Cell],
-        *,
-        on_rate: Callable[[float], None] = lambda rate: None,
-        on_lab: Callable[[Lab], None] = lambda lab: None,
-        on_note: Callable[[str], None] = lambda text: None,
-        watch: Callable[[], None] = lambda: None,
+        self, settings: Settings, topology: Topology, results: Path, cells: Sequence[Cell], reporter: Reporter
     ) -> None:
         self._settings = settings
         self._results = results
-        self._on_rate = on_rate
-        self._on_note = on_note
+        self._reporter = reporter
+        self._is_embedded = topology.place == "embedded"
         # A lab serves every cell of its version, a pool every cell of its group.
         self._initiators = {
             cell.server_version: max(c.initiators for c in cells if c.server_version == cell.server_version)
             for cell in cells
         }
         self._threads = {cell.group: max(c.threads for c in cells if c.group == cell.group) for cell in cells}
-        self._opened = OpenedLab(settings, topology, results, on_lab=on_lab, on_note=on_note, watch=watch)
+        preflight = Preflight(settings, cells, results, reporter)
+        self._equipment = LabEquipment(settings, topology, results, preflight, reporter)
         self._group: tuple[str, int, int] | None = None
         self._pool_used = False
-        self._pages: dialog_pages.Spread = {}  # of the pool that stands
+        self._pages: dialog_pages.Spread = {}  # of the current pool
 
     def make_ready(self, cell: Cell, phases: Phases) -> None:
         try:
-            parts = self._opened.parts
+            parts = self._equipment.parts
             if parts is not None and parts.lab.version != cell.server_version:
-                self._close_lab()
-            if self._opened.parts is None:
+                self._group, self._pool_used = None, False
+                self._equipment.close_lab()
+            if self._equipment.parts is None:
                 with phases.phase("lab"):
-                    self._opened.open(cell.server_version, self._initiators[cell.server_version])
+                    self._equipment.open(cell.server_version, self._initiators[cell.server_version])
             if self._group != cell.group:
                 with phases.phase("dialogs"):
                     self._build_pool(cell)
@@ -68,33 +63,25 @@ class LabStand:
             raise NotReady(str(error)) from None
 
     def run(self, cell: Cell, attempt: int, run: int, phases: Phases) -> Measured:
-        assert self._opened.parts is not None
-        measured = Attempt(
+        assert self._equipment.parts is not None
+        return Attempt(
             cell,
             attempt,
             run,
-            self._opened.parts,
+            self._equipment.parts,
             self._settings,
             self._results,
             phases,
-            on_rate=self._on_rate,
             pages=self._pages,
         ).run()
-        for text in measured.complaints:
-            self._on_note(f"{cell.id}: {text}")
-        return measured
 
     def tear_down(self) -> None:
         self._group, self._pool_used = None, False
-        self._opened.close()
-
-    def _close_lab(self) -> None:
-        self._group, self._pool_used = None, False
-        self._opened.close_lab()
+        self._equipment.close()
 
     def _build_pool(self, cell: Cell) -> None:
-        assert self._opened.parts is not None
-        parts = self._opened.without_conversations() if self._pool_used else self._opened.parts
+        assert self._equipment.parts is not None
+        parts = self._equipment.without_conversations() if self._pool_used else self._equipment.parts
         self._group, self._pool_used = None, True
         dialog_pool.build(
             parts.lab,
@@ -103,17 +90,19 @@ class LabStand:
             dialog_ratio=cell.dialog_ratio,
         )
         self._pages = self._spread(parts.lab.initiators[: cell.initiators])
-        if self._pages:
+        if self._pages and not self._is_embedded:  # its pages are modelled: where dialogs lie proves nothing
             pool = f"i{cell.initiators}-r{cell.dialog_ratio}-v{cell.server_version}"
-            self._on_note(f"dialogs of {pool}: {dialog_pages.summary(self._pages)}")
+            self._reporter.note(
+                f"dialogs of {pool}: {dialog_pages.summary(self._pages)} (threads contend for shared pages)"
+            )
         self._group = cell.group
 
     def _spread(self, taking_part: Sequence[Instance]) -> dialog_pages.Spread:
-        """Where the dialogs lie that were just begun; empty where an initiator does not tell, which is said once."""
+        """The pages of the new dialogs; empty where an initiator does not show them, which is noted once."""
         try:
             return dict(
                 zip([one.name for one in taking_part], in_parallel(dialog_pages.located, taking_part), strict=True)
             )
         except (LabError, ScriptError) as error:
-            self._opened.say_once(f"on which pages the dialogs lie is not recorded: {error}")
+            self._equipment.note_once(f"the pages on which dialogs lie are not recorded: {error}")
             return {}

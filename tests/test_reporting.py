@@ -5,18 +5,18 @@ import io
 import pytest
 from rich.console import Console
 
-from harness.sweep.reporting import Bar, PlainLines, TimeLeft, WorkLeft, duration
+from harness.reporting import Bar, Lines, TimeLeftByCells, TimeLeftByWork, duration
 
 
 @pytest.mark.parametrize(
     "seconds, text", [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7500, "2 h 05 min"), (3599.6, "1 h 00 min")]
 )
-def test_durations_are_told_as_people_tell_them(seconds: float, text: str) -> None:
+def test_durations_are_shown_as_people_say_them(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
 def test_the_time_left_follows_from_the_cells_done() -> None:
-    left = TimeLeft()
+    left = TimeLeftByCells()
     left.start(100)
     assert left.left_s(10) is None
     left.cell_done(102, "a")
@@ -25,7 +25,7 @@ def test_the_time_left_follows_from_the_cells_done() -> None:
 
 
 def test_the_time_left_of_cells_that_differ_follows_from_the_work_done_since_the_first() -> None:
-    left = WorkLeft({"a": 5.0, "b": 6.0, "c": 3.0, "d": 1.0})
+    left = TimeLeftByWork({"a": 5.0, "b": 6.0, "c": 3.0, "d": 1.0})
     left.start(0)
     left.cell_done(100, "a")
     assert left.left_s(3) is None
@@ -37,7 +37,7 @@ def test_the_time_left_of_cells_that_differ_follows_from_the_work_done_since_the
 
 def test_without_a_terminal_every_cell_is_a_plain_line() -> None:
     output = io.StringIO()
-    lines = PlainLines(Console(file=output, width=40))
+    lines = Lines(Console(file=output, width=40))
     lines.begin(total=3, done=1)
     lines.phase("a: settle")
     lines.rate(100)
@@ -51,11 +51,12 @@ def test_without_a_terminal_every_cell_is_a_plain_line() -> None:
 
 def test_the_bar_shows_cell_phase_rate_and_keeps_failures_on_the_screen() -> None:
     output = io.StringIO()
-    with Bar(Console(file=output, width=120, force_terminal=True)) as bar:
-        bar.begin(total=528, done=2)
-        bar.phase("i1-t5-r150-p100-v2008: measure")
-        bar.rate(1234.5)
-        bar.cell_done(3, "i1-t5-r150-p100-v2008", "failed", "[gone]")
+    bar = Bar(Console(file=output, width=120, force_terminal=True))
+    bar.begin(total=528, done=2)
+    bar.phase("i1-t5-r150-p100-v2008: measure")
+    bar.rate(1234.5)
+    bar.cell_done(3, "i1-t5-r150-p100-v2008", "failed", "[gone]")
+    bar.end()
     shown = output.getvalue()
     for text in ("3/528", "i1-t5-r150-p100-v2008: measure", "1,234 messages/s", "failed: [gone]"):
         assert text in shown

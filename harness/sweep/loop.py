@@ -1,4 +1,4 @@
-"""The loop over the cells: journal, retry, rebuild, go on."""
+"""The loop over a run's cells: journal, second attempt, rebuilt testbed, next cell."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from harness.failures import MachineFailure
+from harness.lab import interruption
+from harness.reporting import Reporter
 from harness.sweep import manifest
-from harness.sweep.cell import CellFailed, Measured, NotReady
+from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.phases import Phases
-from harness.sweep.reporting import Reporter
 
 ATTEMPTS_MAX = 2
 # Less free space than this, and the next cell's raw records may not fit.
 FREE_SPACE_MIN_BYTES = 32 * 2**20
-# So many attempts in a row without a stand, and no further cell will have one.
-NOT_READY_MAX = 4
+NOT_READY_MAX = 4  # attempts in a row without a testbed, after which no further cell will have one
 _FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class SweepStopped(MachineFailure):
-    """The sweep cannot go on; the message says why. The journal is complete."""
+    """The sweep cannot go on, for the reason in the message. The journal is complete."""
 
 
 class Named(Protocol):
-    """What can be swept: a cell of the matrix, a run of a technique."""
+    """What a sweep runs: a cell of the matrix, a turn of a technique."""
 
     @property
     def id(self) -> str: ...
@@ -40,15 +40,15 @@ Swept = TypeVar("Swept", bound=Named)
 Swept_contra = TypeVar("Swept_contra", bound=Named, contravariant=True)
 
 
-class Stand(Protocol[Swept_contra]):
-    """Where cells run: lab, dialogs, clients, observers."""
+class Testbed(Protocol[Swept_contra]):
+    """Lab, dialogs, clients and observers."""
 
     def make_ready(self, cell: Swept_contra, phases: Phases) -> None:
-        """Builds whatever this cell needs and does not stand yet; NotReady where it cannot."""
+        """Builds whatever this cell needs and is not there yet; raises NotReady where it cannot."""
         ...
 
     def run(self, cell: Swept_contra, attempt: int, run: int, phases: Phases) -> Measured:
-        """One attempt by the protocol; raw records are written when it returns. CellFailed otherwise."""
+        """Makes one attempt and writes its raw records; raises CellFailed otherwise."""
         ...
 
     def tear_down(self) -> None:
@@ -66,27 +66,25 @@ class Tally:
 
 
 class Sweep(Generic[Swept]):
-    """Runs cells on a stand and keeps the journal."""
+    """Runs cells on a testbed and keeps the journal."""
 
     def __init__(
         self,
-        stand: Stand[Swept],
+        testbed: Testbed[Swept],
         journal: Journal,
         reporter: Reporter,
         results: Path,
         *,
-        watch: Callable[[], None] = lambda: None,
         free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
     ) -> None:
-        self._stand = stand
+        self._testbed = testbed
         self._journal = journal
         self._reporter = reporter
         self._results = results
-        self._watch = watch
         self._free_bytes = free_bytes
 
     def run(self, cells: Sequence[Swept]) -> Tally:
-        """Every cell that the journal does not call completed. The stand is torn down at the end, however it ends."""
+        """Runs every cell that the journal does not call completed, and tears the testbed down, however it ends."""
         done = self._journal.completed()
         tally = Tally(completed=sum(cell.id in done for cell in cells))
         self._reporter.begin(len(cells), tally.completed)
@@ -104,7 +102,8 @@ class Sweep(Generic[Swept]):
                     tally.last_reason = entry.reason
                 self._reporter.cell_done(number, cell.id, entry.outcome, describe(entry))
         finally:
-            self._stand.tear_down()
+            self._reporter.end()
+            self._testbed.tear_down()
         return tally
 
     def _run_cell(self, cell: Swept, tally: Tally) -> Entry:
@@ -113,28 +112,23 @@ class Sweep(Generic[Swept]):
             entry = self._attempt(cell, attempt, tally)
             if entry.outcome == "completed":
                 break
-            self._stand.tear_down()
+            self._testbed.tear_down()
             self._check_disk()
-            # Nothing has run yet: the first cell's two attempts are enough.
+            # While nothing has run, the first cell's two attempts are enough.
             if tally.not_ready >= (NOT_READY_MAX if tally.completed else ATTEMPTS_MAX):
-                raise SweepStopped(f"the lab does not come up: {entry.reason}")
+                raise SweepStopped(f"the lab does not start: {entry.reason}")
             if attempt < before + ATTEMPTS_MAX:
-                self._reporter.note(f"{cell.id} failed, is tried again: {entry.reason}")
+                self._reporter.note(f"{cell.id} failed, second attempt follows: {entry.reason}")
         return entry
 
     def _attempt(self, cell: Swept, attempt: int, tally: Tally) -> Entry:
         run = self._journal.next_run()
-
-        def on_phase(name: str) -> None:
-            self._watch()
-            self._reporter.phase(f"{cell.id}: {name}")
-
-        phases = Phases(on_phase)
+        phases = Phases(cell.id, self._reporter)
         began = time.perf_counter()
         measured, reason = None, ""
         try:
-            self._stand.make_ready(cell, phases)
-            measured = self._stand.run(cell, attempt, run, phases)
+            self._testbed.make_ready(cell, phases)
+            measured = self._testbed.run(cell, attempt, run, phases)
         except CellFailed as failure:
             reason = " ".join(str(failure).split())
             tally.not_ready = tally.not_ready + 1 if isinstance(failure, NotReady) else 0
@@ -142,7 +136,7 @@ class Sweep(Generic[Swept]):
             if error.errno in _FATAL_ERRNOS:
                 raise
             reason = f"{type(error).__name__}: {error}"
-        self._watch()  # a cell that an interrupt broke has not failed
+        interruption.check()  # a cell that an interrupt broke has not failed
         phases.seconds["total"] = round(time.perf_counter() - began, 4)
         entry = Entry(
             cell.id,
@@ -162,7 +156,7 @@ class Sweep(Generic[Swept]):
         return entry
 
     def _check_disk(self) -> None:
-        """A failed cell may have failed for want of space: then every further one would."""
+        """Raises OSError where the disk is full: every further cell would fail too."""
         if self._free_bytes(self._results) < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(self._results))
 

@@ -11,24 +11,25 @@ from harness.lab.instances import LabError
 from harness.lab.opening import Topology
 from harness.matrix import Cell
 from harness.observe import dialog_pages
-from harness.sweep.stand import LabStand
+from harness.sweep.testbed import LabTestbed
+from tests.noting import NotingReporter
 
 CELL = Cell.parse("i1-t3-r1-p100-v2008")
 
 
-def test_without_an_administrator_connection_pages_are_missing_and_that_is_said_once(
+def test_missing_pages_without_an_administrator_connection_are_noted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(instance: Any) -> list[dialog_pages.DialogPage]:
         raise LabError(f"{instance.name} has no dedicated administrator connection")
 
     monkeypatch.setattr(dialog_pages, "located", refused)
-    notes: list[str] = []
+    reporter = NotingReporter()
     settings = settings_module.create({"lab": "embedded"}, environment={})
-    stand = LabStand(settings, Topology("embedded"), tmp_path, [CELL], on_note=notes.append)
+    testbed = LabTestbed(settings, Topology("embedded"), tmp_path, [CELL], reporter)
     instance: Any = SimpleNamespace(name="initiator-1")
-    assert stand._spread([instance]) == {}
-    assert stand._spread([instance]) == {}
-    assert notes == [
-        "on which pages the dialogs lie is not recorded: initiator-1 has no dedicated administrator connection"
+    assert testbed._spread([instance]) == {}
+    assert testbed._spread([instance]) == {}
+    assert reporter.notes == [
+        "the pages on which dialogs lie are not recorded: initiator-1 has no dedicated administrator connection"
     ]

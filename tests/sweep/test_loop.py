@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from harness.matrix import Cell
-from harness.sweep.cell import CellFailed, Measured, NotReady
+from harness.reporting import Reporter
+from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.journal import Journal
+from harness.sweep.loop import Sweep, SweepStopped
 from harness.sweep.phases import Phases
-from harness.sweep.reporting import Silent
-from harness.sweep.sweep import Sweep, SweepStopped
 
 CELLS = [Cell.parse(f"i1-t{threads}-r1-p100-v2008") for threads in (1, 2, 3)]
 MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, latencies_us={})
 
 
-class FakeStand:
+class FakeTestbed:
     """Runs cells at once; `trouble` may raise for a (cell, attempt)."""
 
     def __init__(self, trouble: Callable[[str, int], None] = lambda cell, attempt: None) -> None:
@@ -36,8 +36,8 @@ class FakeStand:
         self.torn_down += 1
 
 
-def sweep(stand: FakeStand, folder: Path, free: int = 2**40) -> Sweep:
-    return Sweep(stand, Journal(folder / "journal.jsonl"), Silent(), folder, free_bytes=lambda path: free)
+def sweep(testbed: FakeTestbed, folder: Path, free: int = 2**40) -> Sweep:
+    return Sweep(testbed, Journal(folder / "journal.jsonl"), Reporter(), folder, free_bytes=lambda path: free)
 
 
 def failing(*attempts: tuple[str, int], error: Exception | None = None) -> Callable[[str, int], None]:
@@ -48,12 +48,12 @@ def failing(*attempts: tuple[str, int], error: Exception | None = None) -> Calla
     return trouble
 
 
-def test_a_failed_cell_is_tried_once_more_on_a_rebuilt_stand_and_the_sweep_goes_on(tmp_path: Path) -> None:
-    stand = FakeStand(failing((CELLS[0].id, 1)))
-    tally = sweep(stand, tmp_path).run(CELLS)
-    assert [attempt for _, attempt in stand.ran] == [1, 2, 1, 1]
+def test_a_failed_cell_is_tried_once_more_on_a_rebuilt_testbed_and_the_sweep_goes_on(tmp_path: Path) -> None:
+    testbed = FakeTestbed(failing((CELLS[0].id, 1)))
+    tally = sweep(testbed, tmp_path).run(CELLS)
+    assert [attempt for _, attempt in testbed.ran] == [1, 2, 1, 1]
     assert (tally.completed, tally.failed) == (3, 0)
-    assert stand.torn_down == 2  # after the failure and at the end
+    assert testbed.torn_down == 2  # after the failure and at the end
     entries = Journal(tmp_path / "journal.jsonl").entries
     assert [(entry.cell, entry.attempt, entry.outcome) for entry in entries[:2]] == [
         (CELLS[0].id, 1, "failed"),
@@ -63,7 +63,7 @@ def test_a_failed_cell_is_tried_once_more_on_a_rebuilt_stand_and_the_sweep_goes_
 
 
 def test_a_cell_that_fails_twice_is_failed_and_the_sweep_goes_on(tmp_path: Path) -> None:
-    tally = sweep(FakeStand(failing((CELLS[1].id, 1), (CELLS[1].id, 2))), tmp_path).run(CELLS)
+    tally = sweep(FakeTestbed(failing((CELLS[1].id, 1), (CELLS[1].id, 2))), tmp_path).run(CELLS)
     assert (tally.completed, tally.failed) == (2, 1)
 
 
@@ -72,36 +72,36 @@ def test_an_interrupted_sweep_resumes_with_the_cells_that_are_missing(tmp_path: 
         if cell == CELLS[1].id:
             raise KeyboardInterrupt
 
-    stand = FakeStand(interrupt)
+    testbed = FakeTestbed(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        sweep(stand, tmp_path).run(CELLS)
-    assert stand.torn_down == 1
-    resumed = FakeStand()
+        sweep(testbed, tmp_path).run(CELLS)
+    assert testbed.torn_down == 1
+    resumed = FakeTestbed()
     tally = sweep(resumed, tmp_path).run(CELLS)
     assert [cell for cell, _ in resumed.ran] == [CELLS[1].id, CELLS[2].id]
     assert tally.completed == 3
 
 
 def test_runs_are_numbered_through_so_that_no_two_attempts_share_payloads(tmp_path: Path) -> None:
-    sweep(FakeStand(failing((CELLS[0].id, 1))), tmp_path).run(CELLS[:2])
-    sweep(FakeStand(), tmp_path).run(CELLS)
+    sweep(FakeTestbed(failing((CELLS[0].id, 1))), tmp_path).run(CELLS[:2])
+    sweep(FakeTestbed(), tmp_path).run(CELLS)
     assert [entry.run for entry in Journal(tmp_path / "journal.jsonl").entries] == [1, 2, 3, 4]
 
 
 def test_a_full_disk_ends_the_sweep_with_the_journal_intact(tmp_path: Path) -> None:
     full = failing((CELLS[1].id, 1), error=OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(OSError, match="No space left"):
-        sweep(FakeStand(full), tmp_path).run(CELLS)
+        sweep(FakeTestbed(full), tmp_path).run(CELLS)
     assert Journal(tmp_path / "journal.jsonl").completed() == {CELLS[0].id}
 
 
 def test_a_cell_that_fails_for_want_of_space_elsewhere_ends_the_sweep_too(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
-        sweep(FakeStand(failing((CELLS[0].id, 1))), tmp_path, free=1000).run(CELLS)
+        sweep(FakeTestbed(failing((CELLS[0].id, 1))), tmp_path, free=1000).run(CELLS)
 
 
 def test_a_lab_that_never_comes_up_ends_the_sweep_with_its_reason(tmp_path: Path) -> None:
     broken = failing((CELLS[0].id, 1), (CELLS[0].id, 2), error=NotReady("target ended with exit code 1"))
-    with pytest.raises(SweepStopped, match="the lab does not come up: target ended with exit code 1"):
-        sweep(FakeStand(broken), tmp_path).run(CELLS)
+    with pytest.raises(SweepStopped, match="the lab does not start: target ended with exit code 1"):
+        sweep(FakeTestbed(broken), tmp_path).run(CELLS)
     assert len(Journal(tmp_path / "journal.jsonl").entries) == 2

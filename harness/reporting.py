@@ -1,0 +1,193 @@
+"""What a user sees of a run: one `Reporter` is passed along; it shows a bar on a terminal and plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+_REMEMBERED_CELLS = 40
+
+
+class TimeLeft(Protocol):
+    """An estimate of how long the remaining cells take."""
+
+    def start(self, now_s: float) -> None: ...
+    def cell_done(self, now_s: float, cell: str) -> None: ...
+    def left_s(self, cells: int) -> float | None: ...
+
+
+class TimeLeftByCells:
+    """Estimates from the time that the last cells took; None until one is done."""
+
+    def __init__(self) -> None:
+        self._ends: deque[float] = deque(maxlen=_REMEMBERED_CELLS)
+
+    def start(self, now_s: float) -> None:
+        self._ends.append(now_s)
+
+    def cell_done(self, now_s: float, cell: str) -> None:
+        self._ends.append(now_s)
+
+    def left_s(self, cells: int) -> float | None:
+        if len(self._ends) < 2:
+            return None
+        return (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1) * cells
+
+
+class TimeLeftByWork:
+    """Estimates for cells that differ much, from the work done since the first of them ended: what comes before that is
+    preparation. `work` is each open cell's share."""
+
+    def __init__(self, work: Mapping[str, float]) -> None:
+        self._open = dict(work)
+        self._at_first: tuple[float, float] | None = None  # when the first cell ended, and what was left then
+        self._now_s = 0.0
+
+    def start(self, now_s: float) -> None: ...
+
+    def cell_done(self, now_s: float, cell: str) -> None:
+        self._open.pop(cell, None)
+        self._now_s = now_s
+        self._at_first = self._at_first or (now_s, sum(self._open.values()))
+
+    def left_s(self, cells: int) -> float | None:
+        if self._at_first is None:
+            return None
+        first_s, left_then = self._at_first
+        left = sum(self._open.values())
+        return (self._now_s - first_s) * left / (left_then - left) if left < left_then else None
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min 20 s`, `2 h 05 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+class Reporter:
+    """The user's view of a run. This one shows nothing and confirms everything."""
+
+    def note(self, text: str) -> None:
+        """Shows a line that stays."""
+
+    def confirm(self, question: str) -> bool:
+        """Asks the user, where one can answer."""
+        return True
+
+    def begin(self, total: int, done: int, left: TimeLeft | None = None) -> None:
+        """Starts to count cells, of which `done` need no further run."""
+
+    def phase(self, what: str) -> None:
+        """Shows what happens now."""
+
+    def rate(self, messages_per_s: float) -> None:
+        """Shows how fast clients send."""
+
+    def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
+        """Shows what became of a cell."""
+
+    def end(self) -> None:
+        """Stops to count cells."""
+
+
+class Notes(Reporter):
+    """Shows only notes: for a single cell."""
+
+    def __init__(self, console: Console | None = None, *, ask: bool = True) -> None:
+        self._console = console or Console()
+        self._ask = ask
+        self._total = 0
+        self._left: TimeLeft = TimeLeftByCells()
+
+    def note(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def confirm(self, question: str) -> bool:
+        return not (self._ask and sys.stdin.isatty()) or click.confirm(question)
+
+    def begin(self, total: int, done: int, left: TimeLeft | None = None) -> None:
+        self._total = total
+        self._left = left or TimeLeftByCells()
+        self._left.start(time.monotonic())
+
+    def _left_after(self, number: int, cell: str) -> str:
+        self._left.cell_done(time.monotonic(), cell)
+        left = self._left.left_s(self._total - number)
+        return f"{duration(left)} left" if left is not None and number < self._total else ""
+
+
+class Lines(Notes):
+    """Shows one line a cell: for logs and pipes."""
+
+    def begin(self, total: int, done: int, left: TimeLeft | None = None) -> None:
+        super().begin(total, done, left)
+        if done:
+            self.note(f"{done} of {total} cells are done already")
+
+    def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
+        left = self._left_after(number, cell)
+        self.note(f"cell {number} of {self._total}: {cell} {outcome}: {text}{left and f', {left}'}")
+
+
+class Bar(Notes):
+    """Shows cell k of n, the phase, messages per second and time left; failures stay on the screen above the bar."""
+
+    def __init__(self, console: Console | None = None, *, ask: bool = True) -> None:
+        super().__init__(console, ask=ask)
+        self._progress = Progress(
+            TextColumn("cell"),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("[bold]{task.fields[rate]}"),
+            TextColumn("{task.fields[phase]}", markup=False),
+            console=self._console,
+        )
+        self._live = Live(self._progress, console=self._console, refresh_per_second=4, transient=False)
+        self._task: TaskID | None = None
+
+    def begin(self, total: int, done: int, left: TimeLeft | None = None) -> None:
+        super().begin(total, done, left)
+        self._task = self._progress.add_task("", total=total, completed=done, left="", rate="", phase="")
+        self._live.start()
+
+    def phase(self, what: str) -> None:
+        self._update(phase=what)
+
+    def rate(self, messages_per_s: float) -> None:
+        self._update(rate=f"{messages_per_s:,.0f} messages/s")
+
+    def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
+        self._update(completed=number, left=self._left_after(number, cell))
+        if outcome != "completed":
+            self.note(f"{cell} {outcome}: {text}")
+
+    def end(self) -> None:
+        self._live.stop()
+
+    def _update(self, **fields: object) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, **fields)  # type: ignore[arg-type]
+
+
+@contextmanager
+def on_console(*, ask: bool = True) -> Iterator[Reporter]:
+    """A bar on a terminal, lines elsewhere; `ask` False takes every question as confirmed."""
+    reporter = Bar(ask=ask) if sys.stdout.isatty() else Lines(ask=ask)
+    try:
+        yield reporter
+    finally:
+        reporter.end()

@@ -1,0 +1,153 @@
+"""A run of the matrix, or of one cell, from its settings to its folder: new or resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.failures import UsageFailure
+from harness.lab import compose, drivers, interruption
+from harness.lab.connection_info import first_line
+from harness.lab.opening import Topology
+from harness.lab.selection import Selection, select_lab
+from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
+from harness.reporting import Reporter, duration
+from harness.settings import Settings
+from harness.sweep import journal, manifest, planning, run_folder
+from harness.sweep.loop import Sweep, Tally
+from harness.sweep.testbed import LabTestbed
+
+_DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
+
+
+class UnknownName(UsageFailure):
+    """An axis value that does not exist; the message names the nearest."""
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    results: Path
+    total: int
+    completed: int
+    failed: int
+    reason: str = ""
+
+
+def sweep(
+    options: Mapping[str, Any], reporter: Reporter, *, settings_file: Path | None = None, resume: Path | None = None
+) -> Outcome | None:
+    """Runs the cells that the options select, or those that a run lacks; None where the user declines a long sweep."""
+    selection = (
+        _choice_of(resume, options, settings_file) if resume else select_lab(options, settings_file=settings_file)
+    )
+    settings = selection.settings
+    reporter.note(first_line(selection))
+    cells = planning.chosen_cells(settings, initiators_max=selection.topology.initiators_max)
+    length_s = planning.estimate_s(settings, cells)
+    plan = f"{len(cells)} cells, about {duration(length_s)}"
+    if length_s > planning.ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
+        return None
+    results = open_results(settings, cells, resume)
+    reporter.note(f"{plan}; results in {results}")
+    tally = run_cells(selection, results, cells, reporter)
+    return Outcome(results, len(cells), tally.completed, tally.failed, tally.last_reason)
+
+
+def single(
+    cell_id: str | None,
+    given_axes: Mapping[str, Any],
+    options: Mapping[str, Any],
+    reporter: Reporter,
+    *,
+    settings_file: Path | None = None,
+) -> Outcome:
+    """Runs one cell and notes its numbers."""
+    selection = select_lab(options, settings_file=settings_file)
+    reporter.note(first_line(selection))
+    cell = _named_cell(cell_id, given_axes, selection.topology)
+    selection = replace(selection, settings=selection.settings.model_copy(update={"cells": (cell.id,)}))
+    reporter.note(f"cell: {cell.id}")
+    results = open_results(selection.settings, [cell])
+    tally = run_cells(selection, results, [cell], reporter)
+    if measured := tally.last:
+        latencies = ", ".join(f"{name} {value / 1000:.2f} ms" for name, value in measured.latencies_us.items())
+        reporter.note(f"sent:       {measured.sent_per_s:,.0f} messages/s")
+        reporter.note(f"processed:  {measured.processed_per_s:,.0f} messages/s")
+        reporter.note(f"latency:    {latencies} (of a send: the call commits one message)")
+        reporter.note(f"accounting: {measured.sent:,} messages sent, each processed once and in order")
+    return Outcome(results, 1, tally.completed, tally.failed, tally.last_reason)
+
+
+def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
+    """The cell of axis values given as texts, with defaults for the others; raises UnknownName."""
+    valid_values: Mapping[str, Sequence[Any]] = {
+        "initiators": INITIATORS[: topology.initiators_max],
+        "threads": THREADS,
+        "dialog_ratio": DIALOG_RATIOS,
+        "payload_bytes": PAYLOADS_BYTES,
+        "server_version": topology.versions,
+    }
+    values: dict[str, Any] = {"server_version": topology.sweep_versions[-1], **_DEFAULTS}
+    for name, valid in valid_values.items():
+        text = given.get(name)
+        if text is None:
+            continue
+        by_text = {str(value): value for value in valid}
+        if str(text) not in by_text:
+            raise UnknownName(f"{name.replace('_', ' ')} {text!r} is not in the matrix{_nearest_value(text, valid)}")
+        values[name] = by_text[str(text)]
+    return Cell(**values)
+
+
+def _nearest_value(text: object, valid: Sequence[Any]) -> str:
+    try:
+        number = float(str(text))
+    except ValueError:
+        return f"; valid: {', '.join(map(str, valid))}"
+    close = sorted(valid, key=lambda value: abs(float(value) - number))[:2]
+    return f"; nearest: {', '.join(str(value) for value in sorted(close))}; valid: {', '.join(map(str, valid))}"
+
+
+def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any], topology: Topology) -> Cell:
+    if cell_id is None:
+        return axes(given_axes, topology)
+    if any(value is not None for value in given_axes.values()):
+        raise UnknownName("give a cell id or axes, not both")
+    found = select(all_cells(topology.versions, initiators_max=topology.initiators_max), [cell_id])
+    if len(found) > 1:
+        raise UnknownName(f"{cell_id!r} matches {len(found)} cells, {found[0].id} to {found[-1].id}: name one")
+    return found[0]
+
+
+def _choice_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Selection:
+    """The settings of the run to be resumed, from which those given now must not differ."""
+    stored = run_folder.stored_settings(resume, Settings)
+    selection = select_lab(options, settings_file=settings_file, stored=stored)
+    run_folder.require_same(resume, stored, selection.settings)
+    return selection
+
+
+def open_results(settings: Settings, cells: Sequence[Any], resume: Path | None = None, **more: Any) -> Path:
+    """The run's folder with its manifest, in which `more` stands too. Checks first whatever needs no lab."""
+    drivers.check_manager()
+    driver = drivers.choose(settings.driver)
+    if settings.lab == "sqlserver" and settings.lab_file is None:
+        compose.check()
+
+    def circumstances(run_id: str) -> dict[str, Any]:
+        return manifest.new(run_id, settings, cells=len(cells), driver=driver) | more
+
+    return run_folder.reopen(resume, circumstances) if resume else run_folder.create(settings, circumstances)
+
+
+def run_cells(selection: Selection, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:
+    """Runs the cells on the chosen lab; the manifest says when all have had their turn."""
+    with interruption.noted():
+        testbed = LabTestbed(selection.settings, selection.topology, results, cells, reporter)
+        tally = Sweep(testbed, journal.Journal(results / journal.NAME), reporter, results).run(cells)
+    run_folder.finish(results)
+    return tally
