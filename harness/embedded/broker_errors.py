@@ -1,4 +1,4 @@
-"""The texts of Service Broker's own errors, 8403 to 9799 and 28000 on; `errors.CATALOGUE` has them beside the rest."""
+"""The texts of Service Broker's own errors, 8403 to 9799 and from 28000; `errors.CATALOGUE` includes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ SERVICE_BROKER: dict[int, ErrorText] = {
         "The dialog lifetime value of %s is outside the allowable range of 1 to 2147483647. Specify a "
         "valid dialog lifetime value.",
     ),
-    8412: ErrorText(16, "The syntax of the service name '%s' is invalid."),
     8415: ErrorText(
         16,
         "The activated task was aborted because the invoked stored procedure '%s' did not issue COMMIT "
@@ -81,11 +80,6 @@ SERVICE_BROKER: dict[int, ErrorText] = {
     ),
     8439: ErrorText(16, "The destination conversation group '%s' is invalid."),
     8441: ErrorText(16, "The conversation handle at position %s is missing. Specify a conversation handle."),
-    8442: ErrorText(
-        16,
-        "There is no Service Broker active in the database. Change to a database context that contains "
-        "a Service Broker.",
-    ),
     8447: ErrorText(
         16,
         "A RECEIVE statement that assigns a value to a variable must not be combined with data retrieval operations.",
@@ -108,7 +102,6 @@ SERVICE_BROKER: dict[int, ErrorText] = {
         "The remote conversation endpoint is either in a state where no more messages can be exchanged, "
         "or it has been dropped.",
     ),
-    8469: ErrorText(16, "Remote service has been altered."),
     8470: ErrorText(16, "Remote service has been dropped."),
     8487: ErrorText(16, "The remote service contract has been dropped."),
     8489: ErrorText(16, "The dialog has exceeded the specified LIFETIME."),

@@ -1,15 +1,15 @@
 """Errors that reach the client as SQL Server's, with its numbers, severities and texts.
 
-`CATALOGUE` holds each text once; `%s` stand for the arguments in order. Source of numbers and texts: SQL Server 2022
-"Database Engine events and errors" (Microsoft documentation); where the manual names an error without quoting its
-text, the text here is ours.
+`CATALOGUE` holds each text once; each `%s` stands for an argument, in order. Source of numbers and texts: SQL Server
+2022 "Database Engine events and errors" (Microsoft documentation). Where the manual names an error without its text,
+the text is ours.
 """
 
 from __future__ import annotations
 
 from harness.embedded.broker_errors import SERVICE_BROKER, ErrorText
 
-UNSUPPORTED = 50001  # our own number, outside SQL Server's range: this server does not know the syntax
+UNSUPPORTED = 50001  # our own number, outside SQL Server's range: this server does not support the syntax
 
 CATALOGUE: dict[int, ErrorText] = {
     **SERVICE_BROKER,
@@ -263,7 +263,6 @@ CATALOGUE: dict[int, ErrorText] = {
     15233: ErrorText(16, "Property cannot be added. Property '%s' already exists for '%s'."),
     15247: ErrorText(16, "User does not have permission to perform this action."),
     15297: ErrorText(16, "The certificate, asymmetric key, or private key data is invalid."),
-    15410: ErrorText(11, "User or role '%s' does not exist in this database."),
     15466: ErrorText(16, "An error occurred during decryption."),
     15517: ErrorText(
         16,
@@ -314,7 +313,7 @@ CATALOGUE: dict[int, ErrorText] = {
 
 
 class SqlServerError(Exception):
-    """An error of SQL Server: number, severity, text; `line` and `procedure` are filled in where it surfaces."""
+    """An error of SQL Server; `line` and `procedure` are set where it is raised to the client."""
 
     def __init__(self, number: int, *arguments: object, state: int = 1, line: int = 0, procedure: str = "") -> None:
         severity, text = CATALOGUE[number]
@@ -331,7 +330,7 @@ class SqlServerError(Exception):
 
 
 class UnsupportedSyntax(SqlServerError):
-    """T-SQL outside the dialect: names the statement and its line, never silence."""
+    """T-SQL that is not supported; the text names it and its line."""
 
     def __init__(self, what: str, line: int) -> None:
         super().__init__(UNSUPPORTED, f"{what} (line {line})" if line else what, line=line)

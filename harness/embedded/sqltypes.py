@@ -1,4 +1,4 @@
-"""SQL Server's data types, as T-SQL and TDS both mean them, and the Python values that stand for theirs.
+"""SQL Server's data types, shared by T-SQL and TDS, and the Python values that represent theirs.
 
 | type | Python value |
 |---|---|
@@ -12,8 +12,8 @@
 | time | str `hh:mm:ss[.fffffff]` |
 | datetime, smalldatetime, datetime2 | str `YYYY-MM-DD hh:mm:ss[.fffffff]`: 3 digits of a second for datetime |
 
-NULL is None. Text for identifiers and moments sorts and joins in SQLite as it does in SQL Server (a uniqueidentifier's
-own order excepted: nothing here depends on it).
+NULL is None. Identifiers, dates and times are text because text sorts and joins in SQLite as they do in SQL Server
+(except the order of a uniqueidentifier, on which nothing here depends).
 """
 
 from __future__ import annotations

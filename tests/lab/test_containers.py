@@ -92,7 +92,7 @@ def test_a_lab_is_linked_instances_that_carry_messages_and_leaves_nothing_behind
     assert "3 instances are ready after" in told[-2]
     assert told[-1] == "taking down initiator1-2022, initiator2-2022, target-2022"
     logs = tmp_path / "lab" / "logs"
-    assert "plays SQL Server 2022" in (logs / "target-2022.log").read_text()
+    assert "behaves like SQL Server 2022" in (logs / "target-2022.log").read_text()
 
 
 def test_an_instance_is_laid_out_and_its_administrator_connection_answers(docker):

@@ -1,15 +1,14 @@
-"""The embedded Service Broker as a process: sockets, logins, its life and its end. All of its asyncio is here.
+"""The embedded Service Broker as a process: sockets, logins, start and end. All asyncio code is here.
 
 - `tds_listener`: the TDS port. A connection is a protocol object and a session; a request is a task. Bytes are decoded
-  where they arrive and the scheduler runs in the same turn of the loop.
-- `authentication`: logins. `datatype_info`: the one question about data types that every driver asks first.
+  where they arrive, and the scheduler runs in the same turn of the loop.
+- `authentication`: logins. `datatype_info`: the answer to every driver's first question, about data types.
 - `broker_transport`, `broker_records`: broker to broker, over connections of their own.
 - `certificate`: the self-signed certificate behind `Encrypt=yes;TrustServerCertificate=yes`.
-- `serve`, `lifetime`: `harness serve`: parts built, store recovered, one line of JSON when it listens; the end by
-  SIGTERM, by the end of the parent, or by a bug.
+- `serve`, `lifetime`: `harness serve` builds the parts, recovers the store, prints a line of JSON when it listens, and
+  ends by SIGTERM, with its parent, or by a bug.
 
-Rules. One thread, but for the store's flushes. It listens on the loopback interface unless the operator says otherwise
-(`--host`); over loopback a client that does not ask for encryption gets none, password included. A password is never
-logged. A bug that an assertion finds ends the process: an instance that goes on in an unknown state would spoil a
-measurement that looks good.
+Rules. One thread, except for the store's flushes. The server listens on the loopback interface unless the operator says
+otherwise (`--host`). A client that does not ask for encryption gets none, not even for its password. Passwords are
+never logged. A failed assertion ends the process: an instance in an unknown state would spoil measurements unnoticed.
 """

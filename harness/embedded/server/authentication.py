@@ -1,4 +1,4 @@
-"""Who is let in: the login sa with the operator's password, and logins made by CREATE LOGIN."""
+"""Authentication: the login sa with the operator's password, and logins made by CREATE LOGIN."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ DATABASE_DEFAULT = "master"
 
 
 class LoginAuthenticator:
-    """Checks name, password and database of a LOGIN7; a session for whoever passes."""
+    """Checks the name, password and database of a LOGIN7, and opens the session."""
 
     def __init__(self, engine: Engine, *, sa_password: str) -> None:
         self._engine = engine
         self._sa_password = sa_password
 
     def admit(self, login: Login7, spid: int, *, is_administrative: bool = False) -> tuple[Session, str]:
-        # One error for an unknown name, a wrong password and Windows authentication: as SQL Server has it.
+        # The same error for an unknown name, a wrong password and Windows authentication, as in SQL Server.
         password = self._password_of(login.user)
         if login.integrated_security or password is None or not _same(password, login.password):
             raise SqlServerError(18456, login.user)
@@ -51,7 +51,7 @@ class LoginAuthenticator:
 
 
 class AdministratorAuthenticator:
-    """The authenticator of the dedicated administrator connection: members of sysadmin, one at a time."""
+    """Admits members of sysadmin to the dedicated administrator connection, one at a time."""
 
     def __init__(self, authenticator: LoginAuthenticator, engine: Engine) -> None:
         self._authenticator = authenticator

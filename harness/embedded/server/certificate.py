@@ -1,4 +1,4 @@
-"""A self-signed certificate for TLS, made at start and forgotten at the end, as SQL Server does without one of its own.
+"""A self-signed certificate for TLS, made at start and never stored, as SQL Server makes one if it is given none.
 
 `Encrypt=yes;TrustServerCertificate=yes` works with it; a client that validates certificates refuses it.
 """
@@ -16,8 +16,8 @@ VALIDITY = datetime.timedelta(days=365)
 
 
 def self_signed(name: str) -> bytes:
-    """Private key and certificate in PEM. Elliptic curve: an RSA key takes a noticeable part of the start."""
-    # Imported where it is used: loading it costs a start more than everything else here.
+    """Private key and certificate in PEM. An elliptic curve, because an RSA key delays the start noticeably."""
+    # Imported here because loading it takes longer than the rest of the module.
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
@@ -43,7 +43,7 @@ def self_signed(name: str) -> bytes:
 
 
 def self_signed_context(name: str) -> ssl.SSLContext:
-    # `ssl` loads certificates from files alone; this one is readable by its owner only and gone at once.
+    # `ssl` loads certificates only from files; this one is readable by its owner alone and removed at once.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "certificate.pem"
         path.touch(mode=0o600)

@@ -1,8 +1,8 @@
-"""What drivers ask about the server's data types before anything else: `sp_datatype_info`.
+"""`sp_datatype_info`, with which drivers ask for the server's data types before anything else.
 
-Answered here and not by the session, since it is about drivers and the same for every database: Microsoft's driver
-calls `[sys].sp_datatype_info_100`, FreeTDS sends it as a batch; both decide by it how long a value may be before they
-send it as varbinary(max) and how many digits of a second they keep. Columns and rows as the manual has them,
+It is answered here and not by the session because it serves drivers only and is the same for every database.
+Microsoft's driver calls `[sys].sp_datatype_info_100`, FreeTDS sends it as a batch. Both learn from it the length from
+which they must send a value as varbinary(max), and how many digits of a second to keep. Columns and rows follow
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sp-datatype-info-transact-sql
 """
 
@@ -40,10 +40,10 @@ COLUMNS = (
 
 
 class DataTypeInfo(NamedTuple):
-    """A row, without the columns that follow from others."""
+    """A row, without the columns that can be derived."""
 
     name: str
-    odbc_type: int  # as ODBC 3 numbers them
+    odbc_type: int  # numbered as in ODBC 3
     precision: int
     prefix: str | None = None
     suffix: str | None = None
@@ -53,7 +53,7 @@ class DataTypeInfo(NamedTuple):
     money: int = 0
     scale_min: int | None = None
     scale_max: int | None = None
-    sql_type: int | None = None  # where it is not the ODBC type
+    sql_type: int | None = None  # None: the same as odbc_type
     datetime_sub: int | None = None
     radix: int | None = None
 
@@ -67,7 +67,7 @@ class DataTypeInfo(NamedTuple):
         )
 
 
-# By ODBC type; where several have the same one, the closest comes first.
+# In the order of ODBC types; of several with the same one, the closest match comes first.
 DATA_TYPES = (
     DataTypeInfo("time", -154, 16, "'", "'", "scale", scale_min=0, scale_max=7),
     DataTypeInfo("xml", -152, 0, "N'", "'", searchable=0),
@@ -102,7 +102,7 @@ _NAME_PREFIX = ("sp_datatype_info", "[sys].sp_datatype_info", "sys.sp_datatype_i
 
 
 def answer_call(name: str, parameters: Sequence[Any], sink: Any) -> bool:
-    """Answers an RPC if it is one of these; False if it is not."""
+    """Answer an RPC if it calls this procedure; otherwise return False."""
     if not name.startswith(_NAME_PREFIX) or _NAME.fullmatch(name) is None:
         return False
     _answer(int(parameters[0].value or 0) if parameters else 0, sink)
@@ -110,7 +110,7 @@ def answer_call(name: str, parameters: Sequence[Any], sink: Any) -> bool:
 
 
 def answer_batch(text: str, sink: Any) -> bool:
-    """Answers a batch if it consists of such a call; False if it does not."""
+    """Answer a batch if it consists of this call alone; otherwise return False."""
     if len(text) > 64 or "sp_datatype_info" not in text:
         return False
     match = _BATCH.fullmatch(text)

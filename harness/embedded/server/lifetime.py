@@ -1,4 +1,4 @@
-"""When a server process ends, and what keeps a second one out of its folder."""
+"""The end of a server process with its parent, and the lock that keeps a second process out of its folder."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PR_SET_PDEATHSIG = 1
 
 
 class CannotServe(MachineFailure):
-    """The server cannot start; the message is one line that says why and what to do."""
+    """The server cannot start; the message says in one line why and what to do."""
 
 
 def die_with_parent() -> None:
-    """Asks the kernel to end this process with the thread that started it."""
+    """Ask the kernel to end this process when the thread that started it ends."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def stop_at_end_of_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Standard input is a pipe whose other end the parent holds and never writes to."""
+    """Call `stop` when standard input ends: it is a pipe that the parent holds open and never writes to."""
 
     def read() -> None:
         if not os.read(sys.stdin.fileno(), 4096):
@@ -37,11 +37,13 @@ def stop_at_end_of_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], Non
     try:
         loop.add_reader(sys.stdin.fileno(), read)
     except (OSError, ValueError):
-        raise UsageFailure("--with-parent needs a pipe as standard input") from None
+        raise UsageFailure(
+            "--with-parent needs a pipe as standard input: give it one, or leave the option out"
+        ) from None
 
 
 def lock_folder(folder: Path) -> IO[str]:
-    """Makes the folder and locks it until the returned file is closed or the process ends, however it ends."""
+    """Create the folder and lock it until the returned file is closed or the process ends, however it ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "lock").open("a+", encoding="ascii")

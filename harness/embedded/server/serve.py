@@ -1,7 +1,7 @@
-"""`harness serve`: one instance of the embedded Service Broker as a process.
+"""`harness serve`: an instance of the embedded Service Broker as a process.
 
-Builds the parts, recovers what the store holds, listens, says so in one line of JSON on stdout, and serves until
-SIGTERM, the end of its parent, or a bug: a task that dies unnoticed would leave an instance that looks alive.
+It builds the parts, recovers what the store holds, listens, prints one line of JSON on stdout, and serves until
+SIGTERM, the end of its parent, or a bug. A bug ends it because an instance with a dead task would look alive.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from harness.failures import UsageFailure
 log = logging.getLogger(__name__)
 
 PASSWORD_VARIABLE = "HARNESS_SA_PASSWORD"
-# What an instance says it is: the two versions that the paper measured and those since, each with its last service
-# pack; since 2017 there are none, and a version is as it came out.
+# The version numbers that an instance reports: the paper's two versions and those since, each with its last service
+# pack. Since 2017 there are no service packs; those versions are the first releases.
 VERSIONS = {
     "2005": (9, 0, 5000),
     "2008": (10, 0, 6000),
@@ -56,8 +56,8 @@ VERSIONS = {
 }
 OK, INTERNAL_ERROR = 0, 70
 LOOPBACK = "127.0.0.1"
-# Messages and rows live long and hold no cycles. With Python's own thresholds (700, 10, 10) a process with 100,000 rows
-# stands still for 200 ms at a time while the collector looks through them; with these, for less than 30.
+# Messages and rows live long and form no cycles. With Python's own thresholds (700, 10, 10) a collection stops a
+# process with 100,000 rows for 200 ms at a time; with these, for less than 30.
 GC_THRESHOLD = (50_000, 50, 100)
 
 
@@ -71,14 +71,14 @@ def main(
     admin_port: int | None = None,
     with_parent: bool = False,
 ) -> int:
-    """Serves until told to stop; the exit code. `admin_port` is that of the dedicated administrator connection, which
-    there is only if it is given, and only on this machine. UsageFailure or CannotServe if it cannot start."""
+    """Serve until stopped, and return the exit code. `admin_port`, if given, is the port of the dedicated administrator
+    connection, on this machine only. UsageFailure or CannotServe if the instance cannot start."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if with_parent:
         die_with_parent()
     if server_version not in VERSIONS:
-        raise UsageFailure(f"no version {server_version} of SQL Server; known: {', '.join(VERSIONS)}")
-    # Taken out of the environment so that nothing started from here inherits it.
+        raise UsageFailure(f"unknown version {server_version} of SQL Server: choose one of {', '.join(VERSIONS)}")
+    # Removed from the environment so that no child process inherits it.
     password = os.environ.pop(PASSWORD_VARIABLE, "")
     if not password:
         raise UsageFailure(f"{PASSWORD_VARIABLE} is not set: give the login sa a password with it")
@@ -88,7 +88,7 @@ def main(
 
 
 class InstanceServer:
-    """The parts of one instance and their order of starting and stopping."""
+    """The parts of one instance, started and stopped in order."""
 
     def __init__(
         self,
@@ -152,14 +152,14 @@ class InstanceServer:
             return TdsListener(identity, authenticator, scheduler=scheduler, driver=driver, tls=tls, spids=spids)
 
         gc.collect()
-        gc.freeze()
+        gc.freeze()  # what exists now lives as long as the process: collections need not look at it
         gc.set_threshold(*GC_THRESHOLD)
         ready: dict[str, str | int] = {"name": self._name, "host": host}
         ready["port"] = await self._listen(listener(authenticator), host, port, "--port")
         if admin_port is not None:
             administrators = listener(AdministratorAuthenticator(authenticator, engine))
             ready["admin_port"] = await self._listen(administrators, LOOPBACK, admin_port, "--admin-port")
-        log.info("%s plays SQL Server %s, data in %s", self._name, self._version, self._data)
+        log.info("%s behaves like SQL Server %s, data in %s", self._name, self._version, self._data)
         print(json.dumps(ready), flush=True)
 
     async def _listen(self, listener: TdsListener, host: str, port: int, option: str) -> int:
@@ -169,7 +169,7 @@ class InstanceServer:
             self._store.close()
             raise CannotServe(_no_port(host, port, error, option)) from None
         self._listeners.append(listener)
-        log.info("it listens on %s port %d (%s)", host, bound, option)
+        log.info("listening on %s port %d (%s)", host, bound, option)
         return bound
 
     async def _stop(self) -> None:
@@ -197,7 +197,7 @@ class InstanceServer:
 
 def _no_port(host: str, port: int, error: OSError, option: str) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use: stop what listens there, or choose another ({option}, 0 for any)"
+        return f"port {port} on {host} is in use: stop its listener, or choose another port ({option}, 0 for any)"
     return f"cannot listen on {host} port {port} ({error.strerror}): choose another (--host, {option})"
 
 
@@ -218,7 +218,7 @@ def _usage() -> Usage:
 
 
 def _resident_pages() -> int:
-    """Memory in use now; 0 where the system does not say."""
+    """Memory in use, in pages; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

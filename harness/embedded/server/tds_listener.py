@@ -1,7 +1,7 @@
-"""The TDS listener: one session a connection, one task a request.
+"""The TDS listener: one session for each connection, one task for each request.
 
-Bytes are handled where they arrive: a request is decoded, its task spawned and the scheduler run in the same turn of
-the loop, so that a call that need not wait is answered before `data_received` returns.
+Bytes are handled where they arrive: in one turn of the loop a request is decoded, its task spawned and the scheduler
+run, so that a call that need not wait is answered before `data_received` returns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from harness.embedded.tds.wire import TdsProtocolError
 
 log = logging.getLogger(__name__)
 
-FIRST_SPID = 51  # SQL Server keeps the ones below for itself
+FIRST_SPID = 51  # SQL Server reserves those below
 
 
 class OpenTransaction(Protocol):
@@ -48,11 +48,11 @@ class OpenTransaction(Protocol):
 
 
 class Session(Protocol):
-    """What a connection needs of `tsql.session.Session`."""
+    """The part of `tsql.session.session.Session` that a connection uses."""
 
     @property
     def tx(self) -> OpenTransaction | None:
-        """The open transaction. Drivers are told when it changes."""
+        """The open transaction. The response reports each change to the driver."""
         ...
 
     def batch(self, text: str, sink: Any) -> Waiting[None]: ...
@@ -65,13 +65,13 @@ class Session(Protocol):
 
 
 class Authenticator(Protocol):
-    """Who is let in. `admit` returns the session and the name of its database, or raises a `SqlServerError`."""
+    """Decides about logins. `admit` returns the session and the name of its database, or raises a `SqlServerError`."""
 
     def admit(self, login: Login7, spid: int) -> tuple[Session, str]: ...
 
 
 class TdsListener:
-    """Everything the connections of one port share."""
+    """The port, and what its connections share."""
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class TdsListener:
         self.driver = driver
         self.tls = tls
         self.connections: dict[int, TdsProtocol] = {}
-        self._spids = spids or itertools.count(FIRST_SPID)  # given where several ports share them
+        self._spids = spids or itertools.count(FIRST_SPID)  # a parameter because several ports share one sequence
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> int:
-        """Listens; returns the port, which the system chose if `port` is 0."""
+        """Listen, and return the port, which the system chooses if `port` is 0."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: TdsProtocol(self), host, port, backlog=512)
         bound: int = self._server.sockets[0].getsockname()[1]
@@ -103,7 +103,7 @@ class TdsListener:
         return next(self._spids)
 
     async def close(self) -> None:
-        """Closes the port and every connection, whose sessions roll back."""
+        """Close the port and every connection, whose sessions roll back."""
         if self._server is not None:
             self._server.close()
         for protocol in list(self.connections.values()):
@@ -138,7 +138,7 @@ class TdsProtocol(asyncio.Protocol):
             for request in self._receive(data):
                 HANDLERS[type(request)](self, request)
         except TdsProtocolError as error:
-            log.warning("%s: not TDS: %s", self._name, error)
+            log.warning("%s: the client broke the protocol: %s", self._name, error)
             self.close()
         self._run()
 
@@ -152,11 +152,11 @@ class TdsProtocol(asyncio.Protocol):
             self._scheduler.cancel(task)
         if task is None or task.state is TaskState.DONE:
             session.close()
-        else:  # it has still to end something that cannot be broken off
+        else:  # the task is at a point where it cannot be cancelled
             self._scheduler.spawn(_close_after(task, session), f"{self._name} closing")
 
     def close(self) -> None:
-        """After what is still to be sent."""
+        """Close the connection once everything written is sent."""
         self._transport.close()
 
     def abort(self) -> None:
@@ -192,11 +192,11 @@ class TdsProtocol(asyncio.Protocol):
             self.close()
             raise  # ends the run
         except Exception:
-            # Our bug. The session's state is unknown, so the client loses its connection rather than getting an answer.
-            log.exception("%s: failed inside", self._name)
+            # Our bug. The session's state is unknown, so the client loses its connection instead of getting an answer.
+            log.exception("%s: the request failed because of a bug", self._name)
             self.close()
             return
-        self._tell_transaction(session.tx, response)
+        self._report_transaction(session.tx, response)
         if self._response is response:
             self._response = None
             self._connection.end_response()
@@ -208,7 +208,7 @@ class TdsProtocol(asyncio.Protocol):
         self._transaction = None
         response.write(EnvChangeBytes(EnvironmentChange.RESET_ACKNOWLEDGED, b"", b""))
 
-    def _tell_transaction(self, now: OpenTransaction | None, response: Response) -> None:
+    def _report_transaction(self, now: OpenTransaction | None, response: Response) -> None:
         before, self._transaction = self._transaction, now
         if now is before:
             return
@@ -221,7 +221,7 @@ class TdsProtocol(asyncio.Protocol):
         task = self._task
         if task is not None and self._response is not None:
             self._scheduler.cancel(task)
-            if task.state is TaskState.DONE:  # also where it had not even begun
+            if task.state is TaskState.DONE:  # at once, or before it began
                 self._acknowledge_attention()
 
     def _acknowledge_attention(self) -> None:
@@ -229,7 +229,7 @@ class TdsProtocol(asyncio.Protocol):
         session = self._session
         if response is None or session is None or self._connection.state is not ConnectionState.BUSY:
             return
-        self._tell_transaction(session.tx, response)
+        self._report_transaction(session.tx, response)
         self._connection.end_response()
         response.acknowledge_attention(broken_off=True)
 

@@ -1,7 +1,7 @@
 """The server's end of one TDS connection, without a socket: bytes in, requests out; responses in, bytes out.
 
-The states and what may come in each are `TRANSITIONS`; a packet type that has no entry in the present state is a
-`TdsProtocolError`. There is one request at a time (no MARS): while it runs only an Attention may come.
+`TRANSITIONS` lists the states and the packet types allowed in each; any other packet is a `TdsProtocolError`. There is
+one request at a time (no MARS): while it runs only an Attention may arrive.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class ConnectionState(Enum):
     PRELOGIN = auto()
     TLS_HANDSHAKE = auto()
     LOGIN = auto()
-    LOGGING_IN = auto()  # LOGIN7 is with the server, which has not decided yet
+    LOGGING_IN = auto()  # LOGIN7 has arrived and is neither accepted nor refused
     IDLE = auto()
-    BUSY = auto()  # a request is with the server
+    BUSY = auto()  # a request is running
 
 
 _S = ConnectionState
 TRANSITIONS: dict[tuple[ConnectionState, PacketType], ConnectionState] = {
-    (_S.PRELOGIN, PacketType.PRELOGIN): _S.LOGIN,  # or TLS_HANDSHAKE, if that is what is agreed
-    (_S.TLS_HANDSHAKE, PacketType.PRELOGIN): _S.TLS_HANDSHAKE,  # until it is LOGIN
+    (_S.PRELOGIN, PacketType.PRELOGIN): _S.LOGIN,  # or TLS_HANDSHAKE, if both sides want encryption
+    (_S.TLS_HANDSHAKE, PacketType.PRELOGIN): _S.TLS_HANDSHAKE,  # LOGIN once the handshake is done
     (_S.LOGIN, PacketType.LOGIN7): _S.LOGGING_IN,
     (_S.LOGGING_IN, PacketType.ATTENTION): _S.LOGGING_IN,
     (_S.IDLE, PacketType.SQL_BATCH): _S.BUSY,
@@ -74,7 +74,7 @@ LANGUAGE = "us_english"
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """What the server says of itself at login."""
+    """What the server tells about itself at login."""
 
     name: str
     version: tuple[int, int, int]  # major, minor, build
@@ -98,7 +98,7 @@ class Connection:
         self._packet_size = PACKET_SIZE_DEFAULT
 
     def receive(self, data: bytes) -> list[Login7 | Request | Attention]:
-        """What the client asks for with these bytes; PRELOGIN and TLS are dealt with here."""
+        """The requests that these bytes complete; PRELOGIN and TLS are handled here."""
         if self._tls is not None and self._tls.established:
             data = self._tls.decrypt(data)
         requests: list[Login7 | Request | Attention] = []
@@ -150,12 +150,12 @@ class Connection:
     def _attention(self, message: Message) -> Attention | None:
         if self.state is not ConnectionState.IDLE:
             return Attention()
-        # It crossed the end of the response it was meant for; the client waits for its acknowledgement all the same.
+        # It crossed the end of the response that it was meant for; the client still waits for its acknowledgement.
         self.begin_response(is_call=False).acknowledge_attention(broken_off=False)
         return None
 
     def accept_login(self, login: Login7, database: str) -> None:
-        """Tells the client that it is in, and its database, language, collation and packet size."""
+        """Confirm the login, and tell the client its database, language, collation and packet size."""
         out = ByteWriter()
         packet_size = login.packet_size
         for token in (
@@ -176,7 +176,7 @@ class Connection:
         self.state = ConnectionState.IDLE
 
     def refuse_login(self, error: SqlServerError) -> None:
-        """The connection is to be closed after this."""
+        """Send the error; the caller closes the connection."""
         response = Response(self._writer(), self._send, server=self._server.name, is_call=False)
         response.error(error)
         response.finish()
@@ -185,7 +185,7 @@ class Connection:
         return Response(self._writer(), self._send, server=self._server.name, is_call=is_call)
 
     def end_response(self) -> None:
-        """The request is answered; the next one may come."""
+        """Allow the next request: this one is answered."""
         assert self.state is ConnectionState.BUSY
         self.state = ConnectionState.IDLE
 

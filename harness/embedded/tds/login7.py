@@ -1,4 +1,4 @@
-"""LOGIN7: [MS-TDS] section 2.2.6.4. Who the client is and what it wants to be told."""
+"""LOGIN7: [MS-TDS] section 2.2.6.4. The client's name, password, database and wishes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
 FIXED_SIZE = 94  # from Length to cbSSPILong
 TDS_7_4 = 0x74000004
-TDS_7_2 = 0x72090002  # older ones have other headers and tokens; SQL Server 2005 brought this one
-FEATURES_MAX = 64  # ours: the specification defines about a dozen
+TDS_7_2 = 0x72090002  # since SQL Server 2005; older versions have other headers and tokens
+FEATURES_MAX = 64  # our limit: the specification defines about a dozen
 
 _INTEGRATED_SECURITY = 0x80  # OptionFlags2
 _EXTENSION = 0x10  # OptionFlags3
@@ -20,9 +20,8 @@ _DEOBFUSCATE = bytes(((byte ^ 0xA5) << 4 | (byte ^ 0xA5) >> 4) & 0xFF for byte i
 
 
 class Feature(IntEnum):
-    """FeatureId of FeatureExt."""
+    """FeatureId of FeatureExt, as far as it is granted."""
 
-    SESSION_RECOVERY = 0x01
     UTF8_SUPPORT = 0x0A
     TERMINATOR = 0xFF
 
@@ -35,9 +34,6 @@ class Login7:
     user: str
     password: str = field(repr=False)
     program: str
-    server: str
-    library: str
-    language: str
     database: str
     integrated_security: bool
     features: dict[int, bytes] = field(default_factory=dict)
@@ -49,21 +45,16 @@ class Login7:
         reader = ByteReader(payload, 4)
         tds_version, packet_size = reader.ulong(), reader.ulong()
         if tds_version < TDS_7_2:
-            raise TdsProtocolError(f"TDS version 0x{tds_version:08X}; 7.2 is the oldest understood")
+            raise TdsProtocolError(f"TDS version 0x{tds_version:08X}; 7.2 is the oldest supported")
         flags2, flags3 = payload[25], payload[27]
-        text = [_text(payload, 36 + 4 * index) for index in (0, 1, 3, 4, 6, 7, 8)]
-        host, user, program, server, library, language, database = text
         return cls(
             tds_version=tds_version,
             packet_size=min(max(packet_size or PACKET_SIZE_DEFAULT, PACKET_SIZE_MIN), PACKET_SIZE_MAX),
-            host=host,
-            user=user,
+            host=_text(payload, 36),
+            user=_text(payload, 40),
             password=from_utf16(_bytes(payload, 44).translate(_DEOBFUSCATE)),
-            program=program,
-            server=server,
-            library=library,
-            language=language,
-            database=database,
+            program=_text(payload, 48),
+            database=_text(payload, 68),
             integrated_security=bool(flags2 & _INTEGRATED_SECURITY),
             features=_features(payload) if flags3 & _EXTENSION else {},
         )
@@ -80,7 +71,7 @@ def _text(payload: bytes, at: int) -> str:
 
 
 def _features(payload: bytes) -> dict[int, bytes]:
-    """FeatureExt: ibExtension points to a DWORD that points to (id, length, data)s."""
+    """FeatureExt: ibExtension points to a DWORD that points to the features, each an id, a length and data."""
     pointer = ByteReader(payload, 56).ushort()
     reader = ByteReader(payload, ByteReader(payload, pointer).ulong())
     features: dict[int, bytes] = {}
@@ -89,4 +80,4 @@ def _features(payload: bytes) -> dict[int, bytes]:
         if feature == Feature.TERMINATOR:
             return features
         features[feature] = reader.take(reader.ulong())
-    raise TdsProtocolError("LOGIN7 features without an end")
+    raise TdsProtocolError(f"more than {FEATURES_MAX} LOGIN7 features")

@@ -1,9 +1,9 @@
 """Packets and messages: [MS-TDS] section 2.2.3, "Packet Header".
 
-A *message* is what a request or a response is; it travels as one or more *packets*, each with an 8-byte header, all
-but the last of the negotiated size, the last with END_OF_MESSAGE. Offset 2 of the header is the packet's length,
-big-endian, header included; offset 4 the process id, which servers fill in and nobody reads; 6 a packet counter that
-the specification tells receivers to ignore.
+A *message* is a request or a response. It travels as one or more *packets*, each with an 8-byte header; all but the
+last have the negotiated size, and the last has END_OF_MESSAGE. The header holds at offset 2 the packet's length,
+big-endian and including the header; at 4 the process id, which servers fill in and no client reads; at 6 a packet
+counter that the specification tells receivers to ignore.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEADER_SIZE = HEADER.size
 PACKET_SIZE_MIN = 512
 PACKET_SIZE_DEFAULT = 4096
 PACKET_SIZE_MAX = 32767  # [MS-TDS] LOGIN7, PacketSize
-MESSAGE_SIZE_MAX = 256 * 1024 * 1024  # ours: a request is held in memory whole; SQL Server caps one at 65,536 packets
+MESSAGE_SIZE_MAX = 256 * 1024 * 1024  # our limit: a whole request is held in memory; SQL Server's is 65,536 packets
 
 
 class PacketType(IntEnum):
@@ -47,7 +47,7 @@ _PACKET_TYPES: dict[int, PacketType] = {member.value: member for member in Packe
 
 
 class Message(NamedTuple):
-    """A whole message; `status` is its first packet's: that is where a reset is asked for."""
+    """A whole message; `status` is that of its first packet, which can request a reset."""
 
     type: PacketType
     status: int
@@ -55,7 +55,7 @@ class Message(NamedTuple):
 
 
 class PacketReader:
-    """Puts messages together from bytes cut anywhere."""
+    """Joins messages from bytes cut anywhere."""
 
     def __init__(self) -> None:
         self._pending = bytearray()  # the beginning of a packet
@@ -74,9 +74,9 @@ class PacketReader:
         while end - at >= HEADER_SIZE:
             number, status, length, _, _, _ = HEADER.unpack_from(data, at)
             if length < HEADER_SIZE:
-                raise TdsProtocolError(f"a packet of {length} bytes")
+                raise TdsProtocolError(f"a packet of {length} bytes; its header alone has {HEADER_SIZE}")
             if number not in _PACKET_TYPES:
-                raise TdsProtocolError(f"packet type 0x{number:02X}")
+                raise TdsProtocolError(f"unknown packet type 0x{number:02X}")
             if end - at < length:
                 break
             message = self._packet(_PACKET_TYPES[number], status, data[at + HEADER_SIZE : at + length])
@@ -93,7 +93,7 @@ class PacketReader:
                 return Message(type_, status, payload)
             self._type, self._status = type_, status
         elif type_ is PacketType.ATTENTION:
-            # The client gave up in the middle of its request: what came of it is void.
+            # The client gave up in the middle of its request: discard the part that arrived.
             self._forget()
             return Message(type_, status, payload)
         elif type_ is not self._type:
@@ -113,7 +113,7 @@ class PacketReader:
 
 
 class PacketWriter:
-    """Cuts one message into packets as its payload grows."""
+    """Cuts a message into packets as its payload grows."""
 
     __slots__ = ("_number", "_room", "_spid", "_type")
 
@@ -124,7 +124,7 @@ class PacketWriter:
         self._number = 1
 
     def take_full_packets(self, payload: ByteWriter) -> bytes:
-        """Packets for as much of `payload` as fills them, which is removed from it; never the last packet."""
+        """Remove from `payload` what fills whole packets, and return those; never the last packet."""
         count = (len(payload) - 1) // self._room
         if count <= 0:
             return b""
@@ -136,7 +136,7 @@ class PacketWriter:
         return packets
 
     def finish(self, payload: ByteWriter) -> bytes:
-        """Packets for all of `payload`, the last one marked as the message's end."""
+        """Packets for all of `payload`; the last is marked as the end of the message."""
         if len(payload) <= self._room:
             return self._packet(_END_OF_MESSAGE, payload)
         return self.take_full_packets(payload) + self._packet(_END_OF_MESSAGE, payload)

@@ -1,4 +1,4 @@
-"""PRELOGIN: [MS-TDS] section 2.2.6.5. Version and encryption are settled before anybody names himself."""
+"""PRELOGIN: [MS-TDS] section 2.2.6.5. Client and server agree on version and encryption before the login."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from harness.embedded.tds.wire import ByteReader, ByteWriter, TdsProtocolError
 
-OPTIONS_MAX = 64  # ours: the specification defines nine
+OPTIONS_MAX = 64  # our limit: the specification defines nine
 
 
 class PreloginOption(IntEnum):
@@ -26,8 +26,8 @@ class Encryption(IntEnum):
     REQUIRED = 0x03
 
 
-# What is answered to the client's wish. OFF would mean "TLS for the login alone"; this server answers that wish with
-# no TLS at all, since it listens on the loopback interface unless the operator says otherwise.
+# The answer to the client's wish. OFF would mean "TLS for the login alone"; this server answers that wish with no TLS
+# at all, because it listens on the loopback interface unless the operator says otherwise.
 ANSWER_WITH_CERTIFICATE = {
     Encryption.OFF: Encryption.NOT_SUPPORTED,
     Encryption.ON: Encryption.ON,
@@ -39,7 +39,7 @@ ANSWER_WITHOUT_CERTIFICATE = dict.fromkeys(Encryption, Encryption.NOT_SUPPORTED)
 
 @dataclass(frozen=True, slots=True)
 class Prelogin:
-    """The options of a PRELOGIN message that anybody here looks at."""
+    """The options of a PRELOGIN message that this server reads."""
 
     version: tuple[int, int, int]  # major, minor, build
     encryption: Encryption
@@ -49,11 +49,11 @@ class Prelogin:
         options = _options(payload)
         version = options.get(PreloginOption.VERSION, b"").ljust(6, b"\0")
         wish = options.get(PreloginOption.ENCRYPTION, b"\0")[:1] or b"\0"
-        # A client certificate wish (0x80) comes with the other bits; certificates of clients are not looked at.
+        # 0x80 offers a client certificate, beside the other bits; this server ignores client certificates.
         try:
             encryption = Encryption(wish[0] & 0x7F)
         except ValueError:
-            raise TdsProtocolError(f"encryption option 0x{wish[0]:02X}") from None
+            raise TdsProtocolError(f"unknown encryption option 0x{wish[0]:02X}") from None
         return cls((version[0], version[1], int.from_bytes(version[2:4], "big")), encryption)
 
     def encode(self) -> ByteWriter:
@@ -87,4 +87,4 @@ def _options(payload: bytes) -> dict[int, bytes]:
         offset = int.from_bytes(reader.take(2), "big")
         length = int.from_bytes(reader.take(2), "big")
         options[option] = ByteReader(payload, offset).take(length)
-    raise TdsProtocolError("PRELOGIN options without an end")
+    raise TdsProtocolError(f"more than {OPTIONS_MAX} PRELOGIN options")

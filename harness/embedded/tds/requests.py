@@ -1,4 +1,4 @@
-"""Requests of a client that has logged in: [MS-TDS] section 2.2.6. One frozen dataclass each."""
+"""Requests of a logged-in client: [MS-TDS] section 2.2.6. One frozen dataclass each."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from harness.embedded.sqltypes import SqlType
 from harness.embedded.tds.value_decoding import read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
-PARAMETERS_MAX = 2100  # SQL Server's own limit on parameters of a call
+PARAMETERS_MAX = 2100  # SQL Server's own limit on the parameters of a call
 
-# Stored procedures that have a number: [MS-TDS] section 2.2.6.6, ProcID.
+# Stored procedures with a number: [MS-TDS] section 2.2.6.6, ProcID.
 PROCEDURES = {
     1: "sp_cursor",
     2: "sp_cursoropen",
@@ -34,10 +34,9 @@ PROCEDURES = {
 Member = TypeVar("Member", bound=IntEnum)
 
 _PROC_ID_FOLLOWS = 0xFFFF
-_BATCH_SEPARATORS = (0xFF, 0xFE)  # BatchFlag, NoExecFlag: no parameter's name is that long
+_CALL_SEPARATORS = (0xFF, 0xFE)  # BatchFlag, NoExecFlag; a parameter's name cannot be so long
 
-
-# StatusFlags of a parameter. Plain numbers: testing members of an IntFlag would be a third of the time of a call.
+# StatusFlags of a parameter. Plain numbers: testing members of an IntFlag would take a third of the time of a call.
 BY_REFERENCE = 0x01
 DEFAULT_VALUE = 0x02
 ENCRYPTED = 0x08
@@ -51,7 +50,7 @@ class RpcParameter(NamedTuple):
 
 
 class ResetKind(IntEnum):
-    """What the first packet of a request asks to be done before it."""
+    """The reset that the first packet of a request asks for, to be done before the request."""
 
     NONE = 0
     RESET = 1
@@ -87,7 +86,7 @@ class Rpc:
         reader = ByteReader(payload, skip_all_headers(payload))
         calls = [_procedure_call(reader)]
         while not reader.at_end():
-            reader.byte()  # the separator that ended the call before
+            reader.byte()  # the separator after the previous call
             if not reader.at_end():
                 calls.append(_procedure_call(reader))
         return cls(reset, tuple(calls))
@@ -114,7 +113,7 @@ class IsolationLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionRequest:
-    """Transaction manager request: [MS-TDS] section 2.2.6.9. `begin_next`: fBeginXact, a new one starts at once."""
+    """Transaction manager request: [MS-TDS] section 2.2.6.9. `begin_next` (fBeginXact) begins a new one at once."""
 
     reset: ResetKind
     type: TransactionRequestType
@@ -141,12 +140,12 @@ class TransactionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Attention: [MS-TDS] section 2.2.1.7. The client wants the running request stopped, and to be told so."""
+    """Attention: [MS-TDS] section 2.2.1.7. The client wants the running request stopped, and an acknowledgement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request that is whole and understood so far as to be refused with an error rather than a closed connection."""
+    """A well-formed request that is not supported: it gets an error, and the connection stays open."""
 
     reset: ResetKind
     error: SqlServerError
@@ -158,8 +157,8 @@ Request = SqlBatch | Rpc | TransactionRequest | Refused
 def skip_all_headers(payload: bytes) -> int:
     """The offset behind ALL_HEADERS: [MS-TDS] section 2.2.5.3.
 
-    They hold a transaction descriptor and a client's activity id, neither of which says anything here: without MARS
-    there is one request, and it runs in the session's transaction.
+    They hold a transaction descriptor and the client's activity id. Neither matters here: without MARS there is one
+    request at a time, and it runs in the session's transaction.
     """
     length = ByteReader(payload).ulong()
     if not 4 <= length <= len(payload):
@@ -172,13 +171,13 @@ def _procedure_call(reader: ByteReader) -> ProcedureCall:
     if length == _PROC_ID_FOLLOWS:
         number = reader.ushort()
         if number not in PROCEDURES:
-            raise TdsProtocolError(f"stored procedure number {number}")
+            raise TdsProtocolError(f"unknown stored procedure number {number}")
         name = PROCEDURES[number]
     else:
         name = from_utf16(reader.take(2 * length))
     reader.ushort()  # OptionFlags: recompile, no metadata, reuse metadata; none changes a result here
     parameters: list[RpcParameter] = []
-    while not reader.at_end() and reader.data[reader.position] not in _BATCH_SEPARATORS:
+    while not reader.at_end() and reader.data[reader.position] not in _CALL_SEPARATORS:
         if len(parameters) == PARAMETERS_MAX:
             raise TdsProtocolError(f"more than {PARAMETERS_MAX} parameters")
         parameter = _parameter(reader)
@@ -188,7 +187,7 @@ def _procedure_call(reader: ByteReader) -> ProcedureCall:
 
 
 def _parameter(reader: ByteReader) -> RpcParameter | None:
-    """A parameter, or None if the procedure's default stands for it: then it is as if it had not been named."""
+    """A parameter, or None if it asks for the procedure's default, as if it had been left out."""
     name = reader.b_varchar()
     flags = reader.byte()
     if not flags:
@@ -198,8 +197,8 @@ def _parameter(reader: ByteReader) -> RpcParameter | None:
         raise SqlServerError(UNSUPPORTED, "Always Encrypted")
     type_, value = read_typed_value(reader)
     if flags & DEFAULT_VALUE:
-        if not name and not reader.at_end() and reader.data[reader.position] not in _BATCH_SEPARATORS:
-            raise SqlServerError(UNSUPPORTED, "DEFAULT for an unnamed parameter that others follow")
+        if not name and not reader.at_end() and reader.data[reader.position] not in _CALL_SEPARATORS:
+            raise SqlServerError(UNSUPPORTED, "DEFAULT for an unnamed parameter before others")
         return None
     return RpcParameter(name, type_, value, bool(flags & BY_REFERENCE))
 
@@ -208,4 +207,4 @@ def _member(enum: type[Member], number: int) -> Member:
     try:
         return enum(number)
     except ValueError:
-        raise TdsProtocolError(f"{enum.__name__} {number}") from None
+        raise TdsProtocolError(f"unknown {enum.__name__} {number}") from None

@@ -1,14 +1,14 @@
-"""The response to one request: what a session reports, as tokens, cut into packets.
+"""The response to one request: a session's results as tokens, cut into packets.
 
 `Response` is the `ResultSink` that a session writes to. Rules:
 
-1. The last DONE of a response says FINAL, every one before it MORE. Who reports the end of a statement does not know
-   whether another follows; so that DONE is held back until the next token, or the end, is there.
+1. The last DONE of a response says FINAL, every one before it MORE. When a statement ends it is not known whether
+   another follows, so its DONE is held back until the next token or the end of the response.
 2. A call (RPC) ends in DONEPROC, its statements in DONEINPROC; a batch's statements end in DONE. EXEC inside a batch
-   reports a return status: its DONEPROC goes out with it.
-3. A statement that counted nothing (NOCOUNT) and returned nothing says nothing inside a procedure.
+   reports a return status, followed by a DONEPROC.
+3. A statement that counted nothing (NOCOUNT) and returned nothing writes nothing inside a procedure.
 4. After an ERROR the next DONE says ERROR.
-5. What fills packets is sent when there is `STREAM_AT` of it; the rest at the end, in one piece.
+5. Whole packets are sent once `STREAM_AT` bytes have gathered; the rest is sent at the end, in one piece.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from harness.embedded.tds.response_tokens import (
 from harness.embedded.tds.value_encoding import Encode, form_of
 from harness.embedded.tds.wire import ByteWriter
 
-STREAM_AT = 64 * 1024  # bytes of a result before it begins to go out
+STREAM_AT = 64 * 1024  # bytes of a result at which it begins to be sent
 ERROR_SEVERITY = 11  # and above: ERROR, below: INFO
 
 Token = ColMetadata | Done | EnvChange | EnvChangeBytes | ReturnStatus | ReturnValue | ServerMessage
@@ -54,7 +54,7 @@ _ROW = int(TokenType.ROW)
 
 
 class Response:
-    """See the module's docstring; `send` takes whole packets."""
+    """Follows the rules above; `send` takes whole packets."""
 
     __slots__ = ("_encoders", "_failed", "_held", "_is_call", "_packets", "_payload", "_send", "_server")
 
@@ -66,9 +66,9 @@ class Response:
         self._payload = ByteWriter()
         self._held: Done | None = None  # rule 1
         self._failed = False  # rule 4
-        self._encoders: tuple[Encode, ...] = ()  # of the result set that is open
+        self._encoders: tuple[Encode, ...] = ()  # of the open result set
 
-    # What a session reports (tsql's ResultSink).
+    # For the session (tsql's ResultSink)
 
     def columns(self, columns: Sequence[Column]) -> None:
         self._begin_statement()
@@ -93,7 +93,7 @@ class Response:
         command = DoneCommand.SELECT if self._encoders else DoneCommand.NONE
         self._held = self._statement_done(in_procedure, command, row_count)
 
-    def message(  # noqa: PLR0917 - as tsql's ResultSink has it
+    def message(  # noqa: PLR0917 - the signature of tsql's ResultSink
         self, number: int, severity: int, state: int, text: str, procedure: str, line: int
     ) -> None:
         self._release_held()
@@ -120,7 +120,7 @@ class Response:
     def database_changed(self, old: str, new: str) -> None:
         self.write(EnvChange(EnvironmentChange.DATABASE, new, old))
 
-    # What the connection reports.
+    # For the connection
 
     def write(self, token: Token) -> None:
         self._release_held()
@@ -135,13 +135,13 @@ class Response:
         self.write(EnvChangeBytes(change, b"", descriptor.to_bytes(8, "little")))
 
     def end_call(self) -> None:
-        """One call of a request is over; another one may follow."""
+        """End one call of a request; another may follow."""
         self._close_statement()
         self._release_held()
         self._held = Done(TokenType.DONEPROC, self._take_failure(), DoneCommand.EXECUTE)
 
     def finish(self) -> None:
-        """The request is answered: everything not sent yet goes out."""
+        """End the response and send the rest of it."""
         if self._is_call and self._held is None and not self._failed and not self._encoders:
             self._payload += _CALL_DONE
         else:
@@ -153,8 +153,8 @@ class Response:
         self._send(self._packets.finish(self._payload))
 
     def acknowledge_attention(self, *, broken_off: bool) -> None:
-        """The request was given up. Where it still ran, its statement ends in an error first: Microsoft's driver takes
-        the acknowledgement alone for a success."""
+        """Confirm that the request was given up. `broken_off` first ends the running statement with an error, because
+        Microsoft's driver takes the acknowledgement alone for a success."""
         self._release_held()
         if broken_off:
             Done(TokenType.DONE, DoneStatus.ERROR | DoneStatus.MORE).encode(self._payload)
@@ -166,7 +166,7 @@ class Response:
         self._release_held()
 
     def _close_statement(self) -> None:
-        """Ends a result set or an error that nobody has called done."""
+        """End a result set or an error that has no DONE yet."""
         if self._encoders or self._failed:
             self._release_held()
             self._held = self._statement_done(self._is_call, DoneCommand.NONE, None)

@@ -1,4 +1,4 @@
-"""Tokens of a response: [MS-TDS] section 2.2.7. The fields of each stand in wire order in its `encode`."""
+"""Tokens of a response: [MS-TDS] section 2.2.7. Each `encode` writes the fields in wire order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DoneStatus(IntFlag):
 
 
 class DoneCommand(IntEnum):
-    """CurCmd: which statement it was, as far as anybody asks."""
+    """CurCmd: the kind of statement, as far as drivers read it."""
 
     NONE = 0x00
     SELECT = 0xC1
@@ -72,7 +72,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class ServerMessage:
-    """ERROR or INFO: severity above 10 makes the difference."""
+    """ERROR, or INFO up to severity 10."""
 
     number: int
     state: int
@@ -90,7 +90,7 @@ class ServerMessage:
         out.long(self.number)
         out.byte(self.state & 0xFF)
         out.byte(self.severity)
-        out.us_varchar(self.text[:2048])  # the server cuts messages there, too
+        out.us_varchar(self.text[:2048])  # as SQL Server cuts it
         out.b_varchar(self.server)
         out.b_varchar(self.procedure)
         out.long(self.line)
@@ -134,7 +134,7 @@ class EnvChangeBytes:
 
 @dataclass(frozen=True, slots=True)
 class LoginAck:
-    """LOGINACK. The TDS version is the one number in it that is big-endian."""
+    """LOGINACK. Only its TDS version is big-endian."""
 
     tds_version: int
     program: str
@@ -154,7 +154,7 @@ class LoginAck:
 
 @dataclass(frozen=True, slots=True)
 class FeatureExtAck:
-    """FEATUREEXTACK: the features of LOGIN7 that are granted, each with its data."""
+    """FEATUREEXTACK: the granted features of LOGIN7, each with its data."""
 
     features: Mapping[int, bytes]
 
@@ -169,7 +169,7 @@ class FeatureExtAck:
 
 @dataclass(frozen=True, slots=True)
 class ColMetadata:
-    """COLMETADATA. Flags: nullable, and "it is not known whether it can be updated"."""
+    """COLMETADATA. Flags: nullable, and 0x0008 for "updateability unknown"."""
 
     columns: Sequence[Column]
 

@@ -1,4 +1,4 @@
-"""Dates, times and identifiers between their wire forms and the text that stands for them above TDS.
+"""Convert dates, times and identifiers between their wire forms and the text that represents them above TDS.
 
 [MS-TDS] section 2.2.5.5.1.8, "Date/Times": days since 0001-01-01 and units of 10^-scale seconds since midnight for the
 types of TDS 7.3, days since 1900-01-01 and three-hundredths of a second for datetime. A guid's first three groups are
@@ -50,7 +50,7 @@ def units_to_text(units: int, scale: int) -> str:
 
 
 def text_to_units(text: str, scale: int) -> int:
-    """The inverse; finer digits than `scale` are cut. Midnight if there is no time in the text."""
+    """The inverse; digits beyond `scale` are cut. Midnight if the text holds no time."""
     if not text:
         return 0
     clock, _, fraction = text.partition(".")

@@ -1,7 +1,7 @@
-"""TLS inside PRELOGIN: [MS-TDS] section 2.2.6.5. The handshake travels in PRELOGIN packets, everything after it bare.
+"""TLS inside PRELOGIN: [MS-TDS] section 2.2.6.5. PRELOGIN packets carry the handshake; what follows is plain TLS.
 
-Only up to TLS 1.2: with 1.3 the server would speak once more after the handshake (session tickets), when the client no
-longer looks for PRELOGIN packets; SQL Server offers 1.3 with TDS 8.0 only, where TLS comes first.
+Only up to TLS 1.2: with 1.3 the server would send session tickets after the handshake, when the client no longer
+expects PRELOGIN packets. SQL Server offers 1.3 only with TDS 8.0, where TLS comes first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TlsLayer:
         self.established = False
 
     def shake_hands(self, data: bytes) -> bytes:
-        """Takes the client's next flight, gives the answer."""
+        """Take the client's next part of the handshake and return the answer."""
         self._incoming.write(data)
         try:
             self._tls.do_handshake()

@@ -1,8 +1,7 @@
-"""TYPE_INFO and values, from the client: [MS-TDS] sections 2.2.5.4 to 2.2.5.6.
+"""TYPE_INFO and values from the client: [MS-TDS] sections 2.2.5.4 to 2.2.5.6.
 
-`read_typed_value` is what a parameter of a remote procedure call consists of after its name and flags. `READERS` has a
-function for each type the drivers send; table-valued parameters and CLR types are refused by name, anything else is
-no TDS.
+`read_typed_value` reads what follows the name and flags of a call's parameter. `READERS` has a function for each type
+that drivers send. Types that are not supported are refused by name; an unknown type breaks the protocol.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
 TypedValue = tuple[SqlType, Any]
 
-NULL_USHORT = 0xFFFF  # CHARBIN_NULL of types with a two-byte length, and the maximum length that means (max)
+NULL_USHORT = 0xFFFF  # CHARBIN_NULL of types with a two-byte length; as a maximum length it means (max)
 NULL_PLP = 0xFFFFFFFFFFFFFFFF
 NULL_LONG = 0xFFFFFFFF
 _COLLATION_SIZE = 5
@@ -31,7 +30,7 @@ SCALE_MAX = 7  # of time and datetime2
 
 
 class DataType(IntEnum):
-    """The type tokens in use; the names are the specification's without TYPE."""
+    """The type tokens in use, named as in the specification without TYPE."""
 
     NULL = 0x1F
     IMAGE = 0x22
@@ -80,12 +79,12 @@ def read_typed_value(reader: ByteReader) -> TypedValue:
     number = reader.byte()
     read = READERS.get(number)
     if read is None:
-        raise TdsProtocolError(f"data type 0x{number:02X}")
+        raise TdsProtocolError(f"unknown data type 0x{number:02X}")
     return read(reader)
 
 
 def read_plp(reader: ByteReader) -> bytes | None:
-    """Partially length-prefixed data: a total length or a special value, then chunks up to an empty one."""
+    """Read partially length-prefixed data: a total length or a special value, then chunks up to an empty one."""
     total = reader.ulonglong()
     if total == NULL_PLP:
         return None
@@ -141,12 +140,12 @@ def _sized(reader: ByteReader, skip: int = 0) -> tuple[int, bytes | None]:
 
 
 def _encoding(collation: bytes) -> str:
-    # Only the server's own collation and UTF-8 ones come back from drivers: they convert to what LOGINACK told them.
+    # Drivers send the server's own collation, which the login named, or a UTF-8 one.
     return "utf-8" if len(collation) == _COLLATION_SIZE and collation[3] & _COLLATION_UTF8 else "cp1252"
 
 
 def _long_text(encoding: str | None) -> Callable[[ByteReader], TypedValue]:
-    """text, ntext and image: outdated, but FreeTDS sends them for long values."""
+    """text, ntext and image: deprecated, but FreeTDS sends them for long values."""
 
     def read(reader: ByteReader) -> TypedValue:
         reader.ulong()  # maximum length
@@ -164,7 +163,7 @@ def _long_text(encoding: str | None) -> Callable[[ByteReader], TypedValue]:
 
 
 def _xml(reader: ByteReader) -> TypedValue:
-    if reader.byte():  # a schema collection: three names
+    if reader.byte():  # the three names of a schema collection
         reader.b_varchar(), reader.b_varchar(), reader.us_varchar()
     value = read_plp(reader)
     return _type("xml", MAX), None if value is None else from_utf16(value)
@@ -239,7 +238,7 @@ def _datetime(reader: ByteReader, width: int, null: bool) -> TypedValue:
 def _decimal(name: str) -> Callable[[ByteReader], TypedValue]:
     def read(reader: ByteReader) -> TypedValue:
         width, precision, scale = reader.byte(), reader.byte(), reader.byte()
-        # FreeTDS announces the bytes that the precision needs, other drivers 5, 9, 13 or 17.
+        # FreeTDS gives the bytes that the precision needs, other drivers 5, 9, 13 or 17.
         if not 2 <= width <= 17 or not 1 <= precision <= PRECISION_MAX or scale > precision:
             raise TdsProtocolError(f"{name}({precision}, {scale}) of {width} bytes")
         size = reader.byte()

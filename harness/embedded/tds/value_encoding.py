@@ -1,7 +1,7 @@
-"""TYPE_INFO and values, to the client: what COLMETADATA, ROW and RETURNVALUE hold.
+"""TYPE_INFO and values to the client, as COLMETADATA, ROW and RETURNVALUE hold them.
 
-`form_of` answers for a `SqlType` with a `TypeForm`: its TYPE_INFO bytes and a function that appends one value. Forms
-are cached, so that a row costs one call a column.
+`form_of` returns the `TypeForm` of a `SqlType`: its TYPE_INFO bytes and a function that appends one value. Forms are
+cached, so that a row takes one call a column.
 """
 
 from __future__ import annotations

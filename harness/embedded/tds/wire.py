@@ -1,4 +1,4 @@
-"""Bytes as [MS-TDS] lays them out: a bounds-checked reader and a writer, little-endian unless a name says otherwise."""
+"""A bounds-checked reader and a writer for the wire types of [MS-TDS]; numbers are little-endian."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _DOUBLE = struct.Struct("<d")
 
 
 class TdsProtocolError(Exception):
-    """The peer broke [MS-TDS]; nothing sensible can follow, so the connection is closed."""
+    """The peer broke [MS-TDS]; the connection is closed, because what follows cannot be understood."""
 
 
 class ByteWriter(bytearray):
-    """A buffer with one method a wire type; strings go out as UTF-16LE, lone surrogates as U+FFFD."""
+    """A buffer with a method for each wire type; text becomes UTF-16LE, a lone surrogate U+FFFD."""
 
     byte = bytearray.append
 
@@ -42,13 +42,13 @@ class ByteWriter(bytearray):
         self += _DOUBLE.pack(value)
 
     def b_varchar(self, text: str) -> None:
-        """Length in characters as one byte, then UTF-16: at most 255 characters, the rest is cut."""
+        """Append text behind its length in characters, one byte; text beyond 255 characters is cut."""
         encoded = to_utf16(text)[: 2 * 255]
         self.append(len(encoded) // 2)
         self += encoded
 
     def us_varchar(self, text: str) -> None:
-        """Length in characters as two bytes, then UTF-16: at most 65535 characters, the rest is cut."""
+        """Append text behind its length in characters, two bytes; text beyond 65535 characters is cut."""
         encoded = to_utf16(text)[: 2 * 65535]
         self += _USHORT.pack(len(encoded) // 2)
         self += encoded
@@ -58,7 +58,7 @@ class ByteWriter(bytearray):
         self += value
 
     def ushort_sized(self, encode: Callable[[ByteWriter], None]) -> None:
-        """What `encode` writes, preceded by its length in bytes: the frame of most tokens."""
+        """Append what `encode` writes behind its length in bytes, as most tokens have it."""
         at = len(self)
         self += b"\0\0"
         encode(self)
@@ -66,7 +66,7 @@ class ByteWriter(bytearray):
 
 
 class ByteReader:
-    """Reads wire types from one whole message; running off its end is a `TdsProtocolError`."""
+    """Reads wire types from a whole message; reading past its end is a `TdsProtocolError`."""
 
     __slots__ = ("data", "end", "position")
 
@@ -82,14 +82,14 @@ class ByteReader:
         at = self.position
         after = at + count
         if after > self.end:
-            raise TdsProtocolError(f"{count} bytes expected at offset {at}, {self.end - at} there")
+            raise TdsProtocolError(f"{count} bytes expected at offset {at}, the message has {self.end - at} more")
         self.position = after
         return self.data[at:after]
 
     def byte(self) -> int:
         at = self.position
         if at >= self.end:
-            raise TdsProtocolError(f"a byte expected at offset {at}, the end of the message")
+            raise TdsProtocolError(f"1 byte expected at offset {at}, the message has no more")
         self.position = at + 1
         return self.data[at]
 
@@ -110,7 +110,9 @@ class ByteReader:
         try:
             number: int = layout.unpack_from(self.data, at)[0]
         except struct.error:
-            raise TdsProtocolError(f"{layout.size} bytes expected at offset {at}, {self.end - at} there") from None
+            raise TdsProtocolError(
+                f"{layout.size} bytes expected at offset {at}, the message has {self.end - at} more"
+            ) from None
         self.position = at + layout.size
         return number
 
@@ -131,5 +133,5 @@ def to_utf16(text: str) -> bytes:
 
 def from_utf16(encoded: bytes) -> str:
     if len(encoded) % 2:
-        raise TdsProtocolError(f"UTF-16 text of {len(encoded)} bytes")
+        raise TdsProtocolError(f"UTF-16 text of an odd length, {len(encoded)} bytes")
     return encoded.decode("utf-16-le", "replace")
