@@ -17,11 +17,11 @@ from harness.embedded.runtime.tasks import SECOND, TaskState, Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import Key, MemoryStore, Value
-from harness.embedded.tsql.catalog.files import database_of
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login
 from harness.embedded.tsql.requests import activation
 from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.storage.tables import database_of
 from harness.simulation.cores import Cores
 from harness.simulation.network import Network
 from harness.simulation.parameters import Parameters

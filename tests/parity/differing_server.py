@@ -8,9 +8,9 @@ from pathlib import Path
 
 from harness.embedded import errors
 from harness.embedded.server import serve
-from harness.embedded.tsql.catalog import broker_catalog
+from harness.embedded.tsql.catalog import broker_views
 
 if __name__ == "__main__":
     errors.CATALOGUE[8423] = errors.ErrorText(16, "No service '%s' is | known here.")
-    broker_catalog.VALIDATIONS["N"] = "NONE"
+    broker_views.VALIDATIONS["N"] = "NONE"
     sys.exit(serve.main(name="stand-in", port=0, data=Path(sys.argv[1]), with_parent=True))

@@ -33,9 +33,9 @@ from harness.embedded.server.lifetime import CannotServe, die_with_parent, lock_
 from harness.embedded.server.tds_listener import FIRST_SPID, Authenticator, TdsListener
 from harness.embedded.store.file import FileStore
 from harness.embedded.tds.connection import ServerIdentity
-from harness.embedded.tsql.catalog.files import database_of
 from harness.embedded.tsql.instance.instance import Instance, Usage
 from harness.embedded.tsql.requests import activation
+from harness.embedded.tsql.storage.tables import database_of
 from harness.failures import UsageFailure
 
 log = logging.getLogger(__name__)

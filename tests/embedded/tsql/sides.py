@@ -12,11 +12,11 @@ from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, Virtua
 from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, SqlType
 from harness.embedded.store import MemoryStore
-from harness.embedded.tsql.catalog.files import database_of
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.requests import activation
 from harness.embedded.tsql.session.results import DiscardedResults, Parameter
 from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.storage.tables import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_ns
 from tests.latching import LatchingPlatform

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import (
     BIGINT,
@@ -19,13 +20,9 @@ from harness.embedded.sqltypes import (
     Column,
     SqlType,
 )
+from harness.embedded.tsql.instance.instance import Instance, Session
+from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.storage.sqlite import declared, quoted
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.tsql.instance.instance import Instance
-    from harness.embedded.tsql.session.frame import Frame
-    from harness.embedded.tsql.session.session import Session
 
 
 class Context(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.platform import Page
 from harness.embedded.sqltypes import INT, SMALLINT, Column, SqlType
-from harness.embedded.tsql.catalog.pages import CLUSTERED, DATA_PAGE, header
+from harness.embedded.tsql.catalog.page_views import CLUSTERED, DATA_PAGE, header
 from harness.embedded.tsql.execution import results
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain

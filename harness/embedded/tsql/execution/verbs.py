@@ -12,7 +12,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, SqlType
-from harness.embedded.tsql.catalog.queues import RECEIVED_COLUMNS
+from harness.embedded.tsql.catalog.queue_view import RECEIVED_COLUMNS
 from harness.embedded.tsql.execution import results
 from harness.embedded.tsql.execution.data import assignments, converting
 from harness.embedded.tsql.execution.transactions import waiting_work

@@ -48,6 +48,8 @@ class Session(Protocol):
     """A session, as far as its instance and the views know it."""
 
     spid: int
+    login: str
+    guard: Guard | None
     database: Database
     is_user_process: bool
     is_administrative: bool

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from harness.embedded.broker.transactions import Transaction
+from harness.embedded.broker.transactions import Transaction
 
 CATALOG = "tsql.grants"
 SERVER = 0  # in the place of a database's id: principals and securables of the server

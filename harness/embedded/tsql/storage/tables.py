@@ -23,6 +23,12 @@ Row = tuple[Any, ...]  # rowid, then the columns in order
 CATALOG = "tsql.tables"  # object in the store: (database_id, object_id) -> the definition
 
 
+def database_of(stored_object: str) -> int:
+    """The database whose log records changes of an object of the store. What no database owns belongs to master."""
+    words = stored_object.split(".")
+    return next((int(word) for word in words[1:] if word.isdigit()), 1)
+
+
 class RowConflict(Exception):
     """Another transaction has changed a row and is not over; the lock is to be had at its end."""
 

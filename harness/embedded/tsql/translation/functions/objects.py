@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
-from harness.embedded.tsql.catalog.objects import SYSTEM_OBJECTS
+from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.functions.kinds import (

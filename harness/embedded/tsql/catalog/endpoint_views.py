@@ -1,27 +1,21 @@
-"""Certificates, keys and endpoints."""
+"""Endpoints: those that clients connect to and the one of Service Broker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.catalog.view import (
     Context,
     View,
     ViewColumn,
     bit,
-    char,
     column,
-    datetime,
-    guid,
     int_,
     nvarchar,
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.permissions.fixed_principals import FIXED_USER_IDS, SA_ID
-from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
+from harness.embedded.tsql.permissions.fixed_principals import SA_ID
 
 AUTHENTICATIONS = {  # sys.service_broker_endpoints.connection_auth
     "WINDOWS NTLM": (1, "NTLM"),
@@ -88,16 +82,6 @@ def _endpoint_columns() -> list[ViewColumn]:
     ]
 
 
-def _certificates(context: Context) -> Iterator[tuple[Any, int]]:
-    for certificate in context.database.principals.certificates.values():
-        user = context.database.principals.users.get(certificate.owner.lower())
-        yield certificate, user.principal_id if user is not None else FIXED_USER_IDS.get(certificate.owner.lower(), 1)
-
-
-def _symmetric_keys(context: Context) -> list[tuple[str, int]]:
-    return [("##MS_DatabaseMasterKey##", 101)] if context.database.principals.has_master_key else []
-
-
 def _all_endpoints(context: Context) -> list[Any]:
     """Those for T-SQL too, of which sys.dm_exec_sessions speaks."""
     return [*TSQL_ENDPOINTS, *_endpoints(context)]
@@ -132,40 +116,5 @@ VIEWS = [
             column("encryption_algorithm_desc", nvarchar(60), lambda row: _algorithm(row[0])[1]),
         ],
         _endpoints,
-    ),
-    View(
-        "certificates",
-        [
-            column("name", sysname, lambda row: row[0].name, nullable=False),
-            column("certificate_id", int_, lambda row: row[0].certificate_id, nullable=False),
-            column("principal_id", int_, lambda row: row[1]),
-            column("pvt_key_encryption_type", char(2), lambda row: "MK" if row[0].has_private_key else "NA"),
-            column(
-                "pvt_key_encryption_type_desc",
-                nvarchar(60),
-                lambda row: "ENCRYPTED_BY_MASTER_KEY" if row[0].has_private_key else "NO_PRIVATE_KEY",
-            ),
-            column("is_active_for_begin_dialog", bit, lambda row: int(row[0].is_active_for_begin_dialog)),
-            column("issuer_name", nvarchar(442), lambda row: row[0].subject),
-            column("subject", nvarchar(4000), lambda row: row[0].subject),
-            column("start_date", datetime, lambda row: datetime_from_utc_ns(row[0].start_ns)),
-            column("expiry_date", datetime, lambda row: datetime_from_utc_ns(row[0].expiry_ns)),
-            column("thumbprint", SqlType("varbinary", length=32), lambda row: row[0].blob[:20]),
-        ],
-        _certificates,
-    ),
-    View(
-        "symmetric_keys",
-        [
-            column("name", sysname, lambda row: row[0], nullable=False),
-            column("principal_id", int_, 1),
-            column("symmetric_key_id", int_, lambda row: row[1], nullable=False),
-            column("key_length", int_, 256),
-            column("key_algorithm", char(2), "A3"),
-            column("algorithm_desc", nvarchar(60), "AES_256"),
-            column("create_date", datetime, None),
-            column("key_guid", guid, None),
-        ],
-        _symmetric_keys,
     ),
 ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from harness.embedded.broker.queues import Queue
 from harness.embedded.sqltypes import BIGINT, INT, MAX, TINYINT, UNIQUEIDENTIFIER, SqlType
 from harness.embedded.tsql.catalog.view import View, attribute, column, datetime, guid
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.queues import Queue
 
 
 class ReceivedColumn(NamedTuple):

@@ -1,13 +1,12 @@
-"""Databases and objects: sys.databases, sys.objects, sys.partitions and their kin."""
+"""Tables, procedures, queues and their columns: sys.objects, sys.partitions and their kin."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from harness.embedded.broker.system import QUEUES
 from harness.embedded.sqltypes import MAX, Column, SqlType
-from harness.embedded.tsql.catalog.principals import owner_sid
 from harness.embedded.tsql.catalog.view import (
     Context,
     View,
@@ -18,20 +17,13 @@ from harness.embedded.tsql.catalog.view import (
     char,
     column,
     datetime,
-    guid,
     int_,
     nvarchar,
-    sid,
     smallint,
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.instance.products import product
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-
 
 # The system base tables of Service Broker, with SQL Server's object ids
 SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}
@@ -48,7 +40,6 @@ class ObjectRow(NamedTuple):
     create_time_ns: int
     parent_object_id: int = 0
     rows: int = 0
-    definition: str = ""
     columns: tuple[Column, ...] = ()
     identity: int | None = None
     is_ms_shipped: int = 0
@@ -95,7 +86,6 @@ def procedures(context: Context) -> Iterator[ObjectRow]:
                 "P",
                 "SQL_STORED_PROCEDURE",
                 procedure.create_time_ns,
-                definition=procedure.text,
             )
 
 
@@ -141,12 +131,6 @@ def system_tables(context: Context) -> Iterator[ObjectRow]:
     }
     for name, object_id in SYSTEM_OBJECTS.items():
         yield ObjectRow(name, object_id, 4, "S", "SYSTEM_TABLE", 0, rows=counts[name], is_ms_shipped=1)
-
-
-def _compatibility_level(database: Database) -> int:
-    """That of a database made on this version."""
-    number, _ = product(database.engine.version)
-    return 10 * int(number.partition(".")[0])
 
 
 def objects(context: Context) -> Iterator[ObjectRow]:
@@ -226,50 +210,7 @@ TYPES = {
 }
 
 VIEWS = [
-    View(
-        "databases",
-        [
-            attribute("name", sysname, nullable=False),
-            attribute("database_id", int_, nullable=False),
-            column("source_database_id", int_, None),
-            column("owner_sid", sid, owner_sid),
-            column("create_date", datetime, lambda database: datetime_from_utc_ns(database.create_time_ns)),
-            column("compatibility_level", tinyint, _compatibility_level),
-            column("collation_name", sysname, "SQL_Latin1_General_CP1_CI_AS"),
-            column("user_access", tinyint, 0),
-            column("user_access_desc", nvarchar(60), "MULTI_USER"),
-            column("is_read_only", bit, 0),
-            column("is_auto_close_on", bit, 0, nullable=False),
-            column("is_auto_shrink_on", bit, 0),
-            column("state", tinyint, 0),
-            column("state_desc", nvarchar(60), "ONLINE"),
-            column("snapshot_isolation_state", tinyint, 0),
-            column("snapshot_isolation_state_desc", nvarchar(60), "OFF"),
-            column("is_auto_update_stats_on", bit, None),
-            column("is_encrypted", bit, 0),
-            column("target_recovery_time_in_seconds", int_, None),
-            column("is_read_committed_snapshot_on", bit, 0),
-            column("recovery_model", tinyint, 3),
-            column("recovery_model_desc", nvarchar(60), "SIMPLE"),
-            # SQL Server checks pages of its own; what this server stores has none.
-            column("page_verify_option", tinyint, None),
-            column("page_verify_option_desc", nvarchar(60), None),
-            column("is_trustworthy_on", bit, 0),
-            column("is_master_key_encrypted_by_server", bit, lambda d: int(d.principals.has_master_key)),
-            attribute("service_broker_guid", guid, nullable=False),
-            column("is_broker_enabled", bit, lambda database: int(database.is_broker_enabled), nullable=False),
-            column("is_honor_broker_priority_on", bit, lambda d: int(d.is_honor_broker_priority_on)),
-            column("log_reuse_wait_desc", nvarchar(60), "NOTHING"),
-            # A commit waits for the disk, always.
-            column("delayed_durability", int_, 0),
-            column("delayed_durability_desc", nvarchar(60), "DISABLED"),
-            column("is_query_store_on", bit, 0),
-            column("is_accelerated_database_recovery_on", bit, 0),
-        ],
-        lambda context: list(context.engine.databases.values()),
-    ),
     View("objects", object_columns(), objects),
-    View("all_objects", object_columns(), objects),
     View("tables", object_columns(), tables),
     View(
         "procedures",
@@ -338,15 +279,5 @@ VIEWS = [
             column("principal_id", int_, lambda row: row[1]),
         ],
         lambda context: [("dbo", 1), ("sys", 4)],
-    ),
-    View(
-        "sql_modules",
-        [
-            attribute("object_id", int_, nullable=False),
-            attribute("definition", nvarchar(MAX)),
-            column("uses_ansi_nulls", bit, 1),
-            column("uses_quoted_identifier", bit, 1),
-        ],
-        procedures,
     ),
 ]

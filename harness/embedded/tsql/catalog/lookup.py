@@ -1,39 +1,34 @@
-"""Which view, or function that returns a table, a name means."""
+"""Finds the view, or the function that returns a table, that a name means."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.queues import Queue
 from harness.embedded.tsql.catalog import (
-    broker_catalog,
-    conversations,
-    dynamic,
-    files,
-    keys,
-    machine,
-    objects,
-    pages,
-    permissions,
-    principals,
-    properties,
-    security,
-    space,
+    broker_views,
+    conversation_views,
+    database_views,
+    endpoint_views,
+    key_views,
+    object_views,
+    page_views,
+    permission_views,
+    principal_views,
+    server_views,
+    session_views,
 )
-from harness.embedded.tsql.catalog.queues import queue_view
+from harness.embedded.tsql.catalog.queue_view import queue_view
 from harness.embedded.tsql.catalog.view import TableFunction, View
 
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.broker.queues import Queue
-
 FAMILIES = (
-    *(objects, broker_catalog, conversations, security, permissions, principals, keys),
-    *(dynamic, files, machine, pages, properties, space),
+    *(broker_views, conversation_views, database_views, endpoint_views, key_views, object_views),
+    *(page_views, permission_views, principal_views, server_views, session_views),
 )
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
 TABLE_FUNCTIONS: dict[str, TableFunction] = {
-    one.name: one for family in (pages, files, space) for one in family.FUNCTIONS
+    one.name: one for family in (database_views, page_views) for one in family.FUNCTIONS
 }
 _queue_views: WeakKeyDictionary[Queue, View] = WeakKeyDictionary()
 

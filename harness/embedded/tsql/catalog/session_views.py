@@ -1,12 +1,11 @@
-"""Dynamic management views: queue monitors, activated tasks, connections, waits, counters, sessions."""
+"""Sessions and requests, and what Service Broker is doing: sys.dm_exec_* and sys.dm_broker_*."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.embedded.runtime.tasks import MILLISECOND
-from harness.embedded.tsql.catalog.security import ADMIN_ENDPOINT, TCP_ENDPOINT
+from harness.embedded.tsql.catalog.endpoint_views import ADMIN_ENDPOINT, TCP_ENDPOINT
 from harness.embedded.tsql.catalog.view import (
     Context,
     View,
@@ -17,23 +16,13 @@ from harness.embedded.tsql.catalog.view import (
     datetime,
     guid,
     int_,
-    nchar,
     nvarchar,
     smallint,
 )
+from harness.embedded.tsql.instance.instance import Session
+from harness.embedded.tsql.permissions.fixed_principals import DBO_ID
 from harness.embedded.tsql.permissions.guard import sees_server_state
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
-
-if TYPE_CHECKING:
-    from harness.embedded.tsql.session.session import Session
-
-DBO = 1
-
-
-def _usage(context: Context) -> list[tuple[Any, int, int]]:
-    """One row: the process, when it started, how long it has run (ms)."""
-    clock, started_ns = context.engine.clock, context.instance.started_ns
-    return [(context.instance.usage(), started_ns, (clock.utc_ns() - started_ns) // MILLISECOND)]
 
 
 def _sessions(context: Context) -> list[Session]:
@@ -82,7 +71,7 @@ VIEWS = [
             attribute("database_id", smallint),
             attribute("queue_id", int_),
             attribute("procedure_name", nvarchar(650)),
-            column("execute_as", int_, DBO),
+            column("execute_as", int_, DBO_ID),
         ],
         lambda context: list(context.engine.activated_tasks()),
     ),
@@ -108,52 +97,6 @@ VIEWS = [
             column("total_receives", bigint, lambda item: getattr(item, "total_receives", 0)),
         ],
         _connections,
-    ),
-    View(
-        "dm_os_wait_stats",
-        [
-            column("wait_type", nvarchar(60), lambda row: row[0], nullable=False),
-            column("waiting_tasks_count", bigint, lambda row: row[1].waiting_tasks_count, nullable=False),
-            column("wait_time_ms", bigint, lambda row: row[1].wait_ns // MILLISECOND, nullable=False),
-            column("max_wait_time_ms", bigint, lambda row: row[1].max_wait_ns // MILLISECOND, nullable=False),
-            column("signal_wait_time_ms", bigint, lambda row: row[1].signal_ns // MILLISECOND, nullable=False),
-        ],
-        lambda context: list(context.engine.waits.totals.items()),
-    ),
-    View(
-        "dm_os_performance_counters",
-        [
-            attribute("object_name", nchar(128), nullable=False),
-            attribute("counter_name", nchar(128), nullable=False),
-            attribute("instance_name", nchar(128)),
-            attribute("cntr_value", bigint, nullable=False),
-            attribute("cntr_type", int_, nullable=False),
-        ],
-        lambda context: list(context.engine.counters.rows()),
-    ),
-    View(
-        "dm_os_sys_info",
-        [
-            column("cpu_count", int_, lambda row: row[0].cpu_count, nullable=False),
-            column("hyperthread_ratio", int_, 1, nullable=False),
-            column("scheduler_count", int_, 1, nullable=False),
-            column("socket_count", int_, None),
-            column("cores_per_socket", int_, None),
-            column("numa_node_count", int_, None),
-            column("max_workers_count", int_, None),
-            column("affinity_type_desc", nvarchar(60), None),
-            column("virtual_machine_type_desc", nvarchar(60), None),
-            column("sql_memory_model_desc", nvarchar(120), None),
-            column("container_type_desc", nvarchar(60), None),
-            column("committed_kb", bigint, lambda row: row[0].process_memory_kb),
-            column("committed_target_kb", bigint, None),
-            column("physical_memory_kb", bigint, lambda row: row[0].physical_memory_kb, nullable=False),
-            column("process_user_time_ms", bigint, lambda row: row[0].process_user_time_ms, nullable=False),
-            column("process_kernel_time_ms", bigint, lambda row: row[0].process_kernel_time_ms, nullable=False),
-            column("ms_ticks", bigint, lambda row: row[2], nullable=False),
-            column("sqlserver_start_time", datetime, lambda row: datetime_from_utc_ns(row[1]), nullable=False),
-        ],
-        _usage,
     ),
     View(
         "dm_exec_sessions",

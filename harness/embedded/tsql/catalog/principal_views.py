@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from harness.embedded.broker.database import Database
 from harness.embedded.tsql.catalog.view import Context, View, attribute, bit, char, column, int_, nvarchar, sid, sysname
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.fixed_principals import (
@@ -16,9 +17,6 @@ from harness.embedded.tsql.permissions.fixed_principals import (
     sid_of,
 )
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
 
 KINDS = {"S": ("SQL_LOGIN", "SQL_USER"), "R": ("SERVER_ROLE", "DATABASE_ROLE")}
 

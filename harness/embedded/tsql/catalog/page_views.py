@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from harness.embedded.broker.conversations import DATA_FILE, ROWS_PER_PAGE
+from harness.embedded.broker.conversations import DATA_FILE, ROWS_PER_PAGE, ConversationEndpoint
+from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import MILLISECOND
+from harness.embedded.runtime.waits import CurrentWait
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.catalog.objects import SYSTEM_OBJECTS
+from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS
 from harness.embedded.tsql.catalog.view import (
     Context,
     TableFunction,
@@ -26,12 +28,7 @@ from harness.embedded.tsql.catalog.view import (
     nvarchar,
     smallint,
 )
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.conversations import ConversationEndpoint
-    from harness.embedded.broker.engine import Engine
-    from harness.embedded.runtime.waits import CurrentWait
-    from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.instance.instance import Session
 
 DATA_PAGE = 1  # page_type
 CLUSTERED = 1  # index_id

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.embedded.tsql.catalog.objects import is_ms_shipped, object_columns, schema_id
+from harness.embedded.broker.queues import Queue
+from harness.embedded.tsql.catalog.object_views import is_ms_shipped, object_columns, schema_id
 from harness.embedded.tsql.catalog.view import (
     Context,
     View,
@@ -22,9 +23,6 @@ from harness.embedded.tsql.catalog.view import (
     tinyint,
 )
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.queues import Queue
 
 DBO = 1
 OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER

@@ -3,10 +3,9 @@ them, sysdesend, sysdercv and sysxmitqueue."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from harness.embedded.broker.conversations import ConversationEndpoint, TransmissionRow
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tsql.catalog.pages import location
+from harness.embedded.tsql.catalog.page_views import location
 from harness.embedded.tsql.catalog.view import (
     View,
     attribute,
@@ -21,9 +20,6 @@ from harness.embedded.tsql.catalog.view import (
     tinyint,
 )
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.conversations import ConversationEndpoint, TransmissionRow
 
 NEVER = "1900-01-01 00:00:00.000"
 LIFETIME_MAX_NS = (2**31 - 1) * 1_000_000_000
