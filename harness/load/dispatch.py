@@ -1,21 +1,21 @@
-"""How Locust deals users out to workers: the same number to each initiator's worker, at once."""
+"""How Locust distributes users over workers: the same number to each initiator's worker, at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from locust.dispatch import UsersDispatcher
 
-# Of a cell: the worker of each initiator that takes part, and the threads for each.
-Assignment = Callable[[], tuple[Mapping[int, str], int]]
+# Of a cell: Locust's ids of the workers that take part, and the threads of each.
+Assignment = Callable[[], tuple[Sequence[str], int]]
 
 
 class InitiatorDispatcher(UsersDispatcher):
-    """Locust's default ramps up and deals round robin over all workers; a cell uses the first n initiators only.
+    """Gives every worker of a cell its users at once, and no user to any other worker.
 
-    A worker that does not take part is told to run none. Rebalancing is not wanted: a cell whose worker is lost is a
-    failed cell.
+    Locust's default ramps up and distributes round robin over all workers. Nothing is rebalanced: a cell that loses a
+    worker has failed.
     """
 
     def __init__(self, worker_nodes: list[Any], user_classes: list[type[Any]], *, assignment: Assignment) -> None:
@@ -26,7 +26,7 @@ class InitiatorDispatcher(UsersDispatcher):
 
     @property
     def dispatch_in_progress(self) -> bool:
-        """Locust calls `start` by itself when a worker comes or goes between dispatches. Here only a cell does."""
+        """True keeps Locust from calling `start` when a worker comes or goes: only a cell does."""
         return True
 
     def new_dispatch(
@@ -34,11 +34,9 @@ class InitiatorDispatcher(UsersDispatcher):
     ) -> None:
         workers, threads = self._assignment()
         assert target_user_count == threads * len(workers)
-        taking_part = set(workers.values())
-        assert taking_part <= self._nodes.keys()
+        assert set(workers) <= self._nodes.keys()
         users = {
-            node_id: dict.fromkeys(self._class_names, threads if node_id in taking_part else 0)
-            for node_id in self._nodes
+            node_id: dict.fromkeys(self._class_names, threads if node_id in workers else 0) for node_id in self._nodes
         }
         self._iterations = iter([users])
 

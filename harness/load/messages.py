@@ -1,84 +1,182 @@
-"""Questions and answers over Locust's messages: asked again until answered, acted on once.
+"""Every message between the sweep's process and its Locust processes: one line of JSON on a pipe.
 
-The master asks (`cell_prepare`, `cell_start`, `cell_stop`), a worker answers (`cell_answer`). ZeroMQ keeps order but
-may drop a message when a connection is made anew, so a question carries a number and is repeated; a worker that hears
-the same number again repeats its answer, once it has one.
+An order carries a number, and its answer the same one; what needs no answer carries 0.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gevent import Timeout, sleep
-from gevent.event import AsyncResult
+from pydantic import TypeAdapter
 
-ANSWER = "cell_answer"
-REPEAT_AFTER_S = 1.0
-
-
-class Unanswered(Exception):
-    """A worker did not answer in time, or answered that it could not; the message says why."""
+from harness.load.health import GeneratorHealth
+from harness.load.web_scenario import WebScenario
 
 
-class Asker:
-    """The master's end."""
-
-    def __init__(self, runner: Any) -> None:
-        self._runner = runner
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, AsyncResult] = {}
-        runner.register_message(ANSWER, self._on_answer)
-
-    def ask(self, client_id: str, question: str, data: dict[str, Any], *, timeout_s: float) -> dict[str, Any]:
-        """The worker's answer; Unanswered if it failed or none came."""
-        number = next(self._numbers)
-        answer = self._waiting[number] = AsyncResult()
-        try:
-            with Timeout(timeout_s, Unanswered(f"no answer to {question} within {timeout_s:g} s")):
-                while not answer.ready():
-                    self._runner.send_message(question, {"question": number, **data}, client_id=client_id)
-                    answer.wait(timeout=REPEAT_AFTER_S)
-        finally:
-            del self._waiting[number]
-        result: dict[str, Any] = answer.get()
-        if "error" in result:
-            raise Unanswered(result["error"])
-        return result
-
-    def _on_answer(self, environment: Any, msg: Any, **_: Any) -> None:
-        if waiting := self._waiting.get(msg.data["question"]):
-            waiting.set(msg.data)
+class Message:
+    """What goes over a pipe; each kind is a frozen dataclass."""
 
 
-class Answerer:
-    """The worker's end."""
+class Answer(Message):
+    """Answers the message of the same number."""
 
-    def __init__(self, runner: Any) -> None:
-        self._runner = runner
-        self._answers: dict[int, dict[str, Any] | None] = {}  # the last few; None while at work
 
-    def on(self, question: str, action: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Answers `question` with what `action` returns, or with the text of the exception it raises."""
+@dataclass(frozen=True)
+class Done(Answer):
+    """The order is carried out."""
 
-        def listener(environment: Any, msg: Any, **_: Any) -> None:
-            self._hear(msg.data, action)
 
-        # concurrent: a slow answer must not hold up heartbeats.
-        self._runner.register_message(question, listener, concurrent=True)
+@dataclass(frozen=True)
+class Failed(Answer):
+    """The order is not carried out."""
 
-    def _hear(self, data: dict[str, Any], action: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        number = data["question"]
-        if number not in self._answers:
-            while len(self._answers) > 8:
-                del self._answers[next(iter(self._answers))]
-            self._answers[number] = None
-            try:
-                answer = action(data)
-            except Exception as error:
-                answer = {"error": str(error) or type(error).__name__}
-            self._answers[number] = {"question": number, **answer}
-            sleep(0)
-        if (known := self._answers[number]) is not None:
-            self._runner.send_message(ANSWER, known)
+    reason: str
+
+
+# To the master
+
+
+@dataclass(frozen=True)
+class Listen(Message):
+    """Asks for the port on which the master expects workers: `Listening`."""
+
+
+@dataclass(frozen=True)
+class Listening(Answer):
+    port: int
+
+
+@dataclass(frozen=True)
+class StartUsers(Message):
+    """Asks for so many users on each of these workers, named by Locust's client ids, and on no other."""
+
+    workers: Sequence[str]
+    threads: int
+
+
+# To a worker
+
+
+@dataclass(frozen=True)
+class Connect(Message):
+    """Asks a worker to connect to the master: `Connected`."""
+
+    master_port: int
+
+
+@dataclass(frozen=True)
+class Connected(Answer):
+    client_id: str  # Locust's
+
+
+@dataclass(frozen=True)
+class Prepare(Message):
+    """Asks a worker to connect every thread of a cell and to let it wait at the barrier."""
+
+    cell: str
+    attempt: int
+    run: int  # goes into every message's header
+    payload_bytes: int
+    procedure: str
+    results: str | None  # folder of the records; None: the calls are not kept
+    connection_string: str = field(repr=False)
+    handles: Sequence[str] = field(repr=False)  # one for each thread
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Start(Message):
+    """Asks a worker to open the barrier."""
+
+
+@dataclass(frozen=True)
+class Stop(Message):
+    """Asks a worker to end the cell after each thread's current call: `Stopped`."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Stopped(Answer):
+    """A worker's part of `LoadReport`."""
+
+    started_at_ns: int
+    stopped_at_ns: int
+    sent: Sequence[int]  # by thread
+    errors: Sequence[tuple[str, int]]
+    problems: Sequence[str]
+    health: GeneratorHealth
+
+
+@dataclass(frozen=True)
+class WorkerProgress(Message):
+    """A worker's part of `Progress`, which it reports while a cell runs."""
+
+    counted_at_ns: int
+    sent: int
+    failed_calls: int
+    running_threads: int
+    calls_per_s: float = 0.0
+    health: GeneratorHealth | None = None
+
+
+# From and to the master's web interface
+
+
+@dataclass(frozen=True)
+class MakeReady(Message):
+    """Asks the sweep's process for a lab with dialogs and workers for a scenario: `Ready`."""
+
+    scenario: WebScenario
+
+
+@dataclass(frozen=True)
+class Ready(Answer):
+    workers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class BeginScenario(Message):
+    """Asks the sweep's process to start the scenario's clients."""
+
+
+@dataclass(frozen=True)
+class EndScenario(Message):
+    """Asks the sweep's process to stop them: `Ended`."""
+
+
+@dataclass(frozen=True)
+class Ended(Answer):
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Status(Message):
+    """A line for the page while the lab is made ready."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class WorkerLost(Message):
+    """A worker has died."""
+
+    worker: str
+    reason: str
+
+
+_KINDS = (*(kind for kind in Message.__subclasses__() if kind is not Answer), *Answer.__subclasses__())
+_ADAPTERS = {kind.__name__: TypeAdapter(kind) for kind in _KINDS}
+
+
+def encode(message: Message, number: int = 0) -> bytes:
+    return json.dumps([number, type(message).__name__, asdict(message)]).encode() + b"\n"  # type: ignore[call-overload]
+
+
+def decode(line: bytes) -> tuple[int, Any]:
+    """The number and the message of a line."""
+    number, kind, values = json.loads(line)
+    return number, _ADAPTERS[kind].validate_python(values)

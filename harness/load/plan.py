@@ -1,4 +1,4 @@
-"""What the clients are told and what they report."""
+"""What clients of a cell do and report: the plan of a cell, its progress and its report."""
 
 from __future__ import annotations
 
@@ -26,33 +26,36 @@ def call(procedure: str) -> str:
 
 
 class LoadError(MachineFailure):
-    """The clients could not do what was asked; the message says which part and why, in one line."""
+    """The clients failed; the message names the part and the reason in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How clients send: which procedure each thread calls, and what it takes first, by initiator and thread."""
+    """The procedure that each thread calls, and its first parameter by initiator and thread."""
 
     procedure: str
     handles: Sequence[Sequence[str]] = field(repr=False)
 
     @property
     def begins_dialogs(self) -> bool:
-        """Each message has a dialog of its own, and no two of them an order."""
+        """Whether each message has a dialog of its own, so that no two of them have an order."""
         return self.procedure == SEND_MESSAGE_ON_NEW_DIALOG
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlan:
-    """One attempt of one cell. `connection_strings` holds one per initiator, with the initiator's database; `handles`
-    what the threads of each give to `procedure`, one for each thread or more: a test client looks up nothing."""
+    """One attempt at one cell.
+
+    `connection_strings` has one per initiator, to its database. `handles` has, for each initiator, the first parameters
+    of `procedure`, one for each thread or more: a test client looks up nothing.
+    """
 
     cell: Cell
     attempt: int
     run: int  # goes into every message's header
     connection_strings: Sequence[str] = field(repr=False)
     handles: Sequence[Sequence[str]] = field(repr=False)
-    results: Path
+    results: Path | None  # None: keeps no records
     procedure: str = SEND_MESSAGE
 
     def __post_init__(self) -> None:
@@ -64,7 +67,7 @@ class CellPlan:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The newest report of each worker added up: counts ten times a second, rate and health twice."""
+    """The sum of the workers' newest reports: counts ten times a second, rate and health twice."""
 
     sent: int
     calls_per_s: float
@@ -76,14 +79,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """A cell seen from the clients. The `calls` files hold every call; this holds what the books need."""
+    """What the clients did in a cell, as far as the accounting needs it. The `calls` files hold every call."""
 
-    started_at_ns: int  # the barrier opened (the first worker's)
+    started_at_ns: int  # the first worker's barrier opened
     stopped_at_ns: int  # the last thread returned from its last call
     sent: dict[tuple[int, int], int]  # (initiator, thread) → calls that succeeded
     failed_calls: int
     errors: Sequence[tuple[str, int]]  # text of the ODBC error and how often, most frequent first
-    problems: Sequence[str]  # threads that gave up or never returned; any of them makes the cell's numbers doubtful
+    problems: Sequence[str]  # threads that gave up or never returned; each makes the cell's numbers doubtful
     health: Sequence[GeneratorHealth]
 
     @property

@@ -1,4 +1,4 @@
-"""Writes the `calls` of one initiator's clients: every call's start and latency, a row each."""
+"""The `calls` record of one initiator's clients: a row per call with its start and latency."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from harness import records
 from harness.matrix import Cell
 
 
-class Log(Protocol):
-    """The calls of one client: `threads.CallLog`, or a simulated client's."""
+class RecordedCalls(Protocol):
+    """The calls of one thread: `threads.CallLog`, or a simulated client's."""
 
     @property
     def count(self) -> int: ...
@@ -30,20 +30,20 @@ class Log(Protocol):
     def latencies_ns(self, first: int, last: int) -> npt.NDArray[np.int64]: ...
 
 
-class Client(Protocol):
+class RecordedThread(Protocol):
     @property
     def number(self) -> int:
         """From 1."""
         ...
 
     @property
-    def log(self) -> Log: ...
+    def log(self) -> RecordedCalls: ...
 
 
 def write_calls(
-    threads: Sequence[Client], *, results: Path, cell: Cell, attempt: int, initiator: int, clock_offset_ns: int
+    threads: Sequence[RecordedThread], *, results: Path, cell: Cell, attempt: int, initiator: int, clock_offset_ns: int
 ) -> Path:
-    """The initiator's file for one attempt of a cell. Threads have finished, or are left behind."""
+    """Writes the initiator's file for one attempt at a cell, once its threads have finished or are abandoned."""
     counts = [thread.log.count for thread in threads]
     succeeded = np.ones(sum(counts), dtype=bool)
     base = 0

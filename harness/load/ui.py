@@ -1,8 +1,8 @@
 """`harness ui`: one scenario by hand, behind Locust's web interface.
 
-This process owns the lab and the Locust processes, and blocks wherever it likes; the web interface lives in the
-master's process (`web`) and asks it for scenarios. The lab is started once, with all its initiators; its dialogs are
-begun anew when the initiators or the ratio change, or when more threads are wanted than there are used dialogs.
+This process owns the lab and the Locust processes, and may block; the web interface lives in the master's process
+(`web`) and asks this one for scenarios. The lab starts once, with all its initiators; its dialogs are begun anew when
+the initiators or the ratio change, or when a scenario has more threads than there are used dialogs.
 """
 
 from __future__ import annotations
@@ -11,37 +11,33 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from harness import lab as lab_package
 from harness.lab import Lab, LabError, dialog_pool, interruption, reset
 from harness.lab.instances import connections
 from harness.lab.scripts import ScriptError
 from harness.lab.selection import Selection
-from harness.load.clients import Clients, WebPage
-from harness.load.scenario import Scenario
+from harness.load.locust_clients import LocustClients, WebPage
+from harness.load.messages import Answer, BeginScenario, Done, Ended, Failed, MakeReady, Message, Ready, Status
+from harness.load.plan import CellPlan, LoadError
+from harness.load.web_scenario import WebScenario
+from harness.matrix import Cell
 
 DRAIN_TIMEOUT_S = 120.0
 WATCH_S = 0.5
 Tell = Callable[[str], None]
 
 
-class Ready(NamedTuple):
-    """What the clients of a scenario need, by initiator."""
-
-    connection_strings: Sequence[str]
-    handles: Sequence[Sequence[str]]  # of dialogs in use, one for each thread
-
-
 class Stage(Protocol):
-    """Where scenarios play: makes dialogs ready and says where to connect."""
+    """Where scenarios run."""
 
-    def make_ready(self, scenario: Scenario, tell: Tell) -> Ready:
-        """LabError or ScriptError where it cannot be."""
+    def make_ready(self, scenario: WebScenario, run: int, tell: Tell) -> CellPlan:
+        """Makes dialogs ready and plans the cell; raises LabError or ScriptError."""
         ...
 
     def check(self) -> None:
-        """LabError if something has died."""
+        """Raises LabError if something has died."""
         ...
 
 
@@ -53,7 +49,7 @@ class LabStage:
         self._pool: tuple[int, int, int] | None = None  # initiators, ratio, used dialogs
         self._used = False
 
-    def make_ready(self, scenario: Scenario, tell: Tell) -> Ready:
+    def make_ready(self, scenario: WebScenario, run: int, tell: Tell) -> CellPlan:
         wanted = (scenario.initiators, scenario.dialog_ratio)
         if self._pool is None or self._pool[:2] != wanted or self._pool[2] < scenario.threads:
             count = scenario.initiators * scenario.threads * scenario.dialog_ratio
@@ -75,7 +71,9 @@ class LabStage:
         taking_part = self._lab.initiators[: scenario.initiators]
         with connections(taking_part) as opened:
             handles = [own[: scenario.threads] for own in dialog_pool.used(opened)]
-        return Ready([instance.client_connection_string() for instance in taking_part], handles)
+        return plan_of(
+            scenario, run, self._lab.version, [instance.client_connection_string() for instance in taking_part], handles
+        )
 
     def check(self) -> None:
         self._lab.check()
@@ -89,30 +87,56 @@ class LabStage:
             reset.messages(self._lab, target)
 
 
-def serve(stage: Stage, clients: Clients) -> None:
-    """Plays scenarios as the web interface asks for them, for ever.
+def plan_of(
+    scenario: WebScenario, run: int, version: str, connection_strings: Sequence[str], handles: Sequence[Sequence[str]]
+) -> CellPlan:
+    """A cell that keeps no records."""
+    cell = Cell(version, scenario.initiators, scenario.dialog_ratio, scenario.threads, scenario.payload_bytes)
+    return CellPlan(cell, 1, run, connection_strings, handles, None)
 
-    A worker that dies ends its scenario; the lab or the master end everything: LabError or LoadError.
+
+class Player:
+    """Runs scenarios as the web interface asks for them.
+
+    A worker that dies ends its scenario; a lab or a master that dies ends everything.
     """
-    clients.launch(1)
-    run = 0
-    while True:
-        event = clients.next_event(WATCH_S)
-        stage.check()
-        for initiator, death in clients.bury().items():
-            clients.reply(lost=initiator, reason=death)
-            clients.launch(1)  # without any worker Locust's page takes no start
-        if event is None:
-            continue
-        run += 1
-        scenario = Scenario(**event["fields"])
-        try:
-            ready = stage.make_ready(scenario, lambda text: clients.reply(status=text))
-            clients.launch(scenario.initiators)
-            known = clients.connect(ready.connection_strings)
-            clients.reply(run=run, connections=known, handles=ready.handles)
-        except (LabError, ScriptError) as error:
-            clients.reply(failure=str(error))
+
+    def __init__(self, stage: Stage, clients: LocustClients) -> None:
+        self._stage = stage
+        self._clients = clients
+        self._plan: CellPlan | None = None
+        self._run = 0
+
+    def serve(self) -> None:
+        """Never returns; raises LabError or LoadError."""
+        while True:
+            request = self._clients.next_request(WATCH_S)
+            self._stage.check()
+            for lost in self._clients.remove_dead_workers():
+                self._clients.tell_master(lost)
+                self._clients.launch(1)  # without any worker Locust's page takes no start
+            if request is not None:
+                number, message = request
+                try:
+                    answer = self._carry_out(message)
+                except (LabError, ScriptError, LoadError) as error:
+                    answer = Failed(str(error))
+                self._clients.tell_master(answer, number)
+
+    def _carry_out(self, message: Message) -> Answer:
+        if isinstance(message, MakeReady):
+            self._run += 1
+            self._plan = self._stage.make_ready(message.scenario, self._run, self._show_status)
+            return Ready(self._clients.launch(message.scenario.initiators))
+        assert self._plan is not None
+        if isinstance(message, BeginScenario):
+            self._clients.prepare_cell(self._plan)
+            self._clients.start()
+            return Done()
+        return Ended(self._clients.stop().problems)
+
+    def _show_status(self, text: str) -> None:
+        self._clients.tell_master(Status(text))
 
 
 def main(selection: Selection, *, port: int = 8089, version: str | None = None, say: Tell = print) -> None:
@@ -133,8 +157,8 @@ def main(selection: Selection, *, port: int = 8089, version: str | None = None, 
             )
         )
         clients = stack.enter_context(
-            Clients(log_directory=directory / "logs", run="ui", web=WebPage(port, f"{topology.kind} lab"))
+            LocustClients(log_directory=directory / "logs", web=WebPage(port, f"{topology.kind} lab"))
         )
         clients.launch(1)
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")
-        serve(LabStage(opened), clients)
+        Player(LabStage(opened), clients).serve()

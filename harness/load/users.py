@@ -10,37 +10,37 @@ from locust import User, constant, task
 from harness.load.threads import ClientThread, ThreadState
 
 
-class Clients:
-    """The users of this worker in the order in which they sat down, each with its thread; and the parked threads."""
+class Seats:
+    """The users of this worker in the order in which they started, each with its thread; and the parked threads."""
 
     def __init__(self) -> None:
-        self._seats: dict[int, ClientThread] = {}  # by ordinal of the user
+        self._taken: dict[int, ClientThread] = {}  # by ordinal of the user
         self._parked: list[ClientThread] = []
         self._next_ordinal = 0
 
-    def sit_down(self) -> int:
-        """Takes the thread that was parked last, or a new one."""
+    def take(self) -> int:
+        """Gives a user the thread that was parked last, or a new one; the user's ordinal."""
         ordinal, self._next_ordinal = self._next_ordinal, self._next_ordinal + 1
-        self._seats[ordinal] = self._parked.pop() if self._parked else ClientThread()
+        self._taken[ordinal] = self._parked.pop() if self._parked else ClientThread()
         return ordinal
 
-    def stand_up(self, ordinal: int) -> None:
-        thread = self._seats.pop(ordinal)
+    def leave(self, ordinal: int) -> None:
+        thread = self._taken.pop(ordinal)
         thread.park()
         if thread.state is ThreadState.PARKED:
             self._parked.append(thread)
 
     @property
     def threads(self) -> list[ClientThread]:
-        """Of the users at work. Thread k of a cell is the k-th of them: users that stay keep their order."""
-        return list(self._seats.values())
+        """Thread k of a cell is that of the k-th user: users that stay keep their order."""
+        return list(self._taken.values())
 
     def replace(self, stuck: ClientThread) -> None:
-        """Leaves a thread behind that does not return; its user gets a new one."""
-        for ordinal, thread in self._seats.items():
+        """Abandons a thread that does not return; its user gets a new one."""
+        for ordinal, thread in self._taken.items():
             if thread is stuck:
                 thread.retire()
-                self._seats[ordinal] = ClientThread()
+                self._taken[ordinal] = ClientThread()
 
 
 class TestClient(User):
@@ -54,7 +54,7 @@ class TestClient(User):
         self._ordinal: int | None = None
 
     def on_start(self) -> None:
-        self._ordinal = self.environment.clients.sit_down()
+        self._ordinal = self.environment.seats.take()
 
     @task
     def hold_the_seat(self) -> None:
@@ -62,5 +62,5 @@ class TestClient(User):
 
     def on_stop(self) -> None:
         if self._ordinal is not None:
-            self.environment.clients.stand_up(self._ordinal)
+            self.environment.seats.leave(self._ordinal)
             self._ordinal = None

@@ -189,6 +189,7 @@ class SimulatedClients:
             for _, text in client.log.failures:
                 errors[text] = errors.get(text, 0) + 1
         plan = self._plan
+        assert plan.results is not None
         for initiator, clients in enumerate(self._clients, start=1):
             recorder.write_calls(
                 clients,
@@ -224,6 +225,7 @@ class SimulatedClients:
 
     def _client(self, instance: Instance, initiator: int, thread: int, filler: bytes) -> Client:
         plan = self._plan
+        assert plan.results is not None
         assert isinstance(instance, SimulatedInstance)
         body = new_body(
             plan.cell.payload_bytes,

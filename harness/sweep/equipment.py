@@ -9,7 +9,7 @@ from harness.lab import interruption, reset
 from harness.lab import open as open_lab
 from harness.lab.instances import Lab
 from harness.lab.opening import Topology
-from harness.load.clients import Clients
+from harness.load.locust_clients import LocustClients
 from harness.observe import Observers
 from harness.reporting import Reporter
 from harness.settings import Settings
@@ -30,13 +30,13 @@ class LabEquipment:
         self._preflight = preflight
         self._reporter = reporter
         self._exits = contextlib.ExitStack()
-        self._clients: Clients | None = None
+        self._clients: LocustClients | None = None
         self._noted: set[str] = set()
 
     def open(self, version: str, initiators: int) -> Equipment:
         """Raises LabError, ScriptError, LoadError or ChildError where the lab does not come up."""
         if self._clients is None:
-            self._clients = Clients(log_directory=self._results / "lab" / "logs", run=self._results.name)
+            self._clients = LocustClients(log_directory=self._results / "lab" / "logs")
         lab = self._exits.enter_context(
             open_lab(
                 self._topology,
@@ -83,7 +83,7 @@ class LabEquipment:
             self._noted.add(text)
             self._reporter.note(text)
 
-    def _connected(self, lab: Lab, clients: Clients) -> Equipment:
+    def _connected(self, lab: Lab, clients: LocustClients) -> Equipment:
         return Equipment(
             lab,
             clients,

@@ -23,7 +23,7 @@ from uuid import uuid4
 
 import pyodbc
 
-from harness.load.clients import Clients
+from harness.load.locust_clients import LocustClients
 from harness.load.payload import new_body
 from harness.load.plan import SEND_MESSAGE, CellPlan, call
 from harness.load.threads import input_sizes
@@ -91,7 +91,7 @@ def bare_process(connection_string: str, threads: int, seconds: float) -> float:
 
 
 def through_locust(
-    clients: Clients, connection_string: str, threads: int, seconds: float, results: Path
+    clients: LocustClients, connection_string: str, threads: int, seconds: float, results: Path
 ) -> tuple[float, float]:
     """Calls per second of one cell, and the seconds that the cell took beyond its calls."""
     cell = Cell("2008", 1, 150, threads, PAYLOAD_BYTES)
@@ -122,7 +122,7 @@ def kept_apart(server: EchoServer) -> Iterator[None]:
 def main(size: Size = FULL) -> None:
     with tempfile.TemporaryDirectory() as directory, running() as server, kept_apart(server):
         results, connection_string = Path(directory), server.connection_string()
-        with Clients(log_directory=results / "logs", run="benchmark") as clients:
+        with LocustClients(log_directory=results / "logs") as clients:
             through_locust(
                 clients, connection_string, max(size.threads), size.seconds, results
             )  # not measured: starts up

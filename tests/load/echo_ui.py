@@ -8,8 +8,9 @@ from pathlib import Path
 
 from harness.lab import LabError
 from harness.load import ui
-from harness.load.clients import Clients, WebPage
-from harness.load.scenario import Scenario
+from harness.load.locust_clients import LocustClients, WebPage
+from harness.load.plan import CellPlan
+from harness.load.web_scenario import WebScenario
 from tests.load import echo_server
 
 
@@ -17,21 +18,23 @@ class EchoStage:
     def __init__(self, server: echo_server.EchoServer) -> None:
         self._server = server
 
-    def make_ready(self, scenario: Scenario, tell: ui.Tell) -> ui.Ready:
+    def make_ready(self, scenario: WebScenario, run: int, tell: ui.Tell) -> CellPlan:
         tell("looking for the echo ...")
         if scenario.threads == 41:
             raise LabError("no echo in this valley")
         database = {42: "Refuse", 43: "FailAll"}.get(scenario.threads, "Echo")
         strings = [self._server.connection_string(database)] * scenario.initiators
-        return ui.Ready(strings, [echo_server.handles(scenario.threads)] * scenario.initiators)
+        handles = [echo_server.handles(scenario.threads)] * scenario.initiators
+        return ui.plan_of(scenario, run, "2008", strings, handles)
 
     def check(self) -> None:
         assert self._server.process.poll() is None
 
 
 def main(port: int, logs: Path) -> None:
-    with echo_server.running() as server, Clients(log_directory=logs, run="ui", web=WebPage(port, "echo")) as clients:
-        ui.serve(EchoStage(server), clients)
+    with echo_server.running() as server, LocustClients(log_directory=logs, web=WebPage(port, "echo")) as clients:
+        clients.launch(1)
+        ui.Player(EchoStage(server), clients).serve()
 
 
 if __name__ == "__main__":

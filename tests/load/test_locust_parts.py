@@ -1,5 +1,6 @@
-"""What we put into Locust: the dealing out of users, its statistics, questions over its messages."""
+"""The parts around Locust: the distribution of users, its statistics, messages and the pipe that carries them."""
 
+import os
 from types import SimpleNamespace
 
 import gevent
@@ -7,13 +8,27 @@ import numpy as np
 import pytest
 from locust.stats import RequestStats
 
-from harness.load import messages
 from harness.load.dispatch import InitiatorDispatcher
 from harness.load.health import GeneratorHealth
-from harness.load.messages import Answerer, Asker, Unanswered
+from harness.load.locust_statistics import METHOD, log_calls, two_digits_ms
+from harness.load.messages import (
+    BeginScenario,
+    Done,
+    Ended,
+    Failed,
+    MakeReady,
+    Prepare,
+    StartUsers,
+    Stop,
+    Stopped,
+    WorkerProgress,
+    decode,
+    encode,
+)
+from harness.load.pipe import Pipe
 from harness.load.plan import SEND_MESSAGE
-from harness.load.statistics import METHOD, log_calls, two_digits_ms
-from harness.load.users import Clients, TestClient
+from harness.load.users import Seats, TestClient
+from harness.load.web_scenario import WebScenario
 
 
 def nodes(*names):
@@ -26,20 +41,20 @@ def dealt(dispatcher, users):
 
 
 def test_only_the_cells_initiators_get_users_and_all_at_once():
-    assignment = {1: "b", 2: "a"}, 50
+    assignment = ["b", "a"], 50
     dispatcher = InitiatorDispatcher(nodes("a", "b", "c"), [TestClient], assignment=lambda: assignment)
     assert dealt(dispatcher, 100) == [{"a": {"TestClient": 50}, "b": {"TestClient": 50}, "c": {"TestClient": 0}}]
 
 
 def test_the_next_cell_may_have_more_workers_and_other_counts():
-    assignment = [({1: "a"}, 1)]
+    assignment = [(["a"], 1)]
     dispatcher = InitiatorDispatcher(nodes("a"), [TestClient], assignment=lambda: assignment[-1])
     assert dealt(dispatcher, 1) == [{"a": {"TestClient": 1}}]
     dispatcher.add_worker(*nodes("b"))
-    assignment.append(({1: "a", 2: "b"}, 20))
+    assignment.append((["a", "b"], 20))
     assert dealt(dispatcher, 40) == [{"a": {"TestClient": 20}, "b": {"TestClient": 20}}]
     dispatcher.remove_worker(*nodes("b"))
-    assignment.append(({1: "a"}, 3))
+    assignment.append((["a"], 3))
     assert dealt(dispatcher, 3) == [{"a": {"TestClient": 3}}]
 
 
@@ -66,88 +81,95 @@ def test_short_latencies_keep_two_digits(latency_ns, shown_ms):
     assert two_digits_ms(np.array([latency_ns]))[0] == shown_ms
 
 
-class Wire:
-    """Two runners that hear each other; `losses` messages get lost first."""
-
-    def __init__(self, losses=0):
-        self.losses = losses
-        self.sent = []
-        self.master, self.worker = Runner(self), Runner(self)
-        self.master.peer, self.worker.peer = self.worker, self.master
-
-
-class Runner:
-    def __init__(self, wire):
-        self.wire = wire
-        self.listeners = {}
-
-    def register_message(self, kind, listener, concurrent=False):
-        self.listeners[kind] = listener
-
-    def send_message(self, kind, data, client_id=None):
-        self.wire.sent.append(kind)
-        if self.wire.losses:
-            self.wire.losses -= 1
-        else:
-            gevent.spawn(self.peer.listeners[kind], environment=None, msg=SimpleNamespace(data=data))
+MESSAGES = [
+    Done(),
+    Failed("thread 3: no such login"),
+    StartUsers(["a", "b"], 50),
+    Prepare("i1-t1-r1-p100-v2008", 1, 7, 100, SEND_MESSAGE, None, "SERVER=x", ["0-1"], 60.0),
+    Stopped(1, 2, [5, 6], [("no", 1)], ["thread 1: why"], GeneratorHealth(1, 40.0, 2.0, 0.99, 5.0)),
+    WorkerProgress(1, 2, 3, 4, 5.0, GeneratorHealth(1, 40.0, 2.0, 0.99, 5.0)),
+    WorkerProgress(1, 2, 3, 4),
+    MakeReady(WebScenario(3, 50, 1, 8192)),
+]
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr(messages, "REPEAT_AFTER_S", 0.02)
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_message_arrives_as_it_was_sent_on_one_line(message):
+    line = encode(message, 5)
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    assert decode(line) == (5, message)
 
 
-@pytest.mark.parametrize("losses", [0, 1, 2, 3])
-def test_a_question_is_answered_once_whatever_gets_lost(losses):
-    wire, done = Wire(losses), []
-    Answerer(wire.worker).on("cell_start", lambda data: {"got": done.append(data["value"]) or data["value"]})
-    answer = Asker(wire.master).ask("w", "cell_start", {"value": 5}, timeout_s=5)
-    assert answer["got"] == 5
-    assert done == [5]
+def test_a_field_of_another_type_is_refused():
+    with pytest.raises(ValueError, match="threads"):
+        decode(encode(StartUsers(["a"], "many")))
 
 
-def test_a_slow_answer_is_worked_out_once_although_asked_for_again():
-    wire, done = Wire(), []
-
-    def slowly(data):
-        done.append(data)
-        gevent.sleep(0.1)
-        return {}
-
-    Answerer(wire.worker).on("cell_stop", slowly)
-    Asker(wire.master).ask("w", "cell_stop", {}, timeout_s=5)
-    assert wire.sent.count("cell_stop") > 1
-    assert len(done) == 1
+@pytest.fixture
+def pipe(monkeypatch):
+    """A pipe whose messages to the parent are kept in `told`."""
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    pipe = Pipe()
+    pipe.told = []
+    monkeypatch.setattr(pipe, "tell", lambda message, number=0: pipe.told.append((number, message)))
+    return pipe
 
 
-def test_an_exception_at_the_worker_is_the_masters_error():
-    wire = Wire()
+def serve(pipe, monkeypatch, handlers, *lines):
+    """Serves these lines to their end, and every greenlet that they start."""
+    monkeypatch.setattr(pipe, "_input", iter(lines))
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    pipe.serve(handlers)
+    gevent.sleep(0)
 
-    def fail(data):
+
+def test_an_order_is_answered_under_its_number(pipe, monkeypatch):
+    serve(pipe, monkeypatch, {Stop: lambda order: Failed(f"waited {order.timeout_s:g} s")}, encode(Stop(2.0), 8))
+    assert pipe.told == [(8, Failed("waited 2 s"))]
+
+
+def test_an_exception_of_a_handler_is_its_answer(pipe, monkeypatch):
+    def fail(order):
         raise RuntimeError("thread 3: no such login")
 
-    Answerer(wire.worker).on("cell_prepare", fail)
-    with pytest.raises(Unanswered, match="thread 3: no such login"):
-        Asker(wire.master).ask("w", "cell_prepare", {}, timeout_s=5)
+    serve(pipe, monkeypatch, {Stop: fail}, encode(Stop(1.0), 8))
+    assert pipe.told == [(8, Failed("thread 3: no such login"))]
 
 
-def test_no_answer_is_an_error_in_time():
-    with pytest.raises(Unanswered, match=r"no answer to cell_stop within 0\.1 s"):
-        Asker(Wire(losses=1000).master).ask("w", "cell_stop", {}, timeout_s=0.1)
+def test_who_asks_gets_the_answer_of_the_same_number(pipe, monkeypatch):
+    asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=5)
+    gevent.sleep(0)
+    [(number, message)] = pipe.told
+    assert message == BeginScenario()
+    serve(pipe, monkeypatch, {}, encode(Ended(["another's"]), number + 1), encode(Done(), number))
+    assert asking.get(timeout=1) == Done()
+
+
+def test_a_failure_is_the_error_of_who_asked(pipe, monkeypatch):
+    asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=5)
+    gevent.sleep(0)
+    serve(pipe, monkeypatch, {}, encode(Failed("no echo"), pipe.told[0][0]))
+    with pytest.raises(RuntimeError, match="no echo"):
+        asking.get(timeout=1)
+
+
+def test_no_answer_in_time_is_a_timeout(pipe):
+    with pytest.raises(gevent.Timeout):
+        pipe.ask(BeginScenario(), timeout_s=0.01)
 
 
 def test_the_thread_of_a_user_that_left_serves_the_next_one():
-    clients = Clients()
-    first, second = clients.sit_down(), clients.sit_down()
-    of_first, of_second = clients.threads
-    clients.stand_up(first)
-    third = clients.sit_down()
-    assert clients.threads == [of_second, of_first]
-    clients.replace(of_second)
-    assert clients.threads[0] is not of_second
+    seats = Seats()
+    first, second = seats.take(), seats.take()
+    of_first, of_second = seats.threads
+    seats.leave(first)
+    third = seats.take()
+    assert seats.threads == [of_second, of_first]
+    seats.replace(of_second)
+    assert seats.threads[0] is not of_second
     for ordinal in (second, third):
-        clients.stand_up(ordinal)
-    assert clients.threads == []
+        seats.leave(ordinal)
+    assert seats.threads == []
 
 
 def health(**changes):

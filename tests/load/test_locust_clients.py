@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import records
-from harness.load.clients import Clients
+from harness.load.locust_clients import LocustClients
 from harness.load.plan import CellPlan, LoadError
 from harness.matrix import Cell
 from tests.load import echo_server
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory):
-    with Clients(log_directory=tmp_path_factory.mktemp("logs"), run="test", stop_timeout_s=0.5) as clients:
+    with LocustClients(log_directory=tmp_path_factory.mktemp("logs"), stop_timeout_s=0.5) as clients:
         yield clients
 
 
@@ -172,11 +172,11 @@ def test_no_secret_shows_in_a_command_line_or_a_log(clients, echo, tmp_path):
 ORPHANS = """
 import sys
 from pathlib import Path
-from harness.load.clients import Clients
+from harness.load.locust_clients import LocustClients
 from harness.load.plan import CellPlan
 from harness.matrix import Cell
 from tests.load import echo_server
-clients = Clients(log_directory=Path(sys.argv[1]), run="orphans")
+clients = LocustClients(log_directory=Path(sys.argv[1]))
 clients.prepare(CellPlan(Cell.parse("i2-t2-r150-p100-v2008"), 1, 1, [sys.stdin.readline().strip()] * 2, [echo_server.handles(2)] * 2, Path(sys.argv[1])))
 clients.start()
 print(*clients.processes.values(), flush=True)

@@ -1,16 +1,16 @@
 import pytest
 
-from harness.load.scenario import BadScenario, Scenario
+from harness.load.web_scenario import BadScenario, WebScenario
 
 GOOD = {"initiators": "3", "threads": "50", "dialog_ratio": "1", "payload_bytes": "8192"}
 
 
 def test_a_form_becomes_a_scenario():
-    assert Scenario.from_form(GOOD | {"user_count": "0", "host": "embedded lab"}) == Scenario(3, 50, 1, 8192)
+    assert WebScenario.from_form(GOOD | {"user_count": "0", "host": "embedded lab"}) == WebScenario(3, 50, 1, 8192)
 
 
 def test_fields_left_out_have_the_forms_defaults():
-    assert Scenario.from_form({}) == Scenario()
+    assert WebScenario.from_form({}) == WebScenario()
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,10 @@ def test_fields_left_out_have_the_forms_defaults():
 )
 def test_a_wrong_field_is_named_with_what_it_may_be(name, value, message):
     with pytest.raises(BadScenario) as error:
-        Scenario.from_form(GOOD | {name: value})
+        WebScenario.from_form(GOOD | {name: value})
     assert str(error.value) == message
 
 
 def test_a_scenario_reads_as_a_sentence():
-    assert str(Scenario()) == "1 initiator × 10 threads, every 150th dialog, 100 bytes"
-    assert str(Scenario(3, 2, 1, 4096)) == "3 initiators × 2 threads, every dialog, 4096 bytes"
+    assert str(WebScenario()) == "1 initiator × 10 threads, every 150th dialog, 100 bytes"
+    assert str(WebScenario(3, 2, 1, 4096)) == "3 initiators × 2 threads, every dialog, 4096 bytes"

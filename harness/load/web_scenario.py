@@ -1,4 +1,4 @@
-"""What the web interface's start form asks for."""
+"""The scenario that the web interface's start form describes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BadScenario(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class WebScenario:
     """One cell's axes without the version; the defaults are the form's."""
 
     initiators: int = 1
@@ -29,7 +29,7 @@ class Scenario:
     payload_bytes: int = 100
 
     @classmethod
-    def from_form(cls, form: Mapping[str, str]) -> Scenario:
+    def from_form(cls, form: Mapping[str, str]) -> WebScenario:
         """The scenario of a submitted form; BadScenario names the first field that is wrong."""
         values = {}
         for name, default in cls().fields().items():
