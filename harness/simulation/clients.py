@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from harness.embedded.runtime.tasks import SECOND, Delay, Waiting
 from harness.embedded.sqltypes import MAX, UNIQUEIDENTIFIER, SqlType
+from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.session.results import DiscardedResults, Parameter
-from harness.embedded.tsql.session.session import Session
 from harness.lab.instances import Instance
 from harness.load import recorder
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
@@ -79,7 +79,7 @@ class _Run:
 class Client:
     """One thread of a test client."""
 
-    def __init__(self, run: _Run, number: int, session: Session, handle: str, body: bytearray) -> None:
+    def __init__(self, run: _Run, number: int, session: ClientSession, handle: str, body: bytearray) -> None:
         self.number = number
         self.log = Log()
         self.reason = ""  # why it gave up

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, BIT, FLOAT, INT, MAX, Column, SqlType
+from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.session.results import DiscardedResults, Parameter
-from harness.embedded.tsql.session.session import Session
 
 if TYPE_CHECKING:
     import pyodbc
@@ -106,7 +106,7 @@ class _Results(DiscardedResults):
 class Connection:
     """One session, by itself in time: whoever executes here waits, and the world goes on."""
 
-    def __init__(self, session: Session, finish: Outcome, *, timeout_s: int) -> None:
+    def __init__(self, session: ClientSession, finish: Outcome, *, timeout_s: int) -> None:
         self.session = session
         self.timeout = timeout_s  # s of virtual time for a statement; 0: none
         self.autocommit = True

@@ -20,7 +20,7 @@ from harness.embedded.store import Key, MemoryStore, Value
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login
 from harness.embedded.tsql.requests import activation
-from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.storage.tables import database_of
 from harness.simulation.cores import Cores
 from harness.simulation.network import Network
@@ -185,7 +185,7 @@ class Server:
     def instance(self) -> Instance:
         return Instance.of(self.engine)
 
-    def session(self, *, login: str, database: str, program: str, is_administrative: bool = False) -> Session:
+    def session(self, *, login: str, database: str, program: str, is_administrative: bool = False) -> ClientSession:
         """A session as after a login, whose password is not asked for; SqlServerError if it may not enter."""
         if database.lower() not in self.engine.databases:
             raise SqlServerError(4060, database)
@@ -195,7 +195,7 @@ class Server:
         guard = of_login(self.instance, login)
         if guard is not None and guard.user_in(self.instance.database(database)) is None:
             raise SqlServerError(4060, database)
-        return Session(
+        return ClientSession(
             self.engine,
             spid=next(self._spids),
             login=login,

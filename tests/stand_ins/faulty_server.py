@@ -47,8 +47,8 @@ from harness.embedded.server import lifetime, serve
 from harness.embedded.server.authentication import LoginAuthenticator
 from harness.embedded.server.tds_listener import TdsProtocol
 from harness.embedded.tds.login7 import Login7
+from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.translation.functions import session as session_functions
@@ -127,7 +127,7 @@ _connections: dict[int, TdsProtocol] = {}
 class FaultyAuthenticator(LoginAuthenticator):
     """Refuses logins."""
 
-    def admit(self, login: Login7, spid: int, *, is_administrative: bool = False) -> tuple[Session, str]:
+    def admit(self, login: Login7, spid: int, *, is_administrative: bool = False) -> tuple[ClientSession, str]:
         for fault in FAULTS.due(["login"], login.user):
             raise fault.errors()[-1]
         return super().admit(login, spid, is_administrative=is_administrative)
@@ -213,7 +213,7 @@ def _install_in_statements() -> None:
     def compiled(self: Scope, node: Statement) -> Step:
         step = compile_(self, node)
         _, text = texts.get(id(node), (node, ""))
-        return Step(_perhaps_failing(step, text), True, step.line) if text else step
+        return Step(_perhaps_failing(step, text), True, step.line, step.is_block) if text else step
 
     Parser.statement = statement  # type: ignore[method-assign]
     Scope.compile = compiled  # type: ignore[method-assign]

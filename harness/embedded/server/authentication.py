@@ -9,7 +9,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tds.login7 import Login7
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login
-from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.requests.client_session import ClientSession
 
 DATABASE_DEFAULT = "master"
 
@@ -21,7 +21,7 @@ class LoginAuthenticator:
         self._engine = engine
         self._sa_password = sa_password
 
-    def admit(self, login: Login7, spid: int, *, is_administrative: bool = False) -> tuple[Session, str]:
+    def admit(self, login: Login7, spid: int, *, is_administrative: bool = False) -> tuple[ClientSession, str]:
         # The same error for an unknown name, a wrong password and Windows authentication, as in SQL Server.
         password = self._password_of(login.user)
         if login.integrated_security or password is None or not _same(password, login.password):
@@ -32,7 +32,7 @@ class LoginAuthenticator:
         guard = of_login(Instance.of(self._engine), login.user)
         if guard is not None and guard.user_in(database) is None:
             raise SqlServerError(4060, database.name)
-        session = Session(
+        session = ClientSession(
             self._engine,
             spid=spid,
             login=login.user,
@@ -57,7 +57,7 @@ class AdministratorAuthenticator:
         self._authenticator = authenticator
         self._instance = Instance.of(engine)
 
-    def admit(self, login: Login7, spid: int) -> tuple[Session, str]:
+    def admit(self, login: Login7, spid: int) -> tuple[ClientSession, str]:
         others = [session for session in self._instance.sessions.values() if session.is_administrative]
         session, database = self._authenticator.admit(login, spid, is_administrative=True)
         refusal = None

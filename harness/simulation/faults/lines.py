@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Signal, Waiting
+from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.session.results import DiscardedResults
-from harness.embedded.tsql.session.session import Session
 from harness.simulation.faults.evidence import Told
 from harness.simulation.world import Server
 
@@ -22,7 +22,7 @@ TRIP_NS = MILLISECOND // 2
 CONNECT_AGAIN_NS = 100 * MILLISECOND
 ERROR_SEVERITY = 11
 
-Request = Callable[[Session, DiscardedResults], Waiting[None]]
+Request = Callable[[ClientSession, DiscardedResults], Waiting[None]]
 
 
 class Answer(NamedTuple):
@@ -79,7 +79,7 @@ class Line:
         self._board = board
         self._server = board.server
         self._login, self._database = login, database
-        self._session: Session | None = None
+        self._session: ClientSession | None = None
         self._start = 0  # of the instance, when the session was opened
 
     def call(self, request: Request) -> Waiting[Answer]:
@@ -106,7 +106,7 @@ class Line:
             return Answer(Told.REFUSED, results.error)
         return Answer(Told.COMMITTED, rows=results.found)
 
-    def _serve(self, session: Session, request: Request, exchange: _Exchange) -> Waiting[None]:
+    def _serve(self, session: ClientSession, request: Request, exchange: _Exchange) -> Waiting[None]:
         results = _Results()
         yield from request(session, results)
         exchange.results = results
@@ -117,7 +117,7 @@ class Line:
     def _is_broken(self) -> bool:
         return not self._server.is_running or self._server.starts != self._start
 
-    def _connected(self) -> Session:
+    def _connected(self) -> ClientSession:
         if self._session is None or self._is_broken:
             self._session = self._server.session(login=self._login, database=self._database, program="faults")
             self._start = self._server.starts

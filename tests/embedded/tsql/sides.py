@@ -14,8 +14,8 @@ from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column
 from harness.embedded.store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.requests import activation
+from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.session.results import DiscardedResults, Parameter
-from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.storage.tables import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_ns
@@ -136,9 +136,9 @@ class Side:
         self.world.driver.forget(self.scheduler)
         self.start(self.store.rows)
 
-    def connect(self, database: str, *, is_administrative: bool = False) -> Session:
+    def connect(self, database: str, *, is_administrative: bool = False) -> ClientSession:
         self.spids += 1
-        return Session(
+        return ClientSession(
             self.engine,
             spid=self.spids,
             login="sa",
@@ -154,36 +154,36 @@ class Side:
     def finish(self, generator: Waiting[Any]) -> Any:
         return self.world.driver.finish(self.scheduler, generator)
 
-    def results(self, text: str, session: Session | None = None) -> Results:
+    def results(self, text: str, session: ClientSession | None = None) -> Results:
         """What a batch gives, errors among it."""
         results = Results()
         self.finish((session or self.session).batch(text, results))
         return results
 
-    def run(self, text: str, session: Session | None = None) -> Results:
+    def run(self, text: str, session: ClientSession | None = None) -> Results:
         results = self.results(text, session)
         if results.errors:
             raise results.errors[0]
         return results
 
-    def rows(self, text: str, session: Session | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, text: str, session: ClientSession | None = None) -> list[tuple[Any, ...]]:
         """The rows of a batch's first result set."""
         return self.run(text, session).sets[0][1]
 
-    def value(self, text: str, session: Session | None = None) -> Any:
+    def value(self, text: str, session: ClientSession | None = None) -> Any:
         return self.rows(text, session)[0][0]
 
-    def error(self, text: str, session: Session | None = None) -> Message:
+    def error(self, text: str, session: ClientSession | None = None) -> Message:
         """The first error of a batch that must have one."""
         return self.results(text, session).errors[0]
 
-    def call(self, procedure: str, *values: Any, session: Session | None = None, **named: Any) -> Results:
+    def call(self, procedure: str, *values: Any, session: ClientSession | None = None, **named: Any) -> Results:
         """An RPC with parameters as drivers type them."""
         parameters = [_parameter("", value) for value in values]
         parameters += [_parameter("@" + name, value) for name, value in named.items()]
         return self.rpc(procedure, parameters, session=session)
 
-    def rpc(self, procedure: str, parameters: Sequence[Parameter], session: Session | None = None) -> Results:
+    def rpc(self, procedure: str, parameters: Sequence[Parameter], session: ClientSession | None = None) -> Results:
         results = Results()
         self.finish((session or self.session).rpc(procedure, parameters, results))
         if results.errors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.requests.client_session import ClientSession
 from tests.embedded.tsql.sides import Side, World
 from tests.embedded.tsql.test_scripts_run import Linked, body
 
@@ -43,12 +43,12 @@ def side() -> Side:
     return side
 
 
-def as_login(side: Side, login: str, database: str = "shop") -> Session:
+def as_login(side: Side, login: str, database: str = "shop") -> ClientSession:
     side.spids += 1
-    return Session(side.engine, spid=side.spids, login=login, database=database)
+    return ClientSession(side.engine, spid=side.spids, login=login, database=database)
 
 
-def number(side: Side, text: str, session: Session) -> int | None:
+def number(side: Side, text: str, session: ClientSession) -> int | None:
     """Of the first error; None without one."""
     errors = side.results(text, session).errors
     return errors[0].number if errors else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.sqltypes import INT, MAX, SqlType
-from harness.embedded.tsql.execution import procedures
 from harness.embedded.tsql.session.results import Parameter
+from harness.embedded.tsql.statements import calls
 from tests.embedded.tsql.sides import Message
 
 NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
@@ -40,7 +40,7 @@ def test_a_procedure_by_rpc_returns_status_and_output_parameters(procedure):
 
 
 def test_no_more_shapes_of_calls_are_kept_than_are_of_use(procedure, monkeypatch):
-    monkeypatch.setattr(procedures, "BOUND_KEPT", 2)
+    monkeypatch.setattr(calls, "BOUND_KEPT", 2)
     for length in (1, 2, 3, 1):
         procedure.rpc(
             "dbo.p",

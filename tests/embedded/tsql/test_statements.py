@@ -10,21 +10,34 @@ from hypothesis import strategies as st
 
 import harness.embedded.tsql as package
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
-from harness.embedded.tsql.statements import COMPILERS, GRAMMAR, STATEMENTS, compile_batch, parse
-from harness.embedded.tsql.syntax import data, flow, procedures, verbs
+from harness.embedded.tsql.session.steps import sequence
+from harness.embedded.tsql.statements import (
+    conversations,
+    cursors,
+    execute,
+    flow,
+    insert,
+    options,
+    raising,
+    receive,
+    select,
+    transactions,
+    update,
+    variables,
+)
+from harness.embedded.tsql.statements.batches import compile_batch, parse
+from harness.embedded.tsql.statements.registry import GRAMMAR, register
 from tests.embedded.tsql.sides import LISTINGS
 
 
 def test_the_package_docstring_lists_every_statement():
     documented = " ".join(inspect.getdoc(package).partition("by how they begin:")[2].split()).rstrip(".")
-    assert documented.split(", ") == sorted({words for kind in STATEMENTS for words in kind.words.split("|")})
+    assert documented.split(", ") == sorted(" ".join(words) for words in GRAMMAR)
 
 
-def test_every_node_has_one_compiler_and_every_statement_a_grammar_in_its_docstring():
-    for kind in STATEMENTS:
-        assert {other.compile for other in STATEMENTS if other.node is kind.node} == {kind.compile}
-        assert kind.node in COMPILERS
-        assert GRAMMAR[tuple(kind.words.split("|")[0].split())] is kind.parse
+def test_a_word_begins_statements_of_one_grammar():
+    with pytest.raises(AssertionError):
+        register("PRINT", lambda parser: flow.Break(parser.line), flow.Break, lambda node, scope: sequence([]))
 
 
 def kinds(text: str) -> list[type]:
@@ -34,39 +47,42 @@ def kinds(text: str) -> list[type]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("select 1 select 2", [data.Select, data.Select]),
-        ("declare @a int set @a = 1 + 2 print @a", [flow.Declare, flow.SetVariable, flow.Print]),
-        ("update t set a = 1 where b = 2 delete from t", [data.Update, data.Delete]),
-        ("insert into t select a from u insert t values (1)", [data.Insert, data.Insert]),
-        ("insert t (a) select 1 union all select 2 select 3", [data.Insert, data.Select]),
-        ("with c as (select 1 a) select * from c select 2", [data.Select, data.Select]),
-        ("select case when 1 = 1 then 2 else 3 end end_ select 1", [data.Select, data.Select]),
-        ("if 1 = 1 select 1; else select 2 select 3", [flow.If, data.Select]),
+        ("select 1 select 2", [select.Select, select.Select]),
+        ("declare @a int set @a = 1 + 2 print @a", [variables.Declare, variables.SetVariable, raising.Print]),
+        ("update t set a = 1 where b = 2 delete from t", [update.Update, update.Delete]),
+        ("insert into t select a from u insert t values (1)", [insert.Insert, insert.Insert]),
+        ("insert t (a) select 1 union all select 2 select 3", [insert.Insert, select.Select]),
+        ("with c as (select 1 a) select * from c select 2", [select.Select, select.Select]),
+        ("select case when 1 = 1 then 2 else 3 end end_ select 1", [select.Select, select.Select]),
+        ("if 1 = 1 select 1; else select 2 select 3", [flow.If, select.Select]),
         ("if 1 = 1 begin select 1 end else begin select 2 end return", [flow.If, flow.Return]),
-        ("while 1 = 1 break select 1", [flow.While, data.Select]),
-        ("begin try select 1 end try begin catch end catch select 2", [flow.TryCatch, data.Select]),
-        ("begin tran commit tran rollback", [flow.BeginTransaction, flow.CommitTransaction, flow.RollbackTransaction]),
+        ("while 1 = 1 break select 1", [flow.While, select.Select]),
+        ("begin try select 1 end try begin catch end catch select 2", [raising.TryCatch, select.Select]),
+        (
+            "begin tran commit tran rollback",
+            [transactions.BeginTransaction, transactions.CommitTransaction, transactions.RollbackTransaction],
+        ),
         ("begin tran begin dialog @h from service a to service 'b' commit", None),
         (
             ";send on conversation @h (@b) end conversation @h with cleanup receive * from q",
-            [verbs.Send, verbs.EndConversation, verbs.Receive],
+            [conversations.Send, conversations.EndConversation, receive.Receive],
         ),
-        ("exec p @a, 1 exec p @b = 2 output, @c = default select 1", [procedures.Execute] * 2 + [data.Select]),
-        ("dbo.p 1, 2", [procedures.Execute]),
-        ("p", [procedures.Execute]),
+        ("exec p @a, 1 exec p @b = 2 output, @c = default select 1", [execute.Execute] * 2 + [select.Select]),
+        ("dbo.p 1, 2", [execute.Execute]),
+        ("p", [execute.Execute]),
         (
             "fetch next from c into @a, @b close c deallocate c",
-            [flow.Fetch, flow.CursorOperation, flow.CursorOperation],
+            [cursors.Fetch, cursors.CursorOperation, cursors.CursorOperation],
         ),
         (
             "select a from t with (nolock) where b = 1 order by a offset 1 rows fetch next 2 rows only select 2",
-            [data.Select] * 2,
+            [select.Select] * 2,
         ),
-        ("set nocount on set xact_abort off set transaction isolation level read committed", [flow.SetOption] * 3),
+        ("set nocount on set xact_abort off set transaction isolation level read committed", [options.SetOption] * 3),
         ("raiserror('x', 16, 1) with nowait throw", None),
-        ("waitfor (receive top (1) * from q into @t), timeout 1000 select 1", [verbs.Receive, data.Select]),
-        ("waitfor (get conversation group @g from q) select 1", [verbs.GetConversationGroup, data.Select]),
-        ("waitfor delay '00:00:01' select 1", [flow.WaitForDelay, data.Select]),
+        ("waitfor (receive top (1) * from q into @t), timeout 1000 select 1", [receive.Receive, select.Select]),
+        ("waitfor (get conversation group @g from q) select 1", [receive.GetConversationGroup, select.Select]),
+        ("waitfor delay '00:00:01' select 1", [flow.WaitForDelay, select.Select]),
     ],
 )
 def test_statements_end_without_semicolons_as_in_t_sql(text, expected):

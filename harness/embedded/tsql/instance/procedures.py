@@ -30,7 +30,7 @@ class Procedure:
         self.text = text
         self.create_time_ns = create_time_ns
         self.creator = creator  # the user that EXECUTE AS SELF means
-        # Kept by `execution.procedures`: the compiled text, and that text bound to the shapes of its calls.
+        # Kept by `statements.procedures` and `statements.calls`: the compiled text, and its bindings by shape of call.
         self.compiled: Any = None
         self.bound: dict[Any, Any] = {}
 

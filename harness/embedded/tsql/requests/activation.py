@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.tsql.execution import procedures
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.fixed_principals import DBO
 from harness.embedded.tsql.session.results import DiscardedResults
 from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.statements import calls
 from harness.embedded.tsql.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
             raise SqlServerError(2812, name)
         session.guard = _context(instance, database, queue, procedure)
         session.is_running, session.task = True, engine.scheduler.current
-        yield from procedures.execute(session, procedure, ((), ()), (), sink, 1, returned)
+        yield from calls.execute(session, procedure, ((), ()), (), sink, 1, returned)
     finally:
         session.close()
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.tasks import Task, Waiting
-from harness.embedded.tsql import statements
+from harness.embedded.runtime.tasks import Task
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.fixed_principals import DBO
-from harness.embedded.tsql.requests import rpc
 from harness.embedded.tsql.session.frame import Cursor, Frame
 from harness.embedded.tsql.session.raised import RaisedError
-from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.results import ResultSink
 from harness.embedded.tsql.session.session_options import DEFAULTS
-from harness.embedded.tsql.session.steps import Step
 
 if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
@@ -77,35 +73,6 @@ class Session:
         self.command = ""
         self.instance.sessions[spid] = self
 
-    # -- requests ----------------------------------------------------------------------------------------------------
-
-    def batch(self, text: str, sink: ResultSink) -> Waiting[None]:
-        """Runs a batch of statements."""
-        self.is_running, self.task = True, self.engine.scheduler.current
-        try:
-            step = self.compiled(text)
-            yield from self.run(step, sink)
-        except SqlServerError as error:
-            self.report(error, sink)
-            self._after_abort(error)
-        finally:
-            self.is_running = False
-            if self.doomed:
-                self._end_doomed(sink)
-
-    def rpc(self, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
-        """Calls a procedure: one of the database's, or a system procedure of `rpc`."""
-        self.is_running, self.task = True, self.engine.scheduler.current
-        try:
-            yield from rpc.call(self, name, parameters, sink)
-        except SqlServerError as error:
-            self.report(error, sink)
-            self._after_abort(error)
-        finally:
-            self.is_running = False
-            if self.doomed:
-                self._end_doomed(sink)
-
     def reset(self) -> None:
         """RESETCONNECTION: as freshly logged in, but for the id."""
         self.rollback()
@@ -124,27 +91,7 @@ class Session:
         if self.instance.sessions.get(self.spid) is self:
             del self.instance.sessions[self.spid]
 
-    # -- running -----------------------------------------------------------------------------------------------------
-
-    def compiled(self, text: str) -> Step:
-        """A batch, parsed and compiled; the texts used last are kept."""
-        key = (self.database.database_id, text)
-        step: Step | None = self.instance.batches.get(key)
-        if step is None:
-            step = statements.compile_batch(text)
-            self.instance.keep_batch(key, step)
-        return step
-
-    def run(self, step: Step, sink: ResultSink, *, depth: int = 0) -> Waiting[None]:
-        """Runs a compiled batch in a frame of its own."""
-        frame = Frame(self, self.database, sink, "", depth)
-        try:
-            if step.waits:
-                yield from step.run(frame)
-            else:
-                step.run(frame)
-        finally:
-            frame.release()
+    # -- errors -----------------------------------------------------------------------------------------------------
 
     def fails(self, error: SqlServerError, frame: Frame, line: int) -> None:
         """A statement has failed: raises what ends more than the statement, reports what does not."""
@@ -159,7 +106,7 @@ class Session:
                 self.doomed = True
             raise error
         if self._ends_batch(error):
-            self._after_abort(error)  # now: XACT_ABORT is that of the procedure it failed in
+            self.after_abort(error)  # now: XACT_ABORT is that of the procedure it failed in
             raise error
         self.report(error, frame.sink)
 
@@ -174,12 +121,12 @@ class Session:
             or number in SCOPE_ERRORS
         )
 
-    def _after_abort(self, error: SqlServerError) -> None:
+    def after_abort(self, error: SqlServerError) -> None:
         """Some of the errors that end a batch roll the transaction back too."""
         if self.options.xact_abort or error.number in DOOMING_ERRORS or error.severity >= 20:
             self.rollback()
 
-    def _end_doomed(self, sink: ResultSink) -> None:
+    def end_doomed(self, sink: ResultSink) -> None:
         self.rollback()
         self.report(SqlServerError(3998), sink)
 

@@ -6,20 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
-
-from sqlglot import exp
+from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.syntax.flow import Block
 from harness.embedded.tsql.text.parser import Statement
-from harness.embedded.tsql.translation import support
-
-if TYPE_CHECKING:
-    from harness.embedded.tsql.text.expressions import Query
 
 
 class Signal(Enum):
@@ -38,6 +31,7 @@ class Step:
     run: Callable[[Frame], Any]
     waits: bool
     line: int = 0
+    is_block: bool = False  # a sequence already
 
 
 def plain(run: Callable[[Frame], Signal | None]) -> Step:
@@ -59,8 +53,6 @@ class Scope:
     types: dict[str, SqlType] = field(default_factory=dict)  # of scalar variables, by name
     tables: dict[str, list[Column]] = field(default_factory=dict)  # columns of table variables
     defaults: dict[str, list[str | None]] = field(default_factory=dict)  # their columns' defaults
-    identities: dict[str, str] = field(default_factory=dict)  # their identity columns
-    cursors: dict[str, Query] = field(default_factory=dict)
     loops: int = 0
     catches: int = 0
     in_procedure: bool = False
@@ -73,16 +65,11 @@ class Scope:
     def body(self, statement: Statement) -> Step:
         """The one statement of an IF or WHILE, as a block: an error in it ends it alone."""
         step = self.compile(statement)
-        return step if isinstance(statement, Block) else sequence([step])
+        return step if step.is_block else sequence([step])
 
     def block(self, statements: Sequence[Statement]) -> Step:
-        if len(statements) == 1 and isinstance(statements[0], Block):
-            return self.compile(statements[0])  # a block of its own already
-        return sequence([self.compile(statement) for statement in statements])
-
-    def check(self, tree: exp.Expr, line: int) -> None:
-        """Raises what can be known of a query's mistakes before it runs."""
-        support.check(tree, line, self.declares)
+        steps = [self.compile(statement) for statement in statements]
+        return steps[0] if len(steps) == 1 and steps[0].is_block else sequence(steps)
 
     def declares(self, variable: str) -> bool:
         return variable in self.types or variable in self.tables
@@ -114,7 +101,7 @@ def _plain_sequence(steps: Sequence[Step]) -> Step:
                 session.fails(error, frame, line)
         return None
 
-    return Step(run, False, steps[0].line if steps else 0)
+    return Step(run, False, steps[0].line if steps else 0, is_block=True)
 
 
 def _waiting_sequence(steps: Sequence[Step]) -> Step:
@@ -134,4 +121,4 @@ def _waiting_sequence(steps: Sequence[Step]) -> Step:
                 session.fails(error, frame, line)
         return None
 
-    return Step(run, True, steps[0].line)
+    return Step(run, True, steps[0].line, is_block=True)

@@ -1,0 +1,140 @@
+"""The grammar of columns and keys, for CREATE TABLE, ALTER TABLE and DECLARE @t TABLE."""
+
+from __future__ import annotations
+
+from harness.embedded.tsql.storage.columns import ColumnDefinition, TableBody
+from harness.embedded.tsql.text.parser import Parser
+
+
+def table_body(parser: Parser) -> TableBody:
+    tokens = parser.tokens
+    tokens.expect("(")
+    body = TableBody()
+    while True:
+        _element(parser, body)
+        if not tokens.accept(","):
+            break
+        if tokens.at(")"):
+            break
+    tokens.expect(")")
+    if not body.columns:
+        tokens.fail()
+    return body
+
+
+def _element(parser: Parser, body: TableBody) -> None:
+    tokens = parser.tokens
+    constraint = tokens.name() if tokens.accept("CONSTRAINT") else ""
+    if _at_key(parser):
+        primary = _key(parser)
+        names = key_columns(parser)
+        index_options(parser)
+        if primary:
+            body.primary_key, body.primary_key_name = names, constraint
+        else:
+            body.unique.append(names)
+    elif constraint or tokens.word() in ("CHECK", "FOREIGN KEY", "INDEX"):
+        tokens.unsupported(f"{tokens.word() or 'this'} constraint")
+    else:
+        body.columns.append(column_definition(parser, body))
+
+
+def _at_key(parser: Parser) -> bool:
+    return parser.tokens.word() in ("PRIMARY KEY", "PRIMARY", "UNIQUE")
+
+
+def _key(parser: Parser) -> bool:
+    """Reads `PRIMARY KEY | UNIQUE [ CLUSTERED | NONCLUSTERED ]`; whether it is the primary key."""
+    tokens = parser.tokens
+    primary = tokens.accept("PRIMARY KEY") or tokens.accept("PRIMARY", "KEY")
+    if not primary:
+        tokens.expect("UNIQUE")
+    if not tokens.accept("CLUSTERED"):
+        tokens.accept("NONCLUSTERED")
+    return primary
+
+
+def key_columns(parser: Parser) -> list[str]:
+    tokens = parser.tokens
+
+    def column() -> str:
+        name = tokens.name()
+        if not tokens.accept("ASC"):
+            tokens.accept("DESC")
+        return name
+
+    tokens.expect("(")
+    names = tokens.comma_separated(column)
+    tokens.expect(")")
+    return names
+
+
+def index_options(parser: Parser) -> None:
+    """`WITH ( option [, ...] )` and `ON filegroup` of an index change nothing here."""
+    tokens = parser.tokens
+    if tokens.at("WITH", "("):
+        tokens.advance()
+        tokens.expect("(")
+        while not tokens.accept(")"):
+            tokens.advance()
+    if tokens.accept("ON"):
+        tokens.name()
+
+
+def column_definition(parser: Parser, body: TableBody) -> ColumnDefinition:
+    tokens = parser.tokens
+    name = tokens.name()
+    if tokens.at("AS"):
+        tokens.unsupported("computed columns")
+    type_ = tokens.data_type()
+    nullable, unique = True, False
+    identity: tuple[int, int] | None = None
+    default: str | None = None
+    while True:
+        constraint = tokens.name() if tokens.accept("CONSTRAINT") else ""
+        if tokens.accept("NOT", "NULL"):
+            nullable = False
+        elif tokens.accept("NULL"):
+            nullable = True
+        elif tokens.accept("IDENTITY"):
+            identity = _identity(parser)
+            nullable = False
+        elif tokens.accept("DEFAULT"):
+            default = _default(parser)
+        elif tokens.accept("COLLATE"):
+            tokens.name()
+        elif tokens.accept("ROWGUIDCOL"):
+            pass
+        elif _at_key(parser):
+            if _key(parser):
+                body.primary_key, body.primary_key_name = [name], constraint
+                nullable = False
+            else:
+                unique = True
+            index_options(parser)
+        else:
+            return ColumnDefinition(name, type_, nullable, identity, default, unique)
+
+
+def _identity(parser: Parser) -> tuple[int, int]:
+    tokens = parser.tokens
+    if not tokens.accept("("):
+        return 1, 1
+    seed = tokens.integer()
+    tokens.expect(",")
+    increment = tokens.integer()
+    tokens.expect(")")
+    if increment != 1:
+        tokens.unsupported(f"IDENTITY with an increment of {increment}")
+    return seed, increment
+
+
+DEFAULT_ENDS = (",", "CONSTRAINT", "NOT", "NULL", "IDENTITY", "PRIMARY KEY", "PRIMARY", "UNIQUE", "COLLATE", "CHECK")
+
+
+def _default(parser: Parser) -> str:
+    tokens = parser.tokens
+    if tokens.accept("NULL"):
+        return "NULL"
+    taken = tokens.take_until(DEFAULT_ENDS)
+    return tokens.text[taken[0].start : taken[-1].end + 1]

@@ -1,0 +1,124 @@
+"""DBCC, with one entry in `COMMANDS` for each command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime.platform import Page
+from harness.embedded.sqltypes import INT, SMALLINT, Column, SqlType
+from harness.embedded.tsql.catalog.page_views import CLUSTERED, DATA_PAGE, header
+from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.session import result_sets
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step, plain
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.text.expressions import Expression
+from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.translation.binding import scalar
+
+OPTIONS = ("NO_INFOMSGS", "TABLERESULTS")
+
+EVERY_SESSION = -1  # among the arguments of DBCC TRACEON and its kin: not this session alone
+
+DONE = "DBCC execution completed. If DBCC printed error messages, contact your system administrator."
+
+
+@dataclass(frozen=True, slots=True)
+class Dbcc(Statement):
+    command: str
+    arguments: list[Expression]
+    options: list[str]
+
+
+def parse_dbcc(parser: Parser) -> Statement:
+    """`DBCC command [ ( argument [, ...] ) ] [ WITH { NO_INFOMSGS | TABLERESULTS } [, ...] ]`"""
+    tokens, line = parser.tokens, parser.line
+    command = tokens.name().upper()
+    arguments: list[Expression] = []
+    if tokens.accept("(") and not tokens.accept(")"):
+        arguments = tokens.comma_separated(lambda: parser.expression(",", ")"))
+        tokens.expect(")")
+    options = tokens.comma_separated(lambda: tokens.choose(*OPTIONS)) if tokens.accept("WITH") else []
+    return Dbcc(line, command, arguments, options)
+
+
+def _check(node: Dbcc, frame: Frame, guard: Guard) -> None:
+    if node.command != "TRACESTATUS":
+        raise SqlServerError(2571, guard.login, node.command)
+
+
+def compile_dbcc(node: Dbcc, scope: Scope) -> Step:
+    command = COMMANDS.get(node.command)
+    if command is None:
+        raise UnsupportedSyntax(f"DBCC {node.command}", node.line)
+    if node.command == "PAGE" and "TABLERESULTS" not in node.options:
+        raise UnsupportedSyntax("DBCC PAGE without TABLERESULTS", node.line)
+    if node.command == "PAGE" and len(node.arguments) < 3:
+        raise SqlServerError(2583, line=node.line)
+    arguments = [scalar(argument, scope, INT) for argument in node.arguments]
+    is_silent = "NO_INFOMSGS" in node.options
+
+    def run(frame: Frame) -> None:
+        command(frame, [argument(frame) for argument in arguments])
+        if not is_silent:
+            frame.sink.message(2528, 0, 1, DONE, frame.procedure, node.line)
+
+    return plain(run)
+
+
+def _trace_on(frame: Frame, arguments: Sequence[int]) -> None:
+    """`DBCC TRACEON ( trace# [ ,...n ] [ , -1 ] )`"""
+    flags = frame.instance.trace_flags if EVERY_SESSION in arguments else frame.session.trace_flags
+    flags.update(flag for flag in arguments if flag != EVERY_SESSION)
+
+
+def _trace_off(frame: Frame, arguments: Sequence[int]) -> None:
+    """`DBCC TRACEOFF ( trace# [ ,...n ] [ , -1 ] )`"""
+    flags = frame.instance.trace_flags if EVERY_SESSION in arguments else frame.session.trace_flags
+    flags.difference_update(arguments)
+
+
+def _trace_status(frame: Frame, arguments: Sequence[int]) -> None:
+    """`DBCC TRACESTATUS ( [ [ trace# [ ,...n ] ] [ , ] [ -1 ] ] )`"""
+    everywhere, here = frame.instance.trace_flags, frame.session.trace_flags
+    asked = [flag for flag in arguments if flag != EVERY_SESSION] or sorted({*everywhere, *here})
+    rows = [
+        (flag, int(flag in everywhere or flag in here), int(flag in everywhere), int(flag in here)) for flag in asked
+    ]
+    result_sets.send(frame, [Column(name, SMALLINT) for name in ("TraceFlag", "Status", "Global", "Session")], rows)
+
+
+def _page(frame: Frame, arguments: Sequence[int]) -> None:
+    """`DBCC PAGE ( database, file, page [, option] ) WITH TABLERESULTS`: the header, whatever the option."""
+    found = header(frame.instance.engine, Page(*arguments[:3]))
+    rows: list[tuple[Any, ...]] = []
+    if found is not None:
+        of_file = f"{found.page.file_id}"
+        fields = {
+            "m_pageId": f"({of_file}:{found.page.page_id})",
+            "m_type": DATA_PAGE,
+            "m_level": 0,
+            "Metadata: PartitionId": found.partition_id,
+            "Metadata: IndexId": CLUSTERED,
+            "Metadata: ObjectId": found.object_id,
+            "m_prevPage": f"({of_file}:{found.previous})" if found.previous else "(0:0)",
+            "m_nextPage": f"({of_file}:{found.next})" if found.next else "(0:0)",
+            "m_slotCnt": found.slot_count,
+        }
+        rows = [("PAGE HEADER:", "Page", field, str(value)) for field, value in fields.items()]
+    text = SqlType("nvarchar", length=256)
+    result_sets.send(frame, [Column(name, text) for name in ("ParentObject", "Object", "Field", "VALUE")], rows)
+
+
+COMMANDS: dict[str, Callable[[Frame, Sequence[int]], None]] = {
+    "PAGE": _page,
+    "TRACEOFF": _trace_off,
+    "TRACEON": _trace_on,
+    "TRACESTATUS": _trace_status,
+}
+
+
+register("DBCC", parse_dbcc, Dbcc, compile_dbcc, check=_check)

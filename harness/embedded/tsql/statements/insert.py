@@ -1,0 +1,158 @@
+"""INSERT."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from operator import itemgetter
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.statements import change
+from harness.embedded.tsql.statements.change import Output, Prepared, Target, TargetName
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.text import expressions as queries
+from harness.embedded.tsql.text.expressions import Expression, Query
+from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.tokens import Tokens
+from harness.embedded.tsql.translation import selects
+from harness.embedded.tsql.translation.binding import Binding
+from harness.embedded.tsql.translation.fragments import Fragment, Names
+from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.tsql.translation.support import check
+
+
+@dataclass(frozen=True, slots=True)
+class Insert(Statement):
+    target: TargetName
+    columns: list[str]
+    output: Output | None
+    values: list[list[Expression | None]] | None  # None in a row: DEFAULT
+    query: Query | None
+
+
+def parse_insert(parser: Parser) -> Statement:
+    """`INSERT [ INTO ] target [ ( columns ) ] [ OUTPUT ... ] { VALUES ... | select | EXEC ... | DEFAULT VALUES }`"""
+    tokens, line = parser.tokens, parser.line
+    tokens.accept("INTO")
+    target = change.parse_target(parser)
+    columns = change.parse_column_names(parser) if tokens.at("(") and tokens.word(1) != "SELECT" else []
+    output = change.parse_output(parser)
+    if tokens.accept("DEFAULT", "VALUES"):
+        return Insert(line, target, [], output, [[]], None)
+    if tokens.accept("VALUES"):
+        return Insert(line, target, columns, output, tokens.comma_separated(lambda: _row(parser)), None)
+    if tokens.accept("EXEC") or tokens.accept("EXECUTE"):
+        tokens.unsupported("INSERT ... EXECUTE")
+    return Insert(line, target, columns, output, None, parser.query())
+
+
+def _row(parser: Parser) -> list[Expression | None]:
+    tokens = parser.tokens
+    tokens.expect("(")
+    values = tokens.comma_separated(lambda: None if tokens.accept("DEFAULT") else parser.expression(","))
+    tokens.expect(")")
+    return values
+
+
+def compile_insert(node: Insert, scope: Scope) -> Step:
+    if node.query is not None:
+        check(node.query.tree, node.line, scope.declares)
+    for value in [value for row in node.values or [] for value in row]:
+        if value is not None:
+            check(value.tree, node.line, scope.declares)
+
+    def make(frame: Frame) -> Prepared:
+        binding = Binding(scope, frame)
+        target = change.resolve(binding, node.target, "INSERT")
+        renderer = Renderer(binding, node.line)
+        places = [] if node.values == [[]] else change.places_of(target, node.columns)  # DEFAULT VALUES give none
+        source = _values(renderer, node, target, places) if node.values is not None else None
+        sql = source or _query(renderer, node, target, places)
+        given = _all_places(target, places) or [0]
+        if target.table is not None:
+            order = {place: number for number, place in enumerate(given, start=1)} | {target.table.identity: 0}
+            shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
+            return Prepared(target, binding.plan(sql, renderer, []), shape=shape)
+        columns = ", ".join(quoted(target.columns[place].name) for place in given)
+        return Prepared(target, binding.plan(f"INSERT INTO {target.sql} ({columns}) {sql}", renderer, []))
+
+    prepared = change.planned(make)
+
+    def apply(frame: Frame, tx: Transaction | None) -> int:
+        target, plan, _, shape = prepared(frame)
+        table = target.table
+        if table is None or tx is None:
+            return change.run(frame, target, plan, "INSERT")
+        rows = [shape((rowid, *values, None)) for rowid, values in enumerate(plan.rows(frame), table.last_rowid + 1)]
+        if rows:
+            try:
+                table.insert(frame.sqlite, tx, rows)
+            except sqlite3.IntegrityError as error:
+                raise table.violation(error, "INSERT") from error
+            if table.identity is not None:
+                frame.session.identity = table.last_rowid
+        change.send_output(frame, node.output, target, (), rows)
+        return len(rows)
+
+    return change.step(node.target, apply)
+
+
+def _defaulted(target: Target, places: list[int]) -> list[int]:
+    """The columns that are left out and have a default."""
+    return [place for place, default in enumerate(target.defaults) if default is not None and place not in places]
+
+
+def _all_places(target: Target, places: list[int]) -> list[int]:
+    return [*places, *_defaulted(target, places)]
+
+
+def _default(renderer: Renderer, target: Target, place: int) -> Fragment:
+    default = target.defaults[place]
+    if default is None:
+        return Fragment("NULL", None)
+    tokens = Tokens(default)
+    value = renderer.value(queries.expression(tokens, tokens.all).tree, Names())
+    return renderer.assigned(value, target.columns[place].type)
+
+
+def _values(renderer: Renderer, node: Insert, target: Target, places: list[int]) -> str:
+    assert node.values is not None
+    if node.values == [[]]:  # DEFAULT VALUES
+        places = []
+    rows = []
+    for row in node.values:
+        if len(row) != len(places):
+            raise SqlServerError(213 if not node.columns else 110 if len(row) > len(places) else 109)
+        fragments = [
+            _default(renderer, target, place)
+            if value is None
+            else renderer.assigned(renderer.value(value.tree, Names()), target.columns[place].type)
+            for place, value in zip(places, row, strict=True)
+        ]
+        fragments += [_default(renderer, target, place) for place in _defaulted(target, places)]
+        rows.append("(" + ", ".join(fragment.sql for fragment in fragments) + ")")
+    return "VALUES (NULL)" if rows == ["()"] else "VALUES " + ", ".join(rows)
+
+
+def _query(renderer: Renderer, node: Insert, target: Target, places: list[int]) -> str:
+    assert node.query is not None
+
+    def convert(number: int, value: Fragment) -> Fragment:
+        if number >= len(places):
+            return value
+        return renderer.assigned(value, target.columns[places[number]].type)
+
+    sql, columns = selects.query(renderer, node.query.tree, None, convert)
+    if len(columns) != len(places):
+        raise SqlServerError(213 if not node.columns else 121 if len(columns) > len(places) else 120)
+    defaults = [_default(renderer, target, place).sql for place in _defaulted(target, places)]
+    if defaults:
+        return f"SELECT _given.*, {', '.join(defaults)} FROM ({sql}) AS _given"
+    return sql
+
+
+register("INSERT", parse_insert, Insert, compile_insert)

@@ -1,0 +1,75 @@
+"""SET option."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session_options import DEFAULTS, SETTERS
+from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.text.parser import Parser, Statement
+
+OPTIONS_ON_OFF = frozenset(
+    """
+    ANSI_DEFAULTS ANSI_NULL_DFLT_OFF ANSI_NULL_DFLT_ON ANSI_NULLS ANSI_PADDING ANSI_WARNINGS ARITHABORT
+    ARITHIGNORE CONCAT_NULL_YIELDS_NULL CURSOR_CLOSE_ON_COMMIT FMTONLY FORCEPLAN IMPLICIT_TRANSACTIONS
+    NO_BROWSETABLE NOCOUNT NOEXEC NUMERIC_ROUNDABORT QUOTED_IDENTIFIER REMOTE_PROC_TRANSACTIONS XACT_ABORT
+    """.split()  # noqa: SIM905
+)
+
+OPTIONS_WITH_VALUE = frozenset(
+    """
+    DATEFIRST DATEFORMAT DEADLOCK_PRIORITY LANGUAGE LOCK_TIMEOUT QUERY_GOVERNOR_COST_LIMIT ROWCOUNT TEXTSIZE
+    """.split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SetOption(Statement):
+    options: list[str]
+    value: str
+
+
+def parse_set(parser: Parser) -> Statement:
+    """`SET option [, ...] { ON | OFF | value }`, `SET TRANSACTION ISOLATION LEVEL ...`"""
+    tokens = parser.tokens
+    if tokens.accept("TRANSACTION", "ISOLATION", "LEVEL"):
+        level = tokens.choose("READ", "REPEATABLE", "SNAPSHOT", "SERIALIZABLE")
+        if level in ("READ", "REPEATABLE"):
+            tokens.choose("UNCOMMITTED", "COMMITTED", "READ")
+        return SetOption(parser.line, ["TRANSACTION ISOLATION LEVEL"], level)
+    if tokens.accept("IDENTITY_INSERT"):
+        tokens.object_name()
+        tokens.on_off()
+        tokens.unsupported("SET IDENTITY_INSERT")
+    options = [option.text.upper() for option in tokens.comma_separated(tokens.advance)]
+    if all(option in OPTIONS_ON_OFF for option in options):
+        return SetOption(parser.line, options, tokens.choose("ON", "OFF"))
+    if len(options) == 1 and options[0] in OPTIONS_WITH_VALUE:
+        sign = "-" if tokens.accept("-") else ""
+        return SetOption(parser.line, options, sign + tokens.advance().text)
+    tokens.unsupported(f"SET {', '.join(options)}")
+
+
+def compile_set_option(node: SetOption, scope: Scope) -> Step:
+    setters = [setter for option in node.options if (setter := SETTERS.get(option)) is not None]
+    before = after = DEFAULTS
+    for setter in setters:
+        after = setter(after, node.value)
+    ends = node.options == ["NOEXEC"] and node.value == "ON"
+
+    def run(frame: Frame) -> Signal | None:
+        nonlocal before, after
+        session = frame.session
+        if session.options is not before:  # procedures set the same options from the same ones, thousands of times
+            before = after = session.options
+            for setter in setters:
+                after = setter(after, node.value)
+        session.options = after
+        return Signal.RETURN if ends else None
+
+    return plain(run)
+
+
+register("SET", parse_set, SetOption, compile_set_option)

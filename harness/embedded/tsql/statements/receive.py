@@ -1,0 +1,312 @@
+"""RECEIVE and GET CONVERSATION GROUP, alone or in WAITFOR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from sqlglot import exp
+
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.queues import Queue, QueueRow
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import BIGINT, INT, UNIQUEIDENTIFIER, Column, SqlType
+from harness.embedded.tsql.catalog.queue_view import RECEIVED_COLUMNS
+from harness.embedded.tsql.instance.instance import catalog_key
+from harness.embedded.tsql.session import result_sets
+from harness.embedded.tsql.session.autocommit import waiting_work
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.statements.conversations import optional
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.statements.select import assignments, converting
+from harness.embedded.tsql.storage.conversion import converter, fits
+from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.text import expressions as queries
+from harness.embedded.tsql.text.expressions import Expression, Query
+from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.translation import selects
+from harness.embedded.tsql.translation.binding import Binding, Plan, Planned
+from harness.embedded.tsql.translation.fragments import Source
+from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.tsql.translation.support import check
+
+
+def _milliseconds(timeout: int | None) -> int | None:
+    return None if timeout is None or timeout < 0 else timeout
+
+
+def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
+    database = frame.database if len(parts) < 3 else frame.instance.located(parts, frame.database)[0]
+    queue = database.queues.get(catalog_key(parts))
+    if queue is None:
+        raise SqlServerError(208, ".".join(parts))
+    guard = frame.session.guard
+    if guard is not None and not guard.is_dbo and not (frame.procedure and database is frame.database):
+        guard.receive(database, queue)
+    return database, queue
+
+
+@dataclass(frozen=True, slots=True)
+class Receive(Statement):
+    """`items` is `SELECT <column list>`, for sqlglot to parse; `wait` says whether WAITFOR is around it."""
+
+    items: Query
+    top: Expression | None
+    queue: tuple[str, ...]
+    into: str
+    where_column: str
+    where_value: Expression | None
+    wait: bool
+    timeout: Expression | None
+
+
+def parse_receive(parser: Parser) -> Statement:
+    """RECEIVE outside WAITFOR."""
+    return _receive(parser, wait=False)
+
+
+def _receive(parser: Parser, *, wait: bool) -> Receive:
+    """
+    RECEIVE [ TOP ( n ) ] { * | column | expression [ [ AS ] alias ] | @variable = expression } [ , ... ]
+        FROM queue [ INTO @table ] [ WHERE { conversation_handle = h | conversation_group_id = g } ]
+    """
+    tokens, line = parser.tokens, parser.line
+    top: Expression | None = None
+    if tokens.accept("TOP"):
+        top = parser.parenthesised()
+    taken = tokens.take_until(("FROM",))
+    items = queries.query(tokens, [queries.select_token(taken[0]), *taken])
+    tokens.expect("FROM")
+    queue = tokens.object_name()
+    into = tokens.variable() if tokens.accept("INTO") else ""
+    column, value = "", None
+    if tokens.accept("WHERE"):
+        column = tokens.choose("CONVERSATION_HANDLE", "CONVERSATION_GROUP_ID").lower()
+        tokens.expect("=")
+        value = parser.expression()
+    return Receive(line, items, top, queue, into, column, value, wait, None)
+
+
+Deliver = Callable[[Frame, "list[QueueRow]"], None]
+
+Conversions = list[tuple[int, Callable[[Any], Any]]]  # of columns, by their places
+
+
+def compile_receive(node: Receive, scope: Scope) -> Step:
+    top = optional(node.top, scope, BIGINT)
+    timeout = optional(node.timeout, scope, INT)
+    wanted = optional(node.where_value, scope, UNIQUEIDENTIFIER)
+    deliver = _delivery(node, scope)
+    by_handle = node.where_column == "conversation_handle"
+
+    def work(frame: Frame, tx: Transaction) -> Waiting[list[QueueRow]]:
+        database, queue = _queue(frame, node.queue)
+        value = wanted(frame)
+        if value is None and node.where_column:
+            raise SqlServerError(8418 if by_handle else 8420)
+        return database.receive(
+            tx,
+            queue,
+            top=top(frame),
+            conversation_handle=value if by_handle else None,
+            conversation_group_id=None if by_handle else value,
+            wait=node.wait,
+            timeout_ms=_milliseconds(timeout(frame)),
+        )
+
+    def take(frame: Frame, rows: list[QueueRow]) -> None:
+        deliver(frame, rows)
+        frame.session.row_count = len(rows)
+
+    return waiting_work(work, take)
+
+
+def _delivery(node: Receive, scope: Scope) -> Deliver:
+    """What is done with the rows: into a table variable, into variables, or to the client."""
+    tree = node.items.tree
+    variables = assignments(tree, error=8447)
+    if variables and node.into:
+        raise SqlServerError(8450, line=node.line)
+    check(tree, node.line, scope.declares)
+    read = _reader(tree, node.line, scope, [scope.type_of(name, node.line) for name in variables])
+    if node.into:
+        return _into(node.into, scope, read)
+    if variables:
+
+        def assign(frame: Frame, rows: list[QueueRow]) -> None:
+            if rows:  # without a row the variables keep their values
+                _, values = read(frame, rows[-1:])
+                frame.variables.update(zip(variables, values[-1], strict=True))
+
+        return assign
+
+    def to_client(frame: Frame, rows: list[QueueRow]) -> None:
+        columns, values = read(frame, rows)
+        result_sets.send(frame, columns, values)
+
+    return to_client
+
+
+Read = Callable[[Frame, "Sequence[QueueRow]"], tuple[Sequence[Column], list[tuple[Any, ...]]]]
+
+
+def _reader(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> Read:
+    """From queue rows to the columns asked for: plain columns straight from the rows, expressions through SQLite."""
+    places = {column.name: column for column in RECEIVED_COLUMNS}
+    names: list[tuple[str, str]] = []
+    for item in tree.expressions:
+        column = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(column, exp.Star):
+            names += [(name, name) for name in places]
+        elif isinstance(column, exp.Column) and column.name.lower() in places and not types:
+            names.append((column.name.lower(), item.alias if isinstance(item, exp.Alias) else column.name))
+        else:
+            return _computed(tree, line, scope, types)
+    columns = [Column(shown, places[name].type, places[name].nullable) for name, shown in names]
+    get = attrgetter(*(places[name].attribute for name, _ in names))
+    if len(names) == 1:
+        return lambda frame, rows: (columns, [(get(row),) for row in rows])
+    return lambda frame, rows: (columns, list(map(get, rows)))
+
+
+RECEIVED = '"received"'  # the temporary table through which computed columns go
+
+
+def _computed(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> Read:
+    all_columns = [Column(column.name, column.type, column.nullable) for column in RECEIVED_COLUMNS]
+    get = attrgetter(*(column.attribute for column in RECEIVED_COLUMNS))
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, line)
+        source = Source("received", f"temp.{RECEIVED}", all_columns)
+        renderer.given_source = source
+        sql, columns = selects.query(renderer, tree, None, converting(renderer, types) if types else None)
+        return binding.plan(sql, renderer, columns)
+
+    planned = Planned(make)
+
+    def read(frame: Frame, rows: Sequence[QueueRow]) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:
+        sqlite = frame.sqlite
+        names = ", ".join(quoted(column.name) for column in all_columns)
+        sqlite.run(f"CREATE TEMP TABLE IF NOT EXISTS {RECEIVED} ({names})")
+        sqlite.run(f"DELETE FROM temp.{RECEIVED}")
+        marks = ", ".join("?" for _ in all_columns)
+        sqlite.run_many(f"INSERT INTO temp.{RECEIVED} VALUES ({marks})", map(get, rows))
+        plan = planned.for_(frame)
+        return plan.columns, plan.rows(frame)
+
+    return read
+
+
+def _into(name: str, scope: Scope, read: Read) -> Deliver:
+    columns = scope.tables.get(name)
+    if columns is None:
+        raise SqlServerError(1087, name)
+    marks = ", ".join("?" for _ in columns)
+    known: Sequence[Column] | None = None
+    conversions: Conversions = []
+
+    def insert(frame: Frame, rows: list[QueueRow]) -> None:
+        nonlocal known, conversions
+        sources, values = read(frame, rows)
+        if sources is not known:
+            known, conversions = sources, _conversions(sources, columns)
+        if values:
+            converted = _fitted(values, conversions) if conversions else values
+            frame.fill_table(name, marks, converted)
+
+    return insert
+
+
+def _conversions(sources: Sequence[Column], targets: Sequence[Column]) -> Conversions:
+    """Of every column that may not fit; one that fits by its type is not looked at. 213 where one has no other."""
+    if len(sources) != len(targets):
+        raise SqlServerError(213)
+    return [
+        (place, converter(source.type, target.type, strict=True))
+        for place, (source, target) in enumerate(zip(sources, targets, strict=True))
+        if not fits(source.type, target.type)
+    ]
+
+
+def _fitted(rows: list[tuple[Any, ...]], conversions: Conversions) -> list[tuple[Any, ...]]:
+    turned: list[Any] = list(zip(*rows, strict=True))
+    for place, convert in conversions:
+        # Few values are distinct: the names of message types, for one.
+        seen = {value: convert(value) for value in set(turned[place])}
+        turned[place] = [seen[value] for value in turned[place]]
+    return list(zip(*turned, strict=True))
+
+
+register("RECEIVE", parse_receive, Receive, compile_receive)
+
+
+@dataclass(frozen=True, slots=True)
+class GetConversationGroup(Statement):
+    variable: str
+    queue: tuple[str, ...]
+    wait: bool
+    timeout: Expression | None
+
+
+def parse_get_conversation_group(parser: Parser) -> Statement:
+    """GET CONVERSATION GROUP outside WAITFOR."""
+    return _get_conversation_group(parser, wait=False)
+
+
+def _get_conversation_group(parser: Parser, *, wait: bool) -> GetConversationGroup:
+    """`GET CONVERSATION GROUP @variable FROM queue`"""
+    tokens, line = parser.tokens, parser.line
+    variable = tokens.variable()
+    tokens.expect("FROM")
+    return GetConversationGroup(line, variable, tokens.object_name(), wait, None)
+
+
+def compile_get_conversation_group(node: GetConversationGroup, scope: Scope) -> Step:
+    convert = converter(UNIQUEIDENTIFIER, scope.type_of(node.variable, node.line))
+    timeout = optional(node.timeout, scope, INT)
+
+    def work(frame: Frame, tx: Transaction) -> Waiting[str | None]:
+        database, queue = _queue(frame, node.queue)
+        return database.get_conversation_group(tx, queue, wait=node.wait, timeout_ms=_milliseconds(timeout(frame)))
+
+    def take(frame: Frame, group: str | None) -> None:
+        frame.variables[node.variable] = convert(group)
+        frame.session.row_count = int(group is not None)
+
+    return waiting_work(work, take)
+
+
+register("GET CONVERSATION GROUP", parse_get_conversation_group, GetConversationGroup, compile_get_conversation_group)
+
+
+def parse_waitfor(parser: Parser) -> Statement:
+    """`WAITFOR ( { RECEIVE ... | GET CONVERSATION GROUP ... } ) [ , TIMEOUT ms ]`"""
+    tokens = parser.tokens
+    inner: Receive | GetConversationGroup
+    while tokens.accept(";"):
+        pass
+    if tokens.accept("RECEIVE"):
+        inner = _receive(parser, wait=True)
+    elif tokens.accept("GET", "CONVERSATION", "GROUP"):
+        inner = _get_conversation_group(parser, wait=True)
+    else:
+        tokens.unsupported("WAITFOR with another statement than RECEIVE or GET CONVERSATION GROUP")
+    tokens.expect(")")
+    timeout: Expression | None = None
+    if tokens.accept(","):
+        tokens.expect("TIMEOUT")
+        timeout = parser.expression()
+    if isinstance(inner, Receive):
+        where = (inner.where_column, inner.where_value)
+        return Receive(inner.line, inner.items, inner.top, inner.queue, inner.into, *where, True, timeout)
+    return GetConversationGroup(inner.line, inner.variable, inner.queue, True, timeout)
+
+
+register("WAITFOR (", parse_waitfor, Receive, compile_receive)

@@ -1,0 +1,108 @@
+"""CREATE, ALTER and DROP SERVICE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.instance import securables
+from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements.ddl import authorization, ddl, owner_of, queue_name, register_drop
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.text.parser import Parser, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class CreateService(Statement):
+    name: str
+    owner: str
+    queue: tuple[str, ...]
+    contracts: list[str]
+
+
+def parse_create_service(parser: Parser) -> Statement:
+    """`CREATE SERVICE name [ AUTHORIZATION owner ] ON QUEUE queue [ ( contract [ , ... ] ) ]`"""
+    tokens, line = parser.tokens, parser.line
+    name, owner = tokens.name(), authorization(parser)
+    tokens.expect("ON", "QUEUE")
+    queue = tokens.object_name()
+    contracts: list[str] = []
+    if tokens.accept("("):
+        contracts = tokens.comma_separated(tokens.name)
+        tokens.expect(")")
+    return CreateService(line, name, owner, queue, contracts)
+
+
+def _check_create(node: CreateService, frame: Frame, guard: Guard) -> None:
+    rights.create("CREATE SERVICE")(node, frame, guard)
+    queue = securables.find(frame, "OBJECT", node.queue)
+    if queue is not None and not securables.is_held(frame, queue, "CONTROL"):
+        raise SqlServerError(15151, "find", "queue", ".".join(node.queue))
+
+
+def compile_create_service(node: CreateService, scope: Scope) -> Step:
+    return ddl(
+        lambda frame, tx: frame.database.create_service(
+            tx,
+            node.name,
+            queue=queue_name(frame, node.queue),
+            contracts=node.contracts,
+            owner=owner_of(frame, node.owner),
+        )
+    )
+
+
+register("CREATE SERVICE", parse_create_service, CreateService, compile_create_service, check=_check_create)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterService(Statement):
+    name: str
+    queue: tuple[str, ...] | None
+    add: list[str]
+    drop: list[str]
+
+
+def parse_alter_service(parser: Parser) -> Statement:
+    """`ALTER SERVICE name [ ON QUEUE queue ] [ ( { ADD | DROP } CONTRACT contract [ , ... ] ) ]`"""
+    tokens, line = parser.tokens, parser.line
+    name = tokens.name()
+    queue = tokens.object_name() if tokens.accept("ON", "QUEUE") else None
+    changes: dict[str, list[str]] = {"ADD": [], "DROP": []}
+    if tokens.accept("("):
+
+        def change() -> None:
+            verb = tokens.choose("ADD", "DROP")
+            tokens.expect("CONTRACT")
+            changes[verb].append(tokens.name())
+
+        tokens.comma_separated(change)
+        tokens.expect(")")
+    return AlterService(line, name, queue, changes["ADD"], changes["DROP"])
+
+
+def compile_alter_service(node: AlterService, scope: Scope) -> Step:
+    return ddl(
+        lambda frame, tx: frame.database.alter_service(
+            tx,
+            node.name,
+            queue=queue_name(frame, node.queue) if node.queue else None,
+            add_contracts=node.add,
+            drop_contracts=node.drop,
+        )
+    )
+
+
+register(
+    "ALTER SERVICE",
+    parse_alter_service,
+    AlterService,
+    compile_alter_service,
+    check=rights.on_broker_object("alter", "SERVICE"),
+)
+
+
+register_drop("SERVICE", lambda frame, tx, name: frame.database.drop_service(tx, name[0]))

@@ -1,0 +1,150 @@
+"""BEGIN, COMMIT, ROLLBACK and SAVE TRANSACTION."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step, plain, waiting
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.text.parser import Parser, Statement, at_statement_end
+
+
+def _parse_name(parser: Parser) -> str:
+    tokens = parser.tokens
+    if tokens.at_variable():
+        return tokens.variable()
+    return "" if at_statement_end(parser) or tokens.at("WITH") else tokens.name()
+
+
+def _name(frame: Frame, name: str) -> str:
+    """A transaction's name, or that in a variable."""
+    return str(frame.variables[name] or "") if name.startswith("@") else name
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTransaction(Statement):
+    name: str
+
+
+def parse_begin_transaction(parser: Parser) -> Statement:
+    """`BEGIN { TRAN | TRANSACTION } [ name | @v [ WITH MARK [ 'description' ] ] ]`"""
+    name = _parse_name(parser)
+    if parser.tokens.accept("WITH", "MARK") and parser.tokens.at_string():
+        parser.tokens.string()
+    return BeginTransaction(parser.line, name)
+
+
+def compile_begin(node: BeginTransaction, scope: Scope) -> Step:
+    name = node.name
+    if name.startswith("@"):
+        scope.type_of(name, node.line)
+        return plain(lambda frame: frame.session.begin(_name(frame, name)))
+    return plain(lambda frame: frame.session.begin(name))
+
+
+register("BEGIN TRAN|BEGIN TRANSACTION", parse_begin_transaction, BeginTransaction, compile_begin)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTransaction(Statement):
+    pass
+
+
+def parse_commit(parser: Parser) -> Statement:
+    """`COMMIT [ TRAN | TRANSACTION | WORK ] [ name | @v ]`"""
+    tokens = parser.tokens
+    if not tokens.accept("WORK") and (tokens.accept("TRAN") or tokens.accept("TRANSACTION")):
+        _parse_name(parser)
+    return CommitTransaction(parser.line)
+
+
+def compile_commit(node: CommitTransaction, scope: Scope) -> Step:
+    def run(frame: Frame) -> Waiting[None] | None:
+        session = frame.session
+        session.row_count = 0
+        tx = session.tx
+        if tx is None:
+            raise SqlServerError(3902)
+        if session.doomed:
+            raise SqlServerError(3930)
+        if session.tran_count > 1:
+            session.tran_count -= 1
+            return None
+        session.tx, session.tran_count = None, 0
+        session.savepoints.clear()
+        return tx.commit()
+
+    return waiting(run)
+
+
+register("COMMIT", parse_commit, CommitTransaction, compile_commit)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackTransaction(Statement):
+    name: str
+
+
+def parse_rollback(parser: Parser) -> Statement:
+    """`ROLLBACK [ TRAN | TRANSACTION | WORK ] [ name | @v | savepoint ]`"""
+    tokens = parser.tokens
+    name = ""
+    if not tokens.accept("WORK") and (tokens.accept("TRAN") or tokens.accept("TRANSACTION")):
+        name = _parse_name(parser)
+    return RollbackTransaction(parser.line, name)
+
+
+def compile_rollback(node: RollbackTransaction, scope: Scope) -> Step:
+    def run(frame: Frame) -> None:
+        session = frame.session
+        session.row_count = 0
+        if session.tx is None:
+            raise SqlServerError(3903)
+        name = _name(frame, node.name)
+        if name and name.lower() in session.savepoints:
+            if session.doomed:
+                raise SqlServerError(3931)
+            mark = session.savepoints[name.lower()]
+            session.tx.rollback_to(mark)
+            session.savepoints = {each: at for each, at in session.savepoints.items() if at <= mark}
+        elif name and name.lower() != session.transaction_name.lower():
+            raise SqlServerError(6401, name)
+        else:
+            session.rollback()
+
+    return plain(run)
+
+
+register("ROLLBACK", parse_rollback, RollbackTransaction, compile_rollback)
+
+
+@dataclass(frozen=True, slots=True)
+class SaveTransaction(Statement):
+    name: str
+
+
+def parse_save(parser: Parser) -> Statement:
+    """`SAVE { TRAN | TRANSACTION } name | @v`"""
+    parser.tokens.choose("TRAN", "TRANSACTION")
+    name = _parse_name(parser)
+    if not name:
+        parser.tokens.fail()
+    return SaveTransaction(parser.line, name)
+
+
+def compile_save(node: SaveTransaction, scope: Scope) -> Step:
+    def run(frame: Frame) -> None:
+        session = frame.session
+        if session.tx is None:
+            raise SqlServerError(628)
+        if session.doomed:
+            raise SqlServerError(3931)
+        session.savepoints[_name(frame, node.name).lower()] = session.tx.mark()
+
+    return plain(run)
+
+
+register("SAVE", parse_save, SaveTransaction, compile_save)

@@ -1,0 +1,262 @@
+"""UPDATE and DELETE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.tsql.session import result_sets
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step, plain
+from harness.embedded.tsql.statements import change
+from harness.embedded.tsql.statements.change import Output, Prepared, Target, TargetName
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.text import expressions as queries
+from harness.embedded.tsql.text.expressions import Expression, Query
+from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.translation import selects
+from harness.embedded.tsql.translation.binding import Binding, Plan
+from harness.embedded.tsql.translation.fragments import Names, Source
+from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.tsql.translation.support import check
+
+
+def _parse_top(parser: Parser) -> Expression | None:
+    if not parser.tokens.accept("TOP"):
+        return None
+    return parser.parenthesised()
+
+
+def _from_where(parser: Parser) -> Query | None:
+    tokens = parser.tokens
+    if not (tokens.at("FROM") or tokens.at("WHERE")):
+        return None
+    taken = tokens.take_until(("OPTION",))
+    if tokens.accept("OPTION"):
+        parser.parenthesised()
+    return queries.from_clause(tokens, taken)
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Statement):
+    target: TargetName
+    top: Expression | None
+    assignments: list[tuple[str, Expression]]
+    output: Output | None
+    source: Query | None  # `SELECT * FROM ... WHERE ...`
+
+
+def parse_update(parser: Parser) -> Statement:
+    """`UPDATE [ TOP ( n ) ] target SET column { = | += | ... } value [, ...] [ OUTPUT ] [ FROM ] [ WHERE ]`"""
+    tokens, line = parser.tokens, parser.line
+    if tokens.at("STATISTICS"):
+        tokens.unsupported("UPDATE STATISTICS")
+    top = _parse_top(parser)
+    target = change.parse_target(parser)
+    tokens.expect("SET")
+    assignments = tokens.comma_separated(lambda: _assignment(parser))
+    output = change.parse_output(parser)
+    source = _from_where(parser)
+    return Update(line, target, top, assignments, output, source)
+
+
+def _assignment(parser: Parser) -> tuple[str, Expression]:
+    tokens = parser.tokens
+    if tokens.at_variable():
+        tokens.unsupported("UPDATE ... SET @variable")
+    first = tokens.position
+    name = tokens.object_name()[-1]
+    place = tokens.position
+    compound = tokens.word() in ("+", "-", "*", "/", "%")
+    if compound:
+        tokens.advance()
+    tokens.expect("=")
+    taken = tokens.take_until((",", "FROM", "WHERE", "OUTPUT", "OPTION"))
+    if compound:
+        opening, closing = queries.parentheses(taken[0])
+        taken = [*tokens.all[first : place + 1], opening, *taken, closing]
+    return name, queries.expression(tokens, taken)
+
+
+def compile_update(node: Update, scope: Scope) -> Step:
+    actual = _actual_target(node)
+    _check(node, scope)
+
+    def make(frame: Frame) -> Prepared:
+        binding = Binding(scope, frame)
+        target = change.resolve(binding, actual, "UPDATE", *_reading(node))
+        renderer = Renderer(binding, node.line)
+        names = Names()
+        rows, alias = _rows_of(renderer, target, node, names)
+        sets: list[str] = []
+        values: list[str] = []
+        for name, expression in node.assignments:
+            place = change.places_of(target, [name])[0]
+            value = renderer.assigned(renderer.value(expression.tree, names), target.columns[place].type)
+            values.append(f"{value.sql} AS _value{len(values)}")
+            sets.append(f"{quoted(target.columns[place].name)} = _new._value{len(sets)}")
+        top = _top(renderer, node)
+        chosen = f"SELECT {quoted(alias)}.rowid AS _row, {', '.join(values)} {rows}{top}"
+        returning = f" RETURNING {target.table.all_columns}" if target.table is not None else ""
+        sql = f"UPDATE {target.sql} AS _old SET {', '.join(sets)} FROM ({chosen}) AS _new WHERE _old.rowid = _new._row"
+        plan = binding.plan(sql + returning, renderer, [])
+        return Prepared(target, plan, _before(scope, frame, node, target) if target.table is not None else None)
+
+    prepared = change.planned(make)
+
+    def apply(frame: Frame, tx: Transaction | None) -> int:
+        target, plan, before, _ = prepared(frame)
+        if target.table is None or tx is None or before is None:
+            return change.run(frame, target, plan, "UPDATE")
+        old = before.rows(frame)
+        if not old:
+            return 0
+        target.table.claim(tx, [row[0] for row in old])
+        new = change.changed(frame, target, plan, "UPDATE")
+        target.table.updated(frame.sqlite, tx, old, new)
+        change.send_output(frame, node.output, target, old, new)
+        return len(new)
+
+    return change.step(actual, apply)
+
+
+def _before(scope: Scope, frame: Frame, node: Update, target: Target) -> Plan:
+    assert target.table is not None
+    binding = Binding(scope, frame)
+    renderer = Renderer(binding, node.line)
+    rows, alias = _rows_of(renderer, target, node, Names())
+    chosen = f"SELECT {quoted(alias)}.rowid {rows}{_top(renderer, node)}"
+    return binding.plan(f"SELECT {target.table.all_columns} FROM {target.sql} WHERE rowid IN ({chosen})", renderer, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Statement):
+    target: TargetName
+    top: Expression | None
+    output: Output | None
+    source: Query | None
+    has_from: bool
+
+
+def parse_delete(parser: Parser) -> Statement:
+    """`DELETE [ TOP ( n ) ] [ FROM ] target [ OUTPUT ... ] [ FROM ... ] [ WHERE ... ]`"""
+    tokens, line = parser.tokens, parser.line
+    top = _parse_top(parser)
+    tokens.accept("FROM")
+    target = change.parse_target(parser)
+    output = change.parse_output(parser)
+    has_from = tokens.at("FROM")
+    return Delete(line, target, top, output, _from_where(parser), has_from)
+
+
+def compile_delete(node: Delete, scope: Scope) -> Step:
+    actual = _actual_target(node)
+    if isinstance(actual, str) and node.source is None and node.top is None and node.output is None:
+        return plain(lambda frame: result_sets.count(frame, frame.empty_table(actual)))
+    _check(node, scope)
+
+    def make(frame: Frame) -> Prepared:
+        binding = Binding(scope, frame)
+        target = change.resolve(binding, actual, "DELETE", *_reading(node))
+        renderer = Renderer(binding, node.line)
+        returning = f" RETURNING {target.table.all_columns}" if target.table is not None else ""
+        where = ""
+        if node.source is not None or node.top is not None:
+            rows, alias = _rows_of(renderer, target, node, Names())
+            where = f" WHERE rowid IN (SELECT {quoted(alias)}.rowid {rows}{_top(renderer, node)})"
+        return Prepared(target, binding.plan(f"DELETE FROM {target.sql}{where}{returning}", renderer, []), None)
+
+    prepared = change.planned(make)
+
+    def apply(frame: Frame, tx: Transaction | None) -> int:
+        target, plan, _, _ = prepared(frame)
+        if target.table is None or tx is None:
+            return change.run(frame, target, plan, "DELETE")
+        rows = change.changed(frame, target, plan, "DELETE")
+        if rows:
+            target.table.deleted(frame.sqlite, tx, rows)
+        change.send_output(frame, node.output, target, rows, ())
+        return len(rows)
+
+    return change.step(actual, apply)
+
+
+def _check(node: Update | Delete, scope: Scope) -> None:
+    values = [value for _, value in node.assignments] if isinstance(node, Update) else []
+    for expression in (*values, node.top):
+        if expression is not None:
+            check(expression.tree, node.line, scope.declares)
+    if node.source is not None:
+        check(node.source.tree, node.line, scope.declares)
+
+
+def _rows_of(renderer: Renderer, target: Target, node: Update | Delete, names: Names) -> tuple[str, str]:
+    """FROM and WHERE of the rows to change, and the alias under which the target stands there."""
+    tree = node.source.tree if node.source is not None else None
+    if tree is not None and tree.args.get("from_") is not None:
+        assert isinstance(tree, exp.Select)
+        alias = _alias_in(tree, node.target)
+        if alias is not None:
+            return selects.from_where(renderer, tree, names), alias
+        # A target that its FROM clause does not name is joined with it, row by row.
+        alias = _name_of(node.target)
+        names.sources.append(Source(alias, target.sql, target.columns))
+        sql = selects.from_where(renderer, tree, names).removeprefix("FROM ")
+        return f"FROM {target.sql} AS {quoted(alias)} CROSS JOIN {sql}", alias
+    alias = _name_of(node.target)
+    names.sources.append(Source(alias, target.sql, target.columns))
+    where = tree.args.get("where") if tree is not None else None
+    sql = f"FROM {target.sql} AS {quoted(alias)}"
+    return (f"{sql} WHERE {renderer.condition(where.this, names)}" if where else sql), alias
+
+
+def _from_tables(tree: exp.Select) -> list[exp.Table]:
+    tables = [tree.args["from_"].this, *(join.this for join in tree.args.get("joins") or [])]
+    return [table for table in tables if isinstance(table, exp.Table)]
+
+
+def _table_name(table: exp.Table) -> str:
+    return "@" + table.this.name if isinstance(table.this, exp.Parameter) else str(table.name)
+
+
+def _name_of(target: TargetName) -> str:
+    return target if isinstance(target, str) else target[-1]
+
+
+def _alias_in(tree: exp.Select, target: TargetName) -> str | None:
+    """The alias of the target in its FROM clause: it is named by it, or by the name of its table."""
+    name = _name_of(target).lower()
+    for table in _from_tables(tree):
+        if name in (table.alias.lower(), _table_name(table).lower()):
+            return str(table.alias or _table_name(table))
+    return None
+
+
+def _actual_target(node: Update | Delete) -> TargetName:
+    """What the target is: where it is an alias of the FROM clause, the table that bears it."""
+    tree = node.source.tree if node.source is not None else None
+    if isinstance(tree, exp.Select) and tree.args.get("from_") is not None and not isinstance(node.target, str):
+        for table in _from_tables(tree):
+            if len(node.target) == 1 and table.alias.lower() == node.target[0].lower():
+                if isinstance(table.this, exp.Parameter):
+                    return "@" + str(table.this.name).lower()
+                return tuple(str(part.name) for part in table.parts)
+    return node.target
+
+
+def _top(renderer: Renderer, node: Update | Delete) -> str:
+    return f" LIMIT {renderer.value(node.top.tree, Names()).sql}" if node.top is not None else ""
+
+
+def _reading(node: Update | Delete) -> tuple[str, ...]:
+    """ "SELECT permissions are also required if the statement contains a WHERE clause." """
+    return ("SELECT",) if node.source is not None else ()
+
+
+register("UPDATE", parse_update, Update, compile_update)
+
+
+register("DELETE", parse_delete, Delete, compile_delete)

@@ -1,0 +1,137 @@
+"""Variables: DECLARE and SET @variable. DECLARE CURSOR is in `cursors`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Scope, Step, plain
+from harness.embedded.tsql.statements.columns import table_body
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.storage.columns import ColumnDefinition
+from harness.embedded.tsql.storage.sqlite import declarations
+from harness.embedded.tsql.text import expressions as queries
+from harness.embedded.tsql.text.expressions import Expression
+from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.translation.binding import scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    variable: str
+    type: SqlType | None
+    columns: list[ColumnDefinition] | None  # of a table variable
+    value: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Declare(Statement):
+    declarations: list[Declaration]
+
+
+def parse_declare(parser: Parser) -> Statement:
+    """`DECLARE { @v [AS] type [ = value ] | @t [AS] TABLE ( ... ) } [, ...]`"""
+    parser.tokens.position -= 1  # back to the @ of the first variable
+    return Declare(parser.line, parser.tokens.comma_separated(lambda: _declaration(parser)))
+
+
+def _declaration(parser: Parser) -> Declaration:
+    tokens = parser.tokens
+    variable = tokens.variable()
+    tokens.accept("AS")
+    if tokens.accept("TABLE"):
+        return Declaration(variable, None, table_body(parser).columns, None)
+    type_ = tokens.data_type()
+    value = parser.expression(",") if tokens.accept("=") else None
+    return Declaration(variable, type_, None, value)
+
+
+def compile_declare(node: Declare, scope: Scope) -> Step:
+    actions = [_declared(declaration, scope, node.line) for declaration in node.declarations]
+
+    def run(frame: Frame) -> None:
+        for action in actions:
+            action(frame)
+
+    return plain(run)
+
+
+def _declared(declaration: Declaration, scope: Scope, line: int) -> Any:
+    name = declaration.variable
+    if name in scope.types or name in scope.tables:
+        raise SqlServerError(134, name, line=line)
+    if declaration.columns is not None:
+        return _table(declaration, scope)
+    assert declaration.type is not None
+    scope.types[name] = declaration.type
+    if declaration.value is None:
+        # Without a value it is NULL when the batch begins and keeps its value in the next round of a loop.
+        return lambda frame: frame.variables.setdefault(name, None)
+    value = scalar(declaration.value, scope, declaration.type)
+
+    def run(frame: Frame) -> None:
+        frame.variables[name] = value(frame)
+
+    return run
+
+
+def _table(declaration: Declaration, scope: Scope) -> Any:
+    name = declaration.variable
+    assert declaration.columns is not None
+    columns = [Column(column.name, column.type, column.nullable) for column in declaration.columns]
+    scope.tables[name] = columns
+    scope.defaults[name] = [column.default for column in declaration.columns]
+    identity = [column.name for column in declaration.columns if column.identity]
+    if identity:
+        raise UnsupportedSyntax("IDENTITY in a table variable", 0)
+    keys = tuple(f'UNIQUE ("{column.name}")' for column in declaration.columns if column.unique)
+    declared = declarations(columns, keys)
+    return lambda frame: frame.declare_table(name, declared)
+
+
+register("DECLARE @", parse_declare, Declare, compile_declare)
+
+
+@dataclass(frozen=True, slots=True)
+class SetVariable(Statement):
+    variable: str
+    value: Expression
+
+
+def parse_set_variable(parser: Parser) -> Statement:
+    """`SET @v { = | += | -= | *= | /= | %= } expression`"""
+    tokens = parser.tokens
+    tokens.position -= 1  # back to the @
+    variable = tokens.variable()
+    start = tokens.position
+    sign = tokens.word()
+    if sign in ("+", "-", "*", "/", "%"):
+        tokens.advance()
+    tokens.expect("=")
+    value = parser.expression()
+    if sign == "=":
+        return SetVariable(parser.line, variable, value)
+    # `SET @v += e` is `SET @v = @v + (e)`: the tokens of the variable stand right before the operator.
+    all_, end = tokens.all, tokens.position
+    opening, closing = queries.parentheses(all_[start])
+    combined = [*all_[start - 2 : start + 1], opening, *all_[start + 2 : end], closing]
+    return SetVariable(parser.line, variable, queries.expression(tokens, combined))
+
+
+def compile_set_variable(node: SetVariable, scope: Scope) -> Step:
+    name = node.variable
+    if name in scope.tables:
+        raise SqlServerError(137, name, line=node.line)
+    value = scalar(node.value, scope, scope.type_of(name, node.line))
+
+    def run(frame: Frame) -> None:
+        frame.variables[name] = value(frame)
+        frame.session.row_count = 1
+
+    return plain(run)
+
+
+register("SET @", parse_set_variable, SetVariable, compile_set_variable)
