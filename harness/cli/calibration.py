@@ -140,7 +140,7 @@ def _free_values(model: Parameters) -> str:
 
 def _sensitivity(bench: Bench, model: Parameters, names: Sequence[str]) -> list[list[str]]:
     """Shows how far each claim moves; returns every number of every step."""
-    from harness.reductions.session import session
+    from harness.reductions.spark_session import session
     from harness.reporting import duration
     from harness.simulation import sensitivity
 

@@ -35,9 +35,9 @@ def _existing_results(folder: Path) -> Path:
 
 def _run_of_cells(folder: Path) -> Path:
     """A result folder that is not one of `harness techniques`."""
-    from harness.figures import ladder
+    from harness.figures import techniques_figure
 
-    if ladder.is_ladder(_existing_results(folder)):
+    if techniques_figure.is_techniques_run(_existing_results(folder)):
         cure = "hand its table to a run of its lab with harness techniques --add-to, or draw it with harness figures"
         raise Failure(f"{folder} holds techniques alone, no cells: {cure}", USAGE)
     return folder
@@ -82,9 +82,9 @@ def figures(results: Path) -> None:
     """
     with one_line_errors():
         from harness import figures as parts
-        from harness.figures import ladder
+        from harness.figures import techniques_figure
 
-        draw = ladder.draw if ladder.is_ladder(_existing_results(results)) else parts.draw
+        draw = techniques_figure.draw if techniques_figure.is_techniques_run(_existing_results(results)) else parts.draw
         for path in draw(results):
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
@@ -104,16 +104,16 @@ def claims(results: Path, markdown: bool) -> None:
     """
     with one_line_errors():
         from harness import claims as judging
-        from harness.figures import results as runs
+        from harness.figures import reduced_run
 
-        run = runs.read(_run_of_cells(results))
+        run = reduced_run.read(_run_of_cells(results))
         judged = judging.evaluate(run)
         if markdown:
             table = judging.as_table(judged, run_id=run.run_id, lab=run.lab)
             say("\n".join(judging.markdown(table, paper_model=run.is_model and run.hardware == "paper")))
             return
-        say(runs.origin(run.lab, run.versions))
-        say(f"{runs.footer(run)[0]}.")
+        say(reduced_run.origin(run.lab, run.versions))
+        say(f"{reduced_run.footer(run)[0]}.")
         _print_claims(judged)
         say(f"{judging.counted(judged)}.")
 

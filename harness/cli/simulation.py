@@ -72,7 +72,7 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
     if seeds is not None:
         raise Failure("--seeds goes with --faults", USAGE)
     from harness import reporting
-    from harness.reductions.session import require_java
+    from harness.reductions.spark_session import require_java
     from harness.simulation import run
 
     with one_line_errors():

@@ -56,7 +56,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
 
     with one_line_errors():
         if not only_sweep:
-            from harness.reductions.session import require_java
+            from harness.reductions.spark_session import require_java
 
             require_java()  # before the sweep, not half an hour later
         with reporting.on_console(ask=not yes) as reporter:

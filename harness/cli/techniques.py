@@ -59,11 +59,11 @@ def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **
       harness techniques --lab-file lab.toml --repeats 3
     """
     from harness import reporting
-    from harness.techniques import run
+    from harness.techniques import scenario_run
 
     with one_line_errors():
         with reporting.on_console() as reporter:
-            outcome = run.climb(options, reporter, repeats=repeats, scenario_file=scenario_file, add_to=add_to)
+            outcome = scenario_run.run(options, reporter, repeats=repeats, scenario_file=scenario_file, add_to=add_to)
         say(f"results: {outcome.results}")
     if outcome.failed:
         raise Failure(

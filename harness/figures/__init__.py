@@ -22,6 +22,6 @@ files; `build` does those. Nothing uses pyplot.
 
 from harness.figures.build import draw
 from harness.figures.comparison import compare
-from harness.figures.results import FigureError
+from harness.figures.reduced_run import FigureError
 
 __all__ = ["FigureError", "compare", "draw"]

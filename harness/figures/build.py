@@ -12,9 +12,21 @@ from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from harness import claims
-from harness.figures import course, files, gain, heatmap, latches, latency, pages, report, techniques, throughput, waits
+from harness.figures import (
+    busiest_cell,
+    call_latency,
+    gain_by_threads,
+    latched_objects,
+    log_writes,
+    matrix_map,
+    page_spread,
+    report,
+    technique_bars,
+    throughput_by_threads,
+    wait_types,
+)
 from harness.figures.parts import Sheet, muted_colour, name_lines
-from harness.figures.results import FigureError, Missing, Run, footer, origin, read
+from harness.figures.reduced_run import FigureError, Missing, Run, footer, origin, read
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
 FORMATS = ("png", "svg")
@@ -50,22 +62,22 @@ def drawings(run: Run) -> dict[str, Drawing]:
     """Every figure of a run, by the name of its files."""
     throughputs = {
         f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
-            throughput.draw, run.cells, initiators
+            throughput_by_threads.draw, run.cells, initiators
         )
-        for initiators, number in throughput.PAPER_FIGURE.items()
+        for initiators, number in throughput_by_threads.PAPER_FIGURE.items()
     }
     return {
         **throughputs,
-        "figure-5-gain": functools.partial(gain.draw, run.gain),
-        "gain-map": functools.partial(heatmap.draw, run.gain),
-        "waits": functools.partial(waits.draw, run.waits, run.cells),
-        "page-latches": functools.partial(latches.draw, run.latch_share),
-        "page-spread": functools.partial(pages.draw, run.page_spread),
-        "log-writes": functools.partial(files.draw, run.file_io),
-        "latency": functools.partial(latency.draw, run.cells),
-        "queues": functools.partial(course.draw, run.seconds, run.cells),
+        "figure-5-gain": functools.partial(gain_by_threads.draw, run.gain),
+        "gain-map": functools.partial(matrix_map.draw, run.gain),
+        "waits": functools.partial(wait_types.draw, run.waits, run.cells),
+        "page-latches": functools.partial(latched_objects.draw, run.latch_share),
+        "page-spread": functools.partial(page_spread.draw, run.page_spread),
+        "log-writes": functools.partial(log_writes.draw, run.file_io),
+        "latency": functools.partial(call_latency.draw, run.cells),
+        "queues": functools.partial(busiest_cell.draw, run.seconds, run.cells),
         # Of another run, which was told to leave its table here.
-        **({} if run.techniques.empty else {"techniques": functools.partial(techniques.draw, run.techniques)}),
+        **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),
     }
 
 

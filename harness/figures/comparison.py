@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.claims.spread import geometric_mean
-from harness.figures import compared, shape
+from harness.figures import shape, side_by_side
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.pairing import AXES, POINT, by_version, common, pair, version_note
-from harness.figures.results import FigureError, Run, footer, origin, read
+from harness.figures.reduced_run import FigureError, Run, footer, origin, read
 
 RATIOS = ("processed_per_s", "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95")
 ROWS_PRINTED = 24
@@ -164,13 +164,13 @@ def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
     names = ("a", "b")
     drawings: dict[str, Drawing] = {
         f"throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
-            compared.throughput, cells, names, initiators
+            side_by_side.throughput, cells, names, initiators
         )
         for initiators in sorted(set(table.initiators.tolist()))
     }
-    drawings["gain"] = functools.partial(compared.gain, gains, names)
+    drawings["gain"] = functools.partial(side_by_side.gain, gains, names)
     drawings["shape"] = functools.partial(shape.draw, cells, names)
-    drawings["ratio-map"] = functools.partial(compared.ratio_map, table)
+    drawings["ratio-map"] = functools.partial(side_by_side.ratio_map, table)
     return drawings
 
 

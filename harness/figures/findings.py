@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.claims.spread import geometric_mean
-from harness.figures import files, latches, pages, waits
+from harness.figures import latched_objects, log_writes, page_spread, wait_types
 from harness.figures.parts import kept_up, over_versions, payload_name, percent
-from harness.figures.results import Missing, Run
-from harness.figures.throughput import RATIO_WORDS, count
+from harness.figures.reduced_run import Missing, Run
+from harness.figures.throughput_by_threads import RATIO_WORDS, count
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -70,21 +70,21 @@ def findings(run: Run) -> list[Finding]:
         ),
         Finding(
             "Where the dialogs lie",
-            _said(lambda: [*pages.sentences(run.page_spread), pages.sequence_sentence(run.page_spread)]),
+            _said(lambda: [*page_spread.sentences(run.page_spread), page_spread.sequence_sentence(run.page_spread)]),
             "with every 150th dialog, each used dialog's row has a page of its own",
         ),
         Finding(
             "Page latches",
-            _said(lambda: latches.sentences(run.latch_share)),
+            _said(lambda: latched_objects.sentences(run.latch_share)),
             f"above 15 threads in all, page latch contention on {LATCHED_TABLE}, which the 150 trick removes",
         ),
         Finding(
             "Waits",
-            _said(lambda: [waits.longest(run.waits, run.cells)]),
+            _said(lambda: [wait_types.longest(run.waits, run.cells)]),
             f"initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]}, with the 150 trick "
             f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}",
         ),
-        Finding("Logs and files", _said(lambda: files.sentences(run.file_io))),
+        Finding("Logs and files", _said(lambda: log_writes.sentences(run.file_io))),
     ]
     if len(run.versions) > 1:
         told.append(Finding("Versions", tuple(_versions(run)), "performance was comparable between 2005 and 2008"))

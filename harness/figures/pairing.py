@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from harness.figures.results import Run, listed
+from harness.figures.reduced_run import Run, listed
 
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
 AXES = ["server_version", *POINT]

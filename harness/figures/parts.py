@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from harness.figures.results import listed
+from harness.figures.reduced_run import listed
 from harness.matrix import PAYLOADS_BYTES
 
 # A paper's number up to this many times the data's largest is drawn to scale; beyond, as an arrow at the edge.

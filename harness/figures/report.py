@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 from harness.claims import Judgement, counted
 from harness.doctor.instance_settings import LICENCE
 from harness.figures.findings import BEHIND, findings, headlines
-from harness.figures.results import LAB_WORDS, FigureError, Run, footer, origin
+from harness.figures.reduced_run import LAB_WORDS, FigureError, Run, footer, origin
 from harness.whitepaper import PUBLISHED, TITLE
 
 NAME = "report.html"

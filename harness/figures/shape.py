@@ -18,8 +18,8 @@ from harness.figures.parts import (
     thread_axis,
     versions_note,
 )
-from harness.figures.results import Missing
-from harness.figures.throughput import RATIO_WORDS, count, threads_label
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import RATIO_WORDS, count, threads_label
 
 _DASHES = ("-", (0, (5, 2)))
 

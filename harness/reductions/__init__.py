@@ -29,7 +29,7 @@ How numbers are made:
 * A missing number (an instance that gave no processor time) is null, never zero.
 """
 
-from harness.reductions.inputs import ReductionError, SparkUnavailable
-from harness.reductions.tables import reduce
+from harness.reductions.raw_files import ReductionError, SparkUnavailable
+from harness.reductions.reduction import reduce
 
 __all__ = ["ReductionError", "SparkUnavailable", "reduce"]

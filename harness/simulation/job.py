@@ -29,7 +29,7 @@ from pyspark import SparkContext
 from harness.failures import MachineFailure
 from harness.lab.processes import die_with_parent
 from harness.matrix import Cell
-from harness.reductions.session import context
+from harness.reductions.spark_session import context
 from harness.simulation.parameters import Parameters
 from harness.simulation.slices import Slice, Turn, slices
 from harness.sweep import manifest

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.failures import UsageFailure
-from harness.figures import results
+from harness.figures import reduced_run
 from harness.matrix import PAYLOADS_BYTES, Cell
 from harness.simulation.bench import Figures
 from harness.simulation.calibration import Number, Numbers, cell_of, rate
@@ -29,7 +29,7 @@ _UNIT = "% of a processor"
 
 def numbers_of(folder: Path, model: Parameters) -> Numbers:
     """The numbers of the run in `folder`; UsageFailure where it is a model's, or lacks a cell that is fitted."""
-    run = results.read(folder)
+    run = reduced_run.read(folder)
     if run.is_model:
         raise UsageFailure(f"{folder} is a model's run: fit to one that was measured")
     mine = run.cells[(run.cells.initiators == 1) & (run.cells.payload_bytes == _PAYLOAD_BYTES)]

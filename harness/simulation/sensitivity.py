@@ -15,7 +15,7 @@ from pathlib import Path
 from harness import claims, reductions
 from harness.claims import Judgement
 from harness.claims.judgement import amount
-from harness.figures import results as runs
+from harness.figures import reduced_run
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells
 from harness.settings import create_simulation
 from harness.simulation import run
@@ -70,7 +70,7 @@ def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) 
     circumstances = manifest.new("sensitivity", create_simulation({}), cells=len(cells), driver=None)
     manifest.write(results, circumstances | {"model": run.model_of(parameters)})
     reductions.reduce(results, progress=lambda line: None)
-    found = claims.evaluate(runs.read(results))
+    found = claims.evaluate(reduced_run.read(results))
     shutil.rmtree(results)
     return found
 

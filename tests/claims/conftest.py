@@ -1,6 +1,6 @@
 import pytest
 
-from harness.figures.results import read
+from harness.figures.reduced_run import read
 from harness.matrix import all_cells
 from tests.results_fixture import write_reduced
 

@@ -13,7 +13,7 @@ from harness.claims import NotMeasured, Verdict, as_table, counted, evaluate, wr
 from harness.claims.evaluation import MEASURES, bounds, judge, within
 from harness.claims.judgement import Measurement, amount
 from harness.claims.spread import Spread
-from harness.figures.results import OPTIONAL_TABLES, read
+from harness.figures.reduced_run import OPTIONAL_TABLES, read
 from harness.matrix import all_cells, quick_slice
 from harness.whitepaper import CLAIMS, Claim
 from tests.claims.tables import Tables

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.reductions import SparkUnavailable
-from harness.reductions.session import require_java
+from harness.reductions.spark_session import require_java
 
 CELLS = "i1-t2-*-p100-v2008 i2-t1-r150-p1024-v2008"
 

@@ -14,7 +14,7 @@ import pytest
 
 from harness.lab import compose
 from harness.reductions import SparkUnavailable
-from harness.reductions.session import require_java
+from harness.reductions.spark_session import require_java
 
 # The version that the conformance tests run on, where they were given one.
 _IMAGE_VERSION = re.search(r":(\d{4})\b", os.environ.get("CONFORMANCE_IMAGE", ""))

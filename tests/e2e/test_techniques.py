@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.techniques.scenario import DEFAULT, read
-from harness.techniques.table import SCHEMA
+from harness.techniques.technique_scenario import DEFAULT, read
+from harness.techniques.techniques_table import SCHEMA
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

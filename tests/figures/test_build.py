@@ -11,7 +11,7 @@ from PIL import Image
 
 from harness.figures import FigureError, build, draw
 from harness.figures.build import FORMATS, STYLE, drawings, frame, wrap, write
-from harness.figures.results import Missing, footer, origin, read
+from harness.figures.reduced_run import Missing, footer, origin, read
 from harness.matrix import Cell, all_cells
 from tests.figures.conftest import FIGURES
 from tests.results_fixture import write_reduced

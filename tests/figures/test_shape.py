@@ -9,7 +9,7 @@ from matplotlib import style
 from harness.figures import shape
 from harness.figures.build import STYLE, frame
 from harness.figures.parts import Sheet
-from harness.figures.results import Missing
+from harness.figures.reduced_run import Missing
 
 THREADS = (1, 5, 10, 50)
 

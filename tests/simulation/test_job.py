@@ -16,7 +16,7 @@ import pytest
 
 from harness.failures import UsageFailure
 from harness.matrix import Cell, quick_slice
-from harness.reductions.session import context
+from harness.reductions.spark_session import context
 from harness.reporting import Lines, Reporter
 from harness.simulation import job, parameters, run
 from harness.simulation.job import Experiment, JobBroken, OpenGroup, Post, Warmed

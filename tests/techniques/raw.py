@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import records
-from harness.techniques.scenario import Turn
-from harness.techniques.stand import folder_of
+from harness.techniques.server_testbed import folder_of
+from harness.techniques.technique_scenario import Turn
 
 S = 1_000_000_000
 FROM, TO = 100 * S, 102 * S  # the window

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from harness import records
 from harness.observe.observer import INTERVAL_S
 from harness.reductions.cells import KEPT_UP
-from harness.techniques.scenario import Scenario, Turn
-from harness.techniques.stand import folder_of, used_dialogs
+from harness.techniques.server_testbed import folder_of, used_dialogs
+from harness.techniques.technique_scenario import Scenario, Turn
 
 NAME = "techniques"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.matrix import Cell
-from harness.techniques.scenario import DEFAULT, ScenarioError, read, turns
+from harness.techniques.technique_scenario import DEFAULT, ScenarioError, read, turns
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, TRICK_DIALOG_RATIO
 
 LADDER = ["dialog_per_message", "reuse", "receive_top_n", "activation_life", "readers_per_core", "trick_150"]

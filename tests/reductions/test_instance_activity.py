@@ -1,7 +1,7 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions.storage import MIB, counters, file_io, latches
+from harness.reductions.instance_activity import MIB, counters, file_io, latches
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.matrix import Cell
 from harness.reductions import ReductionError, reduce
-from harness.reductions.tables import TABLES
+from harness.reductions.reduction import TABLES
 from tests.reductions import oracle
 from tests.results_fixture import write_cell, write_journal, write_raw, write_reduced
 

@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from harness.figures.parts import Sheet, cycle_entry, muted_colour, payload_name, thousands
-from harness.figures.results import Missing
-from harness.figures.throughput import RATIO_WORDS, count
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import RATIO_WORDS, count
 
 SECONDS_WITH_DEPTH = 2  # fewer are no course
 SHORTEST_SECOND = 0.25  # a last second shorter than this has no rate worth a point

@@ -15,7 +15,7 @@ from harness.figures.parts import (
     thread_axis,
     versions_note,
 )
-from harness.figures.results import Missing
+from harness.figures.reduced_run import Missing
 from harness.whitepaper import BASE_DIALOG_RATIO, PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 
 RATIO_WORDS = {TRICK_DIALOG_RATIO: "every 150th dialog used (the 150 trick)", BASE_DIALOG_RATIO: "every dialog used"}

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness import settings as settings_module
 from harness.failures import UsageFailure
-from harness.figures import FigureError, ladder
+from harness.figures import FigureError, techniques_figure
 from harness.lab import interruption
 from harness.lab.connection_info import first_line
 from harness.lab.instances import Lab
@@ -24,10 +24,10 @@ from harness.sweep.journal import Journal
 from harness.sweep.loop import Sweep, Testbed
 from harness.sweep.matrix_run import Outcome, open_results
 from harness.sweep.preflight import Preflight
-from harness.techniques import table
-from harness.techniques.scenario import Scenario, ScenarioError, Turn, read, turns
-from harness.techniques.simulated import SimulatedStand
-from harness.techniques.stand import TechniqueStand
+from harness.techniques import techniques_table
+from harness.techniques.server_testbed import ServerTestbed
+from harness.techniques.simulated_testbed import SimulatedTestbed
+from harness.techniques.technique_scenario import Scenario, ScenarioError, Turn, read, turns
 
 SIMULATED = "simulated"
 LABS = (*settings_module.LABS, SIMULATED)
@@ -41,7 +41,7 @@ class OtherLab(UsageFailure):
 
 
 @dataclass(frozen=True)
-class Climbing:
+class Prepared:
     """A run that can begin: what is to run, its folder once it is wanted, and the stand in it."""
 
     turns: Sequence[Turn]
@@ -49,7 +49,7 @@ class Climbing:
     testbed: Callable[[Path, Reporter], Testbed[Turn]]
 
 
-def climb(
+def run(
     options: Mapping[str, Any],
     reporter: Reporter,
     *,
@@ -66,12 +66,12 @@ def climb(
     scenario = read(scenario_file)
     require_alike = _alike(add_to)
     prepare = _in_virtual_time if _lab_of(options) == SIMULATED else _on_servers
-    climbing = prepare(options, scenario, repeats, reporter, require_alike)
-    results, to_run = climbing.open(), climbing.turns
+    prepared = prepare(options, scenario, repeats, reporter, require_alike)
+    results, to_run = prepared.open(), prepared.turns
     reporter.note(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
     try:
         with interruption.noted():
-            testbed = climbing.testbed(results, reporter)
+            testbed = prepared.testbed(results, reporter)
             tally = Sweep(testbed, Journal(results / journal.NAME), reporter, results).run(to_run)
     except BaseException:
         # What ended it is to be told, and not that there was no room for a table either.
@@ -81,7 +81,7 @@ def climb(
     run_folder.finish(results)
     evaluate(results, scenario, to_run, reporter)
     if add_to and tally.completed:
-        for path in table.copy(results, add_to):
+        for path in techniques_table.copy(results, add_to):
             reporter.note(f"table: {path}")
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
 
@@ -123,7 +123,7 @@ def _on_servers(
     repeats: int,
     reporter: Reporter,
     require_alike: RequireAlike,
-) -> Climbing:
+) -> Prepared:
     for name in ("seed", "hardware"):
         if options.get(name) is not None:
             raise SettingsError(f"--{name} goes with --lab {SIMULATED}: nothing is left to it on servers")
@@ -139,10 +139,10 @@ def _on_servers(
     def testbed(results: Path, reporter: Reporter) -> Testbed[Turn]:
         preflight = _Preflight(selection.settings, [turn.cell for turn in to_run], results, reporter)
         preflight.require_alike = require_alike
-        return TechniqueStand(selection.settings, selection.topology, results, preflight, reporter)
+        return ServerTestbed(selection.settings, selection.topology, results, preflight, reporter)
 
     described = scenario.model_dump(mode="json")
-    return Climbing(to_run, lambda: open_results(selection.settings, to_run, scenario=described), testbed)
+    return Prepared(to_run, lambda: open_results(selection.settings, to_run, scenario=described), testbed)
 
 
 def _in_virtual_time(
@@ -151,7 +151,7 @@ def _in_virtual_time(
     repeats: int,
     reporter: Reporter,
     require_alike: RequireAlike,
-) -> Climbing:
+) -> Prepared:
     times = scenario.times.get(SIMULATED)
     if times is None:
         raise ScenarioError(f"the scenario has no times for the lab {SIMULATED}")
@@ -173,28 +173,28 @@ def _in_virtual_time(
         made["settings"]["drain"] = drain_s
         return made | {"model": model, "scenario": scenario.model_dump(mode="json")}
 
-    return Climbing(
+    return Prepared(
         to_run,
         lambda: run_folder.create(settings, circumstances),
-        lambda results, *_: SimulatedStand(settings, hardware, drain_s, results),
+        lambda results, *_: SimulatedTestbed(settings, hardware, drain_s, results),
     )
 
 
 def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter: Reporter) -> None:
     """Writes the table of what was completed, if anything was, draws the figure, and says where they are."""
-    run = manifest.read(results)
+    made = manifest.read(results)
     attempts = {
         entry.cell: entry.attempt for entry in journal.read(results / journal.NAME) if entry.outcome == "completed"
     }
     rows = [
-        table.row(results, scenario, turn, attempts[turn.id], run_id=run["run_id"], lab=run["lab"])
+        techniques_table.row(results, scenario, turn, attempts[turn.id], run_id=made["run_id"], lab=made["lab"])
         for turn in to_run
         if turn.id in attempts
     ]
     if not rows:
         return
-    reporter.note(f"table: {table.write(results, rows)}")
-    for figure in ladder.draw(results):
+    reporter.note(f"table: {techniques_table.write(results, rows)}")
+    for figure in techniques_figure.draw(results):
         if figure.suffix == ".png":
             reporter.note(f"figure: {figure}")
 

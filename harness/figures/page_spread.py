@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from harness.figures.parts import Sheet, cycle_entry, muted_colour, over_versions
-from harness.figures.results import Missing, listed
-from harness.figures.throughput import RATIO_WORDS
+from harness.figures.reduced_run import Missing, listed
+from harness.figures.throughput_by_threads import RATIO_WORDS
 from harness.whitepaper import BASE_DIALOG_RATIO, SYSDESEND_ROWS_PER_PAGE, TRICK_DIALOG_RATIO
 
 STYLES = {TRICK_DIALOG_RATIO: 0, BASE_DIALOG_RATIO: 2}  # entries of the style's cycle

@@ -1,7 +1,7 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions import window
+from harness.reductions import measured_window
 from tests.reductions.conftest import CELL, S
 
 pytestmark = pytest.mark.spark
@@ -24,12 +24,12 @@ def test_a_call_belongs_to_the_window_in_which_it_returns(spark, raw, attempts):
         "cell_id string, attempt int, latency_us_p50 double, latency_us_p95 double, latency_us_p99 double, "
         "calls_in_window long, latency_us_max double",
     )
-    assertDataFrameEqual(window.calls_in_window(calls, attempts), expected)
+    assertDataFrameEqual(measured_window.calls_in_window(calls, attempts), expected)
 
 
 def test_calls_of_an_attempt_that_does_not_count_are_left_out(spark, raw, attempts):
     calls = raw("calls", [{"attempt": 2, "started_at_ns": 2 * S, "latency_ns": 7 * US}])
-    assert window.calls_in_window(calls, attempts).isEmpty()
+    assert measured_window.calls_in_window(calls, attempts).isEmpty()
 
 
 def test_messages_are_processed_when_their_receive_is_counted(spark, raw, attempts):
@@ -45,7 +45,7 @@ def test_messages_are_processed_when_their_receive_is_counted(spark, raw, attemp
     expected = spark.createDataFrame(
         [(CELL.id, 1, 17, 2)], "cell_id string, attempt int, processed_in_window long, receives_in_window long"
     )
-    assertDataFrameEqual(window.processed_in_window(receives, attempts), expected)
+    assertDataFrameEqual(measured_window.processed_in_window(receives, attempts), expected)
 
 
 def test_a_target_that_counted_nothing_in_the_window_processed_zero(spark, raw, attempts):
@@ -53,7 +53,7 @@ def test_a_target_that_counted_nothing_in_the_window_processed_zero(spark, raw, 
     expected = spark.createDataFrame(
         [(CELL.id, 1, 0, 0)], "cell_id string, attempt int, processed_in_window long, receives_in_window long"
     )
-    assertDataFrameEqual(window.processed_in_window(receives, attempts), expected)
+    assertDataFrameEqual(measured_window.processed_in_window(receives, attempts), expected)
 
 
 def test_end_to_end_is_of_messages_sent_in_the_window_and_keeps_negatives(spark, raw, attempts):
@@ -71,7 +71,7 @@ def test_end_to_end_is_of_messages_sent_in_the_window_and_keeps_negatives(spark,
         "cell_id string, attempt int, end_to_end_us_p50 double, end_to_end_us_p95 double, end_to_end_us_p99 double, "
         "end_to_end_negative long",
     )
-    assertDataFrameEqual(window.end_to_end(deliveries, attempts), expected)
+    assertDataFrameEqual(measured_window.end_to_end(deliveries, attempts), expected)
 
 
 def test_processor_use_is_of_all_processors_that_an_instance_had(spark, raw, attempts):
@@ -87,4 +87,4 @@ def test_processor_use_is_of_all_processors_that_an_instance_had(spark, raw, att
         [(CELL.id, 1, 37.5, 25.0)],
         "cell_id string, attempt int, initiator_processor_percent double, target_processor_percent double",
     )
-    assertDataFrameEqual(window.processor_use(processors, attempts), expected)
+    assertDataFrameEqual(measured_window.processor_use(processors, attempts), expected)

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from harness.figures.parts import Sheet, cycle_entry, short, thousands
-from harness.figures.results import Missing
-from harness.figures.throughput import RATIO_WORDS
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import RATIO_WORDS
 from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
 
 TYPES_SHOWN = 6  # a role

@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from harness.figures.parts import Sheet, cycle_entry, paper_colour, short
-from harness.figures.results import Missing
-from harness.figures.throughput import RATIO_WORDS, count
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import RATIO_WORDS, count
 from harness.whitepaper import BASE_DIALOG_RATIO, LATCHED_TABLE, NO_GAIN_UP_TO, TRICK_DIALOG_RATIO
 
 QUEUE, OTHER, UNRESOLVED = "the queue's own table", "other objects", "not resolved"

@@ -1,4 +1,4 @@
-"""The figure of the recommendations' ladder."""
+"""The figure of a run of `harness techniques`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from matplotlib import style
 
-from harness.figures import FigureError, ladder, techniques
+from harness.figures import FigureError, technique_bars, techniques_figure
 from harness.figures.build import STYLE, frame
-from harness.figures.results import Missing
-from harness.techniques import table
+from harness.figures.reduced_run import Missing
+from harness.techniques import techniques_table
 
 STEPS = [
     ("ladder", "dialog_per_message", "A dialog per message", None, 100.0),
@@ -50,7 +50,7 @@ def steps(runs: int = 1) -> pd.DataFrame:
 
 def texts(table: pd.DataFrame) -> list[str]:
     with style.context(STYLE):
-        sheet = techniques.draw(table)
+        sheet = technique_bars.draw(table)
         frame(sheet, "a lab", ["where it comes from"])
     return [text.get_text() for ax in sheet.axes for text in (*ax.texts, *ax.get_yticklabels())]
 
@@ -69,13 +69,13 @@ def test_runs_of_a_technique_are_one_bar_of_their_mean() -> None:
 
 def test_without_a_row_there_is_nothing_to_draw() -> None:
     with pytest.raises(Missing):
-        techniques.draw(pd.DataFrame())
+        technique_bars.draw(pd.DataFrame())
 
 
 def folder_of(tmp_path: Path, lab: str) -> Path:
     (tmp_path / "reduced").mkdir()
     (tmp_path / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": lab, "scenario": {}}))
-    steps().to_parquet(tmp_path / ladder.TABLE)
+    steps().to_parquet(tmp_path / techniques_figure.TABLE)
     return tmp_path
 
 
@@ -87,7 +87,7 @@ def folder_of(tmp_path: Path, lab: str) -> Path:
     ],
 )
 def test_the_files_say_that_the_numbers_are_not_sql_servers(tmp_path: Path, lab: str, head: str) -> None:
-    png, svg = ladder.draw(folder_of(tmp_path, lab))
+    png, svg = techniques_figure.draw(folder_of(tmp_path, lab))
     assert (png.name, svg.name) == ("techniques.png", "techniques.svg")
     written = svg.read_text()
     assert f"<!-- {head} -->" in written, "Matplotlib draws letters, and leaves the text beside them"
@@ -96,32 +96,32 @@ def test_the_files_say_that_the_numbers_are_not_sql_servers(tmp_path: Path, lab:
 
 def test_a_run_of_cells_that_got_the_table_is_no_ladder(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
-    assert ladder.is_ladder(folder)
+    assert techniques_figure.is_techniques_run(folder)
     (folder / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": "embedded"}))
-    assert not ladder.is_ladder(folder)
+    assert not techniques_figure.is_techniques_run(folder)
 
 
 def test_the_figure_reads_what_the_table_has() -> None:
-    assert set(techniques.COLUMNS) <= set(table.SCHEMA.names)
-    assert set(techniques.COLUMNS) == set(steps().columns)
+    assert set(technique_bars.COLUMNS) <= set(techniques_table.SCHEMA.names)
+    assert set(technique_bars.COLUMNS) == set(steps().columns)
 
 
 def test_a_run_without_a_completed_step_is_told_in_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
-    (folder / ladder.TABLE).unlink()
+    (folder / techniques_figure.TABLE).unlink()
     with pytest.raises(FigureError, match="no step of this run was completed"):
-        ladder.draw(folder)
+        techniques_figure.draw(folder)
 
 
 def test_a_table_without_a_column_is_told_in_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
-    steps().drop(columns=["technique", "readers"]).to_parquet(folder / ladder.TABLE)
+    steps().drop(columns=["technique", "readers"]).to_parquet(folder / techniques_figure.TABLE)
     with pytest.raises(FigureError, match=r"techniques.parquet lacks technique, readers: run `harness techniques`"):
-        ladder.draw(folder)
+        techniques_figure.draw(folder)
 
 
 def test_a_damaged_table_is_told_in_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
-    (folder / ladder.TABLE).write_text("no table")
+    (folder / techniques_figure.TABLE).write_text("no table")
     with pytest.raises(FigureError, match="cannot be read"):
-        ladder.draw(folder)
+        techniques_figure.draw(folder)

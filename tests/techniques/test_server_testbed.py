@@ -17,9 +17,9 @@ from harness.reporting import Reporter
 from harness.sweep.attempt import NotReady
 from harness.sweep.phases import Phases
 from harness.sweep.preflight import Preflight
-from harness.techniques import stand as stands
-from harness.techniques.scenario import read, turns
-from harness.techniques.stand import TechniqueStand
+from harness.techniques import server_testbed
+from harness.techniques.server_testbed import ServerTestbed
+from harness.techniques.technique_scenario import read, turns
 
 TURNS = {turn.technique.key: turn for turn in turns(read(), version="2008", repeats=1)}
 
@@ -47,24 +47,24 @@ class FakeLab:
 
 
 @pytest.fixture
-def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TechniqueStand:
+def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
     asked: list[str] = []
 
     def build(lab: Any, *, initiators: int, used_dialogs: int, dialog_ratio: int, warm_up: bool) -> None:
         asked.append(f"build {used_dialogs} x {dialog_ratio}{'' if warm_up else ', cold'}")
 
-    monkeypatch.setattr(stands, "LabEquipment", lambda *_, **__: FakeLab(asked))
+    monkeypatch.setattr(server_testbed, "LabEquipment", lambda *_, **__: FakeLab(asked))
     monkeypatch.setattr(dialog_pool, "build", build)
     monkeypatch.setattr(receive_settings, "apply", lambda lab, arrangement: None)
-    monkeypatch.setattr(stands, "sending", lambda lab, initiators, turn: None)
-    monkeypatch.setattr(stands, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
+    monkeypatch.setattr(server_testbed, "sending", lambda lab, initiators, turn: None)
+    monkeypatch.setattr(server_testbed, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
     settings = settings_module.create({"lab": "embedded"}, environment={})
     preflight = Preflight(settings, [], tmp_path, Reporter())
-    return TechniqueStand(settings, Topology("embedded"), tmp_path, preflight, Reporter())
+    return ServerTestbed(settings, Topology("embedded"), tmp_path, preflight, Reporter())
 
 
 @pytest.fixture
-def run(stand: TechniqueStand) -> Run:
+def run(stand: ServerTestbed) -> Run:
     """Makes ready for a step and runs it; what was asked of the lab for it."""
 
     def run(key: str) -> list[str]:
@@ -104,7 +104,7 @@ def test_cold_dialogs_are_warm_when_they_were_used(run: Run) -> None:
     assert run("baseline") == ["end all", "build 50 x 150"]
 
 
-def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, stand: TechniqueStand) -> None:
+def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, stand: ServerTestbed) -> None:
     run("reuse")
     stand.tear_down()
     assert run("reuse") == ["open", "build 50 x 1"]
@@ -112,7 +112,7 @@ def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, stand: TechniqueStand
 
 @pytest.mark.parametrize("before", ["reuse", None])
 def test_dialogs_that_could_not_be_built_leave_none_to_be_relied_on(
-    run: Run, stand: TechniqueStand, monkeypatch: pytest.MonkeyPatch, before: str | None
+    run: Run, stand: ServerTestbed, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
     if before:
         run(before)

@@ -4,7 +4,7 @@ import pytest
 
 from harness import records
 from harness.matrix import Cell
-from harness.reductions import ReductionError, inputs
+from harness.reductions import ReductionError, raw_files
 from tests.results_fixture import write_journal, write_raw
 
 CELLS = [Cell.parse(f"i1-t2-r{ratio}-p100-v2008") for ratio in (1, 150)]
@@ -20,7 +20,7 @@ def cells_of(raw):
 
 
 def test_all_files_of_completed_cells_count(run):
-    raw = inputs.read(run)
+    raw = raw_files.read(run)
     assert cells_of(raw) == {cell.id for cell in CELLS}
     assert {kind: len(files) for kind, files in raw.files.items()} == dict.fromkeys(records.SCHEMAS, 2)
     assert raw.notes == ()
@@ -30,7 +30,7 @@ def test_temporary_and_foreign_files_are_ignored(run):
     (run / "raw" / "calls" / f"{CELLS[0].id}-a1.tmp").write_bytes(b"PAR1 half a file")
     (run / "raw" / "calls" / "notes.txt").write_text("mine")
     (run / "raw" / "novelties").mkdir()
-    raw = inputs.read(run)
+    raw = raw_files.read(run)
     assert cells_of(raw) == {cell.id for cell in CELLS}
     assert raw.notes == ("raw/calls/notes.txt is not a raw record and is ignored",)
 
@@ -39,14 +39,14 @@ def test_temporary_and_foreign_files_are_ignored(run):
 def test_a_cell_with_a_truncated_file_is_left_out_and_named(run, kind):
     path = next((run / "raw" / kind).glob(f"{CELLS[0].id}-a1*.parquet"))
     path.write_bytes(path.read_bytes()[:-20])
-    raw = inputs.read(run)
+    raw = raw_files.read(run)
     assert cells_of(raw) == {CELLS[1].id}
     assert raw.notes == (f"{CELLS[0].id} (attempt 1) is left out: raw/{kind}/{path.name} cannot be read",)
 
 
 def test_a_completed_cell_without_calls_is_left_out_and_named(run):
     next((run / "raw" / "calls").glob(f"{CELLS[0].id}-a1*.parquet")).unlink()
-    raw = inputs.read(run)
+    raw = raw_files.read(run)
     assert cells_of(raw) == {CELLS[1].id}
     assert raw.notes == (f"{CELLS[0].id} (attempt 1) is left out: it has no calls",)
 
@@ -54,18 +54,18 @@ def test_a_completed_cell_without_calls_is_left_out_and_named(run):
 def test_an_attempt_without_a_line_in_the_journal_does_not_count(run):
     (run / "journal.jsonl").write_text("")
     write_journal(run, [(CELLS[1].id, 1, "completed"), (CELLS[0].id, 1, "failed")])
-    assert cells_of(inputs.read(run)) == {CELLS[1].id}
+    assert cells_of(raw_files.read(run)) == {CELLS[1].id}
 
 
 def test_a_torn_last_line_of_the_journal_is_ignored(run):
     with (run / "journal.jsonl").open("a") as journal:
         journal.write('{"cell": "i1-t2-r1-p100-v2008", "attempt": 1, "outco')
-    assert cells_of(inputs.read(run)) == {cell.id for cell in CELLS}
+    assert cells_of(raw_files.read(run)) == {cell.id for cell in CELLS}
 
 
 def test_without_a_journal_cells_count_by_their_own_record(run):
     (run / "journal.jsonl").unlink()
-    raw = inputs.read(run)
+    raw = raw_files.read(run)
     assert cells_of(raw) == {cell.id for cell in CELLS}
     assert raw.notes == ("there is no journal.jsonl: cells count by their own record",)
 
@@ -106,11 +106,11 @@ def break_cells(run):
 def test_a_folder_that_cannot_be_reduced_is_an_error_of_one_line(run, damage, words):
     damage(run)
     with pytest.raises(ReductionError, match=words) as caught:
-        inputs.read(run)
+        raw_files.read(run)
     assert "\n" not in str(caught.value)
     assert str(run) in str(caught.value)
 
 
 def test_a_folder_that_is_not_there_is_an_error_of_one_line(tmp_path):
     with pytest.raises(ReductionError, match="is no results folder"):
-        inputs.read(tmp_path / "absent")
+        raw_files.read(tmp_path / "absent")

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.techniques import table
-from harness.techniques.scenario import Scenario, Turn, read, turns
+from harness.techniques import techniques_table
+from harness.techniques.technique_scenario import Scenario, Turn, read, turns
 from tests.techniques.raw import write_raw
 
 
@@ -23,7 +23,7 @@ def turn_of(scenario: Scenario, key: str) -> Turn:
 
 
 def row_of(results: Path, scenario: Scenario, turn: Turn) -> dict[str, Any]:
-    return table.row(results, scenario, turn, 1, run_id="a run", lab="embedded")
+    return techniques_table.row(results, scenario, turn, 1, run_id="a run", lab="embedded")
 
 
 def test_a_row_counts_what_happened_in_the_window_and_says_what_its_step_did(
@@ -75,9 +75,9 @@ def test_the_table_has_its_columns_whatever_is_missing(tmp_path: Path, scenario:
         turn = turn_of(scenario, key)
         write_raw(tmp_path, turn, readers=None)
         rows.append(row_of(tmp_path, scenario, turn))
-    path = table.write(tmp_path, rows)
+    path = techniques_table.write(tmp_path, rows)
     written = pd.read_parquet(path)
-    assert list(written.columns) == table.SCHEMA.names
+    assert list(written.columns) == techniques_table.SCHEMA.names
     assert written.technique.tolist() == ["dialog_per_message", "reuse"]
     assert written.compared_with.tolist() == [None, "dialog_per_message"]
     assert written.readers.isna().all()

@@ -1,7 +1,7 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions import waits
+from harness.reductions import wait_times
 from tests.reductions.conftest import CELL
 
 pytestmark = pytest.mark.spark
@@ -29,7 +29,7 @@ ROWS = [
 
 
 def test_waits_are_summed_by_role_and_ranked_and_idle_ones_left_out(spark, raw, attempts):
-    actual = waits.waits(raw("waits", ROWS), attempts).select(
+    actual = wait_times.waits(raw("waits", ROWS), attempts).select(
         "role", "place", "wait_type", "wait_time_ms", "share_percent"
     )
     expected = spark.createDataFrame(
@@ -45,14 +45,14 @@ def test_waits_are_summed_by_role_and_ranked_and_idle_ones_left_out(spark, raw, 
 
 def test_only_the_longest_are_kept(raw, attempts):
     rows = [wait("target", f"WAIT_{number:02}", number) for number in range(1, 31)]
-    kept = waits.waits(raw("waits", rows), attempts)
+    kept = wait_times.waits(raw("waits", rows), attempts)
     assert sorted(row.wait_time_ms for row in kept.collect()) == list(range(21, 31))
 
 
 def test_what_the_paper_names_is_kept_whatever_its_place_and_shares_are_of_all_waiting(raw, attempts):
     others = [wait("target", f"WAIT_{number:02}", 100) for number in range(1, 13)]
     named = [wait("target", "WRITELOG", 30), wait("target", "PAGELATCH_EX", 20), wait("target", "PAGELATCH_SH", 10)]
-    kept = {row.wait_type: row for row in waits.waits(raw("waits", [*others, *named]), attempts).collect()}
+    kept = {row.wait_type: row for row in wait_times.waits(raw("waits", [*others, *named]), attempts).collect()}
     assert len(kept) == 10 + len(named)
     assert [(kept[each["wait_type"]].place, kept[each["wait_type"]].share_percent) for each in named] == [
         (13, 2.38),
@@ -66,4 +66,4 @@ def test_the_top_waits_of_a_cell_are_named_in_order(spark, raw, attempts):
         [(CELL.id, 1, "PAGELATCH_EX 300 ms; WRITELOG 100 ms", "WRITELOG 30 ms")],
         "cell_id string, attempt int, initiator_top_waits string, target_top_waits string",
     )
-    assertDataFrameEqual(waits.top_waits(waits.waits(raw("waits", ROWS), attempts)), expected)
+    assertDataFrameEqual(wait_times.top_waits(wait_times.waits(raw("waits", ROWS), attempts)), expected)

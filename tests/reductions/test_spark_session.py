@@ -1,7 +1,7 @@
 import pytest
 
-from harness.reductions import SparkUnavailable, session
-from harness.reductions.session import require_java
+from harness.reductions import SparkUnavailable, spark_session
+from harness.reductions.spark_session import require_java
 
 
 def java_that_says(folder, text):
@@ -44,5 +44,5 @@ def test_a_spark_that_does_not_start_tells_why_in_its_own_words(tmp_path):
     log = tmp_path / "spark.log"
     log.write_text("26/11/21 WARN MetricsSystem: Stopping a MetricsSystem that is not running\n")
     thrown = "An error occurred.\n: org.apache.spark.SparkException: Could not parse Master URL: 'x'\n\tat org.apache"
-    assert session.reason(Exception(thrown), log) == "Could not parse Master URL: 'x'"
-    assert session.reason(Exception("no gateway"), log).endswith("that is not running")
+    assert spark_session.reason(Exception(thrown), log) == "Could not parse Master URL: 'x'"
+    assert spark_session.reason(Exception("no gateway"), log).endswith("that is not running")

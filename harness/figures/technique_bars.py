@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from harness.figures.parts import Sheet, cycle_entry, muted_colour, payload_name, thousands
-from harness.figures.results import Missing
-from harness.figures.throughput import count
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import count
 
 KINDS = {
     "ladder": "One on top of the other",

@@ -19,9 +19,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from harness.records import SCHEMAS
-from harness.reductions import attempts, cells, inputs, pages, seconds, storage, waits, window
-from harness.reductions.inputs import ReductionError
-from harness.reductions.session import session
+from harness.reductions import (
+    attempts,
+    cells,
+    instance_activity,
+    measured_window,
+    page_latches,
+    raw_files,
+    seconds,
+    wait_times,
+)
+from harness.reductions.raw_files import ReductionError
+from harness.reductions.spark_session import session
 
 TABLES = ("cells", "seconds", "gain", "waits", "page_spread", "latch_share", "latches", "file_io", "counters")
 # Not every instance tells what these rest on, or has anything to tell.
@@ -59,7 +68,7 @@ def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
     """
     say = progress or _to_standard_error
     results = Path(results).resolve()
-    raw = inputs.read(results)
+    raw = raw_files.read(results)
     for note in raw.notes[:NOTES_SHOWN]:
         say(note)
     if len(raw.notes) > NOTES_SHOWN:
@@ -112,26 +121,26 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         seconds.processed_by_second(rows["receives"], counting),
         seconds.depth_by_second(rows["samples"], counting),
     ).cache()
-    waiting = waits.waits(rows["waits"], counting).cache()
+    waiting = wait_times.waits(rows["waits"], counting).cache()
     by_cell = cells.cells(
         counting,
-        calls=window.calls_in_window(rows["calls"], counting),
-        processed=window.processed_in_window(rows["receives"], counting),
-        end_to_end=window.end_to_end(rows["deliveries"], counting),
-        processors=window.processor_use(rows["processors"], counting),
+        calls=measured_window.calls_in_window(rows["calls"], counting),
+        processed=measured_window.processed_in_window(rows["receives"], counting),
+        end_to_end=measured_window.end_to_end(rows["deliveries"], counting),
+        processors=measured_window.processor_use(rows["processors"], counting),
         peaks=seconds.peaks(by_second),
-        top_waits=waits.top_waits(waiting),
+        top_waits=wait_times.top_waits(waiting),
     ).cache()
     tables = {
         "seconds": by_second,
         "waits": waiting,
         "cells": by_cell,
         "gain": cells.gain(by_cell),
-        "page_spread": pages.page_spread(rows["dialog_pages"], counting),
-        "latch_share": pages.latch_share(rows["latch_waits"], rows["samples"], counting),
-        "latches": storage.latches(rows["latches"], counting),
-        "file_io": storage.file_io(rows["file_io"], counting),
-        "counters": storage.counters(rows["samples"], counting),
+        "page_spread": page_latches.page_spread(rows["dialog_pages"], counting),
+        "latch_share": page_latches.latch_share(rows["latch_waits"], rows["samples"], counting),
+        "latches": instance_activity.latches(rows["latches"], counting),
+        "file_io": instance_activity.file_io(rows["file_io"], counting),
+        "counters": instance_activity.counters(rows["samples"], counting),
     }
     # A table that left its folder still says whose numbers it holds.
     origin = [F.lit(str(manifest.get(name, "unknown"))).alias(name) for name in ("run_id", "lab")]

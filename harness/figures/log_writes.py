@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from harness.figures.parts import Sheet, payload_lines, short, thousands, thread_axis, versions_note
-from harness.figures.results import Missing
-from harness.figures.throughput import RATIO_WORDS, count, threads_label
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import RATIO_WORDS, count, threads_label
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")

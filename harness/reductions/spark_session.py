@@ -25,7 +25,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors.exceptions.captured import install_exception_handler
 from pyspark.sql import SparkSession
 
-from harness.reductions.inputs import SparkUnavailable
+from harness.reductions.raw_files import SparkUnavailable
 from harness.system_packages import JAVA_MINIMUM, how_to_install, java_version
 
 # Memory is shared by the threads, so they do not grow with the machine.

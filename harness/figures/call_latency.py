@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from harness.figures.parts import Sheet, payload_lines, thread_axis, versions_note
-from harness.figures.results import Missing
-from harness.figures.throughput import RATIO_WORDS, count
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import RATIO_WORDS, count
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 ROWS = (("latency_us_p50", "median"), ("latency_us_p95", "95th percentile"))

@@ -23,9 +23,9 @@ from harness.sweep.matrix_run import Outcome
 from harness.sweep.phases import Phases
 from harness.sweep.preflight import Preflight
 from harness.sweep.run_folder import NoRun
-from harness.techniques import run, table
-from harness.techniques.run import OtherLab
-from harness.techniques.scenario import DEFAULT, ScenarioError, Turn, read
+from harness.techniques import scenario_run, techniques_table
+from harness.techniques.scenario_run import OtherLab
+from harness.techniques.technique_scenario import DEFAULT, ScenarioError, Turn, read
 from tests.noting import NotingReporter
 from tests.techniques.raw import write_raw
 
@@ -65,7 +65,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, trouble: Trouble = lambda turn, attemp
         drains.append(drain_s)
         return FakeStand(results, trouble)
 
-    monkeypatch.setattr(run, "SimulatedStand", stand)
+    monkeypatch.setattr(scenario_run, "SimulatedTestbed", stand)
     return drains
 
 
@@ -86,7 +86,7 @@ def climb(
     reporter: Reporter | None = None,
     **options: Any,
 ) -> Outcome:
-    return run.climb(
+    return scenario_run.run(
         {"lab": lab, "results": tmp_path / "runs", **options},
         reporter or Reporter(),
         repeats=1,
@@ -141,7 +141,7 @@ def test_servers_that_turn_out_to_be_embedded_are_another_lab_before_anything_is
     def examine(preflight: Preflight, lab: Any) -> None:
         manifest.write(preflight.results, manifest.read(preflight.results) | {"lab": "embedded"})
 
-    monkeypatch.setattr(run, "TechniqueStand", Opening)
+    monkeypatch.setattr(scenario_run, "ServerTestbed", Opening)
     monkeypatch.setattr(Preflight, "examine", examine)
     servers = "".join(f'{head}\nhost = "s{number}.example"\nuser = "u"\n' for number, head in enumerate(SERVERS))
     (tmp_path / "lab.toml").write_text(f'version = "2022"\n{servers}')
@@ -273,7 +273,7 @@ def test_what_stopped_a_run_is_told_also_where_there_is_no_room_for_a_table(
     def no_room(results: Path, rows: Any) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device", "reduced")
 
-    monkeypatch.setattr(table, "write", no_room)
+    monkeypatch.setattr(techniques_table, "write", no_room)
     with pytest.raises(OSError) as error:
         climb(tmp_path, "simulated")
     assert error.value is full

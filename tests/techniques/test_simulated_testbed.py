@@ -9,8 +9,8 @@ from pathlib import Path
 from harness import settings as settings_module
 from harness.simulation import parameters
 from harness.sweep.phases import Phases
-from harness.techniques.scenario import DEFAULT, read, turns
-from harness.techniques.simulated import SimulatedStand
+from harness.techniques.simulated_testbed import SimulatedTestbed
+from harness.techniques.technique_scenario import DEFAULT, read, turns
 
 
 def test_a_world_is_freed_when_a_step_wants_other_dialogs(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_world_is_freed_when_a_step_wants_other_dialogs(tmp_path: Path) -> Non
     text = DEFAULT.read_text().replace("initiators = 3", "initiators = 1").replace("threads = 50", "threads = 2")
     path.write_text(text)
     settings = settings_module.create_simulation({}, environment={})
-    stand = SimulatedStand(settings, parameters.read("paper"), 60.0, tmp_path)
+    stand = SimulatedTestbed(settings, parameters.read("paper"), 60.0, tmp_path)
     worlds = []
     for turn in turns(read(path), version="2008", repeats=1):
         if turn.technique.key in ("dialog_per_message", "reuse", "receive_top_n"):

@@ -6,8 +6,8 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from harness.figures.gain import SMALLEST_SPAN_PERCENT
-from harness.figures.heatmap import matrix_panel, percent_scale
+from harness.figures.gain_by_threads import SMALLEST_SPAN_PERCENT
+from harness.figures.matrix_map import matrix_panel, percent_scale
 from harness.figures.parts import (
     Sheet,
     behind_note,
@@ -21,8 +21,8 @@ from harness.figures.parts import (
     thread_axis,
     versions_note,
 )
-from harness.figures.results import Missing
-from harness.figures.throughput import RATIO_WORDS, count, threads_label
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import RATIO_WORDS, count, threads_label
 
 Pair = tuple[pd.DataFrame, ...]
 

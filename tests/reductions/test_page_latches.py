@@ -1,7 +1,7 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions.pages import latch_share, page_spread
+from harness.reductions.page_latches import latch_share, page_spread
 from tests.reductions.conftest import S
 
 pytestmark = pytest.mark.spark

@@ -10,8 +10,8 @@ from matplotlib.colors import CenteredNorm, Normalize
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.figures.parts import Sheet, kept_up, over_versions, payload_name, percent, signed, versions_note
-from harness.figures.results import Missing
-from harness.figures.throughput import count
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import count
 
 # The scale of colours spans at least this, so that noise stays pale.
 SMALLEST_SPAN_PERCENT = 40.0

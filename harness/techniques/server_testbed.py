@@ -19,7 +19,7 @@ from harness.sweep.attempt import Attempt, Equipment, Measured, NotReady
 from harness.sweep.equipment import LabEquipment
 from harness.sweep.phases import Phases
 from harness.sweep.preflight import Preflight
-from harness.techniques.scenario import Arrangement, Turn
+from harness.techniques.technique_scenario import Arrangement, Turn
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TOP
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ HASTE = ReceiveSettings(RECEIVE_TOP, 100, MAX_QUEUE_READERS)
 Pool = tuple[int, int, bool]
 
 
-class TechniqueStand:
+class ServerTestbed:
     """Implements `sweep.loop.Testbed` for techniques with a real lab and Locust. Use it from the main thread."""
 
     def __init__(

@@ -20,8 +20,8 @@ from harness.figures.parts import (
     thread_axis,
     versions_note,
 )
-from harness.figures.results import Missing
-from harness.figures.throughput import count
+from harness.figures.reduced_run import Missing
+from harness.figures.throughput_by_threads import count
 from harness.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
 # Differences below this are what repeating a short cell shows; the axis never makes less of the panel than this.

@@ -22,8 +22,8 @@ from harness.simulation.parameters import Parameters
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.phases import Phases
-from harness.techniques.scenario import Turn
-from harness.techniques.stand import HASTE, Pool, build, folder_of, needed, sending
+from harness.techniques.server_testbed import HASTE, Pool, build, folder_of, needed, sending
+from harness.techniques.technique_scenario import Turn
 from harness.whitepaper import RECEIVE_TIMEOUT_MS, WARM_UP_BYTES
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 RAMP_MESSAGES = 6
 
 
-class SimulatedStand:
+class SimulatedTestbed:
     """Implements `sweep.loop.Testbed`. Its world stays while steps of a run want the same dialogs."""
 
     def __init__(self, settings: SimulationSettings, hardware: Parameters, drain_s: float, results: Path) -> None:

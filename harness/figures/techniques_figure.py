@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.figures import techniques
+from harness.figures import technique_bars
 from harness.figures.build import Progress, write
-from harness.figures.results import OPTIONAL_TABLES, TABLES, FigureError, Run, footer, manifest_of, origin
+from harness.figures.reduced_run import OPTIONAL_TABLES, TABLES, FigureError, Run, footer, manifest_of, origin
 
 TABLE = Path("reduced") / "techniques.parquet"
 
 
-def is_ladder(results: Path) -> bool:
+def is_techniques_run(results: Path) -> bool:
     """Whether the folder is one of techniques alone, and not one of cells that only got a table of theirs."""
     return "scenario" in manifest_of(results)
 
@@ -27,7 +27,7 @@ def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     run = Run(folder=results, manifest=manifest, **none | {"cells": table, "techniques": table})
     foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
     head = functools.partial(origin, run.lab)
-    drawings = {"techniques": functools.partial(techniques.draw, table)}
+    drawings = {"techniques": functools.partial(technique_bars.draw, table)}
     return write(drawings, results / "figures", head, foot, progress)
 
 
@@ -38,6 +38,6 @@ def _read(path: Path) -> pd.DataFrame:
         raise FigureError(f"there is no {path}: no step of this run was completed") from None
     except (OSError, ValueError) as error:
         raise FigureError(f"{path} cannot be read: {error}") from None
-    if missing := [name for name in techniques.COLUMNS if name not in table]:
+    if missing := [name for name in technique_bars.COLUMNS if name not in table]:
         raise FigureError(f"{path} lacks {', '.join(missing)}: run `harness techniques` again")
     return table
