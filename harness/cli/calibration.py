@@ -19,7 +19,7 @@ from harness.cli.results import WIDTH_OF_A_FILE
 
 if TYPE_CHECKING:
     from harness.simulation.bench import Bench
-    from harness.simulation.calibration import Measure, Numbers
+    from harness.simulation.calibration import Measure, ReferenceNumbers
     from harness.simulation.parameters import Parameters
 
 
@@ -81,11 +81,11 @@ def calibrate(  # noqa: PLR0917
         if path:
             _require_writable(path)
     with one_line_errors():
-        from harness.simulation import calibration, likeness, parameters
+        from harness.simulation import calibration, measured_numbers, parameters
         from harness.simulation.bench import Bench
 
         model = parameters.read(hardware)
-        wanted = likeness.numbers_of(like, model) if like else calibration.PAPER
+        wanted = measured_numbers.numbers_of(like, model) if like else calibration.PAPER
         moved = names or calibration.priced(model) if sensitivity else model.free
         if not moved:
             raise parameters.HardwareError(f"hardware {model.name}: no parameter is `free = true`, so none is fitted")
@@ -114,7 +114,9 @@ def _require_writable(path: Path) -> None:
         raise Failure(f"{path}: no permission to write it: choose another file", PREFLIGHT)
 
 
-def _fit(measure: Measure, model: Parameters, wanted: Numbers, text: str, write: Path | None) -> list[list[str]]:
+def _fit(
+    measure: Measure, model: Parameters, wanted: ReferenceNumbers, text: str, write: Path | None
+) -> list[list[str]]:
     from harness.simulation import calibration, parameters
 
     def on_evaluation(number: int, tried: Parameters) -> None:

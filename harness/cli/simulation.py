@@ -73,12 +73,12 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
         raise Failure("--seeds goes with --faults", USAGE)
     from harness import reporting
     from harness.reductions.spark_session import require_java
-    from harness.simulation import run
+    from harness.simulation import simulated_run
 
     with one_line_errors():
         require_java()
         with reporting.on_console() as reporter:
-            outcome = run.simulate(options, reporter, resume=resume)
+            outcome = simulated_run.simulate(options, reporter, resume=resume)
         if outcome.completed:
             reduce_and_draw(outcome.results)
         say(f"results: {outcome.results}")
@@ -90,17 +90,17 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
 
 
 def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | None, **others: Any) -> None:
-    from harness.simulation.faults import run
+    from harness.simulation.faults import fault_run
 
     if given := [f"--{name}" for name, value in others.items() if value]:
         raise Failure(f"{given[0]} does not go with --faults; what does: --seeds, --seed, --hardware", USAGE)
     with one_line_errors():
-        summary = run.simulate_faults(
+        summary = fault_run.simulate_faults(
             seeds, seed, hardware=hardware, announce=say, console_is_terminal=sys.stdout.isatty()
         )
     if summary.failed:
         raise Failure(
             f"{len(summary.failed)} of {summary.seeds} seeds failed; "
-            f"again: {run.command(summary.failed[0].seed, summary.hardware)}",
+            f"again: {fault_run.command(summary.failed[0].seed, summary.hardware)}",
             CELLS_FAILED,
         )

@@ -6,7 +6,7 @@ parameters for five numbers: nothing is left over to bend the rest. What the pap
 3×5 threads, of payloads, of waits and of its techniques takes no part; `PAPER.held_out` are those of them that are
 numbers of a cell. Some of what took no part holds by construction and is no prediction either:
 `harness.claims.provenance` says of each claim which it is. Another hardware has other numbers:
-`harness.simulation.likeness` takes them from a measured run.
+`harness.simulation.measured_numbers` takes them from a measured run.
 
 What measures cells is given: a `bench`, or what pretends to be one. Same seed, same hardware, same result.
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from scipy.optimize import least_squares
 
 from harness.matrix import Cell
-from harness.simulation.bench import VERSION, Found
+from harness.simulation.bench import VERSION, FiguresByCell
 from harness.simulation.parameters import HardwareError, Parameters
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
@@ -36,7 +36,7 @@ SLOPE_STEP = 0.08  # how far the fit moves a parameter to see its slope: well ab
 NOTICEABLE_GAIN_PERCENT = 15.0
 
 
-Measure = Callable[[Parameters, Iterable[Cell]], Found]  # such as `Bench.measure`
+Measure = Callable[[Parameters, Iterable[Cell]], FiguresByCell]  # such as `Bench.measure`
 
 
 def cell_of(initiators: int, threads: int, dialog_ratio: int, payload_bytes: int = 100) -> Cell:
@@ -44,7 +44,7 @@ def cell_of(initiators: int, threads: int, dialog_ratio: int, payload_bytes: int
 
 
 @dataclass(frozen=True)
-class Number:
+class ReferenceNumber:
     """A number that is known of a hardware, and how it comes out of cells."""
 
     name: str
@@ -56,26 +56,26 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ReferenceNumbers:
     """What a model is held against."""
 
     source: str
-    fitted: tuple[Number, ...]  # as many as parameters are free
-    held_out: tuple[Number, ...]  # take no part in the fit: the model predicts them
+    fitted: tuple[ReferenceNumber, ...]  # as many as parameters are free
+    held_out: tuple[ReferenceNumber, ...]  # take no part in the fit: the model predicts them
 
     @property
-    def all(self) -> tuple[Number, ...]:
+    def all(self) -> tuple[ReferenceNumber, ...]:
         return (*self.fitted, *self.held_out)
 
 
-def rate(name: str, known: float | None, cell: Cell) -> Number:
+def rate(name: str, known: float | None, cell: Cell) -> ReferenceNumber:
     """Messages processed a second."""
-    return Number(name, known, "messages/s", (cell,), lambda one: one.processed_per_s)
+    return ReferenceNumber(name, known, "messages/s", (cell,), lambda one: one.processed_per_s)
 
 
-def _gain(name: str, known: float | None, initiators: int, threads: int) -> Number:
+def _gain(name: str, known: float | None, initiators: int, threads: int) -> ReferenceNumber:
     pair = (cell_of(initiators, threads, TRICK_DIALOG_RATIO), cell_of(initiators, threads, BASE_DIALOG_RATIO))
-    return Number(
+    return ReferenceNumber(
         name,
         known,
         "%",
@@ -94,12 +94,14 @@ _FITTED = (
         _BUSIEST,
     ),
     _gain("gain at 3×50 threads", GAIN_MAX_PERCENT.value, 3, 50),
-    Number(
+    ReferenceNumber(
         "initiators' processors", INITIATOR_PROCESSOR_PERCENT.value, "%", (_BUSIEST,), lambda one: one.initiator_percent
     ),
     # The paper has a word for it, "noticeable", and no number: this one is ours.
     _gain("gain at 3×10 threads", NOTICEABLE_GAIN_PERCENT, 3, 10),
-    Number("target's processors", TARGET_PROCESSOR_PERCENT.value, "%", (_BUSIEST,), lambda one: one.target_percent),
+    ReferenceNumber(
+        "target's processors", TARGET_PROCESSOR_PERCENT.value, "%", (_BUSIEST,), lambda one: one.target_percent
+    ),
 )
 _HELD_OUT = (
     rate("peak of one initiator", PEAK_THROUGHPUT[1].value, cell_of(1, 50, TRICK_DIALOG_RATIO)),
@@ -108,17 +110,21 @@ _HELD_OUT = (
     rate("8 KB at 3×15 threads", None, cell_of(3, 15, TRICK_DIALOG_RATIO, 8192)),
     rate("8 KB at 3×50 threads", None, cell_of(3, 50, TRICK_DIALOG_RATIO, 8192)),
 )
-PAPER = Numbers("the paper", _FITTED, _HELD_OUT)
+PAPER = ReferenceNumbers("the paper", _FITTED, _HELD_OUT)
 
 
-def numbers_at(measure: Measure, parameters: Parameters, numbers: Sequence[Number]) -> list[float]:
+def numbers_at(measure: Measure, parameters: Parameters, numbers: Sequence[ReferenceNumber]) -> list[float]:
     """What these numbers are at these parameters."""
     found = measure(parameters, dict.fromkeys(cell for number in numbers for cell in number.cells))
     return [number.of(*(found[cell] for cell in number.cells)) for number in numbers]
 
 
 def fit(
-    measure: Measure, parameters: Parameters, wanted: Numbers, *, on_evaluation: Callable[[int, Parameters], None]
+    measure: Measure,
+    parameters: Parameters,
+    wanted: ReferenceNumbers,
+    *,
+    on_evaluation: Callable[[int, Parameters], None],
 ) -> Parameters:
     """The same hardware with the free parameters that give the fitted numbers best. They have to be `priced`."""
     names = parameters.free
@@ -151,7 +157,7 @@ def fit(
     return at(solution.x)
 
 
-def _log_ratio(number: Number, value: float) -> float:
+def _log_ratio(number: ReferenceNumber, value: float) -> float:
     """Of a gain that of the factors: it has no sign to lose."""
     assert number.known is not None
     if number.is_gain:

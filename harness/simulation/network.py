@@ -18,7 +18,7 @@ from typing import Protocol
 
 from harness.embedded.broker.frames import Frame, body_bytes
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
-from harness.simulation import parameters
+from harness.simulation.parameters import NetworkParameters
 
 Address = tuple[str, int]
 
@@ -40,7 +40,7 @@ class Broker(Protocol):
 
 
 @dataclass
-class Faults:
+class LinkFaults:
     """What is wrong with a link, one way; nothing by default."""
 
     extra_latency_ns: int = 0
@@ -52,16 +52,16 @@ class Faults:
 class Network:
     """Computers by name. An instance's broker endpoint is reached at its computer's name and its port."""
 
-    def __init__(self, clock: Clock, entropy: Entropy, network: parameters.Network) -> None:
+    def __init__(self, clock: Clock, entropy: Entropy, network: NetworkParameters) -> None:
         self.clock = clock
-        self.reprice(network)
+        self.change_costs(network)
         self.entropy = entropy
         self._ports: dict[str, Port] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self.transports: dict[str, Transport] = {}  # of computers that are up
         self.listening: dict[Address, Transport] = {}
 
-    def reprice(self, network: parameters.Network) -> None:
+    def change_costs(self, network: NetworkParameters) -> None:
         self.latency_ns = int(network.latency_us * 1000)
         self._bits_per_s = network.bits_per_s
         self._frame_overhead_bytes = network.frame_overhead_bytes
@@ -95,7 +95,7 @@ class Network:
             if here in self.transports:
                 self.transports[here].try_again()
 
-    def faults(self, sender: str, receiver: str) -> Faults:
+    def faults(self, sender: str, receiver: str) -> LinkFaults:
         """Of the link that way; set what is to be wrong with it."""
         return self.link(sender, receiver).faults
 
@@ -239,7 +239,7 @@ class Link:
         self.sender = sender
         self.sender_port = sender_port
         self.receiver_port = receiver_port
-        self.faults = Faults()
+        self.faults = LinkFaults()
         self.is_cut = False
         self.cuts = 0  # what left before a cut does not arrive after it
         self.last_due_ns = 0

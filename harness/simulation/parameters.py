@@ -49,7 +49,7 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Client(_Frozen):
+class ClientParameters(_Frozen):
     """A thread of a test client: a closed loop of calls."""
 
     round_trip_us: float  # network, driver and protocol on both sides, beside the procedure itself
@@ -57,7 +57,7 @@ class Client(_Frozen):
     call_us: float  # processor time of a call in the client; 0: its computer is never short of any
 
 
-class Processors(_Frozen):
+class ProcessorParameters(_Frozen):
     """Cores of a database server, and the processor time of what the broker does with them (`platform.Work`)."""
 
     count: PositiveInt
@@ -88,7 +88,7 @@ class Processors(_Frozen):
         return price
 
 
-class Latch(_Frozen):
+class LatchParameters(_Frozen):
     """The latch of a page of sys.sysdesend."""
 
     hold_us: float  # exclusive, for the change of a row
@@ -97,7 +97,7 @@ class Latch(_Frozen):
     hand_over_us_per_waiter: float  # on top, for each that goes on waiting
 
 
-class Log(_Frozen):
+class LogParameters(_Frozen):
     """The device that a transaction log is on."""
 
     flush_latency_us: PositiveFloat  # of one write, whatever its size
@@ -109,7 +109,7 @@ class Log(_Frozen):
     record_overhead_bytes: int  # of each row's record, beside its values
 
 
-class Network(_Frozen):
+class NetworkParameters(_Frozen):
     """Switched, full-duplex Ethernet: one port a computer."""
 
     latency_us: float  # one way
@@ -117,19 +117,19 @@ class Network(_Frozen):
     frame_overhead_bytes: int  # of each frame of the dialog protocol, beside a message's body
 
 
-class Broker(_Frozen):
+class BrokerParameters(_Frozen):
     """Degrees of parallelism inside an instance."""
 
     dispatchers: PositiveInt  # tasks that transmit, and tasks that take what arrives
 
 
 SECTIONS: Mapping[str, type[_Frozen]] = {
-    "client": Client,
-    "processors": Processors,
-    "latch": Latch,
-    "log": Log,
-    "network": Network,
-    "broker": Broker,
+    "client": ClientParameters,
+    "processors": ProcessorParameters,
+    "latch": LatchParameters,
+    "log": LogParameters,
+    "network": NetworkParameters,
+    "broker": BrokerParameters,
 }
 
 
@@ -137,12 +137,12 @@ class Parameters(_Frozen):
     """One hardware: `name`, typed values by section, and `declared`, each parameter's bounds and source by its name."""
 
     name: str
-    client: Client
-    processors: Processors
-    latch: Latch
-    log: Log
-    network: Network
-    broker: Broker
+    client: ClientParameters
+    processors: ProcessorParameters
+    latch: LatchParameters
+    log: LogParameters
+    network: NetworkParameters
+    broker: BrokerParameters
     declared: Mapping[str, Declared] = Field(repr=False)
 
     @property

@@ -18,7 +18,7 @@ from harness.claims.judgement import amount
 from harness.figures import reduced_run
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells
 from harness.settings import create_simulation
-from harness.simulation import run
+from harness.simulation import simulated_run
 from harness.simulation.bench import VERSION, Bench
 from harness.simulation.parameters import Parameters
 from harness.sweep import manifest
@@ -68,7 +68,7 @@ def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) 
     results = Path(tempfile.mkdtemp(dir=bench.folder))
     bench.measure(parameters, cells, results=results)
     circumstances = manifest.new("sensitivity", create_simulation({}), cells=len(cells), driver=None)
-    manifest.write(results, circumstances | {"model": run.model_of(parameters)})
+    manifest.write(results, circumstances | {"model": simulated_run.model_of(parameters)})
     reductions.reduce(results, progress=lambda line: None)
     found = claims.evaluate(reduced_run.read(results))
     shutil.rmtree(results)

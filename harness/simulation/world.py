@@ -22,10 +22,10 @@ from harness.embedded.tsql.permissions.guard import of_login
 from harness.embedded.tsql.requests import activation
 from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.storage.tables import database_of
+from harness.simulation.computer import Computer
 from harness.simulation.cores import Cores
 from harness.simulation.network import Network
 from harness.simulation.parameters import Parameters
-from harness.simulation.platform import Computer
 
 FIRST_SPID = 51  # as SQL Server's user sessions
 DAY_S = 24 * 3600.0
@@ -57,12 +57,12 @@ class World:
         server.start()
         return server
 
-    def reprice(self, parameters: Parameters) -> None:
+    def change_costs(self, parameters: Parameters) -> None:
         """Other prices from now on, log records included; what was begun ends at the old ones."""
         self.parameters = parameters
-        self.network.reprice(parameters.network)
+        self.network.change_costs(parameters.network)
         for server in self.servers.values():
-            server.computer.reprice(parameters)
+            server.computer.change_costs(parameters)
             server.store.record_overhead_bytes = parameters.log.record_overhead_bytes
 
     def reseed(self, seed: int) -> None:

@@ -18,7 +18,7 @@ from harness.lab.selection import select_lab
 from harness.reporting import Reporter
 from harness.settings import SettingsError, nearest
 from harness.simulation import parameters
-from harness.simulation.run import first_lines, model_of
+from harness.simulation.simulated_run import first_lines, model_of
 from harness.sweep import journal, manifest, run_folder
 from harness.sweep.journal import Journal
 from harness.sweep.loop import Sweep, Testbed

@@ -12,13 +12,11 @@ from harness.lab.instances import LabError, connections
 from harness.lab.scripts import ScriptError
 from harness.load import plan
 from harness.settings import SimulationSettings
-from harness.simulation import cell as cells
-from harness.simulation import copies, group
-from harness.simulation import lab as simulated
-from harness.simulation.cell import Times
-from harness.simulation.copies import CopyDied
-from harness.simulation.lab import SimulatedLab
+from harness.simulation import cell_run, forks, simulated_lab, warmed_world
+from harness.simulation.cell_run import Times
+from harness.simulation.forks import ForkDied
 from harness.simulation.parameters import Parameters
+from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.phases import Phases
@@ -52,7 +50,7 @@ class SimulatedTestbed:
         self.tear_down()
         with phases.phase("dialogs"):
             try:
-                with copies.preparing():
+                with forks.frozen_heap():
                     self._lab = self._world(cell)
             except (LabError, ScriptError) as error:
                 raise NotReady(str(error)) from None
@@ -64,8 +62,8 @@ class SimulatedTestbed:
         folder = folder_of(self._results, cell)
         with phases.phase("copy"):
             try:
-                return copies.in_copy(partial(_run, self._lab, cell, attempt, self._times, folder))
-            except CopyDied as death:
+                return forks.in_fork(partial(_run, self._lab, cell, attempt, self._times, folder))
+            except ForkDied as death:
                 raise CellFailed(str(death)) from None
 
     def tear_down(self) -> None:
@@ -74,7 +72,7 @@ class SimulatedTestbed:
     def _world(self, turn: Turn) -> SimulatedLab:
         """Another seed for every run, so that runs differ as they do elsewhere."""
         pool, cell = needed(turn), turn.cell
-        lab = simulated.open(
+        lab = simulated_lab.open(
             self._hardware,
             version=cell.server_version,
             initiators=cell.initiators,
@@ -93,13 +91,13 @@ def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path
         # Readers of a shorter life than the paper's may be gone before the clients begin.
         if arrangement.receive_timeout_ms >= RECEIVE_TIMEOUT_MS:
             most = arrangement.max_queue_readers
-            group.launch_readers(lab, most, send=partial(_one_on_new_dialogs, lab, RAMP_MESSAGES * most))
+            warmed_world.launch_readers(lab, most, send=partial(_one_on_new_dialogs, lab, RAMP_MESSAGES * most))
         with connections(lab.initiators) as clients:
             how = sending(lab, clients, turn)
     except (LabError, ScriptError) as error:
         raise NotReady(str(error)) from None
     haste = partial(receive_settings.apply_to_new_readers, lab, HASTE)
-    return cells.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=haste)
+    return cell_run.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=haste)
 
 
 def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.Connection]) -> int:

@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import dataclass
 
 from harness.reporting import Lines
-from harness.simulation import run
+from harness.simulation import simulated_run
 from harness.sweep import journal, manifest
 from tests.benchmarks.reduction import GIB, measure
 
@@ -46,7 +46,7 @@ def _measure_cells(patterns: tuple[str, ...]) -> bool:
         settings = {"results": folder, "cells": patterns}
         elapsed_s, peak_bytes = measure(
             "cells in virtual time",
-            lambda: outcomes.append(run.simulate(settings, Lines(), resume=None)),
+            lambda: outcomes.append(simulated_run.simulate(settings, Lines(), resume=None)),
         )
         [outcome] = outcomes
         entries = list(journal.read(outcome.results / journal.NAME))

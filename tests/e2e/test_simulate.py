@@ -22,8 +22,8 @@ RUN_AGAIN = """
 import sys
 from pathlib import Path
 from harness.reporting import Lines
-from harness.simulation import run
-run.simulate(
+from harness.simulation import simulated_run
+simulated_run.simulate(
     {"cells": sys.argv[1].split(), "measure": "300ms", "seed": "5", "master": "local[2]", "results": Path("again")},
     Lines(), resume=None,
 )

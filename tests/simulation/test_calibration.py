@@ -16,8 +16,8 @@ import pytest
 from harness import cli
 from harness.matrix import Cell
 from harness.simulation import bench, calibration, parameters
-from harness.simulation.bench import Figures, Found
-from harness.simulation.calibration import Number, Numbers, cell_of, rate
+from harness.simulation.bench import CellFigures, FiguresByCell
+from harness.simulation.calibration import ReferenceNumber, ReferenceNumbers, cell_of, rate
 from harness.simulation.parameters import HardwareError, Parameters
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 from tests.processes import children_of, is_alive
@@ -42,7 +42,7 @@ def hardware(**free: tuple[float, float, float]) -> Parameters:
     return paper.model_copy(update={"declared": declared}).with_values({})
 
 
-def measure(priced: Parameters, wanted: Iterable[Cell]) -> Found:
+def measure(priced: Parameters, wanted: Iterable[Cell]) -> FiguresByCell:
     """Closed loops: a thread's calls a second from a SEND and a flush, less what a page's latch lets through."""
     value = priced.value
     found = {}
@@ -51,14 +51,14 @@ def measure(priced: Parameters, wanted: Iterable[Cell]) -> Found:
         per_s = cell.initiators * cell.threads * 1e6 / call_us
         if cell.dialog_ratio == BASE_DIALOG_RATIO:
             per_s = min(per_s, cell.initiators * 1e5 / (value("hold_us") + value("hand_over_us")))
-        found[cell] = Figures(per_s, per_s * value("send_us") / 1e6, per_s * value("received_message_us") / 1e6)
+        found[cell] = CellFigures(per_s, per_s * value("send_us") / 1e6, per_s * value("received_message_us") / 1e6)
     return found
 
 
 NUMBERS = (
     rate("busy", None, BUSY),
-    Number("processors", None, "%", (BUSY,), lambda one: one.initiator_percent),
-    Number(
+    ReferenceNumber("processors", None, "%", (BUSY,), lambda one: one.initiator_percent),
+    ReferenceNumber(
         "gain",
         None,
         "%",
@@ -69,12 +69,12 @@ NUMBERS = (
 )
 
 
-def known_of(truth: Parameters, *numbers: Number) -> Numbers:
+def known_of(truth: Parameters, *numbers: ReferenceNumber) -> ReferenceNumbers:
     values = calibration.numbers_at(measure, truth, numbers)
-    return Numbers(
+    return ReferenceNumbers(
         "truth",
         tuple(
-            Number(one.name, value, one.unit, one.cells, one.of, one.is_gain)
+            ReferenceNumber(one.name, value, one.unit, one.cells, one.of, one.is_gain)
             for one, value in zip(numbers, values, strict=True)
         ),
         (rate("idle", None, IDLE),),
@@ -109,7 +109,7 @@ def test_a_fit_keeps_to_the_bounds_and_a_count_stays_whole() -> None:
 
 def test_what_the_model_makes_nothing_of_is_told_in_one_line() -> None:
     start = hardware(send_us=(300, 100, 700))
-    nothing = Numbers("truth", (Number("processors", 50.0, "%", (BUSY,), lambda one: 0.0),), ())
+    nothing = ReferenceNumbers("truth", (ReferenceNumber("processors", 50.0, "%", (BUSY,), lambda one: 0.0),), ())
     with pytest.raises(HardwareError, match="processors: the model says 0 of it"):
         calibration.fit(measure, start, nothing, on_evaluation=lambda number, priced: None)
 
@@ -138,26 +138,22 @@ def test_all_that_the_packages_files_leave_free_is_paid() -> None:
 PLANTED = """
 import os, signal, sys, time
 from harness.simulation import bench, calibration, parameters
-from harness.lab.instances import LabError
 from harness.sweep.attempt import CellFailed
 
-# The worker processes import this file as well, so they have the pretence too.
 class Pretence:
-    def __init__(self, parameters, version, ratio, *, seed):
-        if sys.argv[1] == "world":
-            raise LabError("the target\\ndoes not come up")
+    def __init__(self, parameters, version, ratio, *, seed): ...
 
-def measure(group, parameters, cell, kept, folder):
+def measure(world, parameters, cell, kept, folder):
     if sys.argv[1] == "cell" and cell.dialog_ratio == 150:
-        raise CellFailed("no message was processed in its window")
-    if sys.argv[1] == "killed":
-        os.kill(os.getppid(), 9)
+        raise CellFailed("no message was processed\\nin its window")
+    if sys.argv[1] == "killed" and cell.dialog_ratio == 1:
+        os.kill(os.getpid(), 9)
     if sys.argv[1] == "stays":
         (folder / str(cell.dialog_ratio)).touch()
         time.sleep(600)
-    return bench.Figures(1.0, float(cell.dialog_ratio), 3.0)
+    return bench.CellFigures(1.0, float(cell.dialog_ratio), 3.0)
 
-bench.Group, bench._measure = Pretence, measure
+bench.WarmedWorld, bench._measure = Pretence, measure
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever a background shell left us
@@ -185,9 +181,8 @@ def planted(tmp_path: Path) -> list[str]:
     "fault, line",
     [
         ("none", "[150.0, 1.0]"),
-        ("world", "the world of dialog ratio 150: the target does not come up"),
         ("cell", "i1-t1-r150-p100-v2008: no message was processed in its window"),
-        ("killed", "the world of dialog ratio 150 ended with exit code -9"),
+        ("killed", "i1-t1-r1-p100-v2008: its process was killed by SIGKILL"),
     ],
 )
 def test_a_bench_that_cannot_measure_says_what_failed(fault: str, line: str, planted: list[str]) -> None:
@@ -206,7 +201,7 @@ def test_ctrl_c_ends_a_bench_at_once_without_a_word_of_its_processes(planted: li
         folder = Path(process.stdout.readline().strip())
         until(lambda: len(list(folder.iterdir())) == 2)
         children = children_of(process.pid)
-        assert len(children) >= 4, "two worlds and a copy of each"
+        assert len(children) == 2
         os.killpg(process.pid, signal.SIGINT)
         said, errors = process.communicate(timeout=30)
         assert (said.strip(), errors) == ("interrupted", "")

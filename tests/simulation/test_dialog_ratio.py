@@ -14,12 +14,10 @@ from harness import records
 from harness.lab import dialog_pool, link
 from harness.matrix import Cell
 from harness.observe import dialog_pages
-from harness.simulation import cell as cells
-from harness.simulation import copies
-from harness.simulation import lab as simulated
-from harness.simulation.cell import Times
-from harness.simulation.lab import SimulatedLab
+from harness.simulation import cell_run, forks, simulated_lab
+from harness.simulation.cell_run import Times
 from harness.simulation.parameters import read
+from harness.simulation.simulated_lab import SimulatedLab
 from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE
 
 USED = 12  # dialogs, and client threads
@@ -44,11 +42,11 @@ class Seen:
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Seen]:
     """By dialog ratio, each on a copy of one linked lab."""
-    with copies.preparing():
-        lab = simulated.open(read("paper"), version="2008", initiators=1, seed=1)
+    with forks.frozen_heap():
+        lab = simulated_lab.open(read("paper"), version="2008", initiators=1, seed=1)
         link.link(lab)
     return {
-        ratio: copies.in_copy(partial(_seen, lab, ratio, tmp_path_factory.mktemp(f"ratio-{ratio}"))) for ratio in RATIOS
+        ratio: forks.in_fork(partial(_seen, lab, ratio, tmp_path_factory.mktemp(f"ratio-{ratio}"))) for ratio in RATIOS
     }
 
 
@@ -56,7 +54,7 @@ def _seen(lab: SimulatedLab, ratio: int, results: Path) -> Seen:
     dialog_pool.build(lab, initiators=1, used_dialogs=USED, dialog_ratio=ratio)
     spread = {lab.initiators[0].name: dialog_pages.located(lab.initiators[0])}
     cell = Cell("2008", 1, ratio, USED, 100)
-    measured = cells.run(lab, cell, 1, Times(0.1, 0.3), results, pages=spread)
+    measured = cell_run.run(lab, cell, 1, Times(0.1, 0.3), results, pages=spread)
     waits = pq.read_table(records.raw_path(results, "waits", cell, 1)).to_pylist()
     of_initiator = [row for row in waits if row["instance"] == "initiator-1"]
     latch_ms = sum(row["wait_time_ms"] for row in of_initiator if row["wait_type"].startswith("PAGELATCH"))

@@ -48,7 +48,9 @@ class Site:
     def __init__(self, seed: int = 1) -> None:
         self.clock = VirtualClock()
         self.driver = VirtualDriver(self.clock)
-        given = parameters.Network(latency_us=LATENCY_US, bits_per_s=BITS_PER_S, frame_overhead_bytes=OVERHEAD)
+        given = parameters.NetworkParameters(
+            latency_us=LATENCY_US, bits_per_s=BITS_PER_S, frame_overhead_bytes=OVERHEAD
+        )
         self.network = Network(self.clock, SeededEntropy(seed), given)
         self.brokers: dict[str, Broker] = {}
         for name in ("initiator-1", "initiator-2", "initiator-3", "target"):

@@ -87,7 +87,7 @@ def charged(world: World) -> dict[str, object]:
 def test_every_parameter_that_is_moved_changes_what_is_charged_as_if_built_so(name):
     dearer = PAPER.with_values({name: PAPER.value(name) * 1.2})
     repriced = world_of(PAPER)
-    repriced.reprice(dearer)
+    repriced.change_costs(dearer)
     found = charged(repriced)
     assert found == charged(world_of(dearer))
     assert found != charged(world_of(PAPER))

@@ -9,10 +9,10 @@ import pytest
 from harness.embedded.runtime.tasks import SECOND
 from harness.lab import dialog_pool, link
 from harness.lab.instances import InstanceDied
-from harness.simulation import lab as simulated
-from harness.simulation.instances import SimulatedInstance
-from harness.simulation.lab import SimulatedLab
+from harness.simulation import simulated_lab
 from harness.simulation.parameters import read
+from harness.simulation.simulated_instance import SimulatedInstance
+from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import World, derived_seed
 
 PAPER = read("paper")
@@ -20,7 +20,7 @@ PAPER = read("paper")
 
 @pytest.fixture(scope="module")
 def linked() -> SimulatedLab:
-    lab = simulated.open(PAPER, version="2008", initiators=1, seed=1)
+    lab = simulated_lab.open(PAPER, version="2008", initiators=1, seed=1)
     link.link(lab)
     return lab
 

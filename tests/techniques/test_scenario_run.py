@@ -16,7 +16,7 @@ from harness.failures import UsageFailure
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
-from harness.simulation.run import model_of
+from harness.simulation.simulated_run import model_of
 from harness.sweep import journal, manifest
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.matrix_run import Outcome

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.simulation import copies, parameters
-from harness.simulation.faults import plan, scenario
+from harness.simulation import forks, parameters
+from harness.simulation.faults import fault_plan, fault_scenario
 from harness.simulation.faults.evidence import Evidence
-from harness.simulation.faults.plan import Client, Fault, Plan, Receiver
-from harness.simulation.faults.scenario import Outcome, Prepared, Run
-from harness.simulation.network import Faults
+from harness.simulation.faults.fault_plan import Fault, Plan, PlannedClient, Receiver
+from harness.simulation.faults.fault_scenario import PreparedLab, ScenarioRun, SeedOutcome
+from harness.simulation.network import LinkFaults
 
 
 @dataclass
 class Story:
     """What came of a plan, and what the world looked like at its end."""
 
-    outcome: Outcome
+    outcome: SeedOutcome
     evidence: Evidence
     starts: dict[str, int]  # of instances
     dropped: int  # frames that the target had already
@@ -28,29 +28,29 @@ class Story:
     links_are_whole: bool
 
 
-CLIENTS = tuple(Client(1, thread, 12, 0.8, 100, False) for thread in (1, 2))
+CLIENTS = tuple(PlannedClient(1, thread, 12, 0.8, 100, False) for thread in (1, 2))
 RECEIVER = Receiver(is_the_labs=False, top=3, hold_s=0.05, readers=2)
 
 
 @pytest.fixture(scope="session")
-def prepared() -> Prepared:
-    return scenario.prepare(parameters.read("paper"))
+def prepared() -> PreparedLab:
+    return fault_scenario.prepare(parameters.read("paper"))
 
 
 @pytest.fixture
-def carry_out(prepared: Prepared) -> Callable[..., Story]:
+def carry_out(prepared: PreparedLab) -> Callable[..., Story]:
     """Runs a plan, or the one made of these faults, on a copy of the lab; `meddle` is called in the copy before."""
 
     def carry_out(
         *faults: Fault,
-        clients: tuple[Client, ...] = CLIENTS,
+        clients: tuple[PlannedClient, ...] = CLIENTS,
         receiver: Receiver = RECEIVER,
         meddle: Callable[[], None] = lambda: None,
         whole: Plan | None = None,
     ) -> Story:
         def tell() -> Story:
             meddle()
-            run = Run(prepared, whole or plan.Plan(1, clients, receiver, faults))
+            run = ScenarioRun(prepared, whole or fault_plan.Plan(1, clients, receiver, faults))
             outcome = run.outcome()
             servers, network = prepared.lab.world.servers, prepared.lab.world.network
             target = servers["target"].engine
@@ -62,9 +62,9 @@ def carry_out(prepared: Prepared) -> Callable[..., Story]:
                 target.counters.dropped,
                 list(target.error_log),
                 len(keys) - len(set(keys)),
-                all(network.faults(one, other) == Faults() for one in servers for other in servers),
+                all(network.faults(one, other) == LinkFaults() for one in servers for other in servers),
             )
 
-        return copies.in_copy(tell)
+        return forks.in_fork(tell)
 
     return carry_out

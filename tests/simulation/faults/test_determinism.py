@@ -7,20 +7,20 @@ import subprocess
 import sys
 
 from harness.embedded.runtime.virtual import SeededEntropy
-from harness.simulation import copies
-from harness.simulation.faults import plan, scenario
+from harness.simulation import forks
+from harness.simulation.faults import fault_plan, fault_scenario
 from harness.simulation.faults.dice import Dice
-from harness.simulation.faults.plan import Client, Fault, Kind, Plan, Receiver
-from harness.simulation.faults.scenario import Prepared
+from harness.simulation.faults.fault_plan import Fault, Kind, Plan, PlannedClient, Receiver
+from harness.simulation.faults.fault_scenario import PreparedLab
 
 SEEDS = (3, 17)
 TRACES = f"""
 from functools import partial
-from harness.simulation import copies, parameters
-from harness.simulation.faults import run, scenario
-prepared = scenario.prepare(parameters.read("paper"))
+from harness.simulation import forks, parameters
+from harness.simulation.faults import fault_run, fault_scenario
+prepared = fault_scenario.prepare(parameters.read("paper"))
 for seed in {SEEDS}:
-    print(copies.in_copy(partial(run.run_seed, prepared, seed)).trace)
+    print(forks.in_fork(partial(fault_run.run_seed, prepared, seed)).trace)
 """
 
 
@@ -36,9 +36,9 @@ def test_a_seed_has_one_trace_under_any_hash_seed() -> None:
     assert first == second
 
 
-def test_a_seed_does_not_depend_on_those_before_it(prepared: Prepared) -> None:
+def test_a_seed_does_not_depend_on_those_before_it(prepared: PreparedLab) -> None:
     def trace(seed: int) -> str:
-        return copies.in_copy(lambda: scenario.run(prepared, plan.make(seed))).trace
+        return forks.in_fork(lambda: fault_scenario.run(prepared, fault_plan.make(seed))).trace
 
     alone = trace(3)
     trace(17)
@@ -51,14 +51,14 @@ def test_chances_of_equal_plans_follow_from_their_seeds(carry_out) -> None:
     faults = (Fault(Kind.REORDERING, 0.0, 10.0, "initiator-1", 2.0),)
 
     def arrivals(seed: int) -> list[int]:
-        story = carry_out(whole=Plan(seed, (Client(1, 1, 24, 0.0, 100, False),), one_by_one, faults))
+        story = carry_out(whole=Plan(seed, (PlannedClient(1, 1, 24, 0.0, 100, False),), one_by_one, faults))
         return [reading.began_ns for reading in story.evidence.readings]
 
     assert arrivals(1) == arrivals(1) != arrivals(2)
 
 
 def test_a_plan_follows_from_its_seed() -> None:
-    assert plan.make(5) == plan.make(5) != plan.make(6)
+    assert fault_plan.make(5) == fault_plan.make(5) != fault_plan.make(6)
 
 
 def test_dice_keep_to_their_bounds() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from harness.embedded.broker import arrival, conversations, delivery, queues, receiving, recovery, transmission
 from harness.embedded.runtime.tasks import SECOND
-from harness.simulation.faults.plan import Client, Fault, Kind, Receiver
-from harness.simulation.faults.scenario import Run
+from harness.simulation.faults.fault_plan import Fault, Kind, PlannedClient, Receiver
+from harness.simulation.faults.fault_scenario import ScenarioRun
 from tests.simulation.faults.conftest import CLIENTS
 
 # While a link is slow, more than one message of a dialog is under way.
@@ -109,7 +109,7 @@ def end_conversation_leaves_the_targets_endpoint() -> None:
 
 
 ONE_BY_ONE = {"receiver": Receiver(is_the_labs=False, top=1, hold_s=0.3, readers=4)}
-FEW_NEW_DIALOGS = {"clients": (CLIENTS[0], Client(1, 2, 4, 0.8, 100, True))}
+FEW_NEW_DIALOGS = {"clients": (CLIENTS[0], PlannedClient(1, 2, 4, 0.8, 100, True))}
 POISON = Fault(Kind.POISON, 0.0, 0.0, "initiator-1")
 # Something waits at the initiator as it dies.
 KILLED_WHILE_CUT_OFF = (Fault(Kind.KILLED, 3.0, 0.5, "initiator-1"), Fault(Kind.CUT, 0.0, 6.0, "initiator-1"))
@@ -143,7 +143,7 @@ def a_task_breaks() -> None:
 
 
 def the_collecting_breaks() -> None:
-    Run._collect = broken  # type: ignore[method-assign]
+    ScenarioRun._collect = broken  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("bug", [a_task_breaks, the_collecting_breaks])

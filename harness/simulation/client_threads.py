@@ -1,0 +1,241 @@
+"""The test clients in virtual time: `threads` tasks an initiator, each a closed loop of calls on its own dialog.
+
+A client is a session as the client's login, which may do nothing but send, and calls the procedure of the plan by RPC
+with a body as `load.payload` lays it out. What lies between client and instance (driver, protocol and network, there
+and back) is one delay before the call; think time comes on top of it, outside the call.
+
+Not as elsewhere: the clients' computers are never short of anything, so there is no generator's health to report. Only
+where everything runs on one machine, a call waits for a processor in the client too.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.embedded.runtime.tasks import SECOND, Delay, Waiting
+from harness.embedded.sqltypes import MAX, UNIQUEIDENTIFIER, SqlType
+from harness.embedded.tsql.requests.client_session import ClientSession
+from harness.embedded.tsql.session.results import DiscardedResults, Parameter
+from harness.lab.instances import Instance
+from harness.load import recorder
+from harness.load.payload import STAMP, STAMP_OFFSET, new_body
+from harness.load.plan import CellPlan, LoadReport, Progress
+from harness.simulation.cores import Cores
+from harness.simulation.parameters import ClientParameters
+from harness.simulation.simulated_instance import SimulatedInstance
+from harness.simulation.simulated_lab import SimulatedLab
+
+STOP_TIMEOUT_S = 10.0  # for the last calls to return
+FAILURES_IN_A_ROW_MAX = 10  # as elsewhere: a client that cannot send must not spin
+_BODY_TYPE = SqlType("varbinary", MAX)
+
+
+@dataclass
+class CallLog:
+    """The calls of one client."""
+
+    starts: array[int] = field(default_factory=lambda: array("q"))  # UTC
+    latencies: array[int] = field(default_factory=lambda: array("q"))
+    failures: list[tuple[int, str]] = field(default_factory=list)  # index of the call, text
+
+    @property
+    def count(self) -> int:
+        return len(self.latencies)
+
+    def starts_ns(self) -> npt.NDArray[np.int64]:
+        return np.array(self.starts, dtype=np.int64)
+
+    def latencies_ns(self, first: int, last: int) -> npt.NDArray[np.int64]:
+        return np.array(self.latencies[first:last], dtype=np.int64)
+
+
+class _FirstError(DiscardedResults):
+    """Keeps the first error of a call."""
+
+    text = ""
+
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
+        if severity > 10 and not self.text:
+            self.text = f"{text} (error {number})"
+
+
+class _Run:
+    """What the clients of a cell share. `stopping` is the only word that reaches them in their loop."""
+
+    def __init__(self, plan: CellPlan, prices: ClientParameters, cores: Cores | None) -> None:
+        self.procedure = plan.procedure
+        self.stopping = False
+        self.cores = cores
+        self.call_ns = round(prices.call_us * 1000)
+        self.round_trip_ns = round(prices.round_trip_us * 1000) + (self.call_ns if cores is None else 0)
+        self.think_time_ns = round(prices.think_time_us * 1000)
+
+
+class ClientThread:
+    """One thread of a test client."""
+
+    def __init__(self, run: _Run, number: int, session: ClientSession, handle: str, body: bytearray) -> None:
+        self.number = number
+        self.log = CallLog()
+        self.reason = ""  # why it gave up
+        self.has_finished = False
+        self._run = run
+        self._session = session
+        self._handle = Parameter("", UNIQUEIDENTIFIER, handle, False)
+        self._body = body
+
+    def begin(self, first_delay_ns: int) -> None:
+        """The loop runs as a task of the instance, and dies with it."""
+        self._session.engine.scheduler.spawn(self._loop(first_delay_ns), f"client {self.number}")
+
+    def _loop(self, first_delay_ns: int) -> Waiting[None]:
+        """Sends until the run is stopping, or until too many calls in a row have failed."""
+        run, session, body, handle = self._run, self._session, self._body, self._handle
+        clock, cores = session.engine.clock, run.cores
+        offset_ns = clock.utc_ns() - clock.now_ns
+        starts, latencies = self.log.starts, self.log.latencies
+        sequence = failures_in_a_row = 0
+        sink = _FirstError()
+        yield Delay(first_delay_ns)
+        while not run.stopping:
+            if run.think_time_ns:
+                yield Delay(run.think_time_ns)
+            started_ns = clock.now_ns
+            STAMP.pack_into(body, STAMP_OFFSET, sequence, started_ns + offset_ns)
+            yield Delay(run.round_trip_ns)
+            if cores is not None:
+                yield from cores.use(run.call_ns)
+            yield from session.rpc(run.procedure, (handle, Parameter("", _BODY_TYPE, bytes(body), False)), sink)
+            starts.append(started_ns + offset_ns)
+            latencies.append(clock.now_ns - started_ns)
+            if sink.text:
+                self.log.failures.append((sequence, sink.text))
+                sink.text = ""
+                failures_in_a_row += 1
+                if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
+                    text = self.log.failures[-1][1]
+                    self.reason = f"gave up after {failures_in_a_row} failed calls in a row: {text}"
+                    break
+            else:
+                failures_in_a_row = 0
+            sequence += 1
+        self.has_finished = True
+
+    def close(self) -> None:
+        """Ends the session of a client that has finished."""
+        self._session.close()
+
+    @property
+    def sent(self) -> int:
+        return self.log.count - len(self.log.failures)
+
+
+class SimulatedClients:
+    """Implements `sweep.attempt.Clients` in the lab's own time. One cell after the other."""
+
+    def __init__(self, lab: SimulatedLab, prices: ClientParameters) -> None:
+        self._lab = lab
+        self._prices = prices
+        self._clients: list[list[ClientThread]] = []  # by initiator
+        self._before = (0, 0)  # calls, and when they were counted
+
+    def prepare(self, plan: CellPlan) -> None:
+        """Every client has its session and its dialog; LabError where a session is refused."""
+        self._plan = plan
+        self._run = _Run(plan, self._prices, self._lab.world.cores)
+        filler = self._lab.world.entropy("filler").random_bytes(plan.cell.payload_bytes)
+        instances = self._lab.initiators[: plan.cell.initiators]
+        self._clients = [
+            [self._client(instance, initiator, thread, filler) for thread in range(1, plan.cell.threads + 1)]
+            for initiator, instance in enumerate(instances, start=1)
+        ]
+
+    def start(self) -> None:
+        """All begin within one round trip, in no order: no two computers let go at the very same moment."""
+        self._started_at_ns = self._lab.clock.utc_ns()
+        self._before = (0, self._started_at_ns)
+        entropy = self._lab.world.entropy("start", self._plan.cell.id, self._plan.attempt)
+        for client in self._everybody():
+            share = int.from_bytes(entropy.random_bytes(4), "big")
+            client.begin(self._run.round_trip_ns * share >> 32)
+
+    def progress(self) -> Progress:
+        everybody = self._everybody()
+        calls, now_ns = sum(client.log.count for client in everybody), self._lab.clock.utc_ns()
+        (calls_before, before_ns), self._before = self._before, (calls, now_ns)
+        return Progress(
+            sent=sum(client.sent for client in everybody),
+            calls_per_s=(calls - calls_before) * SECOND / max(1, now_ns - before_ns),
+            failed_calls=sum(len(client.log.failures) for client in everybody),
+            running_threads=sum(not client.has_finished for client in everybody),
+            counted_at_ns=now_ns,
+        )
+
+    def stop(self) -> LoadReport:
+        """Waits for every client's last call, ends their sessions and writes the `calls` files."""
+        self._run.stopping = True
+        everybody = self._everybody()
+        self._lab.world.run_until(lambda: all(one.has_finished for one in everybody), limit_s=STOP_TIMEOUT_S)
+        stopped_at_ns = self._lab.clock.utc_ns()
+        errors: dict[str, int] = {}
+        for client in everybody:
+            if client.has_finished:
+                client.close()
+            for _, text in client.log.failures:
+                errors[text] = errors.get(text, 0) + 1
+        plan = self._plan
+        assert plan.results is not None
+        for initiator, clients in enumerate(self._clients, start=1):
+            recorder.write_calls(
+                clients,
+                results=plan.results,
+                cell=plan.cell,
+                attempt=plan.attempt,
+                initiator=initiator,
+                clock_offset_ns=0,
+            )
+        return LoadReport(
+            started_at_ns=self._started_at_ns,
+            stopped_at_ns=stopped_at_ns,
+            sent={
+                (initiator, client.number): client.sent
+                for initiator, clients in enumerate(self._clients, start=1)
+                for client in clients
+            },
+            failed_calls=sum(errors.values()),
+            errors=sorted(errors.items(), key=lambda item: (-item[1], item[0])),
+            problems=list(self._problems()),
+            health=[],
+        )
+
+    def _problems(self) -> Sequence[str]:
+        found = []
+        for initiator, clients in enumerate(self._clients, start=1):
+            for client in clients:
+                if not client.has_finished:
+                    found.append(f"initiator {initiator} thread {client.number} has not returned from its last call")
+                elif client.reason:
+                    found.append(f"initiator {initiator} thread {client.number} {client.reason}")
+        return found
+
+    def _client(self, instance: Instance, initiator: int, thread: int, filler: bytes) -> ClientThread:
+        plan = self._plan
+        assert plan.results is not None
+        assert isinstance(instance, SimulatedInstance)
+        body = new_body(
+            plan.cell.payload_bytes,
+            run=plan.run,
+            initiator=initiator,
+            thread=thread,
+            filler=lambda size: filler[:size],
+        )
+        session = instance.connect_client().session
+        return ClientThread(self._run, thread, session, plan.handles[initiator - 1][thread - 1], body)
+
+    def _everybody(self) -> list[ClientThread]:
+        return [client for clients in self._clients for client in clients]

@@ -1,0 +1,124 @@
+"""Client computers: connections that break when the instance at their other end is killed.
+
+A call goes there, runs as a task of the instance's, and its answer comes back; each way takes its time. If the
+instance dies in between, or has been started anew meanwhile, the caller learns that its connection is broken and
+nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from harness.embedded.runtime.tasks import MILLISECOND, Delay, Signal, Waiting
+from harness.embedded.tsql.requests.client_session import ClientSession
+from harness.embedded.tsql.session.results import DiscardedResults
+from harness.simulation.faults.evidence import Told
+from harness.simulation.world import Server
+
+# Between client and instance, each way: long for a switch, so that now and then an answer is under way when the
+# instance that has committed dies.
+TRIP_NS = MILLISECOND // 2
+CONNECT_AGAIN_NS = 100 * MILLISECOND
+ERROR_SEVERITY = 11
+
+Request = Callable[[ClientSession, DiscardedResults], Waiting[None]]
+
+
+class Answer(NamedTuple):
+    told: Told
+    error: str = ""
+    rows: Sequence[Sequence[Any]] = ()
+
+
+class _Results(DiscardedResults):
+    def __init__(self) -> None:
+        self.found: list[Sequence[Any]] = []
+        self.error = ""
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> None:
+        self.found.extend(rows)
+
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
+        if severity >= ERROR_SEVERITY and not self.error:
+            self.error = f"error {number}: {text}"
+
+
+class _Exchange:
+    """A request that has arrived, until its answer leaves or the instance dies."""
+
+    def __init__(self) -> None:
+        self.results: _Results | None = None
+        self.is_over = False
+        self.over = Signal()
+
+    def end(self) -> None:
+        self.is_over = True
+        self.over.notify_all()
+
+
+class InstanceConnections:
+    """All lines to one instance; told when it is killed."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.exchanges: list[_Exchange] = []
+        self.asked = Signal()  # a request has arrived
+
+    def broken(self) -> None:
+        """The instance is dead: whoever waits for an answer learns that none will come."""
+        exchanges, self.exchanges = self.exchanges, []
+        for exchange in exchanges:
+            exchange.end()
+
+
+class ClientConnection:
+    """One client's connection, made anew when it has broken."""
+
+    def __init__(self, board: InstanceConnections, *, login: str, database: str) -> None:
+        self._board = board
+        self._server = board.server
+        self._login, self._database = login, database
+        self._session: ClientSession | None = None
+        self._start = 0  # of the instance, when the session was opened
+
+    def call(self, request: Request) -> Waiting[Answer]:
+        """Connects if need be, for as long as it takes; the answer says what became of the request."""
+        while not self._server.is_running:
+            yield Delay(CONNECT_AGAIN_NS)
+        session = self._connected()
+        yield Delay(TRIP_NS)
+        if self._is_broken:
+            return Answer(Told.CUT_OFF)
+        exchange = _Exchange()
+        self._board.exchanges.append(exchange)
+        self._board.asked.notify_all()
+        self._server.scheduler.spawn(self._serve(session, request, exchange), "call")
+        while not exchange.is_over:
+            yield exchange.over.wait()
+        if exchange.results is None:
+            return Answer(Told.CUT_OFF)
+        yield Delay(TRIP_NS)
+        if self._is_broken:
+            return Answer(Told.CUT_OFF)
+        results = exchange.results
+        if results.error:
+            return Answer(Told.REFUSED, results.error)
+        return Answer(Told.COMMITTED, rows=results.found)
+
+    def _serve(self, session: ClientSession, request: Request, exchange: _Exchange) -> Waiting[None]:
+        results = _Results()
+        yield from request(session, results)
+        exchange.results = results
+        self._board.exchanges.remove(exchange)
+        exchange.end()
+
+    @property
+    def _is_broken(self) -> bool:
+        return not self._server.is_running or self._server.starts != self._start
+
+    def _connected(self) -> ClientSession:
+        if self._session is None or self._is_broken:
+            self._session = self._server.session(login=self._login, database=self._database, program="faults")
+            self._start = self._server.starts
+        return self._session

@@ -1,0 +1,204 @@
+"""What a seed stands for: the scenario and its faults, decided before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.embedded.broker.transmission import WINDOW
+from harness.embedded.runtime.virtual import SeededEntropy
+from harness.simulation.faults.dice import Dice
+from harness.simulation.world import derived_seed
+
+INITIATORS_MAX = 2
+THREADS_MAX = 3  # for each initiator
+FAULTS_MAX = 6
+LOAD_S = 10.0  # how long the clients send, if nothing holds them up
+TARGET = "target"
+
+
+class Kind(StrEnum):
+    """What can go wrong."""
+
+    KILLED = "instance killed"
+    CUT = "link cut"
+    SLOW = "link slow"
+    DUPLICATING = "link duplicating"
+    REORDERING = "link reordering"
+    SLOW_LOG = "slow log"
+    POISON = "poison message"
+    FAILING = "activation procedure fails"
+
+
+class Failure(StrEnum):
+    """How an activation procedure fails."""
+
+    BEFORE = "before it receives"  # the queue monitor stays NOTIFIED
+    AFTER = "after it has received"  # and rolls back: five times, then the queue is disabled
+    MISSING = "it is not there"
+
+
+class Aim(StrEnum):
+    """What a kill waits for, so that it does not hit an instance that is idle."""
+
+    CALLS = "in a call"
+    WIRE = "as messages travel"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    kind: Kind
+    at_s: float
+    duration_s: float  # 0: the fault is an event, its end the operator's business
+    where: str  # an instance, or the initiator at whose end of the link
+    strength: float = 0.0  # what it means is its kind's: a factor, a probability, seconds
+    failure: Failure | None = None
+    aim: Aim | None = None
+
+    def __str__(self) -> str:
+        how = "".join(f" {one.value}" for one in (self.failure, self.aim) if one)
+        strength = f", {self.strength:.3g}" if self.strength else ""
+        duration = f" for {self.duration_s:.3f} s" if self.duration_s else ""
+        return f"{self.kind.value}{how}: {self.where}{strength}{duration}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedClient:
+    """A client thread: it sends its messages one after the other, with pauses."""
+
+    initiator: int
+    thread: int
+    messages: int
+    pause_s: float  # at most, between two messages
+    size_bytes: int
+    on_new_dialog: bool  # a dialog for every message, or the thread's own from the pool
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """How the target receives."""
+
+    is_the_labs: bool  # the procedure of sql/, else the one that writes down what it read
+    top: int
+    hold_s: float  # how long a transaction lasts
+    readers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    clients: tuple[PlannedClient, ...]
+    receiver: Receiver
+    faults: tuple[Fault, ...]
+
+    def lines(self) -> list[str]:
+        receiver = self.receiver
+        who = "the lab's procedure" if receiver.is_the_labs else f"TOP ({receiver.top}), {receiver.hold_s:.3f} s a time"
+        lines = [f"target: {who}, up to {receiver.readers} readers"]
+        for client in self.clients:
+            dialog = "a dialog a message" if client.on_new_dialog else "one dialog"
+            lines.append(
+                f"initiator {client.initiator}, thread {client.thread}: {client.messages} messages of "
+                f"{client.size_bytes} bytes, pauses up to {client.pause_s:.3f} s, {dialog}"
+            )
+        return lines
+
+
+def make(seed: int) -> Plan:
+    """The plan of a seed."""
+    dice = Dice(SeededEntropy(derived_seed(seed, "plan")))
+    initiators = dice.integer(1, INITIATORS_MAX)
+    # What is lost or repeated is lost or repeated where something dies in the middle of it: kills come more often.
+    often = (*Kind, *(3 * [Kind.KILLED]))
+    chosen = [dice.one_of(often) for _ in range(dice.integer(1, FAULTS_MAX))]
+    clients = tuple(
+        _client(dice, initiator, thread)
+        for initiator in range(1, initiators + 1)
+        for thread in range(1, dice.integer(1, THREADS_MAX) + 1)
+    )
+    places = [f"initiator-{number}" for number in range(1, initiators + 1)]
+    faults: dict[tuple[Kind, str, float], Fault] = {}
+    for kind in chosen:
+        fault = _FAULTS[kind](dice, places)
+        # An instance may be killed again and again; of the others there is one at a place.
+        faults.setdefault((kind, fault.where, fault.at_s if kind is Kind.KILLED else 0.0), fault)
+    needs_witness = any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in faults.values())
+    receiver = Receiver(
+        is_the_labs=not needs_witness and dice.happens(0.25),
+        top=dice.one_of((1, 3, 10_000)),
+        hold_s=dice.one_of((0.0, 0.005, 0.05, 0.3)),
+        readers=dice.one_of((1, 2, 4)),
+    )
+    return Plan(seed, clients, receiver, tuple(sorted(faults.values(), key=lambda fault: fault.at_s)))
+
+
+def _client(dice: Dice, initiator: int, thread: int) -> PlannedClient:
+    messages = dice.integer(4, 24)
+    # Some send all at once, a few of them more than a conversation may have on the wire; the others send as long as the
+    # faults last.
+    is_burst = dice.happens(0.25)
+    if is_burst and dice.happens(0.2):
+        messages = dice.integer(WINDOW + 1, 2 * WINDOW)
+    return PlannedClient(
+        initiator,
+        thread,
+        messages,
+        pause_s=0.001 if is_burst else 2 * LOAD_S / messages,
+        size_bytes=dice.one_of((32, 100, 2000, 9000)),
+        # The first has a dialog of its own, which poison needs.
+        on_new_dialog=thread > 1 and dice.happens(0.3),
+    )
+
+
+def _killed(dice: Dice, places: list[str]) -> Fault:
+    where = dice.one_of([TARGET, TARGET, *places])
+    aim = dice.one_of((None, Aim.WIRE, Aim.WIRE) if where == TARGET else (None, Aim.CALLS, Aim.CALLS, Aim.WIRE))
+    # For an aimed one: how long after what it waits for; a flush of the log takes some milliseconds.
+    after_s = dice.between(0, 0.008) if aim else 0.0
+    return Fault(Kind.KILLED, _moment(dice), dice.one_of((0.001, 0.5, 8.0)), where, after_s, aim=aim)
+
+
+def _cut(dice: Dice, places: list[str]) -> Fault:
+    return Fault(Kind.CUT, _moment(dice), dice.between(0.05, 30), dice.one_of(places))
+
+
+def _slow(dice: Dice, places: list[str]) -> Fault:
+    return Fault(Kind.SLOW, _moment(dice), dice.between(1, 15), dice.one_of(places), dice.between(0.01, 3))
+
+
+def _duplicating(dice: Dice, places: list[str]) -> Fault:
+    return Fault(Kind.DUPLICATING, _moment(dice), dice.between(1, 15), dice.one_of(places), dice.between(0.1, 0.9))
+
+
+def _reordering(dice: Dice, places: list[str]) -> Fault:
+    return Fault(Kind.REORDERING, _moment(dice), dice.between(1, 15), dice.one_of(places), dice.between(0.01, 6))
+
+
+def _slow_log(dice: Dice, places: list[str]) -> Fault:
+    where = dice.one_of([TARGET, *places])
+    return Fault(Kind.SLOW_LOG, _moment(dice), dice.between(1, 10), where, dice.between(10, 1000))
+
+
+def _poison(dice: Dice, places: list[str]) -> Fault:
+    return Fault(Kind.POISON, dice.between(0, LOAD_S / 2), 0.0, dice.one_of(places))
+
+
+def _failing(dice: Dice, places: list[str]) -> Fault:
+    failure = dice.one_of(tuple(Failure))
+    return Fault(Kind.FAILING, _moment(dice), dice.between(0.5, 20), TARGET, failure=failure)
+
+
+def _moment(dice: Dice) -> float:
+    return dice.between(0.0, LOAD_S)
+
+
+_FAULTS = {
+    Kind.KILLED: _killed,
+    Kind.CUT: _cut,
+    Kind.SLOW: _slow,
+    Kind.DUPLICATING: _duplicating,
+    Kind.REORDERING: _reordering,
+    Kind.SLOW_LOG: _slow_log,
+    Kind.POISON: _poison,
+    Kind.FAILING: _failing,
+}

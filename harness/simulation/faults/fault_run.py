@@ -1,0 +1,172 @@
+"""Many seeds, each on a copy of one linked world, by two worker processes; or one seed, told at length."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from harness import settings as settings_module
+from harness.simulation import forks, parameters
+from harness.simulation.faults import fault_plan, fault_scenario
+from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
+
+SEEDS_DEFAULT = 1000
+_SHOWN_MAX = 10  # violations of one seed; others of its kind say no more
+FIRST_LINE = (
+    "lab: simulated - a model of the hardware {hardware!r} in virtual time; faults beside the load, "
+    "judged from what clients were told and what the target's tables hold"
+)
+
+
+@dataclass
+class Summary:
+    """What many seeds came to."""
+
+    hardware: str
+    seeds: int = 0
+    faults: int = 0
+    stored: int = 0
+    told: dict[str, int] = field(default_factory=dict)
+    failed: list[SeedOutcome] = field(default_factory=list)
+
+    def add(self, outcome: SeedOutcome) -> None:
+        self.seeds += 1
+        self.faults += outcome.faults
+        self.stored += outcome.stored
+        for what, count in outcome.told.items():
+            self.told[what] = self.told.get(what, 0) + count
+        if outcome.violations:
+            self.failed.append(outcome)
+            self.failed.sort(key=lambda one: one.seed)
+
+    def line(self, duration_s: float) -> str:
+        calls = sum(self.told.values())
+        cut_off = self.told.get("cut off", 0)
+        verdict = f"{len(self.failed)} failed" if self.failed else "all checks hold"
+        return (
+            f"{self.seeds} seeds in {duration_s:.0f} s: {verdict}; {self.faults} faults, {calls} calls, of which "
+            f"{cut_off} were cut off, {self.stored} messages stored"
+        )
+
+
+def command(seed: int, hardware: str) -> str:
+    """What repeats a seed."""
+    return f"harness simulate --faults --seed {seed} --hardware {shlex.quote(hardware)}"
+
+
+def simulate_faults(
+    seeds: int | None,
+    seed: str | None,
+    *,
+    hardware: str | None,
+    announce: Callable[[str], None],
+    console_is_terminal: bool,
+) -> Summary:
+    """Runs the seeds and says what they came to: `seed` alone is that one, `seeds` are so many from there on."""
+    settings = settings_module.create_simulation({"seed": seed, "hardware": hardware})
+    count = seeds or (SEEDS_DEFAULT if seed is None else 1)
+    wanted = range(settings.seed, settings.seed + count)
+    model = parameters.read(settings.hardware)
+    announce(FIRST_LINE.format(hardware=settings.hardware))
+    began_s = time.monotonic()
+    prepared = fault_scenario.prepare(model)
+    summary = Summary(settings.hardware)
+    if count == 1:
+        outcome = run_seed(prepared, settings.seed)
+        summary.add(outcome)
+        for line in (*told_at_length(outcome), verdict(outcome, settings.hardware)):
+            announce(line)
+        return summary
+    with _progress(wanted, announce, console_is_terminal) as tell:
+
+        def ended(outcome: SeedOutcome) -> None:
+            summary.add(outcome)
+            if outcome.violations:  # at once: who interrupts the rest keeps it
+                announce(verdict(outcome, settings.hardware))
+            tell(outcome)
+
+        many(prepared, wanted, ended)
+    if summary.failed:
+        for line in told_at_length(summary.failed[0]):
+            announce(line)
+    announce(summary.line(time.monotonic() - began_s))
+    return summary
+
+
+def told_at_length(outcome: SeedOutcome) -> Iterator[str]:
+    """The seed's timeline, and what was violated."""
+    yield f"seed {outcome.seed}:"
+    yield from (f"  {line}" for line in outcome.timeline)
+    for violation in outcome.violations[:_SHOWN_MAX]:
+        yield f"  violated - {violation}"
+    if (more := len(outcome.violations) - _SHOWN_MAX) > 0:
+        yield f"  and {more} more"
+    yield f"  {outcome.summary}; trace {outcome.trace[:16]}"
+
+
+def verdict(outcome: SeedOutcome, hardware: str) -> str:
+    if outcome.violations:
+        return f"seed {outcome.seed} failed; again: {command(outcome.seed, hardware)}"
+    return f"seed {outcome.seed}: all checks hold"
+
+
+def many(prepared: PreparedLab, seeds: Iterable[int], ended: Callable[[SeedOutcome], None]) -> None:
+    """Run each seed on a fork of the prepared lab, and call `ended` for each."""
+    forks.freeze_heap()
+    actions = ((seed, partial(run_seed, prepared, seed)) for seed in seeds)
+    with contextlib.closing(forks.in_forks(actions)) as running:
+        for seed, fork in running:
+            try:
+                outcome = fork.result()
+            except Exception as error:
+                outcome = SeedOutcome(seed, [f"the scenario broke: {error}"])
+            ended(outcome)
+
+
+def run_seed(prepared: PreparedLab, seed: int) -> SeedOutcome:
+    return fault_scenario.run(prepared, fault_plan.make(seed))
+
+
+# How far it is
+
+
+@contextlib.contextmanager
+def _progress(
+    seeds: Sequence[int], announce: Callable[[str], None], is_terminal: bool
+) -> Iterator[Callable[[SeedOutcome], None]]:
+    """A bar with the time left on a terminal, else a line for every tenth of the seeds."""
+    if not is_terminal:
+        yield _Lines(len(seeds), announce)
+        return
+    columns = (TextColumn("seed"), MofNCompleteColumn(), BarColumn(bar_width=24), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("left  {task.fields[failed]}"), console=Console()) as progress:
+        task = progress.add_task("", total=len(seeds), failed="")
+        failed: list[int] = []
+
+        def tell(outcome: SeedOutcome) -> None:
+            if outcome.violations:
+                failed.append(outcome.seed)
+            progress.update(task, advance=1, failed=f"{len(failed)} failed" if failed else "")
+
+        yield tell
+
+
+class _Lines:
+    def __init__(self, total: int, announce: Callable[[str], None]) -> None:
+        self._total, self._announce = total, announce
+        self._done = self._failed = 0
+        self._began_s = time.monotonic()
+
+    def __call__(self, outcome: SeedOutcome) -> None:
+        self._done += 1
+        self._failed += bool(outcome.violations)
+        if self._done % -(-self._total // 10) == 0 and self._done < self._total:
+            left_s = (time.monotonic() - self._began_s) / self._done * (self._total - self._done)
+            self._announce(f"{self._done} of {self._total} seeds, {self._failed} failed, {left_s:.0f} s left")

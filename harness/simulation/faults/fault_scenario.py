@@ -1,0 +1,371 @@
+"""One seed on a linked lab: clients and faults run, the faults end, the queues drain, and the evidence is collected.
+
+`prepare` makes what all seeds have in common, `run` uses it up: fork before, or use it once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from harness.embedded.broker.frames import Frame, MessageFrame
+from harness.embedded.runtime.tasks import SECOND, Delay, Task, TaskState, Waiting
+from harness.embedded.runtime.virtual import EPOCH_UTC_NS
+from harness.embedded.sqltypes import MAX, SqlType
+from harness.embedded.tsql.session.results import Parameter
+from harness.lab import dialog_pool, link, scripts
+from harness.lab.instances import Instance
+from harness.load import payload
+from harness.load import plan as load_plan
+from harness.simulation import simulated_lab
+from harness.simulation.faults import checkers, receive_procedures
+from harness.simulation.faults.client_connections import ClientConnection, InstanceConnections
+from harness.simulation.faults.dice import Dice
+from harness.simulation.faults.evidence import Call, Evidence, Message, Reading, Sent, Stored, Told
+from harness.simulation.faults.fault_plan import INITIATORS_MAX, TARGET, THREADS_MAX, Kind, Plan, PlannedClient
+from harness.simulation.faults.injector import Injector
+from harness.simulation.parameters import Parameters
+from harness.simulation.simulated_lab import SimulatedLab
+
+if TYPE_CHECKING:
+    import pyodbc
+
+VERSION = "2008"
+# Of virtual time: for clients and faults; then until all is drained, for which the slowest retry and the slowest reader
+# need their time; then until readers have ended; then what must be a time of rest.
+FAULTS_LIMIT_S, DRAIN_LIMIT_S, SETTLE_S, REST_S = 600.0, 240.0, 10.0, 150.0
+LOOK_FIRST_S, LOOK_MAX_S = 0.5, 8.0  # between two looks at whether all is drained
+
+_HANDLE = SqlType("nvarchar", 4000)
+_BODY = SqlType("varbinary", MAX)
+_ENDPOINTS = "SELECT COUNT(*) FROM sys.conversation_endpoints WHERE "
+_INVOKED = """\
+SELECT SUM(cntr_value) FROM sys.dm_os_performance_counters WHERE counter_name LIKE N'Stored Procedures Invoked%';
+"""
+_ERRORS = "SELECT message_type_name, message_body, error_message FROM dbo.messageErrors ORDER BY id;"
+_NS_PER_MICROSECOND = 1000
+
+
+@dataclass(frozen=True)
+class PreparedLab:
+    """A linked lab with pools of dialogs that have not been used."""
+
+    lab: SimulatedLab
+    handles: list[list[str]]  # of the dialogs, by initiator
+
+
+@dataclass
+class SeedOutcome:
+    """What became of one seed."""
+
+    seed: int
+    violations: list[str] = field(default_factory=list)
+    timeline: list[str] = field(default_factory=list)
+    trace: str = ""  # of everything that was seen: equal for equal runs
+    faults: int = 0
+    told: dict[str, int] = field(default_factory=dict)  # calls, by what clients know of them
+    stored: int = 0
+
+    @property
+    def summary(self) -> str:
+        told = ", ".join(f"{self.told.get(one.value, 0)} {one.value}" for one in Told)
+        return f"{sum(self.told.values())} calls ({told}), {self.stored} messages stored"
+
+
+def prepare(parameters: Parameters) -> PreparedLab:
+    """Links, and lets every procedure run once, so that no seed has to compile them."""
+    lab = simulated_lab.open(parameters, version=VERSION, initiators=INITIATORS_MAX, seed=0, is_recoverable=True)
+    link.link(lab)
+    with lab.target.connect() as target:
+        target.execute(receive_procedures.GROUP_READS)
+    guid = str(lab.identities[0]["service_broker_guid"])
+    dialog_pool.build(lab, initiators=INITIATORS_MAX, used_dialogs=1, dialog_ratio=1)
+    for instance in lab.initiators:
+        with instance.connect_client() as client:  # type: ignore[attr-defined]
+            client.execute(load_plan.call(load_plan.SEND_MESSAGE_ON_NEW_DIALOG), guid, b"warm-up")
+    lab.clock.sleep(SETTLE_S)
+    dialog_pool.build(lab, initiators=INITIATORS_MAX, used_dialogs=THREADS_MAX, dialog_ratio=1, warm_up=False)
+    lab.clock.sleep(SETTLE_S)
+    opened = [instance.connect() for instance in lab.initiators]
+    return PreparedLab(lab, dialog_pool.used(opened))
+
+
+def run(prepared: PreparedLab, plan: Plan) -> SeedOutcome:
+    """Carries a plan out and judges it."""
+    return ScenarioRun(prepared, plan).outcome()
+
+
+class ScenarioRun:
+    """One plan on its way; `evidence` and `timeline` are there when `outcome` returns."""
+
+    def __init__(self, prepared: PreparedLab, plan: Plan) -> None:
+        self._lab, self._plan, self._handles = prepared.lab, plan, prepared.handles
+        self._world = self._lab.world
+        self._world.reseed(plan.seed)
+        self._began_ns = self._world.clock.now_ns
+        self._scheduler = self._world.driver.scheduler()  # of all that is no instance
+        self._guid = str(self._lab.identities[0]["service_broker_guid"])
+        self._boards = {name: InstanceConnections(server) for name, server in self._world.servers.items()}
+        self.evidence = Evidence()
+        self.timeline: list[str] = []
+        self._poison_next: set[str] = set()
+        self._sending: set[PlannedClient] = set()
+        self._is_over = False
+        operator, deployer = (
+            ClientConnection(self._boards[TARGET], login="sa", database=self._lab.target.database) for _ in range(2)
+        )
+        self._inflictor = Injector(self._world, plan, self._boards, self._note, operator=operator, deployer=deployer)
+        self._inflictor.started = self._tap
+        self._inflictor.poison = self._poison
+
+    def outcome(self) -> SeedOutcome:
+        try:
+            self._set_up()
+            self._let_it_happen()
+            self._collect()
+        except Exception as error:  # a task of the broker's has ended with it, or a question to an instance has
+            # What there is of evidence says nothing: messages are missing because nobody has looked for them.
+            violations = [f"broken off by {type(error).__name__}: {error}"]
+        else:
+            violations = checkers.violations(self.evidence)
+        evidence = self.evidence
+        told: dict[str, int] = {}
+        for call in evidence.calls:
+            told[call.told.value] = told.get(call.told.value, 0) + 1
+        return SeedOutcome(
+            self._plan.seed,
+            violations,
+            [*self._plan.lines(), *self.timeline],
+            self._trace(),
+            len(self._plan.faults),
+            told,
+            len(evidence.stored),
+        )
+
+    # The run
+
+    def _set_up(self) -> None:
+        receiver = self._plan.receiver
+        with self._lab.target.connect() as target:
+            if receiver.is_the_labs:
+                procedure = receive_procedures.LABS_PROCEDURE
+            else:
+                procedure = receive_procedures.PROCEDURE
+                target.execute(receive_procedures.receiving(receiver))
+            target.execute(receive_procedures.activation(procedure, receiver.readers))
+        for name in self._world.servers:
+            self._tap(name)
+
+    def _let_it_happen(self) -> None:
+        world, plan = self._world, self._plan
+        tasks = [self._spawn(self._client(client), f"client {client.thread}") for client in plan.clients]
+        tasks += [self._spawn(self._inflictor.inflict(fault), fault.kind.value) for fault in plan.faults]
+        if any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in plan.faults):
+            self._spawn(self._inflictor.operate(lambda: self._is_over), "operator")
+        if not world.run_until(lambda: all(_is_done(task) for task in tasks), limit_s=FAULTS_LIMIT_S):
+            self.evidence.left += [f"{task.name} has not ended" for task in tasks if not _is_done(task)]
+        self._note("all calls have ended, and all faults")
+        self._drain()
+        self._is_over = True
+        self._rest()
+
+    def _drain(self) -> None:
+        world = self._world
+        until_s = world.now_s() + DRAIN_LIMIT_S
+        pause_s, empty_looks = LOOK_FIRST_S, 0
+        while empty_looks < 2:
+            left = list(self._left()) or list(self._unaccounted())
+            empty_looks = 0 if left else empty_looks + 1
+            if left and world.now_s() > until_s:
+                self.evidence.left += left
+                self._note(f"not drained: {'; '.join(left)}")
+                return
+            # What a reader has in its hands is in no queue: it may come back. So everything is looked at twice.
+            world.sleep(pause_s if left else SETTLE_S)
+            pause_s = min(2 * pause_s, LOOK_MAX_S)
+        self._note("drained")
+
+    def _unaccounted(self) -> Iterator[str]:
+        """What the target's tables lack, and conversations there that none of their messages accounts for; in vain
+        before all queues are empty."""
+        with self._lab.target.connect() as target:
+            stored = {row.message for row in _stored(target)}
+            open_ = int(scripts.scalar(target, _ENDPOINTS + "is_initiator = 0 AND state <> 'CD';"))
+        if missing := sum(call.told is Told.COMMITTED and call.message not in stored for call in self.evidence.calls):
+            yield f"{missing} committed messages in no table of the target"
+        # The target knows a dialog of the pool from its first message on; of every initiator it knows one by `prepare`.
+        pool = {(client.initiator, client.thread) for client in self._plan.clients if not client.on_new_dialog}
+        expected = len(self._handles) + len(pool & {(message.initiator, message.thread) for message in stored})
+        if open_ != expected:
+            yield f"{open_} conversations are open at the target instead of {expected}"
+
+    def _left(self) -> Iterator[str]:
+        """What is not yet as it should be, asked as any client of the instances may ask."""
+        lab = self._lab
+        with lab.target.connect() as target:
+            if not dialog_pool.is_enabled(target):
+                yield "the target's queue is disabled"
+            if depth := dialog_pool.queue_depth(target):
+                yield f"{depth} messages in the target's queue"
+            if depth := dialog_pool.transmission_queue_depth(target):
+                yield f"{depth} messages in the target's transmission queue"
+        for instance, handles in zip(lab.initiators, self._handles, strict=True):
+            with instance.connect() as connection:
+                if depth := dialog_pool.transmission_queue_depth(connection):
+                    yield f"{depth} messages in the transmission queue of {instance.name}"
+                if depth := dialog_pool.queue_depth(connection):
+                    yield f"{depth} messages in the queue of {instance.name}, to which nobody sends"
+                open_ = int(scripts.scalar(connection, _ENDPOINTS + "is_initiator = 1;"))
+                if open_ != len(handles) + 1:
+                    yield f"{open_} conversations at {instance.name} instead of {len(handles) + 1}"
+
+    def _rest(self) -> None:
+        """When all is done, nothing is sent and nobody is started any more."""
+        world, evidence = self._world, self.evidence
+        sent, invoked = len(evidence.sent), self._invoked()
+        world.sleep(REST_S)
+        if more := len(evidence.sent) - sent:
+            evidence.unrest.append(f"{more} messages were sent again in {REST_S:.0f} s after all was done")
+        if more := self._invoked() - invoked:
+            evidence.unrest.append(f"the activation procedure ran {more} times in {REST_S:.0f} s after all was done")
+
+    def _invoked(self) -> int:
+        with self._lab.target.connect() as target:
+            return int(scripts.scalar(target, _INVOKED))
+
+    # Clients
+
+    def _client(self, client: PlannedClient) -> Waiting[None]:
+        instance = self._lab.initiators[client.initiator - 1]
+        dice = Dice(self._world.entropy("client", client.initiator, client.thread))
+        line = self._line(instance)
+        self._sending.add(client)
+        for sequence in range(client.messages):
+            yield Delay(dice.duration_ns(0.0, client.pause_s))
+            is_poison = client.thread == 1 and instance.name in self._poison_next
+            self._poison_next -= {instance.name} if is_poison else set()
+            yield from self._send(line, client, sequence, is_poison)
+        self._sending.remove(client)
+
+    def _poison(self, place: str) -> None:
+        """The first thread at that instance sends poison next, after its last message if that is gone already."""
+        [client] = [one for one in self._plan.clients if one.thread == 1 and f"initiator-{one.initiator}" == place]
+        if client in self._sending:
+            self._poison_next.add(place)
+            return
+        line = self._line(self._lab.initiators[client.initiator - 1])
+        self._spawn(self._send(line, client, client.messages, True), "poison")
+
+    def _send(self, line: ClientConnection, client: PlannedClient, sequence: int, is_poison: bool) -> Waiting[None]:
+        at_ns = self._now_ns()
+        body = self._body(client, sequence, at_ns, is_poison)
+        if client.on_new_dialog:
+            procedure, first = load_plan.SEND_MESSAGE_ON_NEW_DIALOG, self._guid
+        else:
+            procedure, first = load_plan.SEND_MESSAGE, self._handles[client.initiator - 1][client.thread - 1]
+        parameters = [Parameter("", _HANDLE, first, False), Parameter("", _BODY, body, False)]
+        answer = yield from line.call(lambda session, results: session.rpc(procedure, parameters, results))
+        message = Message(client.initiator, client.thread, sequence)
+        self.evidence.calls.append(Call(message, answer.told, at_ns, client.on_new_dialog, is_poison, answer.error))
+        if is_poison:
+            self._note(f"{message} is poison: {answer.told.value}")
+        elif answer.told is not Told.COMMITTED:
+            self._note(f"{message}: {answer.told.value} {answer.error}".rstrip())
+
+    @staticmethod
+    def _body(client: PlannedClient, sequence: int, at_ns: int, is_poison: bool) -> bytes:
+        body = payload.new_body(payload.HEADER_BYTES, run=1, initiator=client.initiator, thread=client.thread)
+        payload.STAMP.pack_into(body, payload.STAMP_OFFSET, sequence, at_ns)
+        if is_poison:
+            body[
+                receive_procedures.POISON_OFFSET : receive_procedures.POISON_OFFSET + len(receive_procedures.POISON)
+            ] = receive_procedures.POISON
+        return bytes(body) + b"." * (client.size_bytes - len(body))
+
+    def _line(self, instance: Instance) -> ClientConnection:
+        assert instance.client is not None
+        return ClientConnection(self._boards[instance.name], login=instance.client.user, database=instance.database)
+
+    # Evidence
+
+    def _tap(self, name: str) -> None:
+        """Listens to what an instance puts on the wire, from its start on."""
+        server = self._world.servers[name]
+        transport = server.engine.transport
+        assert transport is not None
+        send, start = transport.send, server.starts
+
+        def heard(address: tuple[str, int], frames: Sequence[Frame]) -> None:
+            at_ns, before = self._now_ns(), len(self.evidence.sent)
+            self.evidence.sent += [
+                Sent(at_ns, name, start, frame.conversation_id, frame.sequence)
+                for frame in frames
+                if isinstance(frame, MessageFrame)
+            ]
+            if len(self.evidence.sent) > before:
+                for end in (name, TARGET):
+                    self._inflictor.wires[end].notify_all()
+            send(address, frames)
+
+        transport.send = heard  # type: ignore[method-assign]
+
+    def _collect(self) -> None:
+        evidence = self.evidence
+        evidence.reconnections = 2 * self._inflictor.disturbances
+        with self._lab.target.connect() as target:
+            evidence.stored += _stored(target)
+            for kind, body, text in target.execute(_ERRORS).fetchall():
+                if not _is_ours(body):
+                    evidence.noted.append(f"the target's error table: {kind or 'rolled back'}: {text}")
+            reads = "SELECT conversation_group_id, session_id, began_at, ended_at FROM dbo.groupReads ORDER BY id;"
+            evidence.readings += [
+                Reading(str(group), session, self._since_began_ns(began_at), self._since_began_ns(ended_at))
+                for group, session, began_at, ended_at in target.execute(reads).fetchall()
+            ]
+
+    def _since_began_ns(self, moment: datetime) -> int:
+        since_epoch = moment - datetime(1970, 1, 1)
+        seconds = since_epoch.days * 86_400 + since_epoch.seconds
+        utc_ns = seconds * SECOND + since_epoch.microseconds * _NS_PER_MICROSECOND
+        return utc_ns - EPOCH_UTC_NS - self._began_ns
+
+    def _trace(self) -> str:
+        digest = hashlib.sha256()
+        seen: list[Any] = [*self._plan.lines(), *self.timeline]
+        evidence = asdict(self.evidence)
+        for part in (seen, *evidence.values()):
+            digest.update(repr(part).encode())
+        return digest.hexdigest()
+
+    def _now_ns(self) -> int:
+        return self._world.clock.now_ns - self._began_ns
+
+    def _note(self, text: str) -> None:
+        self.timeline.append(f"{self._now_ns() / SECOND:10.6f} s  {text}")
+
+    def _spawn(self, generator: Waiting[None], name: str) -> Task:
+        return self._scheduler.spawn(generator, name)
+
+
+def _is_done(task: Task) -> bool:
+    return task.state is TaskState.DONE
+
+
+def _stored(target: pyodbc.Connection) -> list[Stored]:
+    processed = target.execute("SELECT messageVal FROM dbo.messageDrop ORDER BY id;").fetchall()
+    noted = target.execute(_ERRORS).fetchall()
+    return [Stored(_message(body)) for (body,) in processed] + [
+        Stored(_message(body), set_aside=True) for _, body, _ in noted if _is_ours(body)
+    ]
+
+
+def _is_ours(body: bytes | None) -> bool:
+    return body is not None and bytes(body).startswith(payload.MAGIC)
+
+
+def _message(body: bytes) -> Message:
+    header = payload.parse_header(bytes(body))
+    return Message(header.initiator, header.thread, header.sequence)

@@ -1,0 +1,173 @@
+"""T-SQL of the scenarios: a procedure that receives and says what it had when, how it fails, and what an operator does.
+
+The procedure is the lab's in its shape. Beside that, it keeps its transaction open for a while, writes to
+`dbo.groupReads` which conversation group it had meanwhile, and rolls back when it finds poison: a message with a mark
+where the lab's bodies have four reserved bytes.
+"""
+
+from __future__ import annotations
+
+from harness.simulation.faults.fault_plan import Failure, Receiver
+
+QUEUE = "dbo.MySSBLabTestQueue"
+LABS_PROCEDURE = "dbo.SRPerf_Queue_LabTest"
+PROCEDURE = "dbo.FaultsReceive"
+POISON = b"POIS"
+POISON_OFFSET = 12  # of the reserved field in a body: harness/load/payload.py
+_IS_POISON = f"SUBSTRING(message_body, {POISON_OFFSET + 1}, {len(POISON)}) = 0x{POISON.hex()}"
+_IS_OURS = "message_type_name = N'//MySSB.com/Lab/M_Test'"
+_STORE = f"""\
+INSERT INTO dbo.messageDrop (messageVal)
+        SELECT CAST(message_body AS varbinary(2000)) FROM @receive
+        WHERE {_IS_OURS}"""
+_IN_ORDER = "ORDER BY conversation_handle, message_sequence_number;"
+
+GROUP_READS = """\
+CREATE TABLE dbo.groupReads
+(
+    id bigint IDENTITY(1, 1) NOT NULL PRIMARY KEY,
+    conversation_group_id uniqueidentifier NOT NULL,
+    session_id int NOT NULL,
+    began_at datetime2(7) NOT NULL,
+    ended_at datetime2(7) NOT NULL
+);
+"""
+
+_VARIABLES = """\
+    SET NOCOUNT ON;
+    DECLARE @receive table
+    (
+        conversation_group_id uniqueidentifier NOT NULL,
+        conversation_handle uniqueidentifier NOT NULL,
+        message_sequence_number bigint NOT NULL,
+        message_type_name nvarchar(256) NOT NULL,
+        message_body varbinary(max) NULL
+    );
+    DECLARE @handle uniqueidentifier;"""
+
+_COLUMNS = (
+    "conversation_group_id, conversation_handle, message_sequence_number, message_type_name, message_body "
+    f"FROM {QUEUE} INTO @receive"
+)
+
+
+def receiving(receiver: Receiver) -> str:
+    """The procedure of a scenario."""
+    hold = f"        WAITFOR DELAY '00:00:{receiver.hold_s:06.3f}';\n" if receiver.hold_s else ""
+    return f"""\
+CREATE OR ALTER PROCEDURE {PROCEDURE}
+AS
+BEGIN
+{_VARIABLES}
+    DECLARE @messages int;
+    DECLARE @began_at datetime2(7);
+    DECLARE @ended_at datetime2(7);
+    WHILE 1 = 1
+    BEGIN
+        BEGIN TRANSACTION;
+        WAITFOR (RECEIVE TOP ({receiver.top}) {_COLUMNS}), TIMEOUT 3000;
+        SET @messages = @@ROWCOUNT;
+        IF @messages = 0
+        BEGIN
+            COMMIT TRANSACTION;
+            BREAK;
+        END;
+        SET @began_at = SYSUTCDATETIME();
+{hold}\
+        {_STORE}
+        {_IN_ORDER}
+        SET @ended_at = SYSUTCDATETIME();
+        IF EXISTS (SELECT 1 FROM @receive WHERE {_IS_POISON})
+        BEGIN
+            ROLLBACK TRANSACTION;
+            -- The table variable outlives the rollback, so this reading is on record too.
+            INSERT INTO dbo.groupReads (conversation_group_id, session_id, began_at, ended_at)
+            SELECT DISTINCT conversation_group_id, @@SPID, @began_at, @ended_at FROM @receive;
+            RETURN;
+        END;
+        INSERT INTO dbo.groupReads (conversation_group_id, session_id, began_at, ended_at)
+        SELECT DISTINCT conversation_group_id, @@SPID, @began_at, @ended_at FROM @receive;
+        INSERT INTO dbo.messageErrors (conversation_handle, message_type_name, message_body, error_message)
+        SELECT conversation_handle, message_type_name, message_body, N'The other side ended with an error.'
+        FROM @receive WHERE message_type_name = N'http://schemas.microsoft.com/SQL/ServiceBroker/Error';
+        DELETE FROM @receive WHERE {_IS_OURS};
+        WHILE EXISTS (SELECT 1 FROM @receive)
+        BEGIN
+            SELECT TOP (1) @handle = conversation_handle FROM @receive;
+            END CONVERSATION @handle;
+            DELETE FROM @receive WHERE conversation_handle = @handle;
+        END;
+        COMMIT TRANSACTION;
+    END;
+END;
+"""
+
+
+_FAILING = {
+    Failure.BEFORE: f"""\
+CREATE OR ALTER PROCEDURE {PROCEDURE}
+AS
+BEGIN
+    THROW 50001, N'This procedure fails before it receives.', 1;
+END;
+""",
+    Failure.AFTER: f"""\
+CREATE OR ALTER PROCEDURE {PROCEDURE}
+AS
+BEGIN
+{_VARIABLES}
+    BEGIN TRANSACTION;
+    WAITFOR (RECEIVE TOP (1) {_COLUMNS}), TIMEOUT 3000;
+    IF @@ROWCOUNT = 0
+    BEGIN
+        COMMIT TRANSACTION;
+        RETURN;
+    END;
+    ROLLBACK TRANSACTION;
+    THROW 50002, N'This procedure fails after it has received.', 1;
+END;
+""",
+    Failure.MISSING: f"DROP PROCEDURE IF EXISTS {PROCEDURE};\n",
+}
+
+
+def failing(failure: Failure) -> str:
+    """The batch that makes the procedure fail."""
+    return _FAILING[failure]
+
+
+def activation(procedure: str, readers: int) -> str:
+    """The queue has this procedure from now on. Turned off and on again: a monitor that waits for a RECEIVE of a
+    procedure that failed before it is replaced by a new one."""
+    return f"""\
+ALTER QUEUE {QUEUE} WITH STATUS = ON, ACTIVATION (STATUS = OFF);
+ALTER QUEUE {QUEUE} WITH STATUS = ON, ACTIVATION (
+    STATUS = ON, PROCEDURE_NAME = {procedure}, MAX_QUEUE_READERS = {readers}, EXECUTE AS OWNER);
+"""
+
+
+IS_ENABLED = f"""\
+SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'{QUEUE}');
+"""
+
+# What an operator does with a queue that five rollbacks have disabled: it takes messages again but starts nobody, the
+# poison goes to the error table, what was read with it is processed, and activation is on again.
+TAKE_POISON_AWAY = f"""\
+{_VARIABLES}
+    ALTER QUEUE {QUEUE} WITH STATUS = ON, ACTIVATION (STATUS = OFF);
+    WHILE EXISTS (SELECT 1 FROM {QUEUE} WHERE {_IS_POISON})
+    BEGIN
+        SELECT TOP (1) @handle = conversation_handle FROM {QUEUE} WHERE {_IS_POISON};
+        BEGIN TRANSACTION;
+        RECEIVE TOP (10000) {_COLUMNS} WHERE conversation_handle = @handle;
+        {_STORE} AND NOT {_IS_POISON}
+        {_IN_ORDER}
+        INSERT INTO dbo.messageErrors (conversation_handle, message_type_name, message_body, error_number)
+        SELECT conversation_handle, message_type_name, message_body, 0 FROM @receive WHERE {_IS_POISON};
+        DELETE FROM @receive;
+        COMMIT TRANSACTION;
+        -- A reader that was stopped in its transaction may still have the group.
+        WAITFOR DELAY '00:00:00.100';
+    END;
+    ALTER QUEUE {QUEUE} WITH ACTIVATION (STATUS = ON);
+"""

@@ -1,0 +1,319 @@
+"""Connections in virtual time that look like pyodbc's, as far as this package's callers use pyodbc.
+
+A statement runs as a task of its instance; the caller's `execute` returns when virtual time has come to its end, and
+everything else in the world goes on meanwhile. Results come back as the driver would give them: one result set, count
+or error after the other, values in pyodbc's types, errors as pyodbc's classes in the words of Microsoft's driver.
+
+Left out: transactions of the driver's own (`autocommit` is always on), parameters in texts that are no `{CALL ...}`,
+output parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import BIGINT, BIT, FLOAT, INT, MAX, Column, SqlType
+from harness.embedded.tsql.requests.client_session import ClientSession
+from harness.embedded.tsql.session.results import DiscardedResults, Parameter
+
+if TYPE_CHECKING:
+    import pyodbc
+
+_CALL = re.compile(r"\s*\{\s*CALL\s+(?P<name>[^\s(]+)\s*(?:\((?P<marks>[\s?,]*)\))?\s*\}\s*", re.IGNORECASE)
+_DRIVER = "[Microsoft][ODBC Driver 18 for SQL Server]"
+_LONG_CHARACTERS, _LONG_BYTES = 4000, 8000  # what is longer is sent as (max)
+
+# What Microsoft's driver makes of the numbers; of all others it makes 42000.
+_STATES = {
+    207: "42S22",
+    208: "42S02",
+    515: "23000",
+    547: "23000",
+    1205: "40001",
+    2601: "23000",
+    2627: "23000",
+    2714: "42S01",
+    4060: "42000",
+    8115: "22003",
+    8134: "22012",
+    8152: "22001",
+    18456: "28000",
+}
+
+
+class Outcome(Protocol):
+    """How a world carries a statement out."""
+
+    def __call__(self, generator: Waiting[None], *, timeout_s: float, is_cancelled: Callable[[], bool]) -> str:
+        """Runs it; "" when it has ended, else the SQLSTATE of what broke it off."""
+        ...
+
+
+class Failed(NamedTuple):
+    """An error that a statement has told."""
+
+    number: int
+    text: str
+
+
+@dataclass(slots=True)
+class ResultSet:
+    columns: Sequence[Column]
+    rows: list[tuple[Any, ...]]
+
+
+class _Results(DiscardedResults):
+    """Everything in order: result sets, counts, errors; neighbouring errors together."""
+
+    def __init__(self) -> None:
+        self.parts: list[ResultSet | int | list[Failed]] = []
+        self._is_open = False
+
+    def columns(self, columns: Sequence[Column]) -> None:
+        self.parts.append(ResultSet(list(columns), []))
+        self._is_open = True
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> None:
+        part = self.parts[-1]
+        assert isinstance(part, ResultSet)
+        part.rows.extend(map(tuple, rows))
+
+    def done(self, row_count: int | None, *, in_procedure: bool) -> None:
+        if self._is_open:
+            self._is_open = False
+        elif row_count is not None:
+            self.parts.append(row_count)
+
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
+        if severity <= 10:
+            return
+        self._is_open = False
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, list):
+            last.append(Failed(number, text))
+        else:
+            self.parts.append([Failed(number, text)])
+
+
+class VirtualConnection:
+    """One session, by itself in time: whoever executes here waits, and the world goes on."""
+
+    def __init__(self, session: ClientSession, finish: Outcome, *, timeout_s: int) -> None:
+        self.session = session
+        self.timeout = timeout_s  # s of virtual time for a statement; 0: none
+        self.autocommit = True
+        self._finish = finish
+        self._is_closed = False
+
+    def cursor(self) -> VirtualCursor:
+        self._require_open()
+        return VirtualCursor(self)
+
+    def execute(self, text: str, *parameters: object) -> VirtualCursor:
+        return self.cursor().execute(text, *parameters)
+
+    def close(self) -> None:
+        """What is not committed is rolled back."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.session.close()
+
+    def run(self, text: str, parameters: Sequence[object], is_cancelled: Callable[[], bool]) -> _Results:
+        """Carries a statement or call out, in virtual time."""
+        self._require_open()
+        results = _Results()
+        call = _CALL.fullmatch(text)
+        if call is None:
+            if parameters:
+                raise _error("07002", "only a {CALL ...} takes parameters here", 0)
+            generator = self.session.batch(text, results)
+        else:
+            if (call["marks"] or "").count("?") != len(parameters):
+                raise _error("07002", "COUNT field incorrect or syntax error", 0)
+            generator = self.session.rpc(call["name"], [_parameter(value) for value in parameters], results)
+        state = self._finish(generator, timeout_s=float(self.timeout), is_cancelled=is_cancelled)
+        if state:
+            raise _error(state, _BROKEN_OFF[state], 0)
+        return results
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            import pyodbc  # noqa: PLC0415
+
+            raise pyodbc.ProgrammingError("Attempt to use a closed connection.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Commits in pyodbc; here everything is committed, and the connection stays open there as well."""
+
+
+class VirtualCursor:
+    """The results of one statement, one after the other."""
+
+    runs_here = True  # in this process, says `lab.interruption`: no thread is needed to interrupt it
+
+    def __init__(self, connection: VirtualConnection) -> None:
+        self.connection = connection
+        self.description: list[tuple[Any, ...]] | None = None
+        self.rowcount = -1
+        self._parts: Iterator[ResultSet | int | list[Failed]] = iter(())
+        self._rows: Iterator[tuple[Any, ...]] = iter(())
+        self._is_cancelled = False
+
+    def execute(self, text: str, *parameters: object) -> Self:
+        """Runs a batch, or `{CALL procedure (?, ...)}` with parameters; the error of its first result is raised."""
+        self._is_cancelled = False
+        results = self.connection.run(text, parameters, lambda: self._is_cancelled)
+        self._parts = iter(results.parts)
+        self.nextset()
+        return self
+
+    def nextset(self) -> bool:
+        """The next result, if there is one; an error in its place is raised."""
+        self.description, self.rowcount, self._rows = None, -1, iter(())
+        part = next(self._parts, None)
+        if part is None:
+            return False
+        if isinstance(part, list):
+            raise _errors(part)
+        if isinstance(part, int):
+            self.rowcount = part
+        else:
+            self.description = [_described(column) for column in part.columns]
+            self._rows = iter(_converted(part))
+        return True
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return list(self._rows)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return next(self._rows, None)
+
+    def fetchval(self) -> Any:
+        row = self.fetchone()
+        return None if row is None else row[0]
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows
+
+    def cancel(self) -> None:
+        """From another thread: what is under way fails with HY008."""
+        self._is_cancelled = True
+
+    def close(self) -> None:
+        self._parts = iter(())
+        self._rows = iter(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+_MOMENTS = ("datetime", "smalldatetime", "datetime2")
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "bit": bool,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+    **dict.fromkeys(_MOMENTS, datetime.fromisoformat),
+    **dict.fromkeys(("decimal", "numeric", "money", "smallmoney"), lambda value: Decimal(str(value))),
+}
+_CLASSES: dict[str, type] = {
+    "bit": bool,
+    "date": date,
+    "time": time,
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int),
+    **dict.fromkeys(("float", "real"), float),
+    **dict.fromkeys(("decimal", "numeric", "money", "smallmoney"), Decimal),
+    **dict.fromkeys(("binary", "varbinary", "image"), bytes),
+    **dict.fromkeys(_MOMENTS, datetime),
+}
+
+
+def _described(column: Column) -> tuple[Any, ...]:
+    type_ = column.type
+    return (column.name, _CLASSES.get(type_.name, str), None, type_.length, type_.precision, type_.scale, True)
+
+
+def _converted(part: ResultSet) -> list[tuple[Any, ...]]:
+    readers = [_READERS.get(column.type.name) for column in part.columns]
+    if not any(readers):
+        return part.rows
+    return [
+        tuple(value if read is None or value is None else read(value) for value, read in zip(row, readers, strict=True))
+        for row in part.rows
+    ]
+
+
+def _parameter(value: object) -> Parameter:
+    """As the driver types it."""
+    if isinstance(value, bool):
+        return Parameter("", BIT, int(value), False)
+    if isinstance(value, int):
+        return Parameter("", INT if -(2**31) <= value < 2**31 else BIGINT, value, False)
+    if isinstance(value, float):
+        return Parameter("", FLOAT, value, False)
+    if isinstance(value, bytes | bytearray):
+        return Parameter(
+            "", SqlType("varbinary", MAX if len(value) > _LONG_BYTES else _LONG_BYTES), bytes(value), False
+        )
+    if value is None or isinstance(value, str):
+        length = MAX if value is not None and len(value) > _LONG_CHARACTERS else _LONG_CHARACTERS
+        return Parameter("", SqlType("nvarchar", length), None if value is None else str(value), False)
+    raise _error("HY105", f"Invalid parameter type {type(value).__name__}", 0)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+_BROKEN_OFF = {
+    "HYT00": "Query timeout expired",
+    "HY008": "Operation canceled",
+    "08S01": "Communication link failure",
+}
+
+
+def login_refused(error: SqlServerError) -> pyodbc.Error:
+    """The error of `connect`."""
+    return _errors([Failed(error.number, error.text)])
+
+
+def _errors(failures: Sequence[Failed]) -> pyodbc.Error:
+    first, *others = failures
+    more = [f"[{_state(one.number)}] {_DRIVER}[SQL Server]{one.text} ({one.number})" for one in others]
+    return _error(_state(first.number), f"[SQL Server]{first.text}", first.number, more)
+
+
+def _state(number: int) -> str:
+    return _STATES.get(number, "42000")
+
+
+def _error(state: str, text: str, number: int, more: Sequence[str] = ()) -> pyodbc.Error:
+    import pyodbc  # noqa: PLC0415
+
+    kinds: dict[str, type[pyodbc.Error]] = {
+        "08": pyodbc.OperationalError,
+        "22": pyodbc.DataError,
+        "23": pyodbc.IntegrityError,
+        "28": pyodbc.InterfaceError,
+        "42": pyodbc.ProgrammingError,
+        "HY": pyodbc.OperationalError if state.startswith("HYT") else pyodbc.Error,
+    }
+    words = ";  ".join([f"[{state}] {_DRIVER}{text} ({number}) (SQLExecDirectW)", *more])
+    return kinds.get(state[:2], pyodbc.Error)(state, words)

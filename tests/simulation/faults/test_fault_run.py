@@ -1,0 +1,186 @@
+"""Many seeds: workers, summary, failing seeds, bad input."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from harness.cli import main
+from harness.simulation import forks
+from harness.simulation.faults import fault_run, fault_scenario
+from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
+
+MANY = """
+import time
+from harness.simulation.faults import fault_run
+
+def linger(prepared, seed):
+    print("here", flush=True)
+    time.sleep(60)
+
+fault_run.run_seed = linger
+fault_run.many(None, (1, 2), print)
+"""
+
+
+def announced(seeds: int | None, seed: str | None) -> tuple[list[str], fault_run.Summary]:
+    lines: list[str] = []
+    summary = fault_run.simulate_faults(seeds, seed, hardware=None, announce=lines.append, console_is_terminal=False)
+    return lines, summary
+
+
+@pytest.fixture
+def ready(prepared: PreparedLab, monkeypatch) -> None:
+    """The lab is linked already."""
+    monkeypatch.setattr(fault_scenario, "prepare", lambda parameters: prepared)
+
+
+@pytest.fixture
+def unlinked(monkeypatch) -> None:
+    """For scenarios that are not carried out."""
+    monkeypatch.setattr(fault_scenario, "prepare", lambda parameters: None)
+
+
+def accuse(monkeypatch, *, after: int) -> None:
+    """Instead of carrying a scenario out."""
+
+    def accused(prepared: None, seed: int) -> SeedOutcome:
+        return SeedOutcome(seed, ["nothing lost: message 1"] if seed > after else [], ["target: the lab's procedure"])
+
+    monkeypatch.setattr(fault_run, "run_seed", accused)
+
+
+def test_many_seeds_come_to_one_line_each_tenth_and_one_at_the_end(ready) -> None:
+    lines, summary = announced(6, "100")
+    assert "a model" in lines[0]
+    assert summary.seeds == 6 and not summary.failed
+    assert lines[-1].startswith("6 seeds in ") and "all checks hold" in lines[-1]
+    assert "5 of 6 seeds, 0 failed" in lines[-2]
+
+
+def test_one_seed_is_told_at_length(ready) -> None:
+    lines, summary = forks.in_fork(lambda: announced(None, "7"))
+    assert summary.seeds == 1
+    assert "seed 7:" in lines and any("all calls have ended, and all faults" in line for line in lines)
+    assert lines[-1] == "seed 7: all checks hold"
+
+
+def test_a_failing_seed_is_shown_with_its_timeline_and_the_command_that_repeats_it(unlinked, monkeypatch) -> None:
+    accuse(monkeypatch, after=100)
+    lines, summary = announced(3, "100")
+    assert [outcome.seed for outcome in summary.failed] == [101, 102]
+    begins = lines.index("seed 101:")
+    assert lines[begins + 1 : begins + 3] == ["  target: the lab's procedure", "  violated - nothing lost: message 1"]
+    for seed in (101, 102):
+        told = f"seed {seed} failed; again: harness simulate --faults --seed {seed} --hardware paper"
+        assert lines.index(told) < begins and lines.count(told) == 1
+    assert "2 failed" in lines[-1]
+
+
+def test_one_failing_seed_ends_with_the_command_that_repeats_it(unlinked, monkeypatch) -> None:
+    accuse(monkeypatch, after=0)
+    lines, _ = announced(None, "7")
+    assert "  violated - nothing lost: message 1" in lines
+    assert lines[-1] == "seed 7 failed; again: harness simulate --faults --seed 7 --hardware paper"
+
+
+def test_who_interrupts_many_seeds_knows_those_that_have_failed(unlinked, monkeypatch) -> None:
+    def interrupted(prepared: None, seeds: range, ended) -> None:
+        ended(SeedOutcome(100, ["nothing lost: message 1"]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fault_run, "many", interrupted)
+    lines: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        fault_run.simulate_faults(9, "100", hardware=None, announce=lines.append, console_is_terminal=False)
+    assert any(line.startswith("seed 100 failed; again: ") for line in lines)
+
+
+def test_the_command_quotes_a_hardware_file() -> None:
+    assert fault_run.command(8, "my servers.toml").endswith(" --seed 8 --hardware 'my servers.toml'")
+
+
+def test_a_seed_that_breaks_is_a_failed_seed(monkeypatch) -> None:
+    def break_off(prepared: None, seed: int) -> SeedOutcome:
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if seed == 2:
+            raise ValueError("no")
+        return SeedOutcome(seed)
+
+    monkeypatch.setattr(fault_run, "run_seed", break_off)
+    outcomes: dict[int, SeedOutcome] = {}
+    fault_run.many(None, [1, 2, 3], lambda outcome: outcomes.update({outcome.seed: outcome}))
+    assert "SIGKILL" in outcomes[1].violations[0] and "no" in outcomes[2].violations[0]
+    assert not outcomes[3].violations
+
+
+def test_workers_and_their_copies_die_with_their_parent() -> None:
+    """The pipe that all of them write to ends when the last one has."""
+    with subprocess.Popen([sys.executable, "-c", MANY], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert [parent.stdout.readline() for _ in range(forks.AT_ONCE)] == [b"here\n"] * forks.AT_ONCE
+        parent.kill()
+        is_over, _, _ = select.select([parent.stdout], [], [], 20)
+        assert is_over and not parent.stdout.read()
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--seeds", "0"], "'--seeds': 0 is not in the range 1<=x<=1000000"),
+        (["--seeds", "many"], "'--seeds': 'many' is not a valid integer"),
+        (["--seed", "x"], "--seed: 'x': input should be a valid integer"),
+        (["--seed", "-1"], "--seed: '-1': input should be greater than or equal to 0"),
+        (["--hardware", "papper"], "nearest: paper"),
+        (["--cells", "i1-*"], "--cells does not go with --faults"),
+    ],
+)
+def test_bad_input_is_one_line(options: list[str], said: str, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", "--faults", *options])
+    told = capsys.readouterr()
+    assert ended.value.code == 2
+    assert said in told.err and len(told.err.splitlines()) == 1 and not told.out
+
+
+def test_a_bad_seed_ends_the_process_with_2() -> None:
+    command = [sys.executable, "-m", "harness", "simulate", "--faults", "--seed", "x"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1 and not result.stdout
+
+
+@pytest.mark.parametrize(
+    "seeds, seed, wanted",
+    [(None, None, range(1, 1001)), (10, None, range(1, 11)), (10, "50", range(50, 60)), (None, "50", range(50, 51))],
+)
+def test_seeds_are_chosen_from_the_first_one_on(
+    unlinked, monkeypatch, seeds: int | None, seed: str | None, wanted: range
+) -> None:
+    ran: list[int] = []
+
+    def run_seed(prepared: None, one: int) -> SeedOutcome:
+        ran.append(one)
+        return SeedOutcome(one)
+
+    monkeypatch.setattr(fault_run, "run_seed", run_seed)
+    monkeypatch.setattr(
+        fault_run, "many", lambda prepared, given, ended: [ended(run_seed(prepared, one)) for one in given]
+    )
+    announced(seeds, seed)
+    assert ran == list(wanted)
+
+
+def test_failed_seeds_end_with_1_and_the_command_that_repeats_the_first(unlinked, monkeypatch, capsys) -> None:
+    accuse(monkeypatch, after=0)
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", "--faults", "--seeds", "2", "--seed", "8", "--hardware", "this-machine"])
+    assert ended.value.code == 1
+    again = "again: harness simulate --faults --seed 8 --hardware this-machine\n"
+    assert capsys.readouterr().err == f"harness: 2 of 2 seeds failed; {again}"

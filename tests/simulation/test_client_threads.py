@@ -1,0 +1,121 @@
+"""The closed loop of clients in virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.lab import dialog_pool, link
+from harness.load.plan import CellPlan
+from harness.matrix import Cell
+from harness.simulation import forks, simulated_lab
+from harness.simulation.client_threads import FAILURES_IN_A_ROW_MAX, SimulatedClients
+from harness.simulation.parameters import ClientParameters, read
+from harness.simulation.simulated_instance import SimulatedInstance
+from harness.simulation.simulated_lab import SimulatedLab
+
+CELL = Cell.parse("i1-t2-r1-p100-v2008")
+PAPER = read("paper")
+UNKNOWN = "00000000-0000-0000-0000-000000000001"
+
+
+@pytest.fixture(scope="module")
+def lab() -> SimulatedLab:
+    lab = simulated_lab.open(PAPER, version="2008", initiators=1, seed=1)
+    link.link(lab)
+    dialog_pool.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
+    return lab
+
+
+def prepared(
+    lab: SimulatedLab, results: Path, handles: list[str] | None = None, *, prices: ClientParameters = PAPER.client
+) -> SimulatedClients:
+    if handles is None:
+        with lab.initiators[0].connect() as connection:
+            [handles] = dialog_pool.used([connection])
+    clients = SimulatedClients(lab, prices)
+    clients.prepare(CellPlan(CELL, 1, 1, [""], [handles], results))
+    return clients
+
+
+def test_each_client_calls_again_when_its_call_has_returned(lab: SimulatedLab, tmp_path: Path) -> None:
+    clients = prepared(lab, tmp_path)
+    clients.start()
+    lab.clock.sleep(0.2)
+    progress = clients.progress()
+    assert progress.sent > 10 and progress.running_threads == 2
+    report = clients.stop()
+    assert (report.failed_calls, report.problems) == (0, [])
+    [path] = (tmp_path / "raw" / "calls").iterdir()
+    calls = pq.read_table(path).to_pylist()
+    assert len(calls) == report.sent_messages == sum(report.sent.values())
+    for thread in (1, 2):
+        own = [call for call in calls if call["thread"] == thread]
+        assert [call["sequence"] for call in own] == list(range(report.sent[1, thread]))
+        ends = [call["started_at_ns"] + call["latency_ns"] for call in own]
+        assert [call["started_at_ns"] for call in own[1:]] == ends[:-1], "no think time"
+    # There and back, the procedure, and one write of the log at least.
+    floor_us = PAPER.client.round_trip_us + PAPER.processors.send_us + PAPER.log.flush_latency_us / 2
+    assert min(call["latency_ns"] for call in calls) > floor_us * 1000
+
+
+def test_a_client_that_cannot_send_gives_up_with_the_reason(lab: SimulatedLab, tmp_path: Path) -> None:
+    clients = prepared(lab, tmp_path, [UNKNOWN, UNKNOWN])
+    clients.start()
+    lab.clock.sleep(0.5)
+    assert clients.progress().running_threads == 0
+    report = clients.stop()
+    assert report.failed_calls == 2 * FAILURES_IN_A_ROW_MAX
+    assert report.sent_messages == 0
+    assert len(report.problems) == 2 and "gave up after 10 failed calls in a row" in report.problems[0]
+    assert "8426" in report.errors[0][0]
+
+
+def test_clients_that_have_finished_leave_no_sessions(lab: SimulatedLab, tmp_path: Path) -> None:
+    [initiator] = lab.initiators
+    assert isinstance(initiator, SimulatedInstance)
+    sessions = initiator.server.instance.sessions
+    clients = prepared(lab, tmp_path)
+    theirs = list(sessions)[-2:]
+    clients.start()
+    lab.clock.sleep(0.05)
+    clients.stop()
+    assert not set(theirs) & set(sessions)
+
+
+def test_a_client_whose_instance_is_gone_does_not_return(lab: SimulatedLab, tmp_path: Path) -> None:
+    def stop_after_crash() -> list[str]:
+        clients = prepared(lab, tmp_path)
+        clients.start()
+        lab.clock.sleep(0.05)
+        lab.world.crash("initiator-1")
+        return list(clients.stop().problems)
+
+    problems = forks.in_fork(stop_after_crash)
+    assert problems[0] == "initiator 1 thread 1 has not returned from its last call"
+
+
+def test_on_one_machine_calls_take_processor_time_from_everybody(tmp_path: Path) -> None:
+    """One processor, of which a call takes half in the client and nearly half in the procedure: two clients are no
+    faster than one."""
+    shared = {"are_shared": 1, "count": 1, "call_us": 600, "send_us": 600, "flush_latency_us": 500}
+    one_machine = PAPER.model_copy(
+        update={
+            "declared": {
+                name: one.model_copy(
+                    update={"low": 0, "high": 1e9, "free": False, "value": shared.get(name, one.value)}
+                )
+                for name, one in PAPER.declared.items()
+            }
+        }
+    ).with_values({})
+    lab = simulated_lab.open(one_machine, version="2008", initiators=1, seed=1)
+    link.link(lab)
+    dialog_pool.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
+    clients = prepared(lab, tmp_path, prices=one_machine.client)
+    clients.start()
+    lab.clock.sleep(0.5)
+    sent = clients.stop().sent_messages
+    assert 0.5e6 / 2000 < sent < 0.5e6 / 1200

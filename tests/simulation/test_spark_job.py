@@ -1,0 +1,254 @@
+"""The Spark job over cells, with a group that is a pretence: what becomes of cells, workers and lines of the journal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.failures import UsageFailure
+from harness.matrix import Cell, quick_slice
+from harness.reductions.spark_session import context
+from harness.reporting import Lines, Reporter
+from harness.simulation import parameters, simulated_run, spark_job
+from harness.simulation.slices import Turn, cell_work_s
+from harness.simulation.spark_job import Experiment, JobBroken, OpenGroup, Post, Warmed
+from harness.sweep import journal, manifest
+from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.journal import Entry
+from tests.processes import children_of, command_line, is_alive
+
+CELLS = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005", "i1-t2-r1-p100-v2005", "i1-t2-r150-p100-v2008")
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.spark
+
+
+def group(on_cell: Callable[[Cell], None] = lambda cell: None) -> OpenGroup:
+    """A group whose cells do what `on_cell` does. Made here and sent by value: a worker knows no module of the tests."""
+
+    class Pretence:
+        def run(self, cell: Cell, attempt: int) -> Measured:
+            on_cell(cell)
+            return Measured(float(os.getpid()), 10.0 * cell.threads, 20, 1.0, {})
+
+    @contextlib.contextmanager
+    def open_(experiment: Experiment, server_version: str, dialog_ratio: int) -> Iterator[Warmed]:
+        with (experiment.results / "built").open("a") as built:
+            built.write(f"{server_version}-{dialog_ratio}\n")
+        yield Pretence()
+
+    return open_
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return Experiment(parameters.read("paper"), 1, 0.5, 1.0, tmp_path)
+
+
+def turns(*cells: str) -> list[Turn]:
+    return [Turn(cell, 1, cell_work_s(cell, 1.5)) for cell in map(Cell.parse, cells)]
+
+
+def run_job(experiment: Experiment, open_group: OpenGroup, *cells: str) -> list[Entry]:
+    entries: list[Entry] = []
+    spark_job.run(experiment, turns(*cells), master="local[2]", open_group=open_group, on_entry=entries.append)
+    return entries
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_context_for_all() -> Iterator[None]:
+    with context("local[2]", spark_job.SPARK):
+        yield
+
+
+def test_every_cell_has_its_turn_in_the_world_of_its_group(experiment: Experiment) -> None:
+    entries = run_job(experiment, group(), *CELLS)
+    assert {entry.cell: entry.processed_per_s for entry in entries} == dict(
+        zip(CELLS, (10.0, 10.0, 20.0, 20.0), strict=True)
+    )
+    assert {(entry.outcome, entry.attempt, entry.run) for entry in entries} == {("completed", 1, 1)}
+    built = (experiment.results / "built").read_text().split()
+    assert set(built) == {"2005-1", "2005-150", "2008-150"}
+    assert [path.name for path in experiment.results.iterdir()] == ["built"]
+
+
+def test_a_cell_that_fails_is_told_in_one_line_and_our_faults_leave_their_traceback(experiment: Experiment) -> None:
+    def trip(cell: Cell) -> None:
+        if cell.threads == 2:
+            if cell.dialog_ratio == 1:
+                raise CellFailed("the books do\nnot balance")
+            error = AssertionError("ours")
+            error.add_note("noted in the copy")
+            raise error
+
+    entries = {entry.cell: entry for entry in run_job(experiment, group(trip), *CELLS)}
+    assert [entries[cell].outcome for cell in CELLS] == ["completed", "completed", "failed", "failed"]
+    assert entries[CELLS[2]].reason == "the books do not balance"
+    assert entries[CELLS[3]].reason == f"AssertionError: ours (traceback in tracebacks/{CELLS[3]}-a1.txt)"
+    [file] = (experiment.results / "tracebacks").iterdir()
+    text = file.read_text(encoding="utf-8")
+    assert "in trip\n" in text and text.endswith("AssertionError: ours\nnoted in the copy\n")
+
+
+def test_a_worker_killed_in_mid_cell_costs_the_cells_in_progress_which_begin_anew(experiment: Experiment) -> None:
+    victim, killed = CELLS[2], experiment.results / "killed"
+
+    def die_once(cell: Cell) -> None:
+        if cell.id == victim and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    entries = run_job(experiment, group(die_once), *CELLS)
+    assert killed.exists()
+    assert sorted(entry.cell for entry in entries) == sorted(CELLS)
+    assert {entry.outcome for entry in entries} == {"completed"}
+
+
+def test_a_world_that_cannot_be_built_ends_the_job_in_one_line(experiment: Experiment) -> None:
+    @contextlib.contextmanager
+    def open_(experiment: Experiment, server_version: str, dialog_ratio: int) -> Iterator[Warmed]:
+        raise ValueError("no such procedure")
+        yield
+
+    with pytest.raises(JobBroken, match=r"^the cells end without a word: ValueError: no such procedure$"):
+        run_job(experiment, open_, *CELLS)
+
+
+def simulate(results: Path, open_group: OpenGroup, **options: object) -> simulated_run.Outcome:
+    return simulated_run.simulate(
+        {"cells": CELLS, "results": results, "master": "local[2]", **options},
+        Reporter(),
+        resume=None,
+        open_group=open_group,
+    )
+
+
+def resume(folder: Path, open_group: OpenGroup, **options: object) -> simulated_run.Outcome:
+    return simulated_run.simulate(options, Reporter(), resume=folder, open_group=open_group)
+
+
+def test_a_run_leaves_what_every_run_leaves_and_says_that_it_is_a_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"quick": True, "results": tmp_path, "seed": "7"}
+    outcome = simulated_run.simulate(settings, Lines(), resume=None, open_group=group())
+    assert (outcome.total, outcome.completed, outcome.failed) == (24, 24, 0)
+    written = manifest.read(outcome.results)
+    assert (written["lab"], written["seed"], written["settings"]["hardware"]) == ("simulated", 7, "paper")
+    assert written["model"]["client.round_trip_us"]["value"] == parameters.read("paper").client.round_trip_us
+    assert written["finished_at"]
+    assert {entry.cell for entry in journal.read(outcome.results / journal.NAME)} == {c.id for c in quick_slice()}
+    lab, seed, _, *lines = capsys.readouterr().out.splitlines()
+    assert lab.startswith("lab: simulated - a model of the hardware 'paper' in virtual time")
+    assert seed.startswith("seed 7, ")
+    first = re.fullmatch(r"cell 1 of 24: i\d-t(\d+)-r150-\S+ completed: .* sent/s, (\d+) processed/s", lines[0])
+    assert first and int(first[2]) == 10 * int(first[1]), "the worlds of this test process ten a second and thread"
+    assert re.fullmatch(r"cell 2 of 24: .* processed/s, .* left", lines[1])
+    assert len(lines) == 24
+
+
+def test_a_run_goes_on_with_the_cells_that_it_lacks(tmp_path: Path) -> None:
+    def trip(cell: Cell) -> None:
+        if cell.threads == 2:
+            raise CellFailed("for now")
+
+    first = simulate(tmp_path, group(trip))
+    assert (first.completed, first.failed, first.reason) == (2, 2, "for now")
+    # A cell whose end nobody collected: the driver was killed.
+    Post(first.results).put(Entry(CELLS[2], 2, "completed", "", manifest.now(), 1))
+    second = resume(first.results, group())
+    assert (second.total, second.completed, second.failed) == (4, 4, 0)
+    entries = list(journal.read(first.results / journal.NAME))
+    assert [(entry.cell, entry.attempt) for entry in entries[4:]] == [(CELLS[2], 2), (CELLS[3], 2)]
+
+
+def test_a_run_does_not_go_on_with_another_seed_or_other_hardware(tmp_path: Path) -> None:
+    first = simulate(tmp_path, group())
+    with pytest.raises(UsageFailure, match="seed is 1 in the run and 2 now"):
+        resume(first.results, group(), seed="2")
+    with pytest.raises(UsageFailure, match="hardware is paper in the run and this-machine now"):
+        resume(first.results, group(), hardware="this-machine")
+    assert resume(first.results, group(), master="local[1]").completed == 4
+
+
+LONG = """
+import os, sys, time
+from pathlib import Path
+from harness.lab.processes import die_with_parent
+from tests.simulation.test_spark_job import group, simulate
+
+def stay(cell):
+    parent = os.getpid()
+    if not (child := os.fork()):
+        die_with_parent(parent)
+        (Path(sys_argv_1) / cell.id).touch()
+        time.sleep(600)
+    os.waitpid(child, 0)
+
+sys_argv_1 = sys.argv[1]
+simulate(Path(sys.argv[1]), group(stay))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_whatever_ends_a_run_no_process_stays(number: signal.Signals, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", LONG, str(tmp_path)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,  # an interrupted script says where it was; the verb does not
+    )
+    try:
+        until(lambda: len(list(tmp_path.glob("i1-*"))) == 2)
+        children = children_of(process.pid)
+        names = [Path(words[0]).name for child in children if (words := command_line(child))]
+        assert "java" in names and len([name for name in names if name.startswith("python")]) >= 5
+        process.send_signal(number)
+        process.wait(90)
+        until(lambda: not any(map(is_alive, children)))
+    finally:
+        process.kill()
+        process.wait()
+
+
+JVM_DIES = """
+import os, signal, sys
+from pathlib import Path
+import psutil
+from tests.simulation.test_spark_job import group, simulate
+
+killed = Path(sys.argv[1]) / "killed"
+
+def die_once(cell):
+    if cell.threads == 2 and not killed.exists():
+        killed.touch()
+        psutil.Process().parent().parent().kill()
+
+outcome = simulate(Path(sys.argv[1]), group(die_once))
+assert killed.exists()
+print(outcome.completed, "of", outcome.total)
+"""
+
+
+def test_when_sparks_jvm_is_killed_the_run_goes_on_in_another(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", JVM_DIES, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "4 of 4"
+    # PySpark's accumulator server complains of its connection to the JVM, if it has one by then; nothing of ours does.
+    assert "harness" not in done.stderr
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.05)
