@@ -1,4 +1,4 @@
-"""Bytes that real drivers sent (see captured/README.md), and connections in the state to take them."""
+"""Bytes that real drivers sent (see captured/README.md), and connections that can receive them."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ SERVER = ServerIdentity("canned", (10, 0, 6000))
 
 
 def writes(name: str) -> list[bytes]:
-    """What a driver sent, write by write."""
+    """The bytes that a driver sent, one item a write."""
     text = (FOLDER / f"{name}.hex").read_text(encoding="ascii")
     return [bytes.fromhex(part) for part in text.split("\n\n") if part.strip()]
 
 
 def payloads(name: str) -> list[bytes]:
-    """The payloads of the messages in it."""
+    """The payloads of the messages that a driver sent."""
     reader = PacketReader()
     return [message.payload for data in writes(name) for message in reader.feed(data)]
 

@@ -1,4 +1,4 @@
-"""What may come when, and what is answered without a session."""
+"""The states of a connection, and the answers that need no session."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from harness.embedded.tds.login7 import Login7
 from harness.embedded.tds.packets import PacketType
 from harness.embedded.tds.prelogin import Encryption, Prelogin
 from harness.embedded.tds.requests import Attention, Refused, ResetKind, Rpc, SqlBatch
-from harness.embedded.tds.wire import ByteWriter, TdsProtocolError
+from harness.embedded.tds.wire import TdsProtocolError
 from tests.embedded.tds.captures import SERVER, fresh, logged_in, payloads, writes
 
 ALL_HEADERS = bytes.fromhex("16000000120000000200000000000000000001000000")
@@ -70,7 +70,7 @@ def test_an_old_protocol_version_is_refused():
         Login7.decode(bytes(payload))
 
 
-def test_bulk_load_is_refused_and_the_connection_lives():
+def test_bulk_load_is_refused_and_the_connection_stays_usable():
     connection = logged_in()
     (request,) = connection.receive(packet(PacketType.BULK_LOAD, b"rows"))
     assert isinstance(request, Refused)
@@ -92,7 +92,7 @@ def test_a_parameter_of_an_unsupported_type_is_refused_by_name(typed, what):
     assert what in request.error.text
 
 
-def test_several_calls_in_one_request_are_told_apart():
+def test_several_calls_in_one_request_are_read_one_by_one():
     name = "dbo.p".encode("utf-16-le")
     parameter = b"\0\0" + bytes.fromhex("26 04 04 07000000")
     call = b"\5\0" + name + b"\0\0" + parameter
@@ -101,7 +101,7 @@ def test_several_calls_in_one_request_are_told_apart():
     assert [(one.name, one.parameters[0].value) for one in request.calls] == [("dbo.p", 7)] * 2
 
 
-def test_an_output_parameter_is_known_by_its_flag():
+def test_an_output_parameter_is_recognised_by_its_flag():
     named = b"\2" + "@a".encode("utf-16-le") + b"\1" + bytes.fromhex("26 04 00")
     (request,) = logged_in().receive(packet(PacketType.RPC, ALL_HEADERS + b"\xff\xff\x0a\0\0\0" + named))
     assert isinstance(request, Rpc)
@@ -122,7 +122,7 @@ def test_a_parameter_left_to_its_default_is_left_out():
 @pytest.mark.parametrize(
     "status, kind", [(1, ResetKind.NONE), (9, ResetKind.RESET), (0x11, ResetKind.RESET_KEEPING_TRANSACTION)]
 )
-def test_a_reset_comes_with_the_request_that_follows_it(status, kind):
+def test_a_reset_is_part_of_the_request_that_asks_for_it(status, kind):
     assert logged_in().receive(batch("SELECT", status)) == [SqlBatch(kind, "SELECT")]
 
 
@@ -134,7 +134,7 @@ def test_an_attention_while_idle_is_acknowledged_at_once():
     assert sent[0][8:11] == b"\xfd\x20\x00"
 
 
-def test_an_attention_with_its_request_in_one_piece_comes_after_it():
+def test_an_attention_that_arrives_with_its_request_is_handed_out_after_it():
     requests = logged_in().receive(batch("SELECT") + packet(PacketType.ATTENTION, b""))
     assert requests == [SqlBatch(ResetKind.NONE, "SELECT"), Attention()]
 
@@ -142,9 +142,3 @@ def test_an_attention_with_its_request_in_one_piece_comes_after_it():
 def test_a_second_request_before_the_answer_is_a_protocol_error():
     with pytest.raises(TdsProtocolError):
         logged_in().receive(batch("SELECT") + batch("SELECT"))
-
-
-def test_text_with_half_a_surrogate_pair_goes_out_with_a_replacement():
-    out = ByteWriter()
-    out.us_varchar("a\ud83db")
-    assert bytes(out) == b"\3\0" + "a\ufffdb".encode("utf-16-le")

@@ -1,4 +1,4 @@
-"""Whatever the bytes, only protocol errors come out of the parsers (or a refusal that the client can be told)."""
+"""Random and damaged bytes: the parsers raise protocol errors, or errors for the client, and nothing else."""
 
 import contextlib
 
@@ -19,7 +19,7 @@ ALL_HEADERS = bytes.fromhex("16000000120000000200000000000000000001000000")
 
 @st.composite
 def damaged(draw: st.DrawFn, sources: list[bytes]) -> bytes:
-    """A real message with some bytes changed, and perhaps cut short."""
+    """A captured message with some bytes changed, perhaps cut short."""
     data = bytearray(draw(st.sampled_from(sources)))
     for _ in range(draw(st.integers(0, 6))):
         data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
@@ -32,13 +32,13 @@ def sources(*endings: str, message: int) -> list[bytes]:
 
 @given(st.binary(max_size=200) | damaged(sources("login", message=0)))
 @example(b"\xff")
-def test_prelogin(data):
+def test_prelogin_raises_nothing_but_protocol_errors(data):
     with contextlib.suppress(TdsProtocolError):
         Prelogin.decode(data)
 
 
 @given(st.binary(max_size=300) | damaged(sources("login", message=1)))
-def test_login7(data):
+def test_login7_raises_nothing_but_protocol_errors(data):
     with contextlib.suppress(TdsProtocolError):
         Login7.decode(data)
 
@@ -47,13 +47,13 @@ def test_login7(data):
     st.binary(max_size=300).map(lambda tail: ALL_HEADERS + tail)
     | damaged(sources("_call", "_exec", "types", message=-1))
 )
-def test_rpc(data):
+def test_rpc_raises_nothing_but_errors_for_the_client_and_protocol_errors(data):
     with contextlib.suppress(TdsProtocolError, SqlServerError):
         Rpc.decode(ResetKind.NONE, data)
 
 
 @pytest.mark.parametrize("data_type", sorted(READERS))
-def test_every_type(data_type):
+def test_every_type_raises_nothing_but_errors_for_the_client_and_protocol_errors(data_type):
     @given(st.binary(max_size=40))
     def read(tail: bytes) -> None:
         with contextlib.suppress(TdsProtocolError, SqlServerError):
@@ -63,14 +63,14 @@ def test_every_type(data_type):
 
 
 @given(st.binary(max_size=60).map(lambda tail: ALL_HEADERS + tail) | st.binary(max_size=60))
-def test_batches_and_transaction_requests(data):
+def test_batches_and_transaction_requests_raise_nothing_but_such_errors(data):
     for request in (SqlBatch, TransactionRequest):
         with contextlib.suppress(TdsProtocolError, SqlServerError):
             request.decode(ResetKind.NONE, data)
 
 
 @given(st.sampled_from([fresh, logged_in]), st.lists(damaged([writes(name)[0] for name in NAMES]), max_size=4))
-def test_a_connection(start, chunks):
+def test_a_connection_raises_nothing_but_protocol_errors(start, chunks):
     connection = start()
     with contextlib.suppress(TdsProtocolError):
         for chunk in chunks:

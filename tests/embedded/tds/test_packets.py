@@ -1,4 +1,4 @@
-"""Messages cut into packets and put together again."""
+"""Messages cut into packets and joined again."""
 
 import pytest
 from hypothesis import given
@@ -16,13 +16,14 @@ END, MORE = PacketStatus.END_OF_MESSAGE, PacketStatus.NORMAL
 
 
 @given(st.binary(max_size=5000), st.integers(512, 1500), st.integers(1, 700))
-def test_a_message_cut_into_packets_and_again_anywhere_is_read_as_it_was(payload, packet_size, cut):
+def test_a_message_cut_into_packets_and_then_anywhere_is_read_unchanged(payload, packet_size, cut):
     out = ByteWriter(payload)
     writer = PacketWriter(PacketType.RPC, packet_size)
     sent = writer.take_full_packets(out) + writer.finish(out)
     reader = PacketReader()
     messages = [message for at in range(0, len(sent), cut) for message in reader.feed(sent[at : at + cut])]
-    assert messages == [Message(PacketType.RPC, messages[0].status, payload)]
+    status = END if len(payload) <= packet_size - HEADER_SIZE else MORE
+    assert messages == [Message(PacketType.RPC, status, payload)]
 
 
 def test_all_packets_but_the_last_have_the_negotiated_size():
@@ -32,7 +33,7 @@ def test_all_packets_but_the_last_have_the_negotiated_size():
     assert [sent[at + 6] for at in (0, 512, 1024)] == [1, 2, 3]
 
 
-def test_a_payload_that_fills_its_packets_ends_without_an_empty_one():
+def test_a_payload_that_fills_its_packets_is_not_followed_by_an_empty_one():
     assert len(PacketWriter(PacketType.TABULAR_RESULT, 512).finish(ByteWriter(bytes(504 * 2)))) == 1024
 
 
@@ -49,7 +50,7 @@ def test_an_attention_inside_a_request_voids_the_request():
     assert reader.feed(packet(PacketType.RPC, END, b"new")) == [(PacketType.RPC, END, b"new")]
 
 
-def test_a_message_that_its_sender_takes_back_is_ignored():
+def test_a_message_whose_last_packet_says_ignore_is_dropped():
     reader = PacketReader()
     reader.feed(packet(PacketType.RPC, MORE, b"half"))
     assert reader.feed(packet(PacketType.RPC, END | PacketStatus.IGNORE, b"")) == []
@@ -66,6 +67,6 @@ def test_a_message_that_its_sender_takes_back_is_ignored():
     ],
     ids=["unknown type", "shorter than its header", "another protocol", "another type inside a message"],
 )
-def test_what_is_no_packet_is_a_protocol_error(data):
+def test_bytes_that_are_not_a_valid_packet_are_a_protocol_error(data):
     with pytest.raises(TdsProtocolError):
         PacketReader().feed(data)
