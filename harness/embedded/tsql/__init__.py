@@ -18,7 +18,7 @@ come back together after a crash. `instance` is what all sessions of an engine s
 drivers call, `activation` the queue readers.
 
 Rules. A session reports errors to its `ResultSink`, with SQL Server's numbers, lines and procedure names; whether an
-error ends its statement, the batch or the transaction is decided in `Session.fails` alone. Reading a view changes
+error ends its statement, the batch or the transaction is decided in `Frame.fail` alone. Reading a view changes
 nothing. Names of tables and columns are resolved when a statement first runs. A sysadmin (sa) is asked for nothing;
 what others may is `guard`'s business: plans know the objects they touch, `execution.gates` stand before the statements
 that change the catalog, and `permissions` says which right follows from which.

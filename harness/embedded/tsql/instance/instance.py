@@ -59,6 +59,8 @@ class Session(Protocol):
     @property
     def wait_type(self) -> str | None: ...
 
+    def rollback(self) -> None: ...
+
 
 class Instance:
     """One for an engine; `Instance.of(engine)` finds or makes it, and a new one reads its tables from the store."""

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import Column
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.tsql.instance.instance import Instance
-    from harness.embedded.tsql.session.results import ResultSink
-    from harness.embedded.tsql.session.session import Session
-    from harness.embedded.tsql.storage.sqlite import Sqlite
-    from harness.embedded.tsql.translation.binding import Planned
-
-
-class Cursor:
-    """A cursor; its rows are fetched at OPEN."""
-
-    __slots__ = ("columns", "is_open", "planned", "position", "rows")
-
-    def __init__(self, planned: Planned) -> None:
-        self.planned = planned
-        self.is_open = False
-        self.columns: Sequence[Column] = ()
-        self.rows: list[tuple[Any, ...]] = []
-        self.position = 0
+from harness.embedded.tsql.instance.instance import Instance
+from harness.embedded.tsql.session.cursor import Cursor
+from harness.embedded.tsql.session.results import ResultSink
+from harness.embedded.tsql.session.session import DOOMING_ERRORS, Session
+from harness.embedded.tsql.storage.sqlite import Sqlite
 
 
 class Frame:
@@ -61,18 +44,18 @@ class Frame:
         self._declared: dict[str, str] = {}  # table variables and their columns, as SQLite declares them
 
     def declare_table(self, name: str, declarations: str) -> None:
-        """DECLARE @t TABLE; in a loop it is the same table, not emptied."""
+        """DECLARE @t TABLE; repeated in a loop it neither makes a new table nor empties it."""
         self._declared[name] = declarations
 
     def table(self, name: str) -> str:
-        """The table of SQLite that a table variable's rows are in; 1087 before it is declared."""
+        """The SQLite table that holds a table variable's rows; error 1087 before it is declared."""
         found = self.tables.get(name)
         if found is None:
             found = self.tables[name] = self.sqlite.take_table(self._declarations(name))
         return found
 
     def fill_table(self, name: str, marks: str, rows: list[tuple[Any, ...]]) -> None:
-        """Puts rows into a table variable; all or none, which one that had none needs no savepoint for."""
+        """Insert rows into a table variable, all or none; an empty one needs no savepoint for that."""
         had_rows = name in self.tables
         sql = f"INSERT INTO temp.{self.table(name)} VALUES ({marks})"
         if had_rows:
@@ -85,7 +68,7 @@ class Frame:
             raise
 
     def empty_table(self, name: str) -> int:
-        """Removes all rows of a table variable, which needs no table before it has others; how many there were."""
+        """Remove all rows of a table variable and return their number; its table is reused until it has rows again."""
         declarations, table = self._declarations(name), self.tables.pop(name, None)
         return 0 if table is None else self.sqlite.give_back(table, declarations)
 
@@ -96,6 +79,26 @@ class Frame:
             raise SqlServerError(1087, name) from None
 
     def release(self) -> None:
-        """The run is over: table variables are given back, local cursors are gone."""
+        """Give the tables of table variables back at the end of the run."""
         for name in list(self.tables):
             self.empty_table(name)
+
+    # -- errors --------------------------------------------------------------------------------------------------------
+
+    def fail(self, error: SqlServerError, line: int) -> None:
+        """Handle the failure of a statement: raise the error if it ends more than the statement, else report it."""
+        session = self.session
+        if error.line == 0:
+            error.line = line
+        if not error.procedure:
+            error.procedure = self.procedure
+        session.error_number = error.number
+        session.row_count = 0
+        if session.try_depth:
+            if session.tx is not None and (session.options.xact_abort or error.number in DOOMING_ERRORS):
+                session.doomed = True
+            raise error
+        if session.ends_batch(error):
+            session.after_abort(error)  # here, because XACT_ABORT is that of the procedure in which it failed
+            raise error
+        session.report(error, self.sink)

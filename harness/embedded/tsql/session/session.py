@@ -1,32 +1,30 @@
-"""A session: one client's (or activated procedure's) variables of the server, and how a batch or RPC runs in it."""
+"""A session: the state of one client, or of one activated procedure, between statements."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.transactions import Mark, Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.fixed_principals import DBO
-from harness.embedded.tsql.session.frame import Cursor, Frame
+from harness.embedded.tsql.session.cursor import Cursor
 from harness.embedded.tsql.session.raised import RaisedError
 from harness.embedded.tsql.session.results import ResultSink
 from harness.embedded.tsql.session.session_options import DEFAULTS
 
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.broker.engine import Engine
-    from harness.embedded.broker.transactions import Mark, Transaction
-
 # Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.
 DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169})
-# Names that are not found, text that does not parse: the batch ends, the transaction does not.
+# Names that are not found and text that does not parse end the batch, but not the transaction.
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 1087, 4104, 4145})
 
 
 class Session:
-    """One session. `batch` and `rpc` never raise SqlServerError: errors go to the sink."""
+    """One session."""
 
     def __init__(
         self,
@@ -47,11 +45,11 @@ class Session:
         self.program = program
         self.host = host
         self.is_user_process = is_user_process
-        self.is_administrative = is_administrative  # over the dedicated administrator connection
+        self.is_administrative = is_administrative  # on the dedicated administrator connection
         self.login_time_ns = engine.clock.utc_ns()
         self._first_database = database
         self.database: Database = self.instance.database(database)
-        self.guard = guard.of_login(self.instance, login)  # None: a sysadmin, of whom nothing is asked
+        self.guard = guard.of_login(self.instance, login)  # None: a sysadmin, who passes every check
         self.options = DEFAULTS
         self.tx: Transaction | None = None
         self.tran_count = 0
@@ -70,11 +68,10 @@ class Session:
         self.is_running = False
         self.task: Task | None = None  # that runs the request
         self.trace_flags: set[int] = set()
-        self.command = ""
         self.instance.sessions[spid] = self
 
     def reset(self) -> None:
-        """RESETCONNECTION: as freshly logged in, but for the id."""
+        """RESETCONNECTION: as after the login, with the same id."""
         self.rollback()
         self.options = DEFAULTS
         self.guard = guard.of_login(self.instance, self.login)
@@ -86,31 +83,15 @@ class Session:
         self.identity = None
 
     def close(self) -> None:
-        """The connection is gone: what is not committed is rolled back."""
+        """End the session; its open transaction is rolled back."""
         self.rollback()
         if self.instance.sessions.get(self.spid) is self:
             del self.instance.sessions[self.spid]
 
     # -- errors -----------------------------------------------------------------------------------------------------
 
-    def fails(self, error: SqlServerError, frame: Frame, line: int) -> None:
-        """A statement has failed: raises what ends more than the statement, reports what does not."""
-        if error.line == 0:
-            error.line = line
-        if not error.procedure:
-            error.procedure = frame.procedure
-        self.error_number = error.number
-        self.row_count = 0
-        if self.try_depth:
-            if self.tx is not None and (self.options.xact_abort or error.number in DOOMING_ERRORS):
-                self.doomed = True
-            raise error
-        if self._ends_batch(error):
-            self.after_abort(error)  # now: XACT_ABORT is that of the procedure it failed in
-            raise error
-        self.report(error, frame.sink)
-
-    def _ends_batch(self, error: SqlServerError) -> bool:
+    def ends_batch(self, error: SqlServerError) -> bool:
+        """Whether an error outside TRY ends more than its statement."""
         if isinstance(error, RaisedError):
             return error.ends_batch
         number = error.number
@@ -122,21 +103,17 @@ class Session:
         )
 
     def after_abort(self, error: SqlServerError) -> None:
-        """Some of the errors that end a batch roll the transaction back too."""
+        """Roll the transaction back if the error that ended the batch does so."""
         if self.options.xact_abort or error.number in DOOMING_ERRORS or error.severity >= 20:
             self.rollback()
 
     def end_doomed(self, sink: ResultSink) -> None:
+        """Roll a doomed transaction back at the end of the batch, and report that."""
         self.rollback()
         self.report(SqlServerError(3998), sink)
 
-    def mismatch(self, before: int, frame: Frame) -> None:
-        """A procedure that leaves another number of transactions open than it found."""
-        if self.try_depth == 0:
-            error = SqlServerError(266, before, self.tran_count, procedure=frame.procedure, line=1)
-            self.report(error, frame.sink)
-
     def report(self, error: SqlServerError, sink: ResultSink) -> None:
+        """Send an error to the client."""
         self.error_number = error.number
         sink.message(error.number, error.severity, error.state, error.text, error.procedure, max(1, error.line))
 
@@ -173,7 +150,7 @@ class Session:
         return self.tx
 
     def rollback(self) -> None:
-        """Takes the whole transaction back, if there is one."""
+        """Roll the whole transaction back, if one is open."""
         tx, self.tx = self.tx, None
         self.tran_count = 0
         self.doomed = False
@@ -183,7 +160,7 @@ class Session:
 
     @property
     def wait_type(self) -> str | None:
-        """What the request waits for, if it does."""
+        """What the request waits for; None if it does not wait."""
         wait = self.engine.waits.current.get(self.task) if self.is_running else None
         return wait.wait_type if wait is not None else None
 
@@ -194,11 +171,11 @@ class Session:
     # -- names -------------------------------------------------------------------------------------------------------
 
     def user_name(self, database: Database | None = None) -> str:
-        """The user as which the session is in a database: dbo for a sysadmin."""
+        """The session's user in a database; dbo for a sysadmin."""
         return DBO if self.guard is None else self.guard.user_in(database or self.database) or "guest"
 
     def use(self, name: str, sink: ResultSink) -> None:
-        """USE: the current database changes."""
+        """USE: change the current database."""
         found = self.instance.database(name)
         if self.guard is not None:
             self.guard.enter(found)

@@ -82,7 +82,7 @@ class Scope:
 
 
 def sequence(steps: Sequence[Step]) -> Step:
-    """Steps one after another. An error ends its statement; whether it ends more is `Session.fails`'s to say."""
+    """Steps one after another. An error ends its statement; `Frame.fail` decides whether it ends more."""
     return _waiting_sequence(steps) if any(step.waits for step in steps) else _plain_sequence(steps)
 
 
@@ -98,7 +98,7 @@ def _plain_sequence(steps: Sequence[Step]) -> Step:
                 if signal is not None:
                     return signal
             except SqlServerError as error:
-                session.fails(error, frame, line)
+                frame.fail(error, line)
         return None
 
     return Step(run, False, steps[0].line if steps else 0, is_block=True)
@@ -118,7 +118,7 @@ def _waiting_sequence(steps: Sequence[Step]) -> Step:
                 if signal is not None:
                     return signal
             except SqlServerError as error:
-                session.fails(error, frame, line)
+                frame.fail(error, line)
         return None
 
     return Step(run, True, steps[0].line, is_block=True)

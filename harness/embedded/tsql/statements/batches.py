@@ -10,8 +10,8 @@ from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Scope, Step, sequence
-from harness.embedded.tsql.statements.options import SetOption
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR
+from harness.embedded.tsql.statements.set_options import SetOption
 from harness.embedded.tsql.text.parser import Parser, Statement
 
 

@@ -74,8 +74,8 @@ def execute(  # noqa: PLR0917
         session.guard = context
         if frame.tables:
             frame.release()
-    if session.tran_count != tran_count and not options.implicit_transactions:
-        session.mismatch(tran_count, frame)
+    if session.tran_count != tran_count and not options.implicit_transactions and session.try_depth == 0:
+        session.report(SqlServerError(266, tran_count, session.tran_count, procedure=procedure.name, line=1), sink)
     returned(frame)
 
 

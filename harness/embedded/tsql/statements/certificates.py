@@ -12,7 +12,7 @@ from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import authorization, register_drop
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage import moments
@@ -38,7 +38,7 @@ def parse_create_master_key(parser: Parser) -> Statement:
 
 
 def _check_master_key(node: Any, frame: Frame, guard: Guard) -> None:
-    if not rights.in_database(frame, guard, "CONTROL"):
+    if not checks.in_database(frame, guard, "CONTROL"):
         raise SqlServerError(15247)
 
 
@@ -145,10 +145,10 @@ def _private_key(parser: Parser) -> bytes:
 
 
 def _check_create(node: CreateCertificate, frame: Frame, guard: Guard) -> None:
-    if not rights.in_database(frame, guard, "CREATE CERTIFICATE"):
+    if not checks.in_database(frame, guard, "CREATE CERTIFICATE"):
         raise SqlServerError(15247)
     if node.owner:
-        rights.give(frame, guard, node.owner)
+        checks.give(frame, guard, node.owner)
 
 
 def _moment_ns(text: str) -> int | None:
@@ -184,6 +184,6 @@ register(
 register_drop(
     "CERTIFICATE",
     lambda frame, tx, name: frame.database.drop_certificate(tx, name[0]),
-    check=rights.drop_of("CERTIFICATE"),
+    check=checks.drop_of("CERTIFICATE"),
     exists=lambda frame, name: frame.database.certificate(name) is not None,
 )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.session import result_sets
-from harness.embedded.tsql.session.frame import Cursor, Frame
+from harness.embedded.tsql.session.cursor import Cursor
+from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import converter
@@ -49,11 +53,15 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
     """LOCAL cursors end with their batch or procedure, others with the session or DEALLOCATE."""
     planned = Planned(select_plan(node.query.tree, node.line, scope))
 
+    def fetch(frame: Frame) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:
+        plan = planned.for_(frame)
+        return plan.columns, plan.rows(frame)
+
     def run(frame: Frame) -> None:
         cursors = frame.cursors if node.local else frame.session.cursors
         if node.name in cursors:
             raise SqlServerError(16915, node.name)
-        cursors[node.name] = Cursor(planned)
+        cursors[node.name] = Cursor(fetch)
 
     return plain(run)
 
@@ -90,9 +98,7 @@ def _open(frame: Frame, name: str) -> None:
     cursor = _find(frame, name)
     if cursor.is_open:
         raise SqlServerError(16905)
-    plan = cursor.planned.for_(frame)
-    cursor.rows = plan.rows(frame)
-    cursor.columns = plan.columns
+    cursor.columns, cursor.rows = cursor.fetch(frame)
     cursor.position = 0
     cursor.is_open = True
 

@@ -11,7 +11,7 @@ from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.registry import Check, register
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
 
@@ -72,7 +72,7 @@ def register_drop(
     exists: Callable[[Frame, str], bool] | None = None,
 ) -> None:
     """Registers `DROP kind [ IF EXISTS ] name`; IF EXISTS where `exists` is given."""
-    _DROPPABLE[kind] = _Droppable(drop, check or rights.on_broker_object("drop", kind), exists)
+    _DROPPABLE[kind] = _Droppable(drop, check or checks.on_broker_object("drop", kind), exists)
     register(f"DROP {kind}", _parse_drop(kind), Drop, _compile_drop, check=_check_drop)
 
 

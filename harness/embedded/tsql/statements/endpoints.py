@@ -14,7 +14,7 @@ from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import ObjectName, authorization, register_drop
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
@@ -196,6 +196,6 @@ def _drop(frame: Frame, tx: Transaction, name: ObjectName) -> None:
 register_drop(
     "ENDPOINT",
     _drop,
-    check=rights.drop_of("ENDPOINT"),
+    check=checks.drop_of("ENDPOINT"),
     exists=lambda frame, name: frame.instance.engine.broker_endpoint is not None,
 )

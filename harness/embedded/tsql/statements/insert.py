@@ -10,8 +10,8 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import change
-from harness.embedded.tsql.statements.change import Output, Prepared, Target, TargetName
+from harness.embedded.tsql.statements import changes
+from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text import expressions as queries
@@ -38,9 +38,9 @@ def parse_insert(parser: Parser) -> Statement:
     """`INSERT [ INTO ] target [ ( columns ) ] [ OUTPUT ... ] { VALUES ... | select | EXEC ... | DEFAULT VALUES }`"""
     tokens, line = parser.tokens, parser.line
     tokens.accept("INTO")
-    target = change.parse_target(parser)
-    columns = change.parse_column_names(parser) if tokens.at("(") and tokens.word(1) != "SELECT" else []
-    output = change.parse_output(parser)
+    target = changes.parse_target(parser)
+    columns = changes.parse_column_names(parser) if tokens.at("(") and tokens.word(1) != "SELECT" else []
+    output = changes.parse_output(parser)
     if tokens.accept("DEFAULT", "VALUES"):
         return Insert(line, target, [], output, [[]], None)
     if tokens.accept("VALUES"):
@@ -67,9 +67,9 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
-        target = change.resolve(binding, node.target, "INSERT")
+        target = changes.resolve(binding, node.target, "INSERT")
         renderer = Renderer(binding, node.line)
-        places = [] if node.values == [[]] else change.places_of(target, node.columns)  # DEFAULT VALUES give none
+        places = [] if node.values == [[]] else changes.places_of(target, node.columns)  # DEFAULT VALUES give none
         source = _values(renderer, node, target, places) if node.values is not None else None
         sql = source or _query(renderer, node, target, places)
         given = _all_places(target, places) or [0]
@@ -80,13 +80,13 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         columns = ", ".join(quoted(target.columns[place].name) for place in given)
         return Prepared(target, binding.plan(f"INSERT INTO {target.sql} ({columns}) {sql}", renderer, []))
 
-    prepared = change.planned(make)
+    prepared = changes.planned(make)
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
         target, plan, _, shape = prepared(frame)
         table = target.table
         if table is None or tx is None:
-            return change.run(frame, target, plan, "INSERT")
+            return changes.run(frame, target, plan, "INSERT")
         rows = [shape((rowid, *values, None)) for rowid, values in enumerate(plan.rows(frame), table.last_rowid + 1)]
         if rows:
             try:
@@ -95,10 +95,10 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
                 raise table.violation(error, "INSERT") from error
             if table.identity is not None:
                 frame.session.identity = table.last_rowid
-        change.send_output(frame, node.output, target, (), rows)
+        changes.send_output(frame, node.output, target, (), rows)
         return len(rows)
 
-    return change.step(node.target, apply)
+    return changes.step(node.target, apply)
 
 
 def _defaulted(target: Target, places: list[int]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import authorization, ddl, owner_of, register_drop
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import Parser, Statement
@@ -48,7 +48,7 @@ register(
     parse_create_message_type,
     CreateMessageType,
     compile_create_message_type,
-    check=rights.create("CREATE MESSAGE TYPE"),
+    check=checks.create("CREATE MESSAGE TYPE"),
 )
 
 
@@ -73,7 +73,7 @@ register(
     parse_alter_message_type,
     AlterMessageType,
     compile_alter_message_type,
-    check=rights.on_broker_object("alter", "MESSAGE TYPE"),
+    check=checks.on_broker_object("alter", "MESSAGE TYPE"),
 )
 
 
@@ -116,7 +116,7 @@ register(
     parse_create_contract,
     CreateContract,
     compile_create_contract,
-    check=rights.create("CREATE CONTRACT"),
+    check=checks.create("CREATE CONTRACT"),
 )
 
 

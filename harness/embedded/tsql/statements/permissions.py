@@ -15,7 +15,7 @@ from harness.embedded.tsql.permissions.rights import VALID
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
 
@@ -178,7 +178,7 @@ def _check_alter_role(node: AlterRole, frame: Frame, guard: Guard) -> None:
     """Members of a fixed role are added by its members: here, of the server's by nobody but a sysadmin."""
     if node.of_server:
         raise SqlServerError(15151, "alter", "server role", node.role)
-    if not rights.in_database(frame, guard, "CONTROL"):
+    if not checks.in_database(frame, guard, "CONTROL"):
         raise SqlServerError(15151, "alter", "role", node.role)
 
 

@@ -14,7 +14,7 @@ from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.certificates import parse_password
 from harness.embedded.tsql.statements.ddl import Drop, ObjectName, register_drop
 from harness.embedded.tsql.statements.registry import register
@@ -131,7 +131,7 @@ def parse_create_user(parser: Parser) -> Statement:
 
 
 def _check_create_user(node: Any, frame: Frame, guard: Guard) -> None:
-    if not rights.in_database(frame, guard, "ALTER ANY USER"):
+    if not checks.in_database(frame, guard, "ALTER ANY USER"):
         raise SqlServerError(15247)
 
 
@@ -168,7 +168,7 @@ def parse_alter_user(parser: Parser) -> Statement:
 
 def _check_alter_user(node: AlterUser, frame: Frame, guard: Guard) -> None:
     """ "To change the login, CONTROL permission on the database is required." """
-    if not rights.in_database(frame, guard, "CONTROL"):
+    if not checks.in_database(frame, guard, "CONTROL"):
         raise SqlServerError(15151, "alter", "user", node.name)
 
 
@@ -189,7 +189,7 @@ def _check_drop_login(node: Drop, frame: Frame, guard: Guard) -> None:
 
 
 def _check_drop_user(node: Drop, frame: Frame, guard: Guard) -> None:
-    if not rights.in_database(frame, guard, "ALTER ANY USER"):
+    if not checks.in_database(frame, guard, "ALTER ANY USER"):
         raise SqlServerError(15151, "drop", "user", node.name[0])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import ddl, register_drop
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
@@ -80,6 +80,6 @@ for _verb in ("CREATE", "ALTER"):
         parse_broker_priority(_verb),
         BrokerPriority,
         compile_broker_priority,
-        check=rights.on_broker_object("alter", "BROKER PRIORITY"),
+        check=checks.on_broker_object("alter", "BROKER PRIORITY"),
     )
 register_drop("BROKER PRIORITY", lambda frame, tx, name: frame.database.drop_priority(tx, name[0]))

@@ -15,7 +15,7 @@ from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.batches import parse
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
 from harness.embedded.tsql.text.expressions import Expression
@@ -109,11 +109,11 @@ def _procedure_options(parser: Parser) -> str:
 
 def _check_create(node: CreateProcedure, frame: Frame, guard: Guard) -> None:
     if frame.instance.procedure(node.name, frame.database) is not None:
-        rights.on_object(15151, "ALTER", "alter", "procedure")(node, frame, guard)
+        checks.on_object(15151, "ALTER", "alter", "procedure")(node, frame, guard)
     else:
-        rights.create("CREATE PROCEDURE", in_schema=True)(node, frame, guard)
+        checks.create("CREATE PROCEDURE", in_schema=True)(node, frame, guard)
     if node.execute_as not in ("", "CALLER", "SELF"):
-        rights.give(frame, guard, "dbo" if node.execute_as == "OWNER" else node.execute_as)
+        checks.give(frame, guard, "dbo" if node.execute_as == "OWNER" else node.execute_as)
 
 
 def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
@@ -220,5 +220,5 @@ register(
     parse_drop_procedure,
     DropProcedure,
     compile_drop_procedure,
-    check=rights.drop_objects("procedure"),
+    check=checks.drop_objects("procedure"),
 )

@@ -9,7 +9,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import ddl, register_drop
 from harness.embedded.tsql.statements.procedures import compiled
 from harness.embedded.tsql.statements.registry import register
@@ -68,7 +68,7 @@ register(
     parse_create_queue,
     CreateQueue,
     compile_create_queue,
-    check=rights.create("CREATE QUEUE", in_schema=True),
+    check=checks.create("CREATE QUEUE", in_schema=True),
 )
 
 
@@ -96,7 +96,7 @@ def compile_alter_queue(node: AlterQueue, scope: Scope) -> Step:
 
 
 register(
-    "ALTER QUEUE", parse_alter_queue, AlterQueue, compile_alter_queue, check=rights.on_broker_object("alter", "QUEUE")
+    "ALTER QUEUE", parse_alter_queue, AlterQueue, compile_alter_queue, check=checks.on_broker_object("alter", "QUEUE")
 )
 
 

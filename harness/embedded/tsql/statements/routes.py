@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import authorization, ddl, owner_of, register_drop
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import Parser, Statement
@@ -68,7 +68,7 @@ def compile_create_route(node: CreateRoute, scope: Scope) -> Step:
     )
 
 
-register("CREATE ROUTE", parse_create_route, CreateRoute, compile_create_route, check=rights.create("CREATE ROUTE"))
+register("CREATE ROUTE", parse_create_route, CreateRoute, compile_create_route, check=checks.create("CREATE ROUTE"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def compile_alter_route(node: AlterRoute, scope: Scope) -> Step:
 
 
 register(
-    "ALTER ROUTE", parse_alter_route, AlterRoute, compile_alter_route, check=rights.on_broker_object("alter", "ROUTE")
+    "ALTER ROUTE", parse_alter_route, AlterRoute, compile_alter_route, check=checks.on_broker_object("alter", "ROUTE")
 )
 
 
@@ -137,7 +137,7 @@ register(
     parse_create_remote_service_binding,
     CreateRemoteServiceBinding,
     compile_create_remote_service_binding,
-    check=rights.create("CREATE REMOTE SERVICE BINDING"),
+    check=checks.create("CREATE REMOTE SERVICE BINDING"),
 )
 
 
@@ -173,7 +173,7 @@ register(
     parse_alter_remote_service_binding,
     AlterRemoteServiceBinding,
     compile_alter_remote_service_binding,
-    check=rights.on_broker_object("alter", "REMOTE SERVICE BINDING"),
+    check=checks.on_broker_object("alter", "REMOTE SERVICE BINDING"),
 )
 
 

@@ -9,7 +9,7 @@ from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import authorization, ddl, owner_of, queue_name, register_drop
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import Parser, Statement
@@ -37,7 +37,7 @@ def parse_create_service(parser: Parser) -> Statement:
 
 
 def _check_create(node: CreateService, frame: Frame, guard: Guard) -> None:
-    rights.create("CREATE SERVICE")(node, frame, guard)
+    checks.create("CREATE SERVICE")(node, frame, guard)
     queue = securables.find(frame, "OBJECT", node.queue)
     if queue is not None and not securables.is_held(frame, queue, "CONTROL"):
         raise SqlServerError(15151, "find", "queue", ".".join(node.queue))
@@ -101,7 +101,7 @@ register(
     parse_alter_service,
     AlterService,
     compile_alter_service,
-    check=rights.on_broker_object("alter", "SERVICE"),
+    check=checks.on_broker_object("alter", "SERVICE"),
 )
 
 

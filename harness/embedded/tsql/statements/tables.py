@@ -9,7 +9,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import rights
+from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.columns import column_definition, index_options, key_columns, table_body
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.columns import ColumnDefinition, TableBody
@@ -56,7 +56,7 @@ register(
     parse_create_table,
     CreateTable,
     compile_create_table,
-    check=rights.create("CREATE TABLE", in_schema=True),
+    check=checks.create("CREATE TABLE", in_schema=True),
 )
 
 
@@ -119,7 +119,7 @@ def compile_alter_table(node: AlterTable, scope: Scope) -> Step:
     return writing(work)
 
 
-register("ALTER TABLE", parse_alter_table, AlterTable, compile_alter_table, check=rights.on_object(1088, "ALTER"))
+register("ALTER TABLE", parse_alter_table, AlterTable, compile_alter_table, check=checks.on_object(1088, "ALTER"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ register(
     parse_create_index,
     CreateIndex,
     compile_create_index,
-    check=rights.on_object(1088, "ALTER"),
+    check=checks.on_object(1088, "ALTER"),
 )
 
 
@@ -180,7 +180,7 @@ def compile_truncate(node: Truncate, scope: Scope) -> Step:
     return writing(work)
 
 
-register("TRUNCATE TABLE", parse_truncate, Truncate, compile_truncate, check=rights.on_object(1088, "ALTER"))
+register("TRUNCATE TABLE", parse_truncate, Truncate, compile_truncate, check=checks.on_object(1088, "ALTER"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,4 +207,4 @@ def compile_drop_table(node: DropTable, scope: Scope) -> Step:
     return writing(work)
 
 
-register("DROP TABLE", parse_drop_table, DropTable, compile_drop_table, check=rights.drop_objects("table"))
+register("DROP TABLE", parse_drop_table, DropTable, compile_drop_table, check=checks.drop_objects("table"))

@@ -10,8 +10,8 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.tsql.session import result_sets
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
-from harness.embedded.tsql.statements import change
-from harness.embedded.tsql.statements.change import Output, Prepared, Target, TargetName
+from harness.embedded.tsql.statements import changes
+from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text import expressions as queries
@@ -55,10 +55,10 @@ def parse_update(parser: Parser) -> Statement:
     if tokens.at("STATISTICS"):
         tokens.unsupported("UPDATE STATISTICS")
     top = _parse_top(parser)
-    target = change.parse_target(parser)
+    target = changes.parse_target(parser)
     tokens.expect("SET")
     assignments = tokens.comma_separated(lambda: _assignment(parser))
-    output = change.parse_output(parser)
+    output = changes.parse_output(parser)
     source = _from_where(parser)
     return Update(line, target, top, assignments, output, source)
 
@@ -87,14 +87,14 @@ def compile_update(node: Update, scope: Scope) -> Step:
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
-        target = change.resolve(binding, actual, "UPDATE", *_reading(node))
+        target = changes.resolve(binding, actual, "UPDATE", *_reading(node))
         renderer = Renderer(binding, node.line)
         names = Names()
         rows, alias = _rows_of(renderer, target, node, names)
         sets: list[str] = []
         values: list[str] = []
         for name, expression in node.assignments:
-            place = change.places_of(target, [name])[0]
+            place = changes.places_of(target, [name])[0]
             value = renderer.assigned(renderer.value(expression.tree, names), target.columns[place].type)
             values.append(f"{value.sql} AS _value{len(values)}")
             sets.append(f"{quoted(target.columns[place].name)} = _new._value{len(sets)}")
@@ -105,22 +105,22 @@ def compile_update(node: Update, scope: Scope) -> Step:
         plan = binding.plan(sql + returning, renderer, [])
         return Prepared(target, plan, _before(scope, frame, node, target) if target.table is not None else None)
 
-    prepared = change.planned(make)
+    prepared = changes.planned(make)
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
         target, plan, before, _ = prepared(frame)
         if target.table is None or tx is None or before is None:
-            return change.run(frame, target, plan, "UPDATE")
+            return changes.run(frame, target, plan, "UPDATE")
         old = before.rows(frame)
         if not old:
             return 0
         target.table.claim(tx, [row[0] for row in old])
-        new = change.changed(frame, target, plan, "UPDATE")
+        new = changes.changed(frame, target, plan, "UPDATE")
         target.table.updated(frame.sqlite, tx, old, new)
-        change.send_output(frame, node.output, target, old, new)
+        changes.send_output(frame, node.output, target, old, new)
         return len(new)
 
-    return change.step(actual, apply)
+    return changes.step(actual, apply)
 
 
 def _before(scope: Scope, frame: Frame, node: Update, target: Target) -> Plan:
@@ -146,8 +146,8 @@ def parse_delete(parser: Parser) -> Statement:
     tokens, line = parser.tokens, parser.line
     top = _parse_top(parser)
     tokens.accept("FROM")
-    target = change.parse_target(parser)
-    output = change.parse_output(parser)
+    target = changes.parse_target(parser)
+    output = changes.parse_output(parser)
     has_from = tokens.at("FROM")
     return Delete(line, target, top, output, _from_where(parser), has_from)
 
@@ -160,7 +160,7 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
-        target = change.resolve(binding, actual, "DELETE", *_reading(node))
+        target = changes.resolve(binding, actual, "DELETE", *_reading(node))
         renderer = Renderer(binding, node.line)
         returning = f" RETURNING {target.table.all_columns}" if target.table is not None else ""
         where = ""
@@ -169,19 +169,19 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
             where = f" WHERE rowid IN (SELECT {quoted(alias)}.rowid {rows}{_top(renderer, node)})"
         return Prepared(target, binding.plan(f"DELETE FROM {target.sql}{where}{returning}", renderer, []), None)
 
-    prepared = change.planned(make)
+    prepared = changes.planned(make)
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
         target, plan, _, _ = prepared(frame)
         if target.table is None or tx is None:
-            return change.run(frame, target, plan, "DELETE")
-        rows = change.changed(frame, target, plan, "DELETE")
+            return changes.run(frame, target, plan, "DELETE")
+        rows = changes.changed(frame, target, plan, "DELETE")
         if rows:
             target.table.deleted(frame.sqlite, tx, rows)
-        change.send_output(frame, node.output, target, rows, ())
+        changes.send_output(frame, node.output, target, rows, ())
         return len(rows)
 
-    return change.step(actual, apply)
+    return changes.step(actual, apply)
 
 
 def _check(node: Update | Delete, scope: Scope) -> None:
