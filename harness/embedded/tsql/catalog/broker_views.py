@@ -39,7 +39,7 @@ def _execute_as(queue: Queue) -> int | None:
 
 
 def _queue_columns() -> list[ViewColumn]:
-    """sys.objects' columns, whose values a queue has under other names."""
+    """The columns of sys.objects, whose values a queue has under other names."""
     own: dict[str, Any] = {
         "schema_id": lambda queue: schema_id(queue.schema),
         "parent_object_id": lambda queue: 0,
@@ -80,7 +80,7 @@ def _priorities(context: Context) -> Iterator[tuple[Any, int | None, int | None]
         yield priority, contract and contract.service_contract_id, service and service.service_id  # type: ignore[misc]
 
 
-VALIDATIONS = {"N": "BINARY", "E": "EMPTY", "X": "XML"}  # what a live server shows; the manual says NONE for N
+VALIDATIONS = {"N": "BINARY", "E": "EMPTY", "X": "XML"}  # as on a live server; the manual says NONE for N
 
 VIEWS = [
     View(

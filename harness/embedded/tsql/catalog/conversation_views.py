@@ -1,5 +1,5 @@
-"""Conversations and messages under way: sys.conversation_endpoints, sys.transmission_queue and the base tables below
-them, sysdesend, sysdercv and sysxmitqueue."""
+"""Conversations and messages in transmission: sys.conversation_endpoints, sys.transmission_queue and their base tables
+sysdesend, sysdercv and sysxmitqueue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _moment(utc_ns: int | None) -> str:
 
 
 def _lifetime(endpoint: ConversationEndpoint) -> str:
-    """A dialog without LIFETIME ends after int max seconds, 68 years; counted from the database's creation here."""
+    """A dialog without LIFETIME lives 2^31 - 1 seconds, here from the creation of the database on."""
     utc_ns = endpoint.lifetime
     return _moment(endpoint.database.create_time_ns + LIFETIME_MAX_NS if utc_ns is None else utc_ns)
 

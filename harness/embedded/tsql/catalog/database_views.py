@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from harness.embedded.broker.database import Database
 from harness.embedded.runtime.tasks import MILLISECOND
-from harness.embedded.sqltypes import SqlType
 from harness.embedded.store import Account
 from harness.embedded.tsql.catalog.principal_views import owner_sid
 from harness.embedded.tsql.catalog.view import (
@@ -40,7 +39,7 @@ from harness.embedded.tsql.instance.products import product
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 TYPES = {"ROWS": 0, "LOG": 1}
-LOG_FILE = 2  # the first one; what is written is not divided among several
+LOG_FILE = 2  # the first log file, which all writes are counted for
 
 
 class DatabaseFile(NamedTuple):
@@ -79,7 +78,6 @@ def _file_columns() -> list[ViewColumn]:
         attribute("file_id", int_, "file.file_id", nullable=False),
         column("type", tinyint, lambda row: TYPES[row.file.type_desc], nullable=False),
         attribute("type_desc", nvarchar(60), "file.type_desc"),
-        column("data_space_id", int_, lambda row: 1 - TYPES[row.file.type_desc]),
         attribute("name", sysname, "file.name", nullable=False),
         attribute("physical_name", nvarchar(260), "file.physical_name"),
         column("state", tinyint, 0),
@@ -121,7 +119,7 @@ def _volumes(context: Context, database_id: Any, file_id: Any) -> Iterator[Volum
 
 
 def _compatibility_level(database: Database) -> int:
-    """That of a database made on this version."""
+    """The level of a database created on this version."""
     number, _ = product(database.engine.version)
     return 10 * int(number.partition(".")[0])
 
@@ -132,7 +130,6 @@ VIEWS = [
         [
             attribute("name", sysname, nullable=False),
             attribute("database_id", int_, nullable=False),
-            column("source_database_id", int_, None),
             column("owner_sid", sid, owner_sid),
             column("create_date", datetime, lambda database: datetime_from_utc_ns(database.create_time_ns)),
             column("compatibility_level", tinyint, _compatibility_level),
@@ -144,7 +141,6 @@ VIEWS = [
             column("is_auto_shrink_on", bit, 0),
             column("state", tinyint, 0),
             column("state_desc", nvarchar(60), "ONLINE"),
-            column("snapshot_isolation_state", tinyint, 0),
             column("snapshot_isolation_state_desc", nvarchar(60), "OFF"),
             column("is_auto_update_stats_on", bit, None),
             column("is_encrypted", bit, 0),
@@ -152,8 +148,7 @@ VIEWS = [
             column("is_read_committed_snapshot_on", bit, 0),
             column("recovery_model", tinyint, 3),
             column("recovery_model_desc", nvarchar(60), "SIMPLE"),
-            # SQL Server checks pages of its own; what this server stores has none.
-            column("page_verify_option", tinyint, None),
+            # The store has no pages to verify.
             column("page_verify_option_desc", nvarchar(60), None),
             column("is_trustworthy_on", bit, 0),
             column("is_master_key_encrypted_by_server", bit, lambda d: int(d.principals.has_master_key)),
@@ -161,7 +156,7 @@ VIEWS = [
             column("is_broker_enabled", bit, lambda database: int(database.is_broker_enabled), nullable=False),
             column("is_honor_broker_priority_on", bit, lambda d: int(d.is_honor_broker_priority_on)),
             column("log_reuse_wait_desc", nvarchar(60), "NOTHING"),
-            # A commit waits for the disk, always.
+            # Every commit waits for the disk.
             column("delayed_durability", int_, 0),
             column("delayed_durability_desc", nvarchar(60), "DISABLED"),
             column("is_query_store_on", bit, 0),
@@ -181,8 +176,6 @@ VIEWS = [
             column("database_id", int_, lambda database: database.database_id),
             column("total_log_size_in_bytes", bigint, None),
             column("used_log_space_in_bytes", bigint, None),
-            column("used_log_space_in_percent", SqlType("real"), None),
-            column("log_space_in_bytes_since_last_backup", bigint, None),
         ],
         lambda context: [context.database],
     ),
@@ -215,7 +208,6 @@ FUNCTIONS = [
             column("io_stall_write_ms", bigint, lambda row: row.account.stall_ns // MILLISECOND, nullable=False),
             column("io_stall", bigint, lambda row: row.account.stall_ns // MILLISECOND, nullable=False),
             column("size_on_disk_bytes", bigint, None),
-            column("file_handle", SqlType("varbinary", length=8), None),
         ],
         _file_statistics,
         arguments=2,
@@ -226,9 +218,6 @@ FUNCTIONS = [
             attribute("database_id", int_),
             attribute("file_id", int_),
             attribute("volume_mount_point", nvarchar(512)),
-            column("volume_id", nvarchar(512), None),
-            column("logical_volume_name", nvarchar(512), None),
-            column("file_system_type", nvarchar(512), None),
             attribute("total_bytes", bigint),
             attribute("available_bytes", bigint),
         ],

@@ -1,4 +1,4 @@
-"""Endpoints: those that clients connect to and the one of Service Broker."""
+"""Endpoints: those of T-SQL and that of Service Broker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATES = {"STARTED": 0, "STOPPED": 1, "DISABLED": 2}
 
 
 class TsqlEndpoint(NamedTuple):
-    """Where T-SQL comes in; the ids are SQL Server's."""
+    """An endpoint that clients connect to, with SQL Server's id."""
 
     name: str
     endpoint_id: int
@@ -83,7 +83,7 @@ def _endpoint_columns() -> list[ViewColumn]:
 
 
 def _all_endpoints(context: Context) -> list[Any]:
-    """Those for T-SQL too, of which sys.dm_exec_sessions speaks."""
+    """All endpoints. sys.dm_exec_sessions refers to those of T-SQL."""
     return [*TSQL_ENDPOINTS, *_endpoints(context)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.catalog.view import Context, View, bit, char, column, datetime, guid, int_, nvarchar, sysname
+from harness.embedded.tsql.catalog.view import Context, View, bit, char, column, datetime, int_, nvarchar, sysname
 from harness.embedded.tsql.permissions.fixed_principals import DBO_ID, FIXED_USER_IDS
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
@@ -50,11 +50,7 @@ VIEWS = [
             column("name", sysname, lambda row: row[0], nullable=False),
             column("principal_id", int_, DBO_ID),
             column("symmetric_key_id", int_, lambda row: row[1], nullable=False),
-            column("key_length", int_, 256),
-            column("key_algorithm", char(2), "A3"),
-            column("algorithm_desc", nvarchar(60), "AES_256"),
             column("create_date", datetime, None),
-            column("key_guid", guid, None),
         ],
         _symmetric_keys,
     ),
@@ -68,8 +64,6 @@ VIEWS = [
             column("pvt_key_encryption_type_desc", nvarchar(60), None),
             column("thumbprint", SqlType("varbinary", length=32), None, nullable=False),
             column("algorithm", char(2), None, nullable=False),
-            column("algorithm_desc", nvarchar(60), None),
-            column("key_length", int_, None, nullable=False),
         ],
         lambda context: (),
     ),

@@ -34,7 +34,7 @@ _queue_views: WeakKeyDictionary[Queue, View] = WeakKeyDictionary()
 
 
 def find(database: Database, schema: str, name: str, *, explicit: bool) -> View | None:
-    """A view of schema sys, or a queue; a view needs its schema, a queue may do without."""
+    """Find a queue, or a view of schema sys, whose schema must be written."""
     if schema.lower() == "sys" and explicit:
         view = VIEWS.get(name.lower())
         return view if view is not None and view.since <= int(database.engine.version) else None
@@ -48,6 +48,6 @@ def find(database: Database, schema: str, name: str, *, explicit: bool) -> View 
 
 
 def find_function(database: Database, schema: str, name: str) -> TableFunction | None:
-    """A function of schema sys, by its name with the schema."""
+    """Find a function of schema sys that returns a table."""
     function = TABLE_FUNCTIONS.get(name.lower()) if schema.lower() == "sys" else None
     return function if function is not None and function.since <= int(database.engine.version) else None

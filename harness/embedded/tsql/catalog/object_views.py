@@ -30,7 +30,7 @@ SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysd
 
 
 class ObjectRow(NamedTuple):
-    """A row of sys.objects, with the rows of its table where it has one."""
+    """A row of sys.objects, with what other views show of the object."""
 
     name: str
     object_id: int
@@ -46,13 +46,12 @@ class ObjectRow(NamedTuple):
 
 
 def internal_table_id(queue_id: int) -> int:
-    """The object id of sys.queue_messages_<queue id>. SQL Server's is another number; all that matters is that it is
-    the same in every view."""
+    """The object id of sys.queue_messages_<queue id>. Unlike SQL Server's it is computed, the same for every view."""
     return queue_id + 1
 
 
 def is_ms_shipped(queue_id: int) -> int:
-    """Whether a queue is one of those that every database has from the start."""
+    """Whether a queue is one that every database has from the beginning."""
     return int(any(queue_id == identifier for identifier, _ in QUEUES))
 
 
@@ -119,9 +118,9 @@ def internal_tables(context: Context) -> Iterator[ObjectRow]:
 
 
 def system_tables(context: Context) -> Iterator[ObjectRow]:
-    """The base tables of Service Broker, with SQL Server's own object ids."""
+    """The system base tables of Service Broker."""
     database = context.database
-    # Those that came while their queue was OFF, or behind such rows.
+    # Messages that arrived while their queue was OFF, and those behind them.
     aside = sum(len(queue.blocked) for queue in database.queues.values())
     counts = {
         "sysxmitqueue": len(database.transmission_queue) + aside,
@@ -139,7 +138,7 @@ def objects(context: Context) -> Iterator[ObjectRow]:
 
 
 def partitions(context: Context) -> Iterator[tuple[ObjectRow, int]]:
-    """Objects that have rows, once for each index: a queue's internal table has two."""
+    """Objects with rows, once for each index. The internal table of a queue has two."""
     for item in system_tables(context):
         yield item, 1
     for item in tables(context):
@@ -150,7 +149,7 @@ def partitions(context: Context) -> Iterator[tuple[ObjectRow, int]]:
 
 
 def object_columns() -> list[ViewColumn]:
-    """The columns that sys.objects gives to every view of objects."""
+    """The columns of sys.objects, which every view of objects has."""
     return [
         attribute("name", sysname, nullable=False),
         attribute("object_id", int_, nullable=False),
@@ -162,8 +161,6 @@ def object_columns() -> list[ViewColumn]:
         column("create_date", datetime, lambda item: datetime_from_utc_ns(item.create_time_ns), nullable=False),
         column("modify_date", datetime, lambda item: datetime_from_utc_ns(item.create_time_ns), nullable=False),
         column("is_ms_shipped", bit, lambda item: item.is_ms_shipped, nullable=False),
-        column("is_published", bit, 0, nullable=False),
-        column("is_schema_published", bit, 0, nullable=False),
     ]
 
 
@@ -174,7 +171,7 @@ def _columns(context: Context) -> Iterator[tuple[ObjectRow, int, Column]]:
 
 
 def storage_length(type_: SqlType) -> int:
-    """sys.columns.max_length: in bytes."""
+    """sys.columns.max_length, in bytes."""
     if type_.length == MAX:
         return -1
     if type_.name in ("nchar", "nvarchar"):
@@ -214,7 +211,7 @@ VIEWS = [
     View("tables", object_columns(), tables),
     View(
         "procedures",
-        [*object_columns(), column("is_auto_executed", bit, 0, nullable=False)],
+        object_columns(),
         procedures,
     ),
     View(
@@ -222,9 +219,7 @@ VIEWS = [
         [
             *object_columns(),
             column("internal_type", tinyint, 201),
-            column("internal_type_desc", nvarchar(60), "QUEUE_MESSAGES"),
             column("parent_id", int_, lambda item: item.parent_object_id),
-            column("parent_minor_id", int_, 0),
         ],
         internal_tables,
     ),
@@ -234,12 +229,7 @@ VIEWS = [
             column("partition_id", bigint, lambda row: row[0].object_id * 65536 + row[1], nullable=False),
             column("object_id", int_, lambda row: row[0].object_id, nullable=False),
             column("index_id", int_, lambda row: row[1], nullable=False),
-            column("partition_number", int_, 1, nullable=False),
-            column("hobt_id", bigint, lambda row: row[0].object_id * 65536 + row[1], nullable=False),
             column("rows", bigint, lambda row: row[0].rows),
-            column("filestream_filegroup_id", smallint, 0),
-            column("data_compression", tinyint, 0),
-            column("data_compression_desc", nvarchar(60), "NONE"),
         ],
         partitions,
     ),
@@ -256,7 +246,6 @@ VIEWS = [
             column("scale", tinyint, lambda row: row[2].type.scale),
             column("is_nullable", bit, lambda row: int(row[2].nullable)),
             column("is_identity", bit, lambda row: int(row[0].identity == row[1] - 1)),
-            column("is_computed", bit, 0),
         ],
         _columns,
     ),
@@ -267,7 +256,6 @@ VIEWS = [
             column("system_type_id", tinyint, lambda row: row[1], nullable=False),
             column("user_type_id", int_, lambda row: row[1], nullable=False),
             column("schema_id", int_, 4),
-            column("is_user_defined", bit, 0),
         ],
         lambda context: list(TYPES.items()),
     ),

@@ -1,6 +1,6 @@
-"""Pages: what lies on one, who waits for one, and how much was waited.
+"""Pages: what they contain, which tasks wait for their latches, and how long was waited.
 
-The only table that has pages here is sys.sysdesend, whose rows lie in handle order, 144 a page (`broker.database`).
+Only sys.sysdesend has pages here: its rows are in handle order, 144 on a page.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PAGE_LATCHES = "PAGELATCH_"
 
 
 class PageHeader(NamedTuple):
-    """What the first 96 bytes of a page of sys.sysdesend say."""
+    """The header of a page of sys.sysdesend."""
 
     page: Page
     slot_count: int
-    previous: int  # pages of the same table; 0: none
+    previous: int  # page of the same table, 0 if there is none
     next: int
 
     @property
@@ -49,12 +49,12 @@ class PageHeader(NamedTuple):
 
     @property
     def partition_id(self) -> int:
-        """As sys.partitions has it."""
+        """The id in sys.partitions."""
         return self.object_id * 65536 + CLUSTERED
 
 
 def header(engine: Engine, page: Page) -> PageHeader | None:
-    """The header of a page that holds rows; None for any other."""
+    """The header of a page, or None if it contains no rows."""
     database = next((one for one in engine.databases.values() if one.database_id == page.database_id), None)
     if database is None:
         return None
@@ -67,7 +67,7 @@ def header(engine: Engine, page: Page) -> PageHeader | None:
 
 
 def location(endpoint: ConversationEndpoint) -> bytes:
-    """%%physloc%% of an endpoint's row of sys.sysdesend: page, file and slot, each with its low byte first."""
+    """The %%physloc%% of an endpoint in sys.sysdesend: page, file and slot, each little-endian."""
     page, slot = endpoint.page, endpoint.ordinal % ROWS_PER_PAGE
     return page.page_id.to_bytes(4, "little") + page.file_id.to_bytes(2, "little") + slot.to_bytes(2, "little")
 
@@ -81,7 +81,7 @@ def _page_info(context: Context, database_id: Any, file_id: Any, page_id: Any, m
 
 class WaitingTask(NamedTuple):
     wait: CurrentWait
-    session: Session | None  # None: a task of the system's own
+    session: Session | None  # None for a system task
     now_ns: int
 
 
@@ -94,7 +94,7 @@ def _waiting_tasks(context: Context) -> Iterator[WaitingTask]:
 
 
 def _latch_classes(context: Context) -> list[tuple[str, int, int, int]]:
-    """BUFFER is what SQL Server calls the latches of pages; others there are none."""
+    """The latches of pages are SQL Server's class BUFFER. Here there are no others."""
     totals = [total for name, total in context.engine.waits.totals.items() if name.startswith(PAGE_LATCHES)]
     return [
         (

@@ -1,4 +1,4 @@
-"""Permissions, as they were granted and denied."""
+"""Permissions that were granted or denied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harness.embedded.tsql.permissions.fixed_principals import (
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.guard import THE_SERVER
 
-# class and class_desc of each class of securables
+# class and class_desc of each class of securable
 CLASSES = {
     "SERVER": (100, "SERVER"),
     "LOGIN": (101, "SERVER_PRINCIPAL"),
@@ -44,7 +44,7 @@ CLASSES = {
     "CERTIFICATE": (25, "CERTIFICATE"),
 }
 STATES = {grants.GRANT: "G", grants.GRANT_WITH_GRANT_OPTION: "W", grants.DENY: "D"}
-# The codes of column `type`; NULL for those that are not listed.
+# Column `type`; NULL for permissions that are missing here.
 TYPES = {
     "ALTER": "AL",
     "ALTER ANY LOGIN": "ALLG",
@@ -72,7 +72,7 @@ TYPES = {
 
 
 class Row(NamedTuple):
-    """A permission and who has it, by id."""
+    """A permission with the id of its grantee."""
 
     securable: Securable
     permission: str
@@ -95,7 +95,7 @@ def _of_server(context: Context) -> Iterator[Row]:
 
 def _of_database(context: Context) -> Iterator[Row]:
     database = context.database
-    known = _known(context)
+    existing = _existing(context)
     whole = Securable(database.database_id, "DATABASE", 0)
     yield Row(whole, "CONNECT", DBO_ID)
     for user in database.principals.users.values():
@@ -104,12 +104,12 @@ def _of_database(context: Context) -> Iterator[Row]:
     for each in context.instance.grants.permissions(database.database_id):
         known_user = database.principals.users.get(each.grantee)
         grantee = roles.get(each.grantee) if known_user is None else known_user.principal_id
-        if grantee is not None and each.securable[1:] in known:
+        if grantee is not None and each.securable[1:] in existing:
             yield Row(each.securable, each.permission, grantee, each.state)
 
 
-def _known(context: Context) -> set[tuple[str, int]]:
-    """What there is: permissions on what was dropped show no more."""
+def _existing(context: Context) -> set[tuple[str, int]]:
+    """The securables that exist. Permissions on dropped ones are not shown."""
     database, instance = context.database, context.instance
     objects: list[Any] = [*instance.tables.values(), *instance.procedures.values()]
     principals = database.principals

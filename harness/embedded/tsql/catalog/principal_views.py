@@ -46,7 +46,7 @@ def _of_server(context: Context) -> Iterator[Principal]:
 
 
 def owner_sid(database: Database) -> bytes:
-    """Of the login that owns the database: that is its dbo."""
+    """The sid of the login that owns the database, its dbo."""
     engine = database.engine
     owner = Instance.of(engine).grants.owner(Securable(database.database_id, "DATABASE", 0))
     login = engine.logins.get(owner or "")
@@ -54,7 +54,7 @@ def owner_sid(database: Database) -> bytes:
 
 
 def _of_database(context: Context) -> Iterator[Principal]:
-    """A user without a login has no sid here."""
+    """The principals of a database. A user without a login has no sid here."""
     for name, number in FIXED_USER_IDS.items():
         own = owner_sid(context.database) if name == "dbo" else None
         yield Principal(name, number, "R" if name == "public" else "S", own)

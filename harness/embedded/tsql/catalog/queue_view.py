@@ -1,4 +1,4 @@
-"""A queue read as a table, and the columns that RECEIVE offers."""
+"""A queue as a table, and the columns of RECEIVE."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ReceivedColumn(NamedTuple):
 
 NAME = SqlType("nvarchar", length=256)
 
-# The columns of RECEIVE *, in its order: the manual's page on RECEIVE.
+# The columns of RECEIVE *, in the order of the manual's page on RECEIVE.
 RECEIVED_COLUMNS = (
     ReceivedColumn("status", TINYINT, "status"),
     ReceivedColumn("priority", TINYINT, "priority"),
@@ -45,5 +45,5 @@ COLUMNS = (
 
 
 def queue_view(queue: Queue) -> View:
-    """SELECT from a queue sees all its rows, retained ones too."""
+    """The view of a queue, with all its rows, including retained ones."""
     return View(f"queue.{queue.object_id}", COLUMNS, lambda context: list(queue.all_rows()))

@@ -24,7 +24,7 @@ def _usage(context: Context) -> list[Usage]:
 
 
 def _usage_since_start(context: Context) -> list[tuple[Usage, int, int]]:
-    """One row: the process, when it started, how long it has run (ms)."""
+    """One row: the usage, when the instance started, and for how many milliseconds it has run."""
     clock, started_ns = context.engine.clock, context.instance.started_ns
     return [(context.instance.usage(), started_ns, (clock.utc_ns() - started_ns) // MILLISECOND)]
 
@@ -82,9 +82,6 @@ VIEWS = [
             attribute("host_platform", nvarchar(256), nullable=False),
             attribute("host_distribution", nvarchar(256), nullable=False),
             attribute("host_release", nvarchar(256), nullable=False),
-            column("host_service_pack_level", nvarchar(256), "", nullable=False),
-            column("host_sku", int_, None),
-            column("os_language_version", int_, 0, nullable=False),
         ],
         _usage,
         since=2017,
@@ -94,8 +91,6 @@ VIEWS = [
         [
             attribute("total_physical_memory_kb", bigint, "physical_memory_kb", nullable=False),
             attribute("available_physical_memory_kb", bigint, nullable=False),
-            column("total_page_file_kb", bigint, None),
-            column("available_page_file_kb", bigint, None),
             column("system_memory_state_desc", nvarchar(256), None),
         ],
         _usage,
@@ -107,8 +102,6 @@ VIEWS = [
             column("large_page_allocations_kb", bigint, None),
             column("locked_page_allocations_kb", bigint, None),
             column("memory_utilization_percentage", int_, None),
-            column("process_physical_memory_low", bit, None),
-            column("process_virtual_memory_low", bit, None),
         ],
         _usage,
     ),

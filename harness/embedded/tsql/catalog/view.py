@@ -1,4 +1,4 @@
-"""What a view is: columns with what gives their values, and the objects that are its rows."""
+"""Views: columns, each with a function that gives its value, and the objects that become rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from harness.embedded.tsql.storage.sqlite import declared, quoted
 
 
 class Context(NamedTuple):
-    """What a view's rows are made from."""
+    """What the rows of a view are made from."""
 
     instance: Instance
     database: Database
@@ -46,7 +46,7 @@ class ViewColumn(NamedTuple):
 
 Rows = Callable[[Context], Iterable[Any]]
 
-# Short names for the declarations of columns.
+# Short names for declarations of columns.
 bit, tinyint, smallint, int_, bigint = BIT, TINYINT, SMALLINT, INT, BIGINT
 guid, datetime, sysname = UNIQUEIDENTIFIER, DATETIME, SYSNAME
 
@@ -68,22 +68,22 @@ def nchar(length: int) -> SqlType:
 
 
 def column(name: str, type_: SqlType, value: Any, *, nullable: bool = True) -> ViewColumn:
-    """A column; `value` is a function of the row's object, or a constant that is the same in every row."""
+    """A column whose value is a function of the row's object, or the same in every row."""
     if callable(value):
         return ViewColumn(name, type_, value, nullable)
     return ViewColumn(name, type_, lambda _: value, nullable)
 
 
 def attribute(name: str, type_: SqlType, path: str = "", *, nullable: bool = True) -> ViewColumn:
-    """A column whose value is the object's attribute of the same name, or at a path of attributes."""
+    """A column whose value is an attribute of the row's object: of the same name, or at a path of attributes."""
     return ViewColumn(name, type_, operator.attrgetter(path or name), nullable)
 
 
 class View:
     """A view of schema `sys`, or a queue. Reading it changes nothing.
 
-    `since` is the first version of SQL Server that has it. A base table is there for the dedicated administrator
-    connection alone. `location` gives a row's place, which SQL Server calls %%physloc%%.
+    `since` is the first version of SQL Server that has the view. A base table can only be read over the dedicated
+    administrator connection. `location` gives the %%physloc%% of a row.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ class View:
         return f"{self.name}@{database.database_id}"
 
     def fill(self, frame: Frame, database: Database, needed: set[str]) -> None:
-        """Puts the rows, as they are now, where SQLite finds them; columns that no query names stay NULL."""
-        # Not when names are resolved: a text that another session has compiled is not compiled again.
+        """Put the current rows into the view's table in SQLite. Columns that the query does not need stay NULL."""
+        # Checked here and not when names are resolved, because sessions share compiled batches.
         if self.is_base_table and not frame.session.is_administrative:
             raise SqlServerError(208, f"sys.{self.name}")
         members = [member for member in (*self.members, *self._pseudo) if member.name.lower() in needed]
@@ -132,7 +132,7 @@ class View:
 
 
 class TableFunction(View):
-    """A function of schema `sys` that returns a table; `rows` is given the arguments behind the context."""
+    """A function of schema `sys` that returns a table. `rows` gets the context and the arguments."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class TableFunction(View):
         self._arguments = arguments
 
     def call(self, number: int, count: int, evaluate: Callable[[Frame], Sequence[Any]]) -> View:
-        """The view that one call in a query is; `number` tells calls of the same query apart."""
+        """Make the view for one call in a query. `number` distinguishes the calls of a query."""
         if count != self._arguments:
             raise SqlServerError(313 if count < self._arguments else 8144, f"sys.{self.name}")
         return _Call(self, number, evaluate, self._function)

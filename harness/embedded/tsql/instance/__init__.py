@@ -1,1 +1,1 @@
-"""What all sessions of an instance share."""
+"""The T-SQL side of an engine, which all its sessions share."""

@@ -28,7 +28,7 @@ FileType = Literal["ROWS", "LOG"]
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A row of sys.database_files; sizes in pages."""
+    """A row of sys.database_files. Sizes are in pages."""
 
     file_id: int
     type_desc: FileType

@@ -1,4 +1,4 @@
-"""The T-SQL side of an engine: its user tables, procedures and sessions, and the texts it has compiled."""
+"""The T-SQL side of an engine: its user tables, procedures and sessions, and the batches it has compiled."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from harness.embedded.tsql.storage import tables
 from harness.embedded.tsql.storage.sqlite import Sqlite
 from harness.embedded.tsql.storage.tables import Table, void
 
-BATCHES_CACHED = 1000  # compiled batches; the oldest goes first
+BATCHES_CACHED = 1000  # compiled batches; the oldest is dropped first
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the process and its machine are and use: sys.dm_os_sys_info and its kin."""
+    """What the process uses of its machine: sys.dm_os_sys_info, sys.dm_os_process_memory and the like."""
 
     cpu_count: int = 1
     physical_memory_kb: int = 0
@@ -45,7 +45,7 @@ class Usage:
 
 
 class Session(Protocol):
-    """A session, as far as its instance and the views know it."""
+    """A session, as the instance and the views see it."""
 
     spid: int
     login: str
@@ -63,7 +63,7 @@ class Session(Protocol):
 
 
 class Instance:
-    """One for an engine; `Instance.of(engine)` finds or makes it, and a new one reads its tables from the store."""
+    """The T-SQL side of one engine. `Instance.of(engine)` returns it, and the first call reads it from the store."""
 
     _instances: ClassVar[WeakKeyDictionary[Engine, Instance]] = WeakKeyDictionary()
 
@@ -86,17 +86,17 @@ class Instance:
         self.contexts: dict[tuple[int, str], Guard] = {}  # of EXECUTE AS, by database and user
         self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text
         self.files = DatabaseFiles()
-        self.version = 0  # of the catalog: plans of an older one are made anew
+        self.version = 0  # of the catalog: plans of an older version are made again
         self._put_aside = 0  # tables, so far
         self.started_ns = engine.clock.utc_ns()
-        self.usage: Callable[[], Usage] = Usage  # replaced by who knows the process
+        self.usage: Callable[[], Usage] = Usage  # replaced by the server or the model of a machine
         self.configuration = Configuration()
         self.trace_flags: set[int] = set()  # global ones
 
     # -- recovery ----------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Takes tables and procedures from the store; the broker takes its own."""
+        """Read tables, procedures, grants and options from the store. The broker reads its own objects."""
         rows: dict[str, list[tuple[Any, ...]]] = {}
         for name, key, value in self.engine.store.load():
             if name == tables.CATALOG and isinstance(key, tuple):
@@ -137,7 +137,7 @@ class Instance:
         self.version += 1
 
     def drop_table(self, tx: Transaction, table: Table) -> None:
-        """The SQLite table is put aside until the commit, so that a rollback finds it again."""
+        """Drop a table. Its SQLite table is only renamed until the commit, so that a rollback can restore it."""
         table.claim_whole(tx)
         connection = self.sqlite.connection
         rowids = connection.execute(f"SELECT rowid FROM {table.sql}").fetchall()
@@ -158,10 +158,9 @@ class Instance:
         tx.on_commit(lambda: void(connection.execute(f"DROP TABLE {aside}")))
 
     def truncate_table(self, tx: Transaction, table: Table) -> None:
-        """Empties a table and starts its identity anew, as dropping it and making it again would. Plans stay: to them
-        it is the same table."""
+        """Empty a table and restart its identity, as if it was dropped and created again. Its plans stay valid."""
         row_count, last_rowid = table.row_count, table.last_rowid
-        if row_count == 0:  # nothing to put aside, after which SQLite would prepare every statement again
+        if row_count == 0:  # renaming would make SQLite prepare every statement again
             table.claim_whole(tx)
             table.start_numbering()
             tx.on_rollback(partial(table.number_on_after, last_rowid))
@@ -202,7 +201,7 @@ class Instance:
             self.procedures[key] = old
 
     def drop_objects(self, tx: Transaction, database: Database) -> None:
-        """DROP DATABASE takes tables, procedures and properties with it."""
+        """DROP DATABASE: drop its tables, procedures and properties."""
         self.extended_properties.drop_all(tx, database.database_id)
         for table in [table for table in self.tables.values() if table.database_id == database.database_id]:
             self.drop_table(tx, table)
@@ -218,7 +217,7 @@ class Instance:
             raise SqlServerError(911, name) from None
 
     def located(self, parts: tuple[str, ...], current: Database) -> tuple[Database, str, str]:
-        """Database, schema and name of an object named by `[[database.][schema].]name`."""
+        """The database, schema and name that `[[database.][schema].]name` means."""
         if len(parts) > 3:
             raise SqlServerError(7202, parts[0])
         database = self.database(parts[-3]) if len(parts) == 3 and parts[-3] else current
@@ -236,14 +235,14 @@ class Instance:
         return self.procedures.get((database.database_id, catalog_key((schema, name))))
 
     def owner(self, item: Procedure | Table) -> Database:
-        """The database that it is in."""
+        """The database of a procedure or table."""
         for database in self.engine.databases.values():
             if database.database_id == item.database_id:
                 return database
         raise AssertionError(f"{item.name} is in no database")
 
     def keep_batch(self, key: tuple[int, str], compiled: Any) -> None:
-        """Keeps a compiled text for the next time."""
+        """Keep a compiled batch for the next time."""
         if len(self.batches) >= BATCHES_CACHED:
             del self.batches[next(iter(self.batches))]
         self.batches[key] = compiled
@@ -251,15 +250,15 @@ class Instance:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def system_spid(self) -> int:
-        """An unused id for a session of the system's own: below 51, where those of users begin, while there is one."""
+        """An unused id for a system session: below 51 if possible, where the ids of users begin."""
         for spid in itertools.chain(range(9, 51), itertools.count(20001)):
             if spid not in self.sessions:
                 return spid
-        raise AssertionError("numbers do not end")
+        raise AssertionError("itertools.count ended")
 
 
 @lru_cache(maxsize=4096)
 def catalog_key(parts: tuple[str, ...]) -> str:
-    """Schema and name as catalogs have them: `[schema.]name`."""
+    """The key of `[schema.]name` in the dictionaries of objects."""
     schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
     return f"{schema}.{parts[-1]}".lower()

@@ -1,4 +1,4 @@
-"""Stored procedures, as the catalog keeps them."""
+"""Stored procedures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CATALOG = "tsql.procedures"  # in the store: (database_id, object_id) -> the def
 
 
 class Procedure:
-    """A stored procedure: its text, and what was made of it."""
+    """A stored procedure: its text, and what was compiled from it."""
 
     def __init__(  # noqa: PLR0917
         self,

@@ -1,4 +1,4 @@
-"""What a permission is asked or granted on, found by its class and name."""
+"""Finds the securable that a class and a name mean."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.embedded.tsql.permissions.rights import SCHEMA_DBO
 
 
 class Frame(guard.Frame, Protocol):
-    """Where a name is looked up, and by whom."""
+    """The session and the database in which a name is looked up."""
 
     @property
     def instance(self) -> Instance: ...
@@ -65,7 +65,7 @@ def _endpoint(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
 
 
 def _named(class_: str, attribute: str, identifier: str) -> Callable[[Frame, tuple[str, ...]], Securable | None]:
-    """Of a database's broker objects, whose names are compared byte by byte."""
+    """Find a Service Broker object, whose name is compared byte by byte."""
 
     def find(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
         item: Any = getattr(frame.database, attribute).get(parts[-1])
@@ -97,12 +97,12 @@ FINDERS: dict[str, Callable[[Frame, tuple[str, ...]], Securable | None]] = {
 
 
 def find(frame: Frame, class_: str, parts: tuple[str, ...]) -> Securable | None:
-    """None: there is no such thing here."""
+    """The securable of that name; None if there is none."""
     return FINDERS[class_](frame, parts)
 
 
 def is_held(frame: Frame, securable: Securable, permission: str) -> bool:
-    """Whether the session holds a permission; a sysadmin holds all."""
+    """Whether the session holds a permission. A sysadmin holds all."""
     held_by = frame.session.guard
     if held_by is None:
         return True

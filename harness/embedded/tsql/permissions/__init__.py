@@ -1,1 +1,1 @@
-"""Who may do what."""
+"""Permissions: who was granted what, which permission implies which, and the checks of a session."""

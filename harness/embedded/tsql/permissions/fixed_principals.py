@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 SA, DBO, SYSADMIN = "sa", "dbo", "sysadmin"
 SA_ID, DBO_ID = 1, 1
 
@@ -14,30 +12,14 @@ SERVER_ROLE_IDS = {
     SYSADMIN: 3,
     "securityadmin": 4,
     "serveradmin": 5,
-    "setupadmin": 6,
-    "processadmin": 7,
-    "diskadmin": 8,
     "dbcreator": 9,
-    "bulkadmin": 10,
 }
 DATABASE_ROLE_IDS = {
     "db_owner": 16384,
-    "db_accessadmin": 16385,
-    "db_securityadmin": 16386,
     "db_ddladmin": 16387,
-    "db_backupoperator": 16389,
     "db_datareader": 16390,
     "db_datawriter": 16391,
-    "db_denydatareader": 16392,
-    "db_denydatawriter": 16393,
 }
-
-
-class FixedRole(NamedTuple):
-    """What a fixed role grants and denies, on the server or on the database as a whole."""
-
-    granted: frozenset[str]
-    denied: frozenset[str] = frozenset()
 
 
 def words(text: str) -> frozenset[str]:
@@ -45,36 +27,23 @@ def words(text: str) -> frozenset[str]:
     return frozenset(" ".join(line.split()) for line in text.split(","))
 
 
-# sysadmin is missing: its members pass every check.
-SERVER_ROLES: dict[str, FixedRole] = {
-    "securityadmin": FixedRole(words("ALTER ANY LOGIN")),
-    "serveradmin": FixedRole(
-        words("ALTER ANY ENDPOINT, ALTER RESOURCES, ALTER SERVER STATE, ALTER SETTINGS, SHUTDOWN, VIEW SERVER STATE")
-    ),
-    "setupadmin": FixedRole(words("ALTER ANY LINKED SERVER")),
-    "processadmin": FixedRole(words("ALTER ANY CONNECTION, ALTER SERVER STATE")),
-    "diskadmin": FixedRole(words("ALTER RESOURCES")),
-    "dbcreator": FixedRole(words("ALTER ANY DATABASE, CREATE ANY DATABASE")),
-    "bulkadmin": FixedRole(words("ADMINISTER BULK OPERATIONS")),
-    "public": FixedRole(words("VIEW ANY DATABASE")),
+# The permissions of each fixed role on the server or on the whole database. Members of sysadmin are never checked.
+SERVER_ROLES = {
+    "securityadmin": words("ALTER ANY LOGIN"),
+    "serveradmin": words("ALTER ANY ENDPOINT, ALTER SERVER STATE, ALTER SETTINGS, VIEW SERVER STATE"),
+    "dbcreator": words("ALTER ANY DATABASE, CREATE ANY DATABASE"),
+    "public": words("VIEW ANY DATABASE"),
 }
-DATABASE_ROLES: dict[str, FixedRole] = {
-    "db_owner": FixedRole(words("CONTROL")),
-    "db_accessadmin": FixedRole(words("ALTER ANY USER, CONNECT, CREATE SCHEMA")),
-    "db_securityadmin": FixedRole(words("ALTER ANY APPLICATION ROLE, ALTER ANY ROLE, CREATE SCHEMA, VIEW DEFINITION")),
-    "db_ddladmin": FixedRole(
-        words(
-            """ALTER ANY CONTRACT, ALTER ANY MESSAGE TYPE, ALTER ANY REMOTE SERVICE BINDING, ALTER ANY ROUTE,
-            ALTER ANY SCHEMA, ALTER ANY SERVICE, CREATE CONTRACT, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
-            CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SCHEMA, CREATE SERVICE, CREATE TABLE, REFERENCES"""
-        )
+DATABASE_ROLES = {
+    "db_owner": words("CONTROL"),
+    "db_ddladmin": words(
+        """ALTER ANY CONTRACT, ALTER ANY MESSAGE TYPE, ALTER ANY REMOTE SERVICE BINDING, ALTER ANY ROUTE,
+        ALTER ANY SCHEMA, ALTER ANY SERVICE, CREATE CONTRACT, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
+        CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SERVICE, CREATE TABLE, REFERENCES"""
     ),
-    "db_backupoperator": FixedRole(words("BACKUP DATABASE, BACKUP LOG, CHECKPOINT")),
-    "db_datareader": FixedRole(words("SELECT")),
-    "db_datawriter": FixedRole(words("DELETE, INSERT, UPDATE")),
-    "db_denydatareader": FixedRole(frozenset(), words("SELECT")),
-    "db_denydatawriter": FixedRole(frozenset(), words("DELETE, INSERT, UPDATE")),
-    "public": FixedRole(frozenset()),
+    "db_datareader": words("SELECT"),
+    "db_datawriter": words("DELETE, INSERT, UPDATE"),
+    "public": frozenset[str](),
 }
 
 

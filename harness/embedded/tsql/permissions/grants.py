@@ -1,7 +1,6 @@
-"""Who was given what: permissions, members of roles, owners. Kept in the store, changed in transactions.
+"""Grants: permissions, members of roles, owners. They are kept in the store and changed in transactions.
 
-Everything is a row: a key that begins with its kind, and a word. Looking up a permission is looking up a key; what a
-permission on one thing means for another is `permissions`' business.
+Each is a row: a key that begins with its kind, and a word. Which permission implies which is decided in `rights`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from harness.embedded.broker.transactions import Transaction
 
 CATALOG = "tsql.grants"
-SERVER = 0  # in the place of a database's id: principals and securables of the server
+SERVER = 0  # stands for a database_id: principals and securables of the server
 
 PERMISSION, MEMBER, OWNER = "permission", "member", "owner"
 GRANT, GRANT_WITH_GRANT_OPTION, DENY = "GRANT", "GRANT_WITH_GRANT_OPTION", "DENY"
@@ -24,7 +23,7 @@ Key = tuple[str | int, ...]
 
 
 class Securable(NamedTuple):
-    """What a permission can be about. The server, and a database as a whole, have the id 0."""
+    """Something to grant permissions on. The server has the id 0, and so has a database as a whole."""
 
     database_id: int
     securable_class: str  # as GRANT ... ON class:: writes it; OBJECT, DATABASE, SERVER ...
@@ -41,7 +40,7 @@ class Permission(NamedTuple):
 
 
 class Grants:
-    """One for an instance. `version` changes with every change: what was concluded from an older one is void."""
+    """The grants of an instance. Every change increases `version`, which makes remembered answers invalid."""
 
     def __init__(self) -> None:
         self._rows: dict[Key, str] = {}
@@ -56,14 +55,14 @@ class Grants:
         return self._rows.get((PERMISSION, *securable, permission, grantee))
 
     def roles_of(self, database_id: int, member: str) -> list[str]:
-        """The roles that a principal is a member of; public is everybody's and not among them."""
+        """The roles of a principal, without public."""
         return [str(key[2]) for key in self._of(MEMBER, database_id) if key[3] == member]
 
     def is_member(self, database_id: int, role: str, member: str) -> bool:
         return (MEMBER, database_id, role, member) in self._rows
 
     def members(self, database_id: int) -> Iterator[tuple[str, str]]:
-        """Roles and their members."""
+        """Pairs of a role and a member of it."""
         return ((str(key[2]), str(key[3])) for key in self._of(MEMBER, database_id))
 
     def permissions(self, database_id: int) -> Iterator[Permission]:
@@ -73,7 +72,7 @@ class Grants:
             yield Permission(securable, str(permission), str(grantee), self._rows[key])
 
     def owner(self, securable: Securable) -> str | None:
-        """Lower case; None: sa's, or dbo's."""
+        """The owner in lower case; None if it is sa or dbo."""
         return self._rows.get((OWNER, *securable))
 
     def _of(self, kind: str, database_id: int) -> Iterator[Key]:
@@ -94,7 +93,7 @@ class Grants:
         self._set(tx, (OWNER, *securable), owner)
 
     def forget_principal(self, tx: Transaction, database_id: int, name: str) -> None:
-        """DROP USER, DROP LOGIN: what it was given goes with it."""
+        """DROP USER, DROP LOGIN: revoke all that it was granted."""
         for kind, place in ((PERMISSION, 5), (MEMBER, 3)):
             for key in self._of(kind, database_id):
                 if key[place] == name:
@@ -102,7 +101,7 @@ class Grants:
         self.touch(tx)
 
     def forget_securable(self, tx: Transaction, securable: Securable) -> None:
-        """It was dropped."""
+        """DROP: forget who was granted what on it, and its owner."""
         for kind in (PERMISSION, OWNER):
             for key in self._of(kind, securable.database_id):
                 if key[2:4] == securable[1:]:
@@ -116,7 +115,7 @@ class Grants:
         self.touch(tx)
 
     def touch(self, tx: Transaction) -> None:
-        """Something else has changed that permissions depend on: who there is."""
+        """Make remembered answers invalid after a change of principals."""
         self._changed()
         tx.on_rollback(self._changed)
 

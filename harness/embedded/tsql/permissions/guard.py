@@ -1,17 +1,16 @@
-"""In whose name a session acts, and whether that suffices.
+"""Permission checks for callers who are not sysadmin.
 
-A sysadmin has no guard: `Session.guard` is None and nothing is asked. Everybody else has one, for the login; a module
-or activation that executes as somebody else puts the guard of that database user in its place while it runs, which is
-nobody at the server. A guard remembers what it has allowed, by procedure and by plan, until a grant, a role, a
-principal or the catalog changes; so a call that was allowed once costs a look into a set.
+The session of a sysadmin has no guard: `Session.guard` is None and nothing is checked. Every other session has the
+guard of its login. A procedure or an activation that executes as a database user replaces it, while it runs, by the
+guard of that user, who has no permissions on the server. A guard remembers the procedures and plans that it allowed
+until a grant, a role, a principal or the catalog changes, so checking them again is a lookup in a set.
 
-Ownership chains: inside a procedure the objects of its database are used without a question, since dbo owns them all.
-That holds for SELECT, INSERT, UPDATE, DELETE, EXECUTE and RECEIVE. It does not hold for SEND and the other verbs on
-conversations ("the current user must have RECEIVE permission on the queue"), nor for DDL, nor for a text executed in a
-procedure.
+Ownership chains: inside a procedure, SELECT, INSERT, UPDATE, DELETE, EXECUTE and RECEIVE on objects of its database
+are not checked, because dbo owns them all. SEND and the other statements on conversations are checked ("the current
+user must have RECEIVE permission on the queue"); so are DDL and text that a procedure executes.
 
-What is not as in SQL Server: metadata of the database is visible to everybody in it; there are neither roles of one's
-own (CREATE ROLE) nor schemas with owners of their own, nor EXECUTE AS as a statement.
+Differences from SQL Server: every user of a database sees all its metadata. CREATE ROLE, schemas with owners of their
+own, and EXECUTE AS as a statement are not supported.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from harness.embedded.tsql.permissions.grants import SERVER, Grants, Securable
 from harness.embedded.tsql.permissions.rights import Principals, is_allowed
 
 THE_SERVER = Securable(SERVER, "SERVER", 0)
-# Databases that have a guest, whom nobody can turn away.
+# Every login enters these as guest.
 WITH_GUEST = ("master", "tempdb", "msdb")
 # "Everyone can see their own session information."
 OF_ONESELF = ("dm_exec_connections", "dm_exec_requests", "dm_exec_sessions")
-REMEMBERED = 2000  # plans; then it starts anew
+PLANS_REMEMBERED = 2000
 
 
 class Need(NamedTuple):
-    """What a plan needs: a permission on an object of a database, or on the server's or the database's state."""
+    """A permission that a plan needs: on an object, or on the state of the server or of a database."""
 
     database: Database
     securable: Securable
@@ -43,7 +42,7 @@ class Need(NamedTuple):
 
     @property
     def is_chained(self) -> bool:
-        """Whether a procedure of the same database passes it on."""
+        """Whether the ownership chain of a procedure covers it."""
         return self.securable.securable_class == "OBJECT"
 
 
@@ -59,7 +58,7 @@ class SchemaObject(Protocol):
 
 
 class Catalog(Protocol):
-    """What answers depend on: the grants and the version of the catalog."""
+    """The instance, as far as answers depend on it."""
 
     grants: Grants
     contexts: dict[tuple[int, str], Guard]  # of EXECUTE AS, by database and user
@@ -72,7 +71,7 @@ class Session(Protocol):
 
 
 class Frame(Protocol):
-    """A running batch or procedure, as far as permissions depend on it."""
+    """A running batch or procedure, as far as checks depend on it."""
 
     @property
     def session(self) -> Session: ...
@@ -83,12 +82,12 @@ class Frame(Protocol):
 
 
 class Guard:
-    """The context of a login, or of one database's user."""
+    """The permissions of a login, or of a user of one database."""
 
     def __init__(self, catalog: Catalog, login: str, user: str | None = None, database: Database | None = None) -> None:
         self._catalog = catalog
         self._grants = catalog.grants
-        self.login = login  # "" for a user's context: nobody at the server
+        self.login = login  # "" for a database user, who has no permissions on the server
         self._user = user
         self._database = database
         self.is_dbo = user is not None and user.lower() == DBO
@@ -98,10 +97,10 @@ class Guard:
         self._users: dict[int, str | None] = {}
         self._answers: dict[tuple[Securable, str], bool] = {}
 
-    # -- who ---------------------------------------------------------------------------------------------------------
+    # -- principals --------------------------------------------------------------------------------------------------
 
     def user_in(self, database: Database) -> str | None:
-        """The user as which it is in a database; None: it may not enter."""
+        """Its user in a database; None if it may not enter."""
         self._keep_up()
         identifier = database.database_id
         if identifier not in self._users:
@@ -134,10 +133,10 @@ class Guard:
             return ()
         return (user.lower(), "public", *self._grants.roles_of(database.database_id, user.lower()))
 
-    # -- whether -----------------------------------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------------------------
 
     def allows(self, database: Database, class_: str, identifier: int, permission: str) -> bool:
-        """A permission on something of a database."""
+        """Whether it holds a permission on a securable of a database."""
         self._keep_up()
         securable = Securable(database.database_id, class_, identifier)
         key = securable, permission
@@ -160,14 +159,14 @@ class Guard:
         return answer
 
     def enter(self, database: Database) -> None:
-        """916 where it may not."""
+        """Raise 916 if it may not enter the database."""
         if self.user_in(database) is None:
             raise SqlServerError(916, self.login or self._user, database.name)
 
-    # -- what is asked in every call ---------------------------------------------------------------------------------
+    # -- checks of running statements --------------------------------------------------------------------------------
 
     def execute(self, procedure: SchemaObject, database: Database) -> None:
-        """229 unless it may execute the procedure."""
+        """Raise 229 unless it may execute the procedure."""
         self._keep_up()
         if procedure in self._executable:
             return
@@ -176,18 +175,18 @@ class Guard:
         self._executable.add(procedure)
 
     def receive(self, database: Database, queue: SchemaObject) -> None:
-        """229 unless it may RECEIVE from the queue."""
+        """Raise 229 unless it may RECEIVE from the queue."""
         self._require(Need(database, object_of(database, queue), "RECEIVE", queue.schema, queue.name))
 
     def run(self, plan: Any, frame: Frame) -> None:
-        """What a plan needs."""
+        """Raise an error unless it holds all that a plan needs."""
         self._keep_up()
         if plan in self._plans:
             return
         for need in plan.needs:
             if not (frame.procedure and need.is_chained and need.database is frame.database):
                 self._require(need)
-        if len(self._plans) > REMEMBERED:
+        if len(self._plans) > PLANS_REMEMBERED:
             self._plans.clear()
         self._plans.add(plan)
 
@@ -210,7 +209,7 @@ class Guard:
 
 
 def state_shown_by(view: str, database: Database) -> Need | None:
-    """What a dynamic management view needs; None where everybody may look, if only at itself."""
+    """The permission that a dynamic management view needs; None if every login may read it."""
     if not view.startswith("dm_") or view in OF_ONESELF:
         return None
     is_new = int(database.engine.version) >= 2022
@@ -231,14 +230,14 @@ def object_of(database: Database, item: SchemaObject) -> Securable:
 
 
 def of_login(catalog: Catalog, login: str) -> Guard | None:
-    """The guard of a session that signed in; None for a sysadmin."""
+    """The guard for a login's session; None for a sysadmin."""
     if login.lower() == SA or catalog.grants.is_member(SERVER, SYSADMIN, login.lower()):
         return None
     return Guard(catalog, login)
 
 
 def of_user(catalog: Catalog, database: Database, user: str) -> Guard:
-    """The context of EXECUTE AS: a database user and nobody at the server."""
+    """The guard for EXECUTE AS a database user, who has no permissions on the server."""
     key = database.database_id, user.lower()
     guard = catalog.contexts.get(key)
     if guard is None or guard._database is not database:
@@ -247,6 +246,6 @@ def of_user(catalog: Catalog, database: Database, user: str) -> Guard:
 
 
 def is_allowed_to(frame: Frame, class_: str, identifier: int, permission: str) -> bool:
-    """The session's permission on something of the current database; of a sysadmin all."""
+    """Whether the session holds a permission on a securable of the current database."""
     guard = frame.session.guard
     return guard is None or guard.allows(frame.database, class_, identifier, permission)

@@ -1,8 +1,8 @@
-"""Which permission follows from which: SQL Server's hierarchy, as far as this server has its securables.
+"""Which permission implies which: SQL Server's hierarchy for the securables of this server.
 
-A permission on something is held by whoever was given it, or CONTROL of the thing, or what implies it on what the
-thing is part of: object, schema, database, server. A DENY anywhere on that way wins, except over dbo and sysadmin.
-Source: "Permissions (Database Engine)" and the GRANT topics of the manual.
+A principal holds a permission on a securable if it was granted that permission, CONTROL of the securable, or a
+permission on what contains it (object, schema, database, server) that implies it. A DENY at any of these places wins,
+except over dbo and sysadmin. Source: "Permissions (Database Engine)" and the GRANT topics of the manual.
 """
 
 from __future__ import annotations
@@ -12,34 +12,30 @@ from functools import cache
 from typing import NamedTuple
 
 from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES, SERVER_ROLES, words
-from harness.embedded.tsql.permissions.grants import DENY, SERVER, Grants, Securable
+from harness.embedded.tsql.permissions.grants import DENY, GRANT, SERVER, Grants, Securable
 
-SCHEMA_DBO = 1  # every object of a user's lies in it
+SCHEMA_DBO = 1  # the schema of every user object
 
-
-SERVER_PERMISSIONS = words(
-    """ADMINISTER BULK OPERATIONS, ALTER ANY CONNECTION, ALTER ANY DATABASE, ALTER ANY ENDPOINT,
-    ALTER ANY LINKED SERVER, ALTER ANY LOGIN, ALTER ANY SERVER ROLE, ALTER RESOURCES,
-    ALTER SERVER STATE, ALTER SETTINGS, ALTER TRACE,
-    CONNECT ANY DATABASE, CONNECT SQL, CONTROL SERVER, CREATE ANY DATABASE, CREATE ENDPOINT, CREATE LOGIN, SHUTDOWN,
-    VIEW ANY DATABASE, VIEW ANY DEFINITION, VIEW ANY PERFORMANCE DEFINITION, VIEW ANY SECURITY DEFINITION,
-    VIEW SERVER PERFORMANCE STATE, VIEW SERVER SECURITY STATE, VIEW SERVER STATE"""
+_ON_SERVER = words(
+    """ALTER ANY DATABASE, ALTER ANY ENDPOINT, ALTER ANY LOGIN, ALTER SERVER STATE, ALTER SETTINGS,
+    CONNECT ANY DATABASE, CONNECT SQL, CONTROL SERVER, CREATE ANY DATABASE, CREATE ENDPOINT, CREATE LOGIN,
+    VIEW ANY DATABASE, VIEW ANY DEFINITION, VIEW SERVER PERFORMANCE STATE, VIEW SERVER SECURITY STATE,
+    VIEW SERVER STATE"""
 )
-_DATABASE_OWN = words(
+_ON_DATABASE = words(
     """ALTER, ALTER ANY CERTIFICATE, ALTER ANY CONTRACT, ALTER ANY MESSAGE TYPE, ALTER ANY REMOTE SERVICE BINDING,
-    ALTER ANY ROLE, ALTER ANY ROUTE, ALTER ANY SCHEMA, ALTER ANY SERVICE, ALTER ANY USER, AUTHENTICATE, CONNECT,
-    CONTROL, CREATE CERTIFICATE, CREATE CONTRACT, CREATE DATABASE, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
-    CREATE REMOTE SERVICE BINDING, CREATE ROLE, CREATE ROUTE, CREATE SCHEMA, CREATE SERVICE, CREATE TABLE, CREATE VIEW,
-    DELETE, EXECUTE, INSERT, REFERENCES, SELECT, TAKE OWNERSHIP, UPDATE, VIEW DATABASE PERFORMANCE STATE,
-    VIEW DATABASE STATE, VIEW DEFINITION"""
+    ALTER ANY ROUTE, ALTER ANY SCHEMA, ALTER ANY SERVICE, ALTER ANY USER, CONNECT, CONTROL, CREATE CERTIFICATE,
+    CREATE CONTRACT, CREATE DATABASE, CREATE MESSAGE TYPE, CREATE PROCEDURE, CREATE QUEUE,
+    CREATE REMOTE SERVICE BINDING, CREATE ROUTE, CREATE SERVICE, CREATE TABLE, DELETE, EXECUTE, INSERT, REFERENCES,
+    SELECT, TAKE OWNERSHIP, UPDATE, VIEW DATABASE PERFORMANCE STATE, VIEW DATABASE STATE, VIEW DEFINITION"""
 )
 _COMMON = words("ALTER, CONTROL, TAKE OWNERSHIP, VIEW DEFINITION")
-# What can be granted on what.
+# The permissions that can be granted on each class of securable.
 VALID: dict[str, frozenset[str]] = {
-    "SERVER": SERVER_PERMISSIONS,
+    "SERVER": _ON_SERVER,
     "ENDPOINT": _COMMON | {"CONNECT"},
     "LOGIN": words("ALTER, CONTROL, IMPERSONATE, VIEW DEFINITION"),
-    "DATABASE": _DATABASE_OWN,
+    "DATABASE": _ON_DATABASE,
     "SCHEMA": _COMMON | words("DELETE, EXECUTE, INSERT, REFERENCES, SELECT, UPDATE"),
     "OBJECT": _COMMON | words("DELETE, EXECUTE, INSERT, RECEIVE, REFERENCES, SELECT, UPDATE"),
     "SERVICE": _COMMON | {"SEND"},
@@ -53,14 +49,12 @@ VALID: dict[str, frozenset[str]] = {
 
 _OF_THE_DATABASE = ("SERVICE", "CONTRACT", "MESSAGE TYPE", "CERTIFICATE", "ROUTE", "REMOTE SERVICE BINDING", "USER")
 _DATA = ("SELECT", "INSERT", "UPDATE", "DELETE", "EXECUTE", "REFERENCES", "VIEW DEFINITION")
-# What follows from more than its own CONTROL: (class, permission) -> (class, permission) in the same or the next level.
-_FROM: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
+# (class, permission) -> other permissions that imply it, on the same securable or on one that contains it
+_IMPLIED_BY: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
     ("SERVER", "CREATE ENDPOINT"): (("SERVER", "ALTER ANY ENDPOINT"),),
     ("SERVER", "CREATE LOGIN"): (("SERVER", "ALTER ANY LOGIN"),),
     ("SERVER", "CREATE ANY DATABASE"): (("SERVER", "ALTER ANY DATABASE"),),
     ("SERVER", "VIEW ANY DATABASE"): (("SERVER", "ALTER ANY DATABASE"), ("SERVER", "VIEW ANY DEFINITION")),
-    ("SERVER", "VIEW ANY PERFORMANCE DEFINITION"): (("SERVER", "VIEW ANY DEFINITION"),),
-    ("SERVER", "VIEW ANY SECURITY DEFINITION"): (("SERVER", "VIEW ANY DEFINITION"),),
     ("SERVER", "VIEW SERVER STATE"): (("SERVER", "ALTER SERVER STATE"),),
     ("SERVER", "VIEW SERVER PERFORMANCE STATE"): (("SERVER", "VIEW SERVER STATE"),),
     ("SERVER", "VIEW SERVER SECURITY STATE"): (("SERVER", "VIEW SERVER STATE"),),
@@ -85,7 +79,7 @@ _FROM: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
 
 @cache
 def implying(class_: str, permission: str) -> tuple[tuple[str, str], ...]:
-    """The permission and everything that it follows from, nearest first."""
+    """The permission and all that imply it, nearest first."""
     found: dict[tuple[str, str], None] = {}
     waiting = [(class_, permission)]
     while waiting:
@@ -100,7 +94,7 @@ def _directly(class_: str, permission: str) -> Iterator[tuple[str, str]]:
     control = "CONTROL SERVER" if class_ == "SERVER" else "CONTROL"
     if permission != control:
         yield class_, control
-    yield from _FROM.get((class_, permission), ())
+    yield from _IMPLIED_BY.get((class_, permission), ())
     if class_ == "OBJECT" and permission in _DATA:
         yield "SCHEMA", permission
     elif class_ == "SCHEMA" and permission in _DATA:
@@ -121,14 +115,14 @@ def _directly(class_: str, permission: str) -> Iterator[tuple[str, str]]:
 
 
 class Principals(NamedTuple):
-    """Who somebody is: at the server a login with its roles, in one database a user with its roles."""
+    """The names that permissions are checked for: login and server roles, user and database roles."""
 
-    server: tuple[str, ...]  # empty: nobody at the server, as a module's context is
+    server: tuple[str, ...]
     database: tuple[str, ...]
 
 
 def is_allowed(grants: Grants, who: Principals, securable: Securable, permission: str) -> bool:
-    """Whether they hold it, from whatever it follows; neither sysadmin nor dbo, who are not asked."""
+    """Whether they hold the permission or one that implies it. Not called for sysadmin and dbo, who hold all."""
     held = False
     for class_, above in implying(securable.securable_class, permission):
         target = _enclosing(securable, class_)
@@ -155,10 +149,7 @@ def _states(grants: Grants, names: Iterable[str], target: Securable, permission:
     for name in names:
         if (state := grants.state(target, permission, name)) is not None:
             yield state
-        if is_whole and name in fixed:
-            if permission in fixed[name].granted:
-                yield "GRANT"
-            if permission in fixed[name].denied:
-                yield DENY
+        if is_whole and permission in fixed.get(name, ()):
+            yield GRANT
         if name == owner:
-            yield "GRANT"
+            yield GRANT

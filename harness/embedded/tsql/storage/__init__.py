@@ -1,1 +1,1 @@
-"""User tables in SQLite, and conversion between types."""
+"""Tables and values: SQLite, user tables, conversions between types, moments."""

@@ -1,4 +1,4 @@
-"""Columns and keys of a table as they are declared."""
+"""Declarations of a table's columns and keys."""
 
 from __future__ import annotations
 

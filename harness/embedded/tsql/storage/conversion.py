@@ -1,8 +1,8 @@
-"""Values and types: what a value becomes when it is put into a variable, a column or CAST to a type.
+"""Conversion of values between types, in casts and assignments.
 
-Two ways in: a *cast* (CAST, CONVERT) cuts what is too long; an *assignment* to a column raises 8152, to a variable
-cuts, as SQL Server does. Text and binary meet as bytes: nvarchar as UTF-16LE, varchar in code page 1252. Integers and
-binary meet big-endian.
+A cast and an assignment to a variable truncate what is too long; an assignment to a column raises 8152, as in SQL
+Server. Text converts to binary as bytes: nvarchar as UTF-16LE, varchar in code page 1252. Integers convert to binary
+big-endian.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOMENT = re.compile(
 
 
 def family(type_: SqlType | None) -> str:
-    """text, binary, integer, float, decimal, date, uniqueidentifier, or "" when the type is not known."""
+    """text, binary, integer, float, decimal, date, uniqueidentifier, or "" if the type is unknown."""
     if type_ is None:
         return ""
     for name, members in _FAMILIES:
@@ -63,7 +63,7 @@ _FAMILIES = (
 
 
 def fits(source: SqlType | None, target: SqlType) -> bool:
-    """Whether every value of `source` already is a value of `target`, so that nothing needs converting."""
+    """Whether every value of `source` is a value of `target` without conversion."""
     if source is None:
         return False
     if source == target:
@@ -81,7 +81,7 @@ def fits(source: SqlType | None, target: SqlType) -> bool:
 
 @lru_cache(maxsize=4096)
 def converter(source: SqlType | None, target: SqlType, *, strict: bool = False, style: int = 0) -> Converter:
-    """The function that makes a value of `target`; `strict` raises 8152 where a cast would cut."""
+    """The function that converts to `target`; a strict one raises 8152 where a cast would truncate."""
     if source is not None and source.name in BINARY and target.name in INTEGER_RANGES and target.name != "bit":
         return _from_binary(target)  # always within the range
     make = _MAKERS[family(target)](source, target, strict, style)
@@ -191,7 +191,7 @@ def _text_as_binary(value: str, source: SqlType | None, encoding: str, style: in
 
 
 def guid_bytes(text: str) -> bytes:
-    """A uniqueidentifier as SQL Server stores it: the first three groups little-endian."""
+    """The bytes of a uniqueidentifier as SQL Server stores them: the first three groups little-endian."""
     raw = bytes.fromhex(text.replace("-", ""))
     return raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]
 
@@ -206,7 +206,7 @@ def guid_text(data: bytes) -> str:
 
 
 def _from_binary(target: SqlType) -> Converter:
-    """Of its last bytes; too few of them have no sign. Who reads many rows calls this for each: it is one function."""
+    """Read the last bytes of a binary; fewer than the type has are unsigned. One function: it runs for every row."""
     width = INTEGER_BYTES[target.name]
     is_signed = target.name not in ("bit", "tinyint")
     from_bytes = int.from_bytes

@@ -1,4 +1,4 @@
-"""Moments: text in SQLite, counted in ticks of 100 nanoseconds."""
+"""Moments: text in SQLite, computed in ticks of 100 nanoseconds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def _second_ticks(text: str) -> int:
     return total
 
 
-@lru_cache(maxsize=1024)  # rows of one statement have one moment
+@lru_cache(maxsize=1024)  # all rows of a statement have the same moment
 def ticks(text: str) -> int:
-    """Ticks since the day before 0001-01-01, of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
+    """Count the ticks since the day before 0001-01-01 of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
     whole = _second_ticks(text[:19])
     return whole + int(text[20:27].ljust(7, "0")) if len(text) > 20 else whole
 
 
 def text(total: int) -> str:
-    """`YYYY-MM-DD hh:mm:ss.fffffff`, which every date type can be clipped from."""
+    """Format ticks as `YYYY-MM-DD hh:mm:ss.fffffff`, of which every date type is a part."""
     seconds, fraction = divmod(total, TICKS_A_SECOND)
     return f"{_second(seconds)}.{fraction:07}"
 
@@ -45,10 +45,10 @@ def _second(total_s: int) -> str:
 
 
 def from_utc_ns(utc_ns: int) -> str:
-    """A moment since 1970 as datetime2(7)."""
+    """Format nanoseconds since 1970 as datetime2(7)."""
     return text(EPOCH_DAYS * TICKS_A_DAY + utc_ns // 100)
 
 
 def datetime_from_utc_ns(utc_ns: int | None) -> str | None:
-    """A moment since 1970 as datetime, with milliseconds."""
+    """Format nanoseconds since 1970 as datetime, with milliseconds."""
     return None if utc_ns is None else from_utc_ns(utc_ns)[:23]

@@ -1,9 +1,9 @@
-"""SQLite, where user tables, table variables and the rows of catalog views live: one connection for an instance.
+"""The SQLite database of an instance: user tables, table variables and the rows of catalog views.
 
-The connection is in memory and knows no transactions: every statement takes effect at once, and what a transaction
-changed is taken back by its undo actions (`tables`). So two transactions see each other's changes, as under READ
-UNCOMMITTED; conversations, queues and messages are the broker's and not concerned. To SQLite all of it is one
-transaction that never ends: beginning and committing would be a third of a small statement.
+It is in memory and has one connection. Every statement takes effect at once; a rollback undoes the changes of its
+transaction one by one (`tables`). So transactions see each other's uncommitted rows, as under READ UNCOMMITTED;
+conversations, queues and messages are kept by the broker and are not affected. For SQLite everything is one
+transaction that never ends, because BEGIN and COMMIT would take a third of the time of a small statement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.storage.conversion import family
 
-STATEMENTS_CACHED = 4096  # prepared statements; each table variable in use has its own text
+STATEMENTS_CACHED = 4096  # prepared statements; each table variable in use has statements of its own
 
 AFFINITIES = {
     "integer": "INTEGER",
@@ -35,32 +35,32 @@ def quoted(name: str) -> str:
 
 
 def declared(type_: SqlType | None) -> str:
-    """SQLite's declaration of a column of this type; text compares without case, as SQL Server's default collation."""
+    """SQLite's type of a column. Text compares without case, as in SQL Server's default collation."""
     return AFFINITIES.get(family(type_), "")
 
 
 def declarations(columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
-    """Of a table variable's columns and keys."""
+    """The declarations of a table variable's columns and keys."""
     parts = [f"{quoted(c.name)} {declared(c.type)}{'' if c.nullable else ' NOT NULL'}" for c in columns]
     return ", ".join((*parts, *keys))
 
 
 class Sqlite:
-    """The connection, the functions it has been given, and errors in SQL Server's terms."""
+    """The connection, its functions, and its errors translated to SQL Server's."""
 
     def __init__(self) -> None:
         self.connection = sqlite3.connect(
             ":memory:", isolation_level=None, cached_statements=STATEMENTS_CACHED, check_same_thread=False
         )
         self.connection.execute("PRAGMA temp_store = MEMORY")
-        self.connection.execute("PRAGMA secure_delete = OFF")  # which some builds have on: rows overwritten with zeros
+        self.connection.execute("PRAGMA secure_delete = OFF")  # it is on in some builds
         self.connection.execute("BEGIN")
-        self.frame: Any = None  # whose statement runs now: for functions that ask the session
+        self.frame: Any = None  # that runs a statement now; passed to functions that depend on the session
         self._functions: set[tuple[str, int]] = set()
         self._failure: SqlServerError | None = None
-        self._pools: dict[str, list[str]] = {}  # tables that nobody uses, by their declarations
+        self._pools: dict[str, list[str]] = {}  # unused temporary tables, by their declarations
         self._serial = 0
-        self.view_tables: set[str] = set()  # of views, made when first needed
+        self.view_tables: set[str] = set()  # tables of views that exist already
 
     # -- statements --------------------------------------------------------------------------------------------------
 
@@ -79,21 +79,21 @@ class Sqlite:
         return None if row is None else row[0]
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Runs a statement; how many rows it touched."""
+        """Run a statement and return how many rows it changed."""
         try:
             return self.connection.execute(sql, parameters).rowcount
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
 
     def run_each(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
-        """Runs a statement for each row; if one fails, what those before it did is the caller's to undo."""
+        """Run a statement for each row. If one fails, the caller undoes the changes of those before it."""
         try:
             return self.connection.executemany(sql, rows).rowcount
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
-        """Runs a statement for each row; all or nothing."""
+        """Run a statement for each row, or for none if one fails."""
         if isinstance(rows, list) and len(rows) == 1:
             return self.run(sql, rows[0])
         connection = self.connection
@@ -112,7 +112,7 @@ class Sqlite:
         if failure is not None:
             return failure
         if isinstance(error, sqlite3.IntegrityError):
-            return error  # `tables` knows the constraint
+            return error  # `Table.violation` finds the constraint
         text = str(error)
         if isinstance(error, OverflowError) or "integer overflow" in text:
             return SqlServerError(8115, "bigint")
@@ -123,7 +123,7 @@ class Sqlite:
     # -- functions ---------------------------------------------------------------------------------------------------
 
     def function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool = True) -> None:
-        """Gives SQLite a function, once; one that is not constant is passed the frame first."""
+        """Register a function in SQLite, once. One that is not constant gets the frame as its first argument."""
         if (name, arity) in self._functions:
             return
         self._functions.add((name, arity))
@@ -143,7 +143,7 @@ class Sqlite:
     # -- table variables ---------------------------------------------------------------------------------------------
 
     def take_table(self, declarations: str) -> str:
-        """An empty temporary table, made for the purpose or used before; give it back with `give_back`."""
+        """Return an empty temporary table, new or used before. `give_back` takes it back."""
         pool = self._pools.setdefault(declarations, [])
         if pool:
             return pool.pop()
@@ -153,7 +153,7 @@ class Sqlite:
         return name
 
     def give_back(self, name: str, declarations: str) -> int:
-        """How many rows it had. The next one to take a table gets this one, which is in the processor's caches."""
+        """Empty a table and return how many rows it had. It is reused next: it is in the processor's caches."""
         count = self.connection.execute(f"DELETE FROM temp.{name}").rowcount
         self._pools[declarations].append(name)
         return count

@@ -1,7 +1,7 @@
-"""User tables: rows in SQLite, every change staged in the transaction and undone at its rollback.
+"""User tables: rows in SQLite. Every change is staged in the transaction and undone at its rollback.
 
-A row's identity is SQLite's rowid, numbered here: no number is given twice, and a rollback leaves a gap, as in SQL
-Server. An IDENTITY column *is* the rowid; in other tables the rowid is nobody's business.
+Rows are identified by SQLite's rowid, which is numbered here: no number is used twice, and a rollback leaves a gap, as
+in SQL Server. An IDENTITY column is the rowid; other tables do not show it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.embedded.tsql.storage.columns import ColumnDefinition, TableBody
 from harness.embedded.tsql.storage.sqlite import Sqlite, declared, quoted
 
 Row = tuple[Any, ...]  # rowid, then the columns in order
-CATALOG = "tsql.tables"  # object in the store: (database_id, object_id) -> the definition
+CATALOG = "tsql.tables"  # in the store: (database_id, object_id) -> the definition
 
 
 def database_of(stored_object: str) -> int:
@@ -30,11 +30,11 @@ def database_of(stored_object: str) -> int:
 
 
 class RowConflict(Exception):
-    """Another transaction has changed a row and is not over; the lock is to be had at its end."""
+    """Another open transaction has changed a row. The lock becomes free when it ends."""
 
     def __init__(self, owner: Transaction) -> None:
         super().__init__()
-        self.lock = ExclusiveLock()  # made when somebody waits, which is seldom
+        self.lock = ExclusiveLock()  # made here, because waiting is rare
         self.lock.try_acquire(owner)
 
 
@@ -53,11 +53,11 @@ class Table:
     unique: list[list[str]]
     create_time_ns: int
     columns: list[Column] = field(init=False)
-    identity: int | None = field(init=False)  # place of the identity column
+    identity: int | None = field(init=False)  # position of the identity column
     stored_rows: str = field(init=False)  # the object under which rows lie in the store
     _put_sql: str = field(init=False)
     row_count: int = field(default=0, init=False)
-    last_rowid: int = field(default=0, init=False)  # the last one given out
+    last_rowid: int = field(default=0, init=False)  # the last one used
     _changed: dict[Transaction, set[int]] = field(default_factory=dict, init=False)  # rows, by open transactions
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Table:
         return ", ".join(["rowid", *(quoted(column.name) for column in self.columns)])
 
     def place(self, name: str) -> int:
-        """The place of a column; 207 if there is none of that name."""
+        """The position of a column; 207 if there is none of that name."""
         for place, column in enumerate(self.columns):
             if column.name.lower() == name.lower():
                 return place
@@ -108,12 +108,12 @@ class Table:
         self.start_numbering()
 
     def start_numbering(self) -> None:
-        """No row has been given a number."""
+        """Number rows from the seed on."""
         seed, _ = (self.definitions[self.identity].identity if self.identity is not None else None) or (1, 1)
         self.last_rowid = seed - 1
 
     def number_on_after(self, rowid: int) -> None:
-        """Numbers go on after this one, or after the last one given out if that is more."""
+        """Number rows from after this one on, or from after the last one used if that is greater."""
         self.last_rowid = max(self.last_rowid, rowid)
 
     def _declaration(self, place: int) -> str:
@@ -126,7 +126,7 @@ class Table:
         return f"{quoted(column.name)} {declared(column.type)}{required}"
 
     def stored(self) -> tuple[Any, ...]:
-        """What the catalog keeps of the table."""
+        """The definition as the store keeps it."""
         columns = [
             (
                 d.name,
@@ -204,7 +204,7 @@ class Table:
     # -- locks -------------------------------------------------------------------------------------------------------
 
     def claim(self, tx: Transaction, rowids: Iterable[int]) -> None:
-        """Locks rows to the end of the transaction; RowConflict if another one has them."""
+        """Lock rows until the end of the transaction; RowConflict if another one has locked them."""
         wanted = set(rowids)
         for other, changed in self._changed.items():
             if other is not tx and not wanted.isdisjoint(changed):
@@ -212,7 +212,7 @@ class Table:
         self._claim_new(tx, wanted)
 
     def _claim_new(self, tx: Transaction, rowids: Iterable[int]) -> None:
-        """Locks rows that nobody can have."""
+        """Lock new rows, which no other transaction can have locked."""
         changed = self._changed.get(tx)
         if changed is None:
             self._changed[tx] = set(rowids)
@@ -221,7 +221,7 @@ class Table:
             changed.update(rowids)
 
     def claim_whole(self, tx: Transaction) -> None:
-        """For DROP and TRUNCATE: nobody else may have changed a row."""
+        """DROP, TRUNCATE: RowConflict if another open transaction has changed a row."""
         for other in self._changed:
             if other is not tx:
                 raise RowConflict(other)
@@ -229,7 +229,7 @@ class Table:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def insert(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
-        """Inserts and stages rows, whose rowids go on from the last one."""
+        """Insert and stage rows with new rowids."""
         self._claim_new(tx, self.put(sqlite, rows))
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
@@ -241,7 +241,7 @@ class Table:
         tx.on_rollback(undo)
 
     def deleted(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
-        """Stages rows that SQLite has just deleted."""
+        """Stage rows that SQLite has just deleted."""
         self.row_count -= len(rows)
         try:
             self.claim(tx, [row[0] for row in rows])
@@ -260,7 +260,7 @@ class Table:
         tx.on_rollback(lambda: void(sqlite.run_many(sql, old)))
 
     def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> list[int]:
-        """Rows go into SQLite with the rowids that they have and no other row has; all or none."""
+        """Insert rows into SQLite with rowids that are not in use; all rows or none."""
         try:
             sqlite.run_each(self._put_sql, rows)
         except BaseException:
@@ -275,7 +275,7 @@ class Table:
         sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [row[:1] for row in rows])
 
     def violation(self, error: sqlite3.IntegrityError, verb: str) -> SqlServerError:
-        """A broken constraint in SQL Server's words."""
+        """SQL Server's error for a violated constraint."""
         text = str(error)
         name = f"{self.database_name}.{self.qualified_name}"
         if text.startswith("NOT NULL"):
@@ -287,4 +287,4 @@ class Table:
 
 
 def void(_: object) -> None:
-    """For actions that return nothing."""
+    """Discard a value, for actions that return nothing."""

@@ -1,6 +1,7 @@
-"""Queries and expressions: from sqlglot's syntax tree to SQLite's SQL, with the T-SQL type of every column.
+"""Translation of queries and expressions from sqlglot's tree to SQLite's SQL, with the T-SQL type of every column.
 
-One table (`expressions.RENDERERS`) says for each kind of node what SQL it becomes and of which type it is; one
-(`functions.FUNCTIONS`) does so for each function. What is in neither is an error, so nothing reaches SQLite that
-means something else there.
+`renderer` renders a tree with one function for each kind of node. Those functions are in `expressions`, queries are in
+`selects`, the functions of T-SQL in `functions`. What none of them has is an error, so that nothing reaches SQLite that
+means something else there. `binding` resolves names and gives statements plans and closures to run; `integers`
+evaluates simple expressions without SQLite.
 """

@@ -1,7 +1,7 @@
-"""From a parsed query to one that runs: names resolved, SQL rendered, parameters known.
+"""Plans of queries, and closures that evaluate expressions and conditions.
 
-A `Plan` is good for one database and one version of the catalog. `Scalar` is an expression that gives a value,
-`Condition` one that is true or not; both keep their plan, and the commonest expressions need none.
+A `Plan` is valid for one database and one version of the catalog; `Planned` makes it again when these change. The
+commonest expressions need no plan.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Evaluate = Callable[[Frame], Any]
 
 
 class Binding:
-    """The environment of a query (`queries.fragments.Environment`): a scope and the frame that runs it first."""
+    """The environment (`fragments.Environment`) of a query: its scope, and the frame that runs it first."""
 
     def __init__(self, scope: Scope, frame: Frame) -> None:
         self.scope = scope
@@ -58,7 +58,7 @@ class Binding:
 
     def _view(self, view: View, database: Database, alias: str) -> Source:
         name = f"temp.{quoted(view.temporary_name(database))}"
-        # A view that stands in a query twice is filled once, with the columns that both want.
+        # A view that a query names twice is filled once, with the columns needed at both places.
         found = [other for seen, where, other in self.views if seen is view and where is database]
         source = Source(alias, name, view.columns, found[0].needed if found else set(), view.hidden)
         if not found:
@@ -87,7 +87,7 @@ class Binding:
         return Source(alias, f"temp.{MARK}{name}{MARK}", columns)
 
     def user_table(self, parts: tuple[str, ...], *permissions: str) -> Table:
-        """The user table of that name, on which the plan needs `permissions`; 208, or 4405-like 259 for a view."""
+        """The user table of that name, on which the plan needs permissions; 208 if there is none, 259 for a view."""
         table = self.frame.instance.table(parts, self.frame.database)
         if table is None:
             database, schema, name = self.frame.instance.located(parts, self.frame.database)
@@ -112,7 +112,7 @@ class Binding:
 
 
 class Plan:
-    """A statement ready for SQLite."""
+    """A statement for SQLite, with what gives the values of its parameters."""
 
     __slots__ = ("_texts", "columns", "database", "getters", "is_given", "needs", "sql", "tables", "version", "views")
 
@@ -120,7 +120,7 @@ class Plan:
         self.sql = sql
         self.getters = tuple(getters)
         marks = ", ".join(f"?{number}" for number in range(1, len(getters) + 1))
-        self.is_given = sql == f"VALUES ({marks})"  # its one row is the parameters
+        self.is_given = sql == f"VALUES ({marks})"  # its only row consists of the parameters
         self.columns = columns
         self.tables = tuple(binding.tables)
         self.views = binding.views
@@ -133,7 +133,7 @@ class Plan:
         return self.database is frame.database and self.version == frame.instance.version
 
     def prepare(self, frame: Frame) -> tuple[str, list[Any]]:
-        """The text and the parameters for this run; views are filled."""
+        """Check permissions, fill views, and return the text and the parameters for this run."""
         frame.sqlite.frame = frame
         guard = frame.session.guard
         if guard is not None and self.needs:
@@ -164,7 +164,7 @@ class Plan:
 
 
 class Planned:
-    """Something with a plan that is made when it is first needed and whenever the catalog has changed."""
+    """A plan that is made when first needed and again after every change of the catalog."""
 
     def __init__(self, make: Callable[[Frame], Plan]) -> None:
         self._make = make
@@ -178,7 +178,7 @@ class Planned:
 
 
 def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Plan]:
-    """The plan of a query."""
+    """What makes the plan of a query."""
     check(tree, line, scope.declares)
 
     def make(frame: Frame) -> Plan:
@@ -194,7 +194,7 @@ def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Pl
 
 
 def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) -> Evaluate:
-    """The function that evaluates an expression; with a target, as a value of that type."""
+    """The function that evaluates an expression, converted to `target` if there is one."""
     tree = expression.tree
     while isinstance(tree, exp.Paren):
         tree = tree.this
@@ -226,7 +226,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
         value = planned.for_(frame).value(frame)
         if target is None or value is None or low <= value <= high:
             return value
-        raise SqlServerError(8115, target.name)  # SQLite counts on where the type of an expression ends
+        raise SqlServerError(8115, target.name)  # SQLite computes with 64 bits
 
     quick = integers.number(tree, scope)
     if quick is None:
@@ -252,7 +252,7 @@ def _for_sqlite(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def static_type(expression: Expression, scope: Scope, frame: Frame) -> SqlType | None:
-    """The type of an expression, as far as it is known without a value."""
+    """The type of an expression, if it is known without a value."""
     return Renderer(Binding(scope, frame), expression.line).value(expression.tree, Names()).type
 
 
@@ -267,7 +267,7 @@ def _constant(tree: exp.Expr, target: SqlType | None) -> Evaluate | None:
     try:
         converted = convert(value)
     except SqlServerError:
-        return lambda frame: convert(value)  # the error belongs to the run
+        return lambda frame: convert(value)  # the error is raised when it runs
     return lambda frame: converted
 
 
@@ -283,7 +283,7 @@ def _variable(tree: exp.Expr, scope: Scope, target: SqlType | None, line: int) -
 
 
 def condition(expression: Expression, scope: Scope) -> Evaluate:
-    """The function that tells whether a condition holds."""
+    """The function that evaluates a condition."""
     check(expression.tree, expression.line, scope.declares)
 
     def make(frame: Frame) -> Plan:
@@ -309,7 +309,7 @@ def condition(expression: Expression, scope: Scope) -> Evaluate:
     return holds
 
 
-_CONSTANT = (exp.EQ, exp.NEQ, exp.Literal, exp.National, exp.Paren)  # all that `1 = 1` and `N'$(x)' = N'ON'` need
+_CONSTANT = (exp.EQ, exp.NEQ, exp.Literal, exp.National, exp.Paren)  # the nodes of `1 = 1` and `N'$(x)' = N'ON'`
 
 
 def _once(evaluate: Evaluate) -> Evaluate:

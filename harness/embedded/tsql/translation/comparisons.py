@@ -1,4 +1,4 @@
-"""Values of different types brought together: in a comparison, an order, a CASE."""
+"""Rules for values of different types in a comparison or a CASE, and the order of uniqueidentifiers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.embedded.tsql.translation.renderer import Renderer
 
 
 def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str, str]:
-    """Both sides as SQL that SQLite compares as SQL Server would: converted to one type, text without case."""
+    """Both sides, converted to one type, as SQL that SQLite compares as SQL Server does: text without case."""
     one, other = family(left.type), family(right.type)
     if not one or not other:
         collated = "text" in (one, other)
@@ -37,7 +37,7 @@ def _converted(renderer: Renderer, side: Fragment, target: SqlType) -> Fragment:
 
 
 def guid_order(sql: str) -> str:
-    """A uniqueidentifier's place in SQL Server's order: the last six bytes count most."""
+    """SQL to order uniqueidentifiers as SQL Server does: the last six bytes are the most significant."""
     places = ((25, 12), (20, 4), (17, 2), (15, 2), (12, 2), (10, 2), (7, 2), (5, 2), (3, 2), (1, 2))
     return "(" + " || ".join(f"substr({sql}, {start}, {length})" for start, length in places) + ")"
 

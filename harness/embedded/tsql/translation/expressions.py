@@ -1,4 +1,4 @@
-"""Scalar expressions and conditions: one entry in `RENDERERS` for each kind of node."""
+"""Scalar expressions and conditions: adds a function to `RENDERERS` for each kind of node."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _remainder(a: Any, b: Any) -> Any:
 
 
 def _divide(sign: str) -> Render:
-    """Division by zero is error 8134, which SQLite answers with NULL."""
+    """Division by zero is error 8134; in SQLite it is NULL."""
 
     def render(renderer: Renderer, node: exp.Binary, names: Names) -> Fragment:
         left, right = _sides(renderer, node, names)
@@ -256,7 +256,7 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
         return Fragment(f"({value.sql} IN ({sql}))", CONDITION)
     pairs = [comparable(renderer, value, renderer.expression(item, names)) for item in node.expressions]
     if len({left for left, _ in pairs}) == 1:
-        # SQLite takes the collation of the left side, which is a column's own or has to be said.
+        # SQLite uses the collation of the left side.
         left = pairs[0][0] + (" COLLATE NOCASE" if pairs[0][1].endswith("NOCASE") else "")
         items = ", ".join(right.removesuffix(" COLLATE NOCASE") for _, right in pairs)
         return Fragment(f"({left} IN ({items}))", CONDITION)
@@ -271,7 +271,7 @@ def _exists(renderer: Renderer, node: exp.Exists, names: Names) -> Fragment:
 
 @lru_cache(maxsize=256)
 def _pattern(pattern: str, escape: str) -> re.Pattern[str]:
-    """LIKE's pattern: % any text, _ any character, [a-f] and [^a-f] sets."""
+    """Compile a pattern of LIKE: % is any text, _ any character, [a-f] and [^a-f] are sets."""
     parts, place = [], 0
     while place < len(pattern):
         character = pattern[place]
@@ -304,7 +304,7 @@ def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") ->
     else:
         renderer.function("like_pattern", 3, _matches)
         sql = f"like_pattern({value.sql}, {pattern.sql}, {literal(escape)})"
-    # sqlglot has NOT LIKE as a LIKE that is negated; NOT IN and NOT BETWEEN it has as a NOT around.
+    # sqlglot parses NOT LIKE as a negated LIKE, but NOT IN and NOT BETWEEN as a NOT around them.
     return Fragment(f"(NOT {sql})" if node.args.get("negate") else sql, CONDITION)
 
 
@@ -349,7 +349,7 @@ def _convert(renderer: Renderer, node: exp.Convert, names: Names) -> Fragment:
 
 
 def sql_type(node: exp.DataType, line: int) -> SqlType:
-    """CAST's type; without a length it is 30."""
+    """The type that a CAST names."""
     text = node.sql("tsql").lower()
     name, _, rest = text.partition("(")
     name, length = SYNONYMS.get(name.strip(), (name.strip(), 0))
@@ -367,7 +367,7 @@ def sql_type(node: exp.DataType, line: int) -> SqlType:
 
 
 def function_name(node: exp.Anonymous) -> str:
-    """In capitals, and with the schema if it is written before it: `SYS.FN_PHYSLOCFORMATTER`."""
+    """The name of a function in capitals, with its schema if it has one: `SYS.FN_PHYSLOCFORMATTER`."""
     schema = f"{node.parent.this.name}." if isinstance(node.parent, exp.Dot) else ""
     return f"{schema}{node.this}".upper()
 

@@ -1,4 +1,4 @@
-"""Pieces of SQLite's SQL with their T-SQL types, and the names that a query can see."""
+"""Fragments of SQLite's SQL with their T-SQL types, and the names that are visible in a query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
 
 
 class Fragment(NamedTuple):
-    """SQL of an expression; `type` None: not known before there is a value (NULL, for one)."""
+    """The SQL of an expression. Its type is None if it is unknown without a value, as that of NULL is."""
 
     sql: str
     type: SqlType | None
@@ -28,7 +28,7 @@ class Fragment(NamedTuple):
 
 
 def literal(value: Any) -> str:
-    """A value as SQLite writes it."""
+    """Write a value as a literal of SQLite."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
@@ -47,19 +47,19 @@ class Source:
     alias: str
     sql: str
     columns: Sequence[Column]
-    needed: set[str] | None = None  # column names in use, lower case; views fetch only these
-    hidden: Sequence[Column] = ()  # that * leaves out: %%physloc%%
+    needed: set[str] | None = None  # column names in use, lower case; a view is filled with these only
+    hidden: Sequence[Column] = ()  # not part of *: %%physloc%%
 
 
 @dataclass(slots=True)
 class Names:
-    """The sources a query sees, and those of the query around it."""
+    """The sources that are visible in a query, and those of the query around it."""
 
     sources: list[Source] = field(default_factory=list)
     outer: Names | None = None
 
     def column(self, table: str, name: str) -> Fragment:
-        """The column of that name; 207, 209 or 4104 if there is not exactly one."""
+        """Find the column of that name; 207, 209 or 4104 unless there is exactly one."""
         wanted = name.lower()
         found: list[tuple[Source, Column]] = []
         for source in self.sources:
@@ -81,7 +81,7 @@ class Names:
         raise SqlServerError(207, name)
 
     def star(self, table: str = "") -> list[tuple[Column, str]]:
-        """All columns, or those of one table, each with its SQL."""
+        """List all columns, or those of one table, each with its SQL."""
         columns = []
         for source in self.sources:
             if table and source.alias.lower() != table.lower():
@@ -96,7 +96,7 @@ class Names:
 
 
 class Arguments(NamedTuple):
-    """Of a function in a FROM clause: a query of one row, with its parameters."""
+    """The arguments of a function in a FROM clause: a query of one row, with its parameters."""
 
     sql: str
     getters: Sequence[Getter]
@@ -104,7 +104,7 @@ class Arguments(NamedTuple):
 
 
 class Environment(Protocol):
-    """What the renderer asks of the world around a query."""
+    """What the renderer needs to know about names, and where it registers functions."""
 
     def table(self, parts: tuple[str, ...], alias: str) -> Source:
         """A table, view or queue by name; 208 if there is none."""
@@ -119,7 +119,7 @@ class Environment(Protocol):
     def variable_type(self, name: str) -> SqlType: ...
 
     def user_function(self, name: str, arity: int, function: Callable[..., Any], *, constant: bool) -> None:
-        """Makes a Python function known to SQLite; once for each name."""
+        """Register a Python function in SQLite, once for each name."""
         ...
 
 
@@ -131,7 +131,7 @@ PRECEDENCE = """
 
 
 def common_type(types: Sequence[SqlType | None]) -> SqlType | None:
-    """The type of CASE, COALESCE, UNION over these: the one of highest precedence, wide enough for all."""
+    """The type of CASE, COALESCE and UNION over these types: the one of highest precedence, wide enough for all."""
     known = [type_ for type_ in types if type_ is not None]
     if not known:
         return None
@@ -149,7 +149,7 @@ def common_type(types: Sequence[SqlType | None]) -> SqlType | None:
 
 
 def text_length(type_: SqlType) -> int:
-    """How many characters a value of the type takes as text."""
+    """The length of the longest value of a type as text."""
     if type_.name in TEXT or type_.name in ("binary", "varbinary"):
         return type_.length
     if type_.name in INTEGER_RANGES:

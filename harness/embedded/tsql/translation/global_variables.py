@@ -1,4 +1,4 @@
-"""The functions whose names begin with @@."""
+"""System functions whose names begin with @@."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.embedded.tsql.translation.renderer import Renderer
 
 
 def version_text(frame: Frame) -> str:
-    """@@VERSION; it does not pretend to be the real thing."""
+    """@@VERSION. It says that this is not SQL Server."""
     number, name = product(frame.instance.engine.version)
     return f"Embedded Service Broker, speaking as {name} - {number}"
 

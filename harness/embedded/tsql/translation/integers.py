@@ -1,7 +1,7 @@
-"""Expressions of integers, and conditions on them, evaluated here: what loops and counters are made of.
+"""Expressions of integers, and conditions on them, evaluated without SQLite: those of loops and counters.
 
-SQLite would give the same values, at the price of a statement for each. Whatever is not plain raises `NotPlain`, and
-the caller asks SQLite: other types, results beyond 64 bits, divisors that are not positive.
+SQLite would give the same values, but with a statement for each. Other types, results beyond 64 bits and divisors that
+are not positive raise `NotPlain`; the caller then uses SQLite.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LOW, _HIGH = INTEGER_RANGES["bigint"]
 
 
 class NotPlain(Exception):
-    """These values need SQLite."""
+    """SQLite has to evaluate the expression for these values."""
 
 
 def number(tree: exp.Expr, scope: Scope) -> Number | None:
-    """The function that gives an integer; None if the expression is of another kind."""
+    """The function that evaluates an expression of integers; None if it is of another kind."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     make = _NUMBERS.get(type(tree))
@@ -36,7 +36,7 @@ def number(tree: exp.Expr, scope: Scope) -> Number | None:
 
 
 def truth(tree: exp.Expr, scope: Scope) -> Truth | None:
-    """The function that tells whether a condition holds; None if it is about anything but integers."""
+    """The function that evaluates a condition on integers; None if it is of another kind."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     make = _TRUTHS.get(type(tree))

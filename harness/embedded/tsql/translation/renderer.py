@@ -1,4 +1,4 @@
-"""Renders one query: keeps its parameters, the functions it needs, and the SELECTs inside it."""
+"""The renderer of one statement: its parameters, the functions it uses, and conversions between types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RENDERERS: dict[type, Render] = {}  # by the type of the node; `expressions` fil
 
 
 class Renderer:
-    """Renders the nodes of one statement; its parameters are numbered ?1, ?2, ... over the whole statement."""
+    """Renders the nodes of one statement. Parameters are numbered ?1, ?2, ... in the whole statement."""
 
     def __init__(self, environment: Environment, line: int) -> None:
         self.environment = environment
@@ -34,7 +34,7 @@ class Renderer:
         self.parameters: list[Getter] = []
         self.sources: list[Source] = []  # every table and view the statement reads
         self.common_tables: list[dict[str, Source]] = []
-        self.given_source: Source | None = None  # what a RECEIVE's column list reads, which has no FROM of its own
+        self.given_source: Source | None = None  # the rows of a RECEIVE, whose column list has no FROM
         self._numbers: dict[str, int] = {}
 
     # -- parameters and functions -----------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ class Renderer:
         return Fragment(self.parameter(name, lambda frame: frame.variables[name]), type_)
 
     def parameter(self, key: str, getter: Getter) -> str:
-        """A parameter of the statement; the same key is the same parameter."""
+        """A parameter of the statement. The same key always means the same parameter."""
         if key not in self._numbers:
             self.parameters.append(getter)
             self._numbers[key] = len(self.parameters)
@@ -70,7 +70,7 @@ class Renderer:
         return fragment.sql
 
     def value(self, node: exp.Expr, names: Names) -> Fragment:
-        """An expression where a condition must not stand."""
+        """Render an expression that must not be a condition."""
         fragment = self.expression(node, names)
         if fragment.type is CONDITION:
             raise SqlServerError(102, node.sql("tsql")[:60])
@@ -79,7 +79,7 @@ class Renderer:
     def cast(
         self, value: Fragment, target: SqlType, *, style: int = 0, safe: bool = False, strict: bool = False
     ) -> Fragment:
-        """A conversion: done now for constants, by SQLite's own means where it has them, else by a user function."""
+        """Convert a value: a constant now, others by an expression of SQLite if there is one, or a Python function."""
         if value.constant is not NOT_CONSTANT and not safe:
             converted = converter(value.type, target, strict=strict, style=style)(value.constant)
             return Fragment(literal(converted), target, converted, nullable=value.nullable)
@@ -106,7 +106,7 @@ class Renderer:
         return f"{name}({value.sql})"
 
     def to_family(self, value: Fragment, target: SqlType | None) -> Fragment:
-        """The value as one of the target's family; lengths are left alone."""
+        """Convert a value to the family of the target type, of any length."""
         if target is None or value.type is None or family(value.type) == family(target):
             return value
         if family(target) in ("float", "decimal") and family(value.type) in ("integer", "float", "decimal"):
@@ -115,14 +115,14 @@ class Renderer:
         return self.cast(value, wide)
 
     def assigned(self, value: Fragment, target: SqlType) -> Fragment:
-        """The value on its way into a column: what does not fit is an error."""
+        """Convert a value that is assigned to a column: one that does not fit is an error."""
         if value.type is None and value.constant is None:
             return value
         return self.cast(value, target, strict=True)
 
 
 def _never_failing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """TRY_CAST: NULL where the conversion is an error."""
+    """TRY_CAST: NULL instead of an error."""
 
     def attempt(value: Any) -> Any:
         try:
@@ -143,7 +143,7 @@ def _as_float(value: Any) -> float | None:
 
 
 def _native_cast(value: Fragment, target: SqlType) -> str | None:
-    """SQLite's own expression for a cast, where there is one that means the same."""
+    """SQLite's expression for a cast, if there is one with the same meaning."""
     source = value.type
     if source is None:
         return None

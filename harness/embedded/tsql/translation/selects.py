@@ -17,7 +17,7 @@ from harness.embedded.tsql.translation.renderer import Renderer
 Rendered = tuple[str, list[Column]]
 Convert = Callable[[int, Fragment], Fragment]
 
-# What a SELECT may be made of; a clause with a value that is not here is refused.
+# The supported clauses of a SELECT.
 CLAUSES = frozenset(
     """
     expressions from_ joins where group having order limit offset distinct with_ options kind hint windows
@@ -27,7 +27,7 @@ JOINS = {"": "JOIN", "INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN"
 
 
 def query(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Convert | None = None) -> Rendered:
-    """A whole query: WITH, then SELECTs combined. `convert` is applied to each column of the result."""
+    """Render a query: WITH, then SELECTs and their combinations. `convert` is applied to each column of the result."""
     with_ = node.args.get("with_")
     if with_ is None:
         return _body(renderer, node, outer, convert)
@@ -128,7 +128,7 @@ def _output_name(item: exp.Expr) -> str:
 
 
 def order_by(renderer: Renderer, node: exp.Order, names: Names, aliases: dict[str, Column]) -> str:
-    """ORDER BY; a name is first one of the SELECT list."""
+    """Render ORDER BY. Names in the SELECT list have precedence."""
     keys = []
     for key in node.expressions:
         term = key.this
@@ -160,7 +160,7 @@ def _limit(renderer: Renderer, node: exp.Query, names: Names) -> str:
 
 
 def from_where(renderer: Renderer, node: exp.Select, names: Names) -> str:
-    """FROM and WHERE alone, of an UPDATE or DELETE."""
+    """Render only FROM and WHERE, for UPDATE and DELETE."""
     sql = _from(renderer, node, names)
     where = node.args.get("where")
     return f"{sql} WHERE {renderer.condition(where.this, names)}" if where else sql
@@ -180,7 +180,7 @@ def _from(renderer: Renderer, node: exp.Select, names: Names) -> str:
 
 
 def _given(renderer: Renderer, names: Names) -> str:
-    """The source of a query without FROM, if it is given one; subqueries inside are not."""
+    """The given source of a query without FROM. Subqueries in it get none."""
     found, renderer.given_source = renderer.given_source, None
     if found is None:
         return ""
@@ -203,7 +203,7 @@ def _join(renderer: Renderer, join: exp.Join, names: Names) -> str:
 
 
 def source(renderer: Renderer, node: exp.Expr, names: Names) -> str:
-    """One item of a FROM clause; its columns are added to the names."""
+    """Render one item of a FROM clause and add its columns to the names."""
     if isinstance(node, exp.Table):
         sql = _table(renderer, node, names)
     elif isinstance(node, exp.Subquery):
@@ -240,7 +240,7 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
 
 
 def _table_function(renderer: Renderer, node: exp.Table, alias: str) -> Source:
-    """`[database.]sys.function ( argument [, ...] )`; an argument is no column of another table (that takes APPLY)."""
+    """`[database.]sys.function ( argument [, ...] )`. Columns of other tables as arguments would need APPLY."""
     inner = type(renderer)(renderer.environment, renderer.line)
     values = [inner.value(argument, Names()).sql for argument in node.this.expressions]
     arguments = Arguments(f"SELECT {', '.join(values)}" if values else "", inner.parameters, len(values))
@@ -248,7 +248,7 @@ def _table_function(renderer: Renderer, node: exp.Table, alias: str) -> Source:
 
 
 def _with_gaps(node: exp.Table) -> tuple[str, ...]:
-    """The parts of a name, "" for one that is left out: `msdb..t`."""
+    """The parts of a name, "" for an omitted one: `msdb..t`."""
     catalog, schema = node.args.get("catalog"), node.args.get("db")
     parts = [part.name if isinstance(part, exp.Expr) else "" for part in (catalog, schema, node.this)]
     while len(parts) > 1 and not parts[0]:

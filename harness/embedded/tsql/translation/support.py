@@ -1,4 +1,4 @@
-"""What queries may be made of, looked at when they are compiled: a procedure that could never run is not created."""
+"""Checks a query when it is compiled, so that a procedure that could never run is not created."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.embedded.tsql.translation.global_variables import GLOBALS
 from harness.embedded.tsql.translation.renderer import RENDERERS
 from harness.embedded.tsql.translation.selects import CLAUSES
 
-# Nodes that are parts of others; `expressions.RENDERERS` has those that stand for themselves.
+# Nodes that are parts of others. `RENDERERS` has those that are expressions.
 PARTS = frozenset(
     {
         exp.CTE,
@@ -52,7 +52,7 @@ PARTS = frozenset(
 
 
 def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
-    """Raises what the query could not be rendered for: unknown nodes, clauses, functions, variables."""
+    """Raise the error for an unknown node, clause, function or variable."""
     for node in tree.walk():
         kind = type(node)
         if kind not in PARTS and kind not in RENDERERS:

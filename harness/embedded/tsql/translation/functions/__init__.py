@@ -1,1 +1,1 @@
-"""T-SQL's functions, by what they are about; `table.FUNCTIONS` has them all."""
+"""The functions of T-SQL. Each module is a family with a table FUNCTIONS; `table` merges them."""

@@ -1,4 +1,4 @@
-"""Aggregates and ROW_NUMBER. In their SQL, \0 marks the place of OVER."""
+"""Aggregates and ROW_NUMBER. A NUL character in their SQL marks the place of OVER."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DATEDIFF, DATEADD, DATEPART: moments are text, arithmetic is in ticks of 100 nanoseconds."""
+"""DATEDIFF, DATEADD, DATEPART and the like."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
 def _part_named(name: str) -> str:
-    """A date part by any of its names."""
+    """The date part that a name means; 155 if there is none."""
     try:
         return _NAMES[name.lower()]
     except KeyError:
@@ -51,7 +51,7 @@ def _part_named(name: str) -> str:
 
 
 def _difference(name: str, result: SqlType) -> Callable[..., Any]:
-    """DATEDIFF counts the borders between two moments; int overflows are error 535."""
+    """DATEDIFF counts the boundaries between two moments. Overflow is error 535."""
     limit = 2**31 if result.name == "int" else 2**63
     count = _months if name in MONTHS else ticks
     factor, size = (100, 1) if name == "nanosecond" else (1, MONTHS.get(name) or TICKS.get(name, TICKS_A_DAY))
@@ -136,7 +136,7 @@ _MAKERS: dict[str, Callable[[str, SqlType], Callable[..., Any]]] = {
 
 
 def _date_function(kind: str) -> Render:
-    """DATEDIFF, DATEDIFF_BIG, DATEADD, DATEPART: the first argument names a part."""
+    """DATEDIFF, DATEDIFF_BIG, DATEADD, DATEPART, whose first argument names a date part."""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
         part = _part_named(arguments[0].sql)

@@ -1,4 +1,4 @@
-"""What a function is to the renderer, and the usual ways to make one."""
+"""A function as the renderer sees it, and the usual ways to make one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def in_python(
 
 
 def of_frame(name: str, type_: SqlType, getter: Getter) -> Function:
-    """A function without arguments whose value the frame knows: a parameter of the statement."""
+    """A function without arguments that depends on the frame. It is rendered as a parameter."""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
         return Fragment(renderer.parameter(name, getter), type_, nullable=False)
@@ -63,7 +63,7 @@ def of_frame(name: str, type_: SqlType, getter: Getter) -> Function:
 def in_session(
     name: str, function: Callable[..., Any], type_: SqlType, *, least: int, most: int | None = None
 ) -> Function:
-    """A function whose value depends on the session: `function(frame, ...)`. With constants it is a parameter."""
+    """A function that depends on the session: `function(frame, ...)`. With constants it is rendered as a parameter."""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
         if all(isinstance(argument.constant, str | int | bytes) for argument in arguments):

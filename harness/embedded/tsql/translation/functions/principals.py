@@ -33,9 +33,9 @@ ANY = "ANY"
 
 
 def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any) -> int | None:
-    """HAS_PERMS_BY_NAME ( securable, securable_class, permission ): NULL where the question makes no sense.
+    """HAS_PERMS_BY_NAME ( securable, securable_class, permission ); NULL for invalid arguments.
 
-    Without a class it is about the server; ANY asks for any permission at all.
+    Without a class the securable is the server. ANY means at least one permission.
     """
     kind = "SERVER" if class_ is None else str(class_).upper()
     wanted = str(permission or "").upper()
@@ -53,20 +53,20 @@ def has_perms_by_name(frame: Frame, securable: Any, class_: Any, permission: Any
 
 
 def _parts(kind: str, name: str) -> tuple[str, ...]:
-    """`dbo.t` names an object in a schema; a service or a database has one name, quoted or not."""
+    """An object has a name of parts; any other securable has one name, which may be quoted."""
     if kind == "OBJECT" or name.startswith(("[", '"')):
         return Tokens(name).object_name()
     return (name,)
 
 
 def is_srvrolemember(frame: Frame, role: Any, login: Any = None) -> int | None:
-    """IS_SRVROLEMEMBER ( 'role' [ , 'login' ] ); NULL for no role or login."""
+    """IS_SRVROLEMEMBER ( 'role' [ , 'login' ] ); NULL if the role or login is unknown."""
     name = str(role).lower()
     if name not in SERVER_ROLE_IDS:
         return None
     if login is None:
         if frame.session.guard is None:
-            return 1  # a sysadmin passes for a member of every role
+            return 1  # a sysadmin counts as a member of every role
         return int(name in frame.session.guard.server_principals())
     member = str(login).lower()
     if member != "sa" and member not in frame.instance.engine.logins:
@@ -77,7 +77,7 @@ def is_srvrolemember(frame: Frame, role: Any, login: Any = None) -> int | None:
 
 
 def is_rolemember(frame: Frame, role: Any, user: Any = None) -> int | None:
-    """IS_ROLEMEMBER ( 'role' [ , 'user' ] ); NULL for no role or user."""
+    """IS_ROLEMEMBER ( 'role' [ , 'user' ] ); NULL if the role or user is unknown."""
     name = str(role).lower()
     if name not in DATABASE_ROLES:
         return None
@@ -91,7 +91,7 @@ def is_rolemember(frame: Frame, role: Any, user: Any = None) -> int | None:
 
 
 def is_member(frame: Frame, role: Any) -> int | None:
-    """IS_MEMBER ( 'role' ); NULL for no role. dbo is db_owner."""
+    """IS_MEMBER ( 'role' ); NULL if the role is unknown. dbo is a member of db_owner."""
     name = str(role).lower()
     if name not in DATABASE_ROLES:
         return None
@@ -103,7 +103,7 @@ def is_member(frame: Frame, role: Any) -> int | None:
 
 
 def login_name(frame: Frame) -> str:
-    """The login; of a module's context that of its user."""
+    """The login; in a module that executes as a user, the login of that user."""
     guard = frame.session.guard
     if guard is None or guard.login:
         return str(frame.session.login)
@@ -142,7 +142,7 @@ def _name_of(identifiers: dict[str, int], identifier: Any) -> str | None:
 
 
 def suser_sname(frame: Frame, sid: Any) -> str | None:
-    """SUSER_SNAME(sid); NULL for nobody's."""
+    """SUSER_SNAME ( sid ); NULL if the sid is unknown."""
     for login in frame.instance.engine.logins.values():
         if sid_of(login.principal_id) == sid:
             return login.name

@@ -1,4 +1,4 @@
-"""Scalar functions of text and numbers, and those that choose between values."""
+"""Functions of text and numbers, and those that choose between values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _text_type(arguments: Arguments) -> SqlType:
 
 
 def _long_text_type(arguments: Arguments) -> SqlType:
-    """REPLICATE, REPLACE: as long as the type can be without being (max)."""
+    """REPLICATE, REPLACE: the longest type that is not (max)."""
     type_ = _text_type(arguments)
     if type_.length == MAX:
         return type_
@@ -46,7 +46,7 @@ def _of_text(name: str) -> Function:
 
 
 def _len(renderer: Renderer, arguments: Arguments) -> Fragment:
-    """Characters without trailing spaces; of binary, bytes."""
+    """LEN: the number of characters without trailing spaces, or of bytes."""
     value = arguments[0]
     big = value.type is not None and value.type.length == MAX
     sql = f"length({value.sql})" if family(value.type) == "binary" else f"length(rtrim({_text(renderer, value)}, ' '))"
@@ -76,7 +76,7 @@ def _datalength(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 def _substring(renderer: Renderer, arguments: Arguments) -> Fragment:
-    """Positions before the first count: SUBSTRING(x, 0, 3) is two characters; SQLite's substr differs."""
+    """Positions before the first count: SUBSTRING(x, 0, 3) has two characters, unlike SQLite's substr."""
     value, start, length = arguments
     type_ = value.type
     sql = _text(renderer, value)
@@ -100,7 +100,7 @@ def substring(value: Any, start: Any, length: Any) -> Any:
 
 
 def _isnull(renderer: Renderer, arguments: Arguments) -> Fragment:
-    """The second argument takes the type of the first."""
+    """ISNULL: the second argument is converted to the type of the first."""
     value, other = arguments
     if value.type is not None and other.type is not None:
         other = renderer.cast(other, value.type)
@@ -125,7 +125,7 @@ def _iif(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 def _concat(renderer: Renderer, arguments: Arguments) -> Fragment:
-    """NULL counts as an empty string."""
+    """CONCAT: NULL counts as an empty string."""
     parts = [f"ifnull({_text(renderer, argument)}, '')" for argument in arguments]
     return Fragment("(" + " || ".join(parts) + ")", NVARCHAR_MAX)
 
@@ -145,7 +145,7 @@ def charindex(wanted: Any, text: Any, start: Any) -> int | None:
 
 
 def _location(place: bytes) -> str:
-    """`(file:page:slot)` of a %%physloc%%."""
+    """Format a %%physloc%% as `(file:page:slot)`."""
     page, file, slot = (int.from_bytes(part, "little") for part in (place[:4], place[4:6], place[6:8]))
     return f"({file}:{page}:{slot})"
 

@@ -1,4 +1,4 @@
-"""Functions that the session or the server answers: the time, errors, connection and server properties."""
+"""Functions about the session and the server: time, errors, connection, server properties."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def newid(frame: Frame) -> str:
 
 
 def _newid(renderer: Renderer, arguments: Arguments) -> Fragment:
-    """A new value for every row, so no parameter."""
+    """NEWID: not a parameter, because every row gets a value of its own."""
     renderer.function("session_newid", 0, newid, constant=False)
     return Fragment("session_newid()", UNIQUEIDENTIFIER, nullable=False)
 
@@ -53,7 +53,7 @@ def _caught(frame: Frame) -> SqlServerError | None:
 
 
 def _of_error(name: str) -> Any:
-    """A property of the error that the CATCH block is about; NULL outside of one."""
+    """A property of the error that a CATCH block handles; NULL outside one."""
 
     def value(frame: Frame) -> Any:
         error = _caught(frame)
