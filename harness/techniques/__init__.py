@@ -1,28 +1,28 @@
-"""The paper's recommendations, one after another, as a scenario that runs on any lab.
+"""The paper's recommendations as a scenario that runs on any lab, one after another.
 
-`techniques.toml` is the scenario: a load, the same for all, and steps that say what differs: which conversations the
-clients send on, how many dialogs are begun for one in use, whether they are warm; what one RECEIVE takes, how long a
-reader stays, how many readers there may be. Its steps come in two kinds. The *ladder* begins with nothing of what the
-paper recommends and adds one technique a step. The *warnings* begin with all of it, the `baseline`, and take one thing
-away each; they are compared with that baseline, which runs beside them.
+`techniques.toml` is the scenario: one load, and steps that differ in their settings. The settings are: on which
+conversations clients send, how many dialogs are begun for each used one, whether they are warmed up, how many messages
+a RECEIVE takes, how long a reader waits for messages, and how many readers there may be. There are two kinds of steps.
+The *ladder* begins with none of the recommendations and adds one per step. The *warnings* begin with all of them, the
+`baseline`, and each leaves one out; they are compared with that baseline.
 
-Keys of techniques, by which `reduced/techniques.parquet` names its rows (`table.SCHEMA` has the columns):
+`reduced/techniques.parquet` names its rows by these keys (`techniques_table.SCHEMA` lists the columns):
 
 | ladder | | warnings | |
 |---|---|---|---|
 | `dialog_per_message` | the start | `baseline` | as `trick_150` |
-| `reuse` | one dialog a thread | `receive_top_1` | |
-| `receive_top_n` | RECEIVE TOP (10000) | `short_activation_life` | readers end when nothing is there |
+| `reuse` | one dialog per thread | `receive_top_1` | |
+| `receive_top_n` | RECEIVE TOP (10000) | `short_activation_life` | readers end when the queue is empty |
 | `activation_life` | readers stay 3 s | `few_readers` | one |
-| `readers_per_core` | up to 16, two per core of the paper | `single_conversation` | one for an initiator's threads |
+| `readers_per_core` | up to 16, two per core of the paper | `single_conversation` | one per initiator |
 | `trick_150` | every 150th dialog | `one_message_per_conversation` | begun, used once, ended |
 | | | `cold` | no warm-up |
 
-Every step runs by a cell's protocol (`harness.sweep.attempt`), with its accounting, in a folder of its own below
-`techniques/`; the run's journal has a line for each. What a slow step leaves in the target's queue is received by the
-paper's means once its clients have stopped: nobody waits an hour for a RECEIVE TOP (1). Therefore only what happened in
-the measured window counts.
+Every step follows the protocol of a cell (`harness.sweep.attempt`), with its accounting, and has its own folder below
+`techniques/` and a line in the run's journal. Once its clients have stopped, the target receives with the paper's
+settings, so that draining a RECEIVE TOP (1) does not take an hour. Only the measured window counts.
 
-Modules: `scenario` reads the file, `stand` arranges lab and dialogs, `simulated` does so in virtual time, `table`
-makes the rows, `run` is the whole.
+Modules: `technique_scenario` reads the file, `step_setup` says what a step needs, `server_testbed` and
+`simulated_testbed` set it up on servers and in virtual time, `techniques_table` makes the rows, `scenario_run` runs
+all.
 """

@@ -1,4 +1,4 @@
-"""The ladder from its scenario to its folder: manifest, journal, raw records, the table and its figure."""
+"""Run a scenario: from the options to the folder with manifest, journal, raw records, table and figure."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from harness.techniques.technique_scenario import Scenario, ScenarioError, Turn,
 SIMULATED = "simulated"
 LABS = (*settings_module.LABS, SIMULATED)
 
-# Is told a manifest, or what is known of it; OtherLab where the run's table does not belong into the other's folder.
+# Gets a manifest, or what is known of it; raises OtherLab if the run's table does not belong in the other folder.
 RequireAlike = Callable[[Mapping[str, Any]], None]
 
 
 class OtherLab(UsageFailure):
-    """Tables of two labs, or of two models, do not belong in one folder."""
+    """The run to which the table is to be added is of another lab or another model."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that can begin: what is to run, its folder once it is wanted, and the stand in it."""
+    """A run that can begin: its turns, and how to create its folder and its testbed."""
 
     turns: Sequence[Turn]
     open: Callable[[], Path]
@@ -57,11 +57,11 @@ def run(
     scenario_file: Path | None,
     add_to: Path | None = None,
 ) -> Outcome:
-    """Runs every technique of the scenario `repeats` times; the table and the figure follow, of what was completed also
-    where the run is interrupted or cannot go on.
+    """Run every technique of the scenario `repeats` times, then write the table and draw the figure.
 
-    The lab `simulated` takes the options of a run in virtual time, every other those of a run on servers. `add_to` is
-    the folder of a run on the same lab that gets the table too.
+    If the run is interrupted or fails, table and figure show what was completed. The lab `simulated` takes the options
+    of a run in virtual time, any other lab those of a run on servers. `add_to` is the folder of a run on the same lab
+    into which the table is copied.
     """
     scenario = read(scenario_file)
     require_alike = _alike(add_to)
@@ -74,7 +74,7 @@ def run(
             testbed = prepared.testbed(results, reporter)
             tally = Sweep(testbed, Journal(results / journal.NAME), reporter, results).run(to_run)
     except BaseException:
-        # What ended it is to be told, and not that there was no room for a table either.
+        # Report what ended the run, and not that the disk has no room for a table either.
         with suppress(OSError, FigureError):
             evaluate(results, scenario, to_run, reporter)
         raise
@@ -89,7 +89,7 @@ def run(
 def _lab_of(options: Mapping[str, Any]) -> str | None:
     lab: str | None = options.get("lab")
     if lab is not None and lab not in LABS:
-        raise SettingsError(f"--lab: {lab!r} is no lab{nearest(lab, LABS)}")
+        raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, LABS)}")
     return lab
 
 
@@ -100,7 +100,7 @@ def _alike(add_to: Path | None) -> RequireAlike:
         if host is None:
             return
         if host["lab"] != own["lab"]:
-            raise OtherLab(f"{add_to} is a run on the {host['lab']} lab, and this one is on the {own['lab']} lab")
+            raise OtherLab(f"{add_to} is a run on the {host['lab']} lab, but this run is on the {own['lab']} lab")
         there, here = (_values(run.get("model", {})) for run in (host, own))
         if different := [name for name in {**there, **here} if there.get(name) != here.get(name)]:
             first = different[0]
@@ -113,7 +113,7 @@ def _alike(add_to: Path | None) -> RequireAlike:
 
 
 def _values(model: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What decides the numbers; bounds and sources do not."""
+    """Return the values of a model's parameters, without bounds and sources, which change no number."""
     return {name: parameter["value"] for name, parameter in model.items()}
 
 
@@ -126,14 +126,14 @@ def _on_servers(
 ) -> Prepared:
     for name in ("seed", "hardware"):
         if options.get(name) is not None:
-            raise SettingsError(f"--{name} goes with --lab {SIMULATED}: nothing is left to it on servers")
+            raise SettingsError(f"--{name} has no effect on servers: leave it out, or choose --lab {SIMULATED}")
     times = {lab: own.model_dump() for lab, own in scenario.times.items()}
     selection = select_lab(options, times=times)
     reporter.note(first_line(selection))
     require_alike({"lab": selection.settings.lab})
     wanted, there = scenario.load.initiators, selection.topology.initiators_max
     if wanted > there:
-        raise ScenarioError(f"the scenario wants {wanted} initiators, the lab has {there}")
+        raise ScenarioError(f"the scenario needs {wanted} initiators, but the lab has {there}: lower [load] initiators")
     to_run = turns(scenario, version=selection.settings.server_versions[-1], repeats=repeats)
 
     def testbed(results: Path, reporter: Reporter) -> Testbed[Turn]:
@@ -154,11 +154,11 @@ def _in_virtual_time(
 ) -> Prepared:
     times = scenario.times.get(SIMULATED)
     if times is None:
-        raise ScenarioError(f"the scenario has no times for the lab {SIMULATED}")
+        raise ScenarioError(f"the scenario has no times for the lab {SIMULATED}: add a section [times.{SIMULATED}]")
     defaults = {"settle": times.settle, "measure": times.measure}
     others = {name: value for name, value in options.items() if name != "drain"}
     settings = settings_module.create_simulation(others, defaults=lambda given: defaults)
-    # No setting of other runs in virtual time: their cells leave little to be drained, some steps leave much.
+    # Other runs in virtual time have no such setting, as their cells leave little to drain. Some steps leave much.
     drain = {"drain": options.get("drain")}
     drain_s = settings_module.create(drain, environment={}, defaults=lambda given: {"drain": times.drain}).drain
     hardware = parameters.read(settings.hardware)
@@ -181,7 +181,7 @@ def _in_virtual_time(
 
 
 def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter: Reporter) -> None:
-    """Writes the table of what was completed, if anything was, draws the figure, and says where they are."""
+    """Write the table of the completed turns, draw the figure, and report their paths; do nothing without any."""
     made = manifest.read(results)
     attempts = {
         entry.cell: entry.attempt for entry in journal.read(results / journal.NAME) if entry.outcome == "completed"
@@ -200,7 +200,7 @@ def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter
 
 
 class _Preflight(Preflight):
-    """Examines the lab when it opens. Only then is it certain which lab it is."""
+    """Examines the lab when it opens. Only then is it known which lab it is."""
 
     require_alike: RequireAlike
 

@@ -1,39 +1,27 @@
-"""Where techniques run: a lab whose dialogs and whose target's receiving are arranged for each step."""
+"""The testbed of techniques on servers: a lab whose dialogs and receive procedure are set up for each step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness.lab import dialog_pool, receive_settings
-from harness.lab.instances import Lab, LabError
+from harness.lab import receive_settings
+from harness.lab.instances import LabError
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
-from harness.lab.receive_settings import ReceiveSettings
 from harness.lab.scripts import ScriptError
-from harness.load.plan import SEND_MESSAGE, SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
+from harness.load.plan import LoadError
 from harness.reporting import Reporter
 from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Equipment, Measured, NotReady
 from harness.sweep.equipment import LabEquipment
 from harness.sweep.phases import Phases
 from harness.sweep.preflight import Preflight
-from harness.techniques.technique_scenario import Arrangement, Turn
-from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TOP
-
-if TYPE_CHECKING:
-    import pyodbc
-
-# What a slow step has left in the queue need not leave it as slowly. Readers of this kind end soon when it is empty.
-HASTE = ReceiveSettings(RECEIVE_TOP, 100, MAX_QUEUE_READERS)
-
-# Of dialogs that stand: how many are used an initiator, the ratio, whether they are warm.
-Pool = tuple[int, int, bool]
+from harness.techniques.step_setup import DRAINING, Pool, build, folder_of, pool_of, sending
+from harness.techniques.technique_scenario import Turn
 
 
 class ServerTestbed:
-    """Implements `sweep.loop.Testbed` for techniques with a real lab and Locust. Use it from the main thread."""
+    """Implements `sweep.loop.Testbed` for techniques on servers, with Locust. Use it from the main thread."""
 
     def __init__(
         self,
@@ -47,7 +35,7 @@ class ServerTestbed:
         self._results = results
         self._equipment = LabEquipment(settings, topology, results, preflight, reporter)
         self._pool: Pool | None = None
-        self._is_clean = True  # no conversation has ever begun in this lab, or all have been ended
+        self._is_clean = True  # the lab has no conversations
 
     def make_ready(self, cell: Turn, phases: Phases) -> None:
         try:
@@ -65,7 +53,7 @@ class ServerTestbed:
         parts = self._equipment.parts
         assert parts is not None
         if not cell.technique.arrangement.warm_up:
-            self._pool = None  # it warms up now
+            self._pool = None  # the step warms it up
         self._is_clean = False
         return Attempt(
             cell.cell,
@@ -75,7 +63,7 @@ class ServerTestbed:
             self._settings,
             folder_of(self._results, cell),
             phases,
-            on_stopped=lambda: receive_settings.apply_to_new_readers(parts.lab, HASTE),
+            on_stopped=lambda: receive_settings.apply_to_new_readers(parts.lab, DRAINING),
             sending=sending(parts.lab, parts.initiators, cell),
         ).run()
 
@@ -84,9 +72,9 @@ class ServerTestbed:
         self._equipment.close()
 
     def _with_dialogs(self, turn: Turn) -> Equipment:
-        """The step's dialogs stand, and no others."""
+        """Begin the dialogs of the step, and end all others, unless they already exist."""
         assert self._equipment.parts is not None
-        pool = needed(turn)
+        pool = pool_of(turn)
         if pool is not None and pool == self._pool:
             return self._equipment.parts
         self._pool = None
@@ -96,38 +84,3 @@ class ServerTestbed:
             build(parts.lab, turn.cell.initiators, pool)
             self._pool = pool
         return parts
-
-
-def needed(turn: Turn) -> Pool | None:
-    """The dialogs that a step wants to find; None: it begins its own."""
-    arrangement = turn.technique.arrangement
-    if arrangement.conversations == "one_per_message":
-        return None
-    return (used_dialogs(arrangement, turn.cell.threads), arrangement.dialog_ratio, arrangement.warm_up)
-
-
-def used_dialogs(arrangement: Arrangement, threads: int) -> int:
-    """How many of the dialogs begun beforehand an initiator's threads send on."""
-    return {"one": 1, "one_per_thread": threads, "one_per_message": 0}[arrangement.conversations]
-
-
-def build(lab: Lab, initiators: int, pool: Pool) -> None:
-    used, ratio, warm_up = pool
-    dialog_pool.build(lab, initiators=initiators, used_dialogs=used, dialog_ratio=ratio, warm_up=warm_up)
-
-
-def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Sending:
-    """What the clients call, and with what."""
-    cell = turn.cell
-    if turn.technique.arrangement.conversations == "one_per_message":
-        guid = str(lab.identities[0]["service_broker_guid"])
-        return Sending(SEND_MESSAGE_ON_NEW_DIALOG, [[guid] * cell.threads] * cell.initiators)
-    used = dialog_pool.used(initiators[: cell.initiators])
-    if turn.technique.arrangement.conversations == "one":
-        used = [handles[:1] * cell.threads for handles in used]
-    return Sending(SEND_MESSAGE, used)
-
-
-def folder_of(results: Path, turn: Turn) -> Path:
-    """Where a turn's raw records lie, as those of a sweep in its own folder."""
-    return results / "techniques" / turn.id

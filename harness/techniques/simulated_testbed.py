@@ -1,4 +1,4 @@
-"""Techniques in virtual time: each step runs on a copy of a world with its dialogs, and of no other step's making."""
+"""The testbed of techniques in virtual time: each step runs on its own fork of a world with its dialogs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.phases import Phases
-from harness.techniques.server_testbed import HASTE, Pool, build, folder_of, needed, sending
+from harness.techniques.step_setup import DRAINING, Pool, build, folder_of, pool_of, sending
 from harness.techniques.technique_scenario import Turn
 from harness.whitepaper import RECEIVE_TIMEOUT_MS, WARM_UP_BYTES
 
 if TYPE_CHECKING:
     import pyodbc
 
-# A reader needs one to be busy with while others are launched, and another until the last of those has committed. With
-# just two of them chance leaves some reader without for some seeds.
+# A reader needs one message to be busy with while others are launched, and one more until the last of them has
+# committed. With just these two, some seeds leave a reader without a message.
 RAMP_MESSAGES = 6
 
 
 class SimulatedTestbed:
-    """Implements `sweep.loop.Testbed`. Its world stays while steps of a run want the same dialogs."""
+    """Implements `sweep.loop.Testbed`. Its world is kept while steps of a run need the same dialogs."""
 
     def __init__(self, settings: SimulationSettings, hardware: Parameters, drain_s: float, results: Path) -> None:
         self._settings = settings
@@ -44,7 +44,7 @@ class SimulatedTestbed:
         self._made_for: tuple[Pool | None, int] | None = None
 
     def make_ready(self, cell: Turn, phases: Phases) -> None:
-        wanted = (needed(cell), cell.run)
+        wanted = (pool_of(cell), cell.run)
         if self._lab is not None and self._made_for == wanted:
             return
         self.tear_down()
@@ -57,7 +57,7 @@ class SimulatedTestbed:
         self._made_for = wanted
 
     def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
-        """On a copy of the world: what a step comes to depends on the seed and the step, and on no step before it."""
+        """Run on a fork of the world, so that the result depends on the seed and the step, but on no earlier step."""
         assert self._lab is not None
         folder = folder_of(self._results, cell)
         with phases.phase("copy"):
@@ -70,8 +70,8 @@ class SimulatedTestbed:
         self._lab, self._made_for = None, None
 
     def _world(self, turn: Turn) -> SimulatedLab:
-        """Another seed for every run, so that runs differ as they do elsewhere."""
-        pool, cell = needed(turn), turn.cell
+        """Build the world of a turn, with a seed for each run, so that runs differ as they do on servers."""
+        pool, cell = pool_of(turn), turn.cell
         lab = simulated_lab.open(
             self._hardware,
             version=cell.server_version,
@@ -88,7 +88,7 @@ def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path
     arrangement = turn.technique.arrangement
     try:
         receive_settings.apply(lab, arrangement.receiving)
-        # Readers of a shorter life than the paper's may be gone before the clients begin.
+        # Readers with a shorter timeout than the paper's may have ended before the clients begin.
         if arrangement.receive_timeout_ms >= RECEIVE_TIMEOUT_MS:
             most = arrangement.max_queue_readers
             warmed_world.launch_readers(lab, most, send=partial(_one_on_new_dialogs, lab, RAMP_MESSAGES * most))
@@ -96,12 +96,12 @@ def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path
             how = sending(lab, clients, turn)
     except (LabError, ScriptError) as error:
         raise NotReady(str(error)) from None
-    haste = partial(receive_settings.apply_to_new_readers, lab, HASTE)
-    return cell_run.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=haste)
+    drain = partial(receive_settings.apply_to_new_readers, lab, DRAINING)
+    return cell_run.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=drain)
 
 
 def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.Connection]) -> int:
-    """Messages that leave the step's own dialogs as they are, as cold as they may be."""
+    """Send messages on new dialogs, so that the step's own dialogs stay as cold as they are."""
     guid = str(lab.identities[0]["service_broker_guid"])
     for _ in range(count):
         scripts.execute(clients[0], plan.call(plan.SEND_MESSAGE_ON_NEW_DIALOG), guid, b"x" * WARM_UP_BYTES)

@@ -23,7 +23,7 @@ Kind = Literal["ladder", "warning"]
 
 
 class ScenarioError(UsageFailure):
-    """A scenario file that cannot be used; one line that names the file and the place."""
+    """The scenario file is invalid; the message is one line that names the file and the place."""
 
 
 class _Part(BaseModel):
@@ -31,7 +31,7 @@ class _Part(BaseModel):
 
 
 class Load(_Part):
-    """What the clients do, the same in every step."""
+    """The load, the same in every step."""
 
     initiators: Annotated[int, Field(ge=1, le=3)]
     threads: Annotated[int, Field(ge=1, le=THREADS_MAX)]  # per initiator
@@ -39,7 +39,7 @@ class Load(_Part):
 
 
 class Times(_Part):
-    """In seconds: as the settings of the same names."""
+    """Durations in seconds, like the settings of the same names."""
 
     settle: Duration
     measure: Duration
@@ -53,7 +53,7 @@ class Arrangement(_Part):
     dialog_ratio: Annotated[int, Field(ge=1)]
     warm_up: bool
     receive_top: Annotated[int, Field(ge=1)]
-    receive_timeout_ms: Annotated[int, Field(ge=0, le=600_000)]  # who changes it waits as long for readers to end
+    receive_timeout_ms: Annotated[int, Field(ge=0, le=600_000)]  # changing it waits as long for readers to end
     max_queue_readers: Annotated[int, Field(ge=1, le=32767)]
 
     @property
@@ -62,18 +62,18 @@ class Arrangement(_Part):
 
 
 class Technique(_Part):
-    """One step."""
+    """One step of the scenario."""
 
     key: str
     kind: Kind
     title: str
     paper: str  # the paper's words
     arrangement: Arrangement
-    compared_with: str | None  # the step that it differs from in one thing; None: nothing else is like it
+    compared_with: str | None  # the step that differs in one setting; None if there is none
 
 
 class Scenario(_Part):
-    """All of a file."""
+    """The content of a scenario file."""
 
     load: Load
     times: Mapping[str, Times]
@@ -81,10 +81,10 @@ class Scenario(_Part):
 
 
 class Turn(_Part):
-    """One run of a technique: what the sweep runs, and the raw records' cell."""
+    """One run of a technique, and the cell that its raw records name."""
 
     technique: Technique
-    run: int  # 1, 2, ... of this technique
+    run: int  # 1, 2, ... per technique
     cell: Cell
 
     @property
@@ -93,7 +93,7 @@ class Turn(_Part):
 
 
 def read(path: Path | None = None) -> Scenario:
-    """The scenario of a file, by default the package's; ScenarioError."""
+    """Read a scenario file, by default the package's; raises ScenarioError."""
     path = path or DEFAULT
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ def read(path: Path | None = None) -> Scenario:
         raise ScenarioError(f"scenario file {path}: {error}") from None
     for key in given:
         if key not in (valid := ("load", "times", "start", "ladder", "warnings")):
-            raise ScenarioError(f"{path}: there is no section {key!r}{nearest(key, valid)}")
+            raise ScenarioError(f"{path}: unknown section {key!r}{nearest(key, valid)}")
     try:
         return Scenario(
             load=given.get("load", {}),
@@ -113,7 +113,7 @@ def read(path: Path | None = None) -> Scenario:
 
 
 def turns(scenario: Scenario, *, version: str, repeats: int) -> list[Turn]:
-    """Every technique once, then all of them again: what drifts on a machine is spread over all."""
+    """List each technique once, then all again, so that a drift of the machine is spread over all techniques."""
     load = scenario.load
     return [
         Turn(
@@ -133,7 +133,7 @@ def _techniques(given: Mapping[str, Any], path: Path) -> list[Technique]:
         before = {**before, **_differences(step)}
         found.append(_technique(step, "ladder", before, found[-1].key if found else None, path))
     if not found:
-        raise ScenarioError(f"{path}: the ladder has no step")
+        raise ScenarioError(f"{path}: the ladder has no step: add a [[ladder]] section")
     baseline = found[-1].key
     for step in given.get("warnings", []):
         is_baseline = not _differences(step)
@@ -142,7 +142,7 @@ def _techniques(given: Mapping[str, Any], path: Path) -> list[Technique]:
         baseline = found[-1].key if is_baseline else baseline
     keys = [technique.key for technique in found]
     if twice := [key for key in keys if keys.count(key) > 1]:
-        raise ScenarioError(f"{path}: there are two steps {twice[0]!r}")
+        raise ScenarioError(f"{path}: two steps are named {twice[0]!r}: rename one")
     return found
 
 
@@ -171,6 +171,6 @@ def _first(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"there is no {place!r}{nearest(place, list(Arrangement.model_fields))}"
+        return f"unknown key {place!r}{nearest(place, list(Arrangement.model_fields))}"
     message = str(first["msg"]).removeprefix("Value error, ")
     return f"{place}: {message[:1].lower()}{message[1:]}"

@@ -1,8 +1,8 @@
-"""`reduced/techniques.parquet`: one row a technique and run, from its raw records.
+"""`reduced/techniques.parquet`: one row per technique and run, from its raw records.
 
-Numbers are made as those of cells (`harness.reductions`), but for one: what was processed is counted in the messages
-that the target stored, not in its RECEIVEs, because those also bring the EndDialog of every dialog that held one
-message. A row says what its step did, so that nobody needs the scenario file beside the table.
+Numbers are computed like those of cells (`harness.reductions`), with one exception: processed messages are those that
+the target stored, not those that its RECEIVEs returned, because a RECEIVE also returns the EndDialog message of each
+dialog that carried one message. A row holds the step's settings, so that the scenario file is not needed to read it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from harness import records
 from harness.observe.observer import INTERVAL_S
 from harness.reductions.cells import KEPT_UP
-from harness.techniques.server_testbed import folder_of, used_dialogs
+from harness.techniques.step_setup import folder_of, used_dialogs
 from harness.techniques.technique_scenario import Scenario, Turn
 
 NAME = "techniques"
@@ -37,13 +37,13 @@ SCHEMA = pa.schema(
         "kind": _TEXT,  # ladder | warning
         "technique": _TEXT,
         "title": _TEXT,
-        "compared_with": _TEXT,  # the technique from which it differs in one thing; null for the first
+        "compared_with": _TEXT,  # the technique that differs in one setting; null for the first
         "run": _INTEGER,  # 1, 2, ... of this technique
         "initiators": _INTEGER,
         "threads": _INTEGER,  # per initiator
         "payload_bytes": _INTEGER,
         "conversations": _TEXT,  # one (an initiator) | one_per_thread | one_per_message
-        "conversations_in_use": _INTEGER,  # of all initiators; null where each message has its own
+        "conversations_in_use": _INTEGER,  # of all initiators; null if each message has its own
         "dialog_ratio": _INTEGER,
         "warm_up": _FLAG,
         "receive_top": _INTEGER,
@@ -55,17 +55,17 @@ SCHEMA = pa.schema(
         "target_kept_up": _FLAG,
         "latency_us_p50": _FLOAT,  # of those calls; null without any
         "latency_us_p95": _FLOAT,
-        "end_to_end_us_p50": _FLOAT,  # of messages sent in the window, whenever they were stored
+        "end_to_end_us_p50": _FLOAT,  # of messages sent in the window, whenever stored
         "end_to_end_us_p95": _FLOAT,
-        "readers": _INTEGER,  # most that activation ran at once, of the samples of the window; null without any
-        "messages_per_receive": _FLOAT,  # of all types; null where no RECEIVE of the window brought any
+        "readers": _INTEGER,  # most at once in the samples of the window; null without samples
+        "messages_per_receive": _FLOAT,  # of all message types; null if no RECEIVE of the window returned any
         "sent_messages": _INTEGER,
     }
 )
 
 
 def write(results: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """`reduced/techniques.parquet` and `.csv`, whole or not at all; the first of them."""
+    """Write `reduced/techniques.parquet` and `.csv`, each whole or not at all; return the path of the first."""
     folder = results / "reduced"
     folder.mkdir(exist_ok=True)
     table = pa.Table.from_pylist(list(rows), schema=SCHEMA)
@@ -77,14 +77,14 @@ def write(results: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def copy(results: Path, other: Path) -> list[Path]:
-    """The table of a run, in the folder of another too."""
+    """Copy the table of a run into the folder of another."""
     (other / "reduced").mkdir(exist_ok=True)
     names = [Path("reduced") / f"{NAME}.{ending}" for ending in ("parquet", "csv")]
     return [Path(shutil.copy(results / name, other / name)) for name in names]
 
 
 def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: str, lab: str) -> dict[str, Any]:
-    """One completed turn."""
+    """Make the row of a completed turn."""
     technique, cell, arrangement = turn.technique, turn.cell, turn.technique.arrangement
     used = used_dialogs(arrangement, cell.threads)
     return {
@@ -107,7 +107,7 @@ def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: 
 
 
 class _Raw:
-    """The raw records of one attempt."""
+    """Read the raw records of one attempt."""
 
     def __init__(self, folder: Path, turn: Turn, attempt: int) -> None:
         self._folder, self._cell, self._attempt = folder, turn.cell, attempt
@@ -124,7 +124,7 @@ class _Raw:
         return [table[column].to_numpy() for column in columns]
 
     def calls(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """When each call of every initiator's clients returned, and its latency."""
+        """Return the moment at which each call of all initiators' clients returned, and its latency."""
         pieces = [
             self.numbers("calls", "started_at_ns", "latency_ns", writer=f"i{number}")
             for number in range(1, self._cell.initiators + 1)
@@ -166,9 +166,11 @@ def _quantiles(nanoseconds: npt.NDArray[Any], prefix: str) -> dict[str, float | 
 
 
 def _readers(raw: _Raw) -> int | None:
-    """A sample of the target holds the number of readers only while there is one, and always the depth of its queue.
+    """Return the most readers that the target ran at once, or None without a sample.
 
-    The last before the window counts too: it is at most an interval old."""
+    A sample holds the number of readers only while there are any, but it always holds the queue depth. The last sample
+    before the window counts too, since it is at most one interval old.
+    """
     since_ns = raw.first - int(INTERVAL_S * 1e9)
     running: dict[int, float] = {}
     for sample in raw.table("samples", "instance", "sampled_at_ns", "metric", "value").to_pylist():

@@ -1,4 +1,4 @@
-"""The ladder of recommendations as a user climbs it: on the embedded lab and in virtual time, with a small load."""
+"""`harness techniques` on the embedded lab and in virtual time, with a small load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
-    """The package's steps with a load and a pool that a second can carry."""
+    """The package's steps with a small load and pool, which a window of less than a second can carry."""
     text = re.sub(r"initiators = 3", "initiators = 1", DEFAULT.read_text())
     text = re.sub(r"threads = 50", "threads = 2", text)
     text = re.sub(r"dialog_ratio = 150", "dialog_ratio = 5", text)
@@ -29,7 +29,7 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-def climbed(tmp_path: Path, *arguments: str) -> tuple[Path, list[str]]:
+def run_techniques(tmp_path: Path, *arguments: str) -> tuple[Path, list[str]]:
     command = [sys.executable, "-m", "harness", "techniques", *arguments, "--results", "runs"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -40,7 +40,7 @@ def climbed(tmp_path: Path, *arguments: str) -> tuple[Path, list[str]]:
 @pytest.mark.parametrize("lab", ["embedded", "simulated"])
 def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, scenario: Path, lab: str) -> None:
     times = ["--settle", "200ms", "--measure", "400ms"]
-    results, lines = climbed(tmp_path, "--lab", lab, "--scenario", str(scenario), *times)
+    results, lines = run_techniques(tmp_path, "--lab", lab, "--scenario", str(scenario), *times)
     assert "not SQL Server's" in lines[0]
     assert lines[-1] == f"results: runs/{results.name}"
 

@@ -1,4 +1,4 @@
-"""Raw records of a turn, written as clients, observers and the target leave them."""
+"""Raw records of a turn, as clients, observers and the target write them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import records
-from harness.techniques.server_testbed import folder_of
+from harness.techniques.step_setup import folder_of
 from harness.techniques.technique_scenario import Turn
 
 S = 1_000_000_000

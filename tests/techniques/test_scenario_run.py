@@ -1,4 +1,4 @@
-"""A ladder from its options to its folder: what is refused, what is kept, and where the table goes."""
+"""Runs of a scenario: what is refused, what is written, and where the table goes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SERVERS = ("[target]", *3 * ["[[initiator]]"])
 Trouble = Callable[[str, int], None]
 
 
-class FakeStand:
+class FakeTestbed:
     """Every step leaves the same records at once; `trouble` may raise for (turn, attempt)."""
 
     def __init__(self, results: Path, trouble: Trouble) -> None:
@@ -54,18 +54,18 @@ class FakeStand:
 
 @pytest.fixture
 def drains(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The simulated lab is a fake; what it is told of draining, in seconds."""
+    """Replace the simulated lab by a fake; return the drain times that it gets, in seconds."""
     return fake(monkeypatch)
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, trouble: Trouble = lambda turn, attempt: None) -> list[float]:
     drains: list[float] = []
 
-    def stand(settings: Any, hardware: Any, drain_s: float, results: Path) -> FakeStand:
+    def testbed(settings: Any, hardware: Any, drain_s: float, results: Path) -> FakeTestbed:
         drains.append(drain_s)
-        return FakeStand(results, trouble)
+        return FakeTestbed(results, trouble)
 
-    monkeypatch.setattr(scenario_run, "SimulatedTestbed", stand)
+    monkeypatch.setattr(scenario_run, "SimulatedTestbed", testbed)
     return drains
 
 
@@ -115,7 +115,7 @@ def techniques_in(results: Path) -> Sequence[str]:
 
 def test_the_table_of_one_lab_does_not_go_into_the_run_of_another(tmp_path: Path) -> None:
     other = a_run(tmp_path / "other", "sqlserver")
-    with pytest.raises(OtherLab, match="a run on the sqlserver lab, and this one is on the embedded lab"):
+    with pytest.raises(OtherLab, match="a run on the sqlserver lab, but this run is on the embedded lab"):
         climb(tmp_path, "embedded", add_to=other)
     assert not (tmp_path / "runs").exists()
 
@@ -127,10 +127,10 @@ def test_the_table_of_one_model_does_not_go_into_the_run_of_another(tmp_path: Pa
     assert not (tmp_path / "runs").exists()
 
 
-def test_servers_that_turn_out_to_be_embedded_are_another_lab_before_anything_is_measured(
+def test_servers_that_turn_out_to_be_embedded_are_refused_before_the_first_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Opening(FakeStand):
+    class Opening(FakeTestbed):
         def __init__(self, settings: Any, topology: Any, results: Path, preflight: Preflight, reporter: Any) -> None:
             super().__init__(results, lambda turn, attempt: pytest.fail("it was measured"))
             self._preflight = preflight
@@ -146,12 +146,12 @@ def test_servers_that_turn_out_to_be_embedded_are_another_lab_before_anything_is
     servers = "".join(f'{head}\nhost = "s{number}.example"\nuser = "u"\n' for number, head in enumerate(SERVERS))
     (tmp_path / "lab.toml").write_text(f'version = "2022"\n{servers}')
     other = a_run(tmp_path / "other", "sqlserver")
-    with pytest.raises(OtherLab, match="a run on the sqlserver lab, and this one is on the embedded lab"):
+    with pytest.raises(OtherLab, match="a run on the sqlserver lab, but this run is on the embedded lab"):
         climb(tmp_path, "sqlserver", lab_file=tmp_path / "lab.toml", add_to=other)
     assert not (other / "reduced").exists()
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoRun):
         climb(tmp_path, "embedded", add_to=tmp_path / "none")
 
@@ -163,27 +163,27 @@ def test_a_scenario_without_times_for_virtual_time_is_refused(tmp_path: Path) ->
         climb(tmp_path, "simulated", scenario_file=path)
 
 
-def test_options_of_servers_mean_nothing_in_virtual_time(tmp_path: Path) -> None:
+def test_options_of_servers_are_refused_in_virtual_time(tmp_path: Path) -> None:
     with pytest.raises(UsageFailure, match="driver"):
         climb(tmp_path, "simulated", driver="freetds")
 
 
-def test_options_of_the_model_mean_nothing_on_servers(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="--seed goes with --lab simulated"):
+def test_options_of_the_model_are_refused_on_servers(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--seed has no effect on servers"):
         climb(tmp_path, "embedded", seed="7")
-    with pytest.raises(SettingsError, match="--hardware goes with --lab simulated"):
+    with pytest.raises(SettingsError, match="--hardware has no effect on servers"):
         climb(tmp_path, "embedded", hardware="paper")
 
 
-def test_a_misspelt_lab_is_told_all_that_there_are(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="--lab: 'simulatd' is no lab; nearest: simulated"):
+def test_a_misspelt_lab_is_refused_with_the_valid_names(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--lab: unknown lab 'simulatd'; nearest: simulated"):
         climb(tmp_path, "simulatd")
     with pytest.raises(SettingsError, match="valid: sqlserver, embedded, simulated"):
         climb(tmp_path, "x")
 
 
 @pytest.mark.parametrize("given", ["soon", "0s"])
-def test_a_drain_that_cannot_be_is_told(tmp_path: Path, given: str) -> None:
+def test_an_invalid_drain_is_refused(tmp_path: Path, given: str) -> None:
     with pytest.raises(SettingsError, match=f"--drain: .*{given[:-1]}"):
         climb(tmp_path, "simulated", drain=given)
 
@@ -192,7 +192,7 @@ def test_a_drain_that_cannot_be_is_told(tmp_path: Path, given: str) -> None:
 
 
 @pytest.mark.parametrize("given, expected", [(None, 600.0), ("3s", 3.0)])
-def test_how_long_virtual_time_drains_is_the_scenarios_word_or_the_users(
+def test_the_scenario_or_the_user_decides_how_long_virtual_time_drains(
     tmp_path: Path, drains: list[float], given: str | None, expected: float
 ) -> None:
     outcome = climb(tmp_path, "simulated", drain=given)
@@ -215,7 +215,7 @@ def test_the_table_goes_into_the_folder_of_a_run_on_the_same_model_too(tmp_path:
     assert techniques_in(other) == STEPS
 
 
-def test_a_step_that_fails_twice_is_missing_its_reason_is_in_the_journal_and_the_exit_code_is_1(
+def test_a_step_that_fails_twice_has_no_row_its_reason_in_the_journal_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake(monkeypatch, failing("reuse-1", 1, 2, error=CellFailed("the target is down")))
@@ -230,14 +230,14 @@ def test_a_step_that_fails_twice_is_missing_its_reason_is_in_the_journal_and_the
     assert (results / "figures" / "techniques.png").is_file(), "the next step is compared with one that is missing"
 
 
-def test_the_second_attempt_at_a_step_is_the_one_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_attempt_at_a_step_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(monkeypatch, failing("reuse-1", 1, error=CellFailed("a moment's trouble")))
     outcome = climb(tmp_path, "simulated")
     assert outcome.failed == 0
     assert techniques_in(outcome.results) == STEPS
 
 
-def test_nothing_completed_leaves_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_a_completed_step_has_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def trouble(turn: str, attempt: int) -> None:
         raise CellFailed("the target is down")
 
@@ -247,7 +247,7 @@ def test_nothing_completed_leaves_no_table(tmp_path: Path, monkeypatch: pytest.M
     assert not (outcome.results / "reduced").exists() and not (tmp_path / "other" / "reduced").exists()
 
 
-def test_what_was_completed_before_an_interrupt_has_its_table_and_figure(
+def test_an_interrupted_run_has_table_and_figure_of_its_completed_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake(monkeypatch, failing("receive_top_n-1", 1, error=KeyboardInterrupt()))
@@ -264,7 +264,7 @@ def test_what_was_completed_before_an_interrupt_has_its_table_and_figure(
     assert not (other / "reduced").exists(), "it is not whole"
 
 
-def test_what_stopped_a_run_is_told_also_where_there_is_no_room_for_a_table(
+def test_the_first_error_is_reported_if_there_is_no_room_for_a_table_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "raw")

@@ -1,4 +1,4 @@
-"""Which dialogs a step finds on a lab, without a lab."""
+"""Which dialogs exist when a step begins, without a lab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Run = Callable[[str], list[str]]
 
 
 class FakeLab:
-    """Stands for `LabEquipment`; notes what is asked of it."""
+    """Stands in for `LabEquipment` and records its calls."""
 
     def __init__(self, asked: list[str]) -> None:
         self.asked = asked
@@ -47,7 +47,7 @@ class FakeLab:
 
 
 @pytest.fixture
-def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
+def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
     asked: list[str] = []
 
     def build(lab: Any, *, initiators: int, used_dialogs: int, dialog_ratio: int, warm_up: bool) -> None:
@@ -64,14 +64,14 @@ def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
 
 
 @pytest.fixture
-def run(stand: ServerTestbed) -> Run:
-    """Makes ready for a step and runs it; what was asked of the lab for it."""
+def run(testbed: ServerTestbed) -> Run:
+    """Make ready for a step and run it; return the calls of the lab."""
 
     def run(key: str) -> list[str]:
-        asked: list[str] = stand._equipment.asked  # type: ignore[attr-defined]
+        asked: list[str] = testbed._equipment.asked  # type: ignore[attr-defined]
         asked.clear()
-        stand.make_ready(TURNS[key], Phases())
-        stand.run(TURNS[key], 1, 1, Phases())
+        testbed.make_ready(TURNS[key], Phases())
+        testbed.run(TURNS[key], 1, 1, Phases())
         return list(asked)
 
     return run
@@ -81,38 +81,38 @@ def test_the_first_step_finds_a_lab_without_conversations(run: Run) -> None:
     assert run("dialog_per_message") == ["open"]
 
 
-def test_steps_that_want_the_same_dialogs_share_them(run: Run) -> None:
+def test_steps_that_need_the_same_dialogs_share_them(run: Run) -> None:
     assert run("reuse") == ["open", "build 50 x 1"]
     assert run("receive_top_n") == run("readers_per_core") == []
 
 
-def test_other_dialogs_are_built_when_all_others_have_ended(run: Run) -> None:
+def test_new_dialogs_are_built_after_all_others_have_ended(run: Run) -> None:
     run("reuse")
     assert run("trick_150") == ["end all", "build 50 x 150"]
     assert run("single_conversation") == ["end all", "build 1 x 150"]
 
 
-def test_conversations_that_a_step_began_itself_end_before_the_next(run: Run) -> None:
+def test_conversations_of_a_step_end_before_the_next_step(run: Run) -> None:
     run("dialog_per_message")
     assert run("one_message_per_conversation") == ["end all"]
     assert run("reuse") == ["end all", "build 50 x 1"]
 
 
-def test_cold_dialogs_are_warm_when_they_were_used(run: Run) -> None:
+def test_cold_dialogs_are_not_used_a_second_time(run: Run) -> None:
     run("trick_150")
     assert run("cold") == run("cold") == ["end all", "build 50 x 150, cold"]
     assert run("baseline") == ["end all", "build 50 x 150"]
 
 
-def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, stand: ServerTestbed) -> None:
+def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, testbed: ServerTestbed) -> None:
     run("reuse")
-    stand.tear_down()
+    testbed.tear_down()
     assert run("reuse") == ["open", "build 50 x 1"]
 
 
 @pytest.mark.parametrize("before", ["reuse", None])
-def test_dialogs_that_could_not_be_built_leave_none_to_be_relied_on(
-    run: Run, stand: ServerTestbed, monkeypatch: pytest.MonkeyPatch, before: str | None
+def test_after_dialogs_could_not_be_built_all_are_ended_and_built_again(
+    run: Run, testbed: ServerTestbed, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
     if before:
         run(before)
@@ -123,5 +123,5 @@ def test_dialogs_that_could_not_be_built_leave_none_to_be_relied_on(
     with monkeypatch.context() as patched:
         patched.setattr(dialog_pool, "build", fail)
         with pytest.raises(NotReady, match="it is slow"):
-            stand.make_ready(TURNS["trick_150"], Phases())
+            testbed.make_ready(TURNS["trick_150"], Phases())
     assert run("reuse") == ["end all", "build 50 x 1"]

@@ -1,4 +1,4 @@
-"""The scenario file: what its steps come to, and what is said of a bad one."""
+"""The scenario file: its steps, and the errors of an invalid file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def differences(one: dict[str, object], other: dict[str, object]) -> set[str]:
     return {name for name in one if one[name] != other[name]}
 
 
-def test_the_keys_that_tables_are_read_by_are_there() -> None:
+def test_the_scenario_has_the_keys_that_name_the_rows_of_tables() -> None:
     scenario = read()
     assert [one.key for one in scenario.techniques if one.kind == "ladder"] == LADDER
     assert [one.key for one in scenario.techniques if one.kind == "warning"] == WARNINGS
     assert all(one.title and one.paper for one in scenario.techniques)
 
 
-def test_every_step_differs_in_one_thing_from_what_it_is_compared_with() -> None:
+def test_each_step_differs_in_one_setting_from_the_step_it_is_compared_with() -> None:
     techniques = {one.key: one for one in read().techniques}
     changed = {
         one.key: differences(one.arrangement.model_dump(), techniques[one.compared_with].arrangement.model_dump())
@@ -50,13 +50,13 @@ def test_every_step_differs_in_one_thing_from_what_it_is_compared_with() -> None
         "short_activation_life": {"receive_timeout_ms"},
         "few_readers": {"max_queue_readers"},
         "single_conversation": {"conversations"},
-        "one_message_per_conversation": {"conversations", "dialog_ratio"},  # there are no dialogs to be chosen from
+        "one_message_per_conversation": {"conversations", "dialog_ratio"},  # there are no dialogs to choose from
         "cold": {"warm_up"},
     }
     assert {one.compared_with for one in techniques.values() if one.kind == "warning"} == {None, "baseline"}
 
 
-def test_the_ladder_ends_with_the_papers_own_numbers() -> None:
+def test_the_ladder_ends_with_the_papers_settings() -> None:
     techniques = {one.key: one for one in read().techniques}
     top = techniques["trick_150"].arrangement
     assert top == techniques["baseline"].arrangement
@@ -68,7 +68,7 @@ def test_the_ladder_ends_with_the_papers_own_numbers() -> None:
     assert (top.dialog_ratio, top.conversations, top.warm_up) == (TRICK_DIALOG_RATIO, "one_per_thread", True)
 
 
-def test_every_technique_runs_once_before_any_runs_again() -> None:
+def test_every_technique_runs_once_before_any_runs_twice() -> None:
     scenario = read()
     ran = turns(scenario, version="2008", repeats=2)
     assert [turn.id for turn in ran[:2]] == ["dialog_per_message-1", "reuse-1"]
@@ -80,7 +80,7 @@ def test_every_technique_runs_once_before_any_runs_again() -> None:
 @pytest.mark.parametrize(
     "before, after, complaint",
     [
-        ("[load]", "[lode]", "there is no section 'lode'; nearest: load"),
+        ("[load]", "[lode]", "unknown section 'lode'; nearest: load"),
         ("threads = 50", "threads = 0", "load.threads: input should be greater than or equal to 1"),
         (
             'settle = "80s"',
@@ -90,14 +90,14 @@ def test_every_technique_runs_once_before_any_runs_again() -> None:
         (
             "receive_top = 10000",
             "recieve_top = 10000",
-            "step 'receive_top_n': there is no 'recieve_top'; nearest: receive_top",
+            "step 'receive_top_n': unknown key 'recieve_top'; nearest: receive_top",
         ),
         ("max_queue_readers = 16", "max_queue_readers = 0", "step 'readers_per_core': max_queue_readers: input should"),
-        ('technique = "cold"', 'technique = "reuse"', "there are two steps 'reuse'"),
+        ('technique = "cold"', 'technique = "reuse"', "two steps are named 'reuse'"),
         ("[load]", "[load", "Expected ']'"),
     ],
 )
-def test_a_mistake_in_a_file_is_told_in_one_line(tmp_path: Path, before: str, after: str, complaint: str) -> None:
+def test_a_mistake_in_a_file_is_an_error_of_one_line(tmp_path: Path, before: str, after: str, complaint: str) -> None:
     path = tmp_path / "my.toml"
     text = DEFAULT.read_text()
     assert before in text
@@ -108,6 +108,6 @@ def test_a_mistake_in_a_file_is_told_in_one_line(tmp_path: Path, before: str, af
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="No such file"):
         read(tmp_path / "none.toml")

@@ -26,7 +26,7 @@ def row_of(results: Path, scenario: Scenario, turn: Turn) -> dict[str, Any]:
     return techniques_table.row(results, scenario, turn, 1, run_id="a run", lab="embedded")
 
 
-def test_a_row_counts_what_happened_in_the_window_and_says_what_its_step_did(
+def test_a_row_counts_the_measured_window_and_holds_the_settings_of_its_step(
     tmp_path: Path, scenario: Scenario
 ) -> None:
     turn = turn_of(scenario, "receive_top_1")
@@ -53,7 +53,7 @@ def test_a_row_counts_what_happened_in_the_window_and_says_what_its_step_did(
     "key, mode, in_use",
     [("single_conversation", "one", 3), ("one_message_per_conversation", "one_per_message", None)],
 )
-def test_conversations_in_use_are_those_begun_beforehand(
+def test_conversations_in_use_are_those_that_were_begun_beforehand(
     tmp_path: Path, scenario: Scenario, key: str, mode: str, in_use: int | None
 ) -> None:
     turn = turn_of(scenario, key)
@@ -63,13 +63,13 @@ def test_conversations_in_use_are_those_begun_beforehand(
 
 
 @pytest.mark.parametrize("readers", [0, None])
-def test_no_reader_is_zero_and_no_sample_is_nothing(tmp_path: Path, scenario: Scenario, readers: int | None) -> None:
+def test_no_reader_is_zero_and_no_sample_is_null(tmp_path: Path, scenario: Scenario, readers: int | None) -> None:
     turn = turn_of(scenario, "reuse")
     write_raw(tmp_path, turn, readers=readers)
     assert row_of(tmp_path, scenario, turn)["readers"] == readers
 
 
-def test_the_table_has_its_columns_whatever_is_missing(tmp_path: Path, scenario: Scenario) -> None:
+def test_the_table_has_all_columns_whatever_is_missing(tmp_path: Path, scenario: Scenario) -> None:
     rows = []
     for key in ("dialog_per_message", "reuse"):
         turn = turn_of(scenario, key)
