@@ -1,8 +1,8 @@
-"""A TDS server whose session gives canned answers, run as a process of its own: what drivers see without T-SQL.
+"""A TDS server whose session gives canned answers: the wire without T-SQL.
 
-A process of its own because pyodbc does not let go of the interpreter in every call it makes. The first word of a batch
-or the name of a procedure chooses the answer; `Echo` gives back its parameters as a result set, which is how values
-are followed through a driver both ways. `--capture` writes the bytes that arrive to stderr, as hex; `--encryption`
+It runs in its own process because pyodbc does not release the interpreter lock in every call. The first word of a batch
+or the name of a procedure chooses the answer; `Echo` returns its parameters as a result set, so that tests can follow
+values through a driver in both directions. `--capture` writes the bytes that arrive to stderr, as hex; `--encryption`
 offers TLS.
 """
 
@@ -45,10 +45,10 @@ class CannedTransaction(NamedTuple):
 
 
 class CannedSession:
-    """Answers by table; keeps what it was told so that a client can ask for it with `LOG`."""
+    """Answers from a table, and keeps a log of requests, which `LOG` returns."""
 
-    closed = 0  # sessions closed so far, in all connections
-    waiting = 0  # requests that wait now, in all connections
+    closed = 0  # sessions closed so far
+    waiting = 0  # requests that wait now, in all sessions
 
     def __init__(self, spid: int) -> None:
         self.spid = spid
@@ -85,7 +85,7 @@ class CannedSession:
         yield from ()
 
     def _rows(self, statement: str, sink: Response) -> Waiting[None]:
-        """ROWS n: so many rows of an int and a varbinary(200)."""
+        """ROWS n: n rows of an int and a varbinary(200)."""
         count = int(statement.split()[1])
         sink.columns([Column("number", INT, nullable=False), Column("body", SqlType("varbinary", length=200))])
         for at in range(0, count, 1000):
@@ -102,7 +102,7 @@ class CannedSession:
         yield from ()
 
     def _fail(self, statement: str, sink: Response) -> Waiting[None]:
-        """FAIL n: that error, raised."""
+        """FAIL n: raise error n."""
         yield from ()
         raise SqlServerError(int(statement.split()[1]), "it")
 
@@ -111,7 +111,7 @@ class CannedSession:
         raise RuntimeError("a bug of the server")
 
     def _wait(self, statement: str, sink: Response) -> Waiting[None]:
-        """WAIT n: seconds, after which it selects."""
+        """WAIT n: wait n seconds, then select."""
         self.log.append("waiting")
         CannedSession.waiting += 1
         try:
@@ -198,7 +198,7 @@ class CannedSession:
         yield from self._run(parameters[0].value, parameters[1:], sink)
 
     def _run(self, handle: int, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
-        """The procedure, or the one that a text `EXEC name @P1, ...` names."""
+        """Run the prepared procedure, or the one named in the prepared text `EXEC name @P1, ...`."""
         text, is_procedure = self._prepared[handle]
         name = text if is_procedure else text.replace("EXEC", "").split()[0]
         yield from self.rpc(name, parameters, sink)
@@ -258,14 +258,14 @@ async def serve(*, encryption: bool, capture: bool) -> None:
     port = await listener.listen("127.0.0.1", 0)
     print(json.dumps({"port": port}), flush=True)
     ended = asyncio.Event()
-    # The parent's end ends this process: nobody else closes its standard input.
+    # Standard input ends with the parent, and ends this process.
     threading.Thread(target=lambda: (sys.stdin.read(), loop.call_soon_threadsafe(ended.set)), daemon=True).start()
     await ended.wait()
     await listener.close()
 
 
 def _capture() -> None:
-    """Prints what each `data_received` got."""
+    """Print the bytes of each `data_received`."""
     received = TdsProtocol.data_received
 
     def printing(self: TdsProtocol, data: bytes) -> None:
@@ -277,7 +277,7 @@ def _capture() -> None:
 
 @contextlib.contextmanager
 def canned_server(*arguments: str) -> Iterator[int]:
-    """A canned server; its port."""
+    """Start a canned server and yield its port."""
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.embedded.server.canned", *arguments],

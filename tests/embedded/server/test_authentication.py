@@ -1,4 +1,4 @@
-"""The dedicated administrator connection: a port of its own, one at a time, sysadmin only, base tables to be seen."""
+"""The dedicated administrator connection: its own port, one at a time, for sysadmin, with base tables visible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
         yield replace(lab.target, database="master")
 
 
-def test_it_sees_what_others_do_not(instance: Instance) -> None:
+def test_the_administrator_connection_sees_base_tables_and_others_do_not(instance: Instance) -> None:
     text = "SELECT COUNT(*) FROM sys.sysdesend;"
     with instance.connect_admin() as connection:
         assert connection.execute(text).fetchval() == 0
@@ -34,7 +34,7 @@ def test_it_sees_what_others_do_not(instance: Instance) -> None:
         connection.close()
 
 
-def test_there_is_one_at_a_time(instance: Instance) -> None:
+def test_there_is_one_administrator_connection_at_a_time(instance: Instance) -> None:
     connection = instance.connect_admin()
     with pytest.raises(LabError, match="17810"):
         instance.connect_admin()
@@ -46,7 +46,7 @@ def test_there_is_one_at_a_time(instance: Instance) -> None:
     instance.connect_admin().close()
 
 
-def test_it_is_for_sysadmin(instance: Instance) -> None:
+def test_the_administrator_connection_refuses_logins_outside_sysadmin(instance: Instance) -> None:
     with instance.connect() as connection:
         connection.execute("CREATE LOGIN watcher WITH PASSWORD = 'W@tcher12'; GRANT VIEW SERVER STATE TO watcher;")
         connection.close()
@@ -59,4 +59,4 @@ def test_it_is_for_sysadmin(instance: Instance) -> None:
         connection.close()
     with pytest.raises(LabError, match="18456"):
         watcher.connect_admin()
-    instance.connect_admin().close()  # the refusal has left nothing behind
+    instance.connect_admin().close()  # the refused login did not take the only connection

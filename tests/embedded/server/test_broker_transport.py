@@ -15,7 +15,7 @@ HOST = "127.0.0.1"
 
 
 class Broker:
-    """A broker that keeps what reaches it."""
+    """A broker that keeps the frames and states it receives."""
 
     def __init__(self, name: str, *, certificate: bytes = b"good") -> None:
         self.name = name
@@ -58,7 +58,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 @contextlib.asynccontextmanager
 async def transports(*brokers: Broker):
-    """A transport for each."""
+    """A transport for each broker."""
     loop = asyncio.get_running_loop()
     made = []
     for broker in brokers:
@@ -83,12 +83,12 @@ def test_frames_arrive_in_order_with_the_name_of_their_sender():
             assert target.frames == [frame(sequence) for sequence in range(1000)]
             assert {peer for peer, _ in target.received} == {"initiator"}
             assert initiator.states == [(address, True, "")]
-            assert len(target.received) < 100  # many frames a record
+            assert len(target.received) < 100  # many frames in a record
 
     asyncio.run(scenario())
 
 
-def test_a_peer_that_is_not_there_yet_is_tried_again():
+def test_a_peer_that_does_not_listen_yet_is_tried_again():
     async def scenario() -> None:
         initiator, target = Broker("initiator"), Broker("target")
         async with transports(initiator, target) as (sending, listening):
@@ -99,14 +99,14 @@ def test_a_peer_that_is_not_there_yet_is_tried_again():
             assert "Connection refused" in initiator.states[0][2]
             listening.listen("", address[1])
             await until(lambda: initiator.states[-1][1])
-            assert target.frames == []  # what could not be sent is the broker's to send again
+            assert target.frames == []  # resending is the broker's task
             sending.send(address, [frame(2)])
             await until(lambda: target.frames == [frame(2)])
 
     asyncio.run(scenario())
 
 
-def test_a_connection_that_breaks_is_made_again():
+def test_a_connection_that_breaks_is_reopened():
     async def scenario() -> None:
         initiator, target = Broker("initiator"), Broker("target")
         async with transports(initiator, target) as (sending, listening):
@@ -143,7 +143,7 @@ def test_a_certificate_that_is_not_accepted_ends_the_handshake_on_either_side(ba
 
 
 @pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\1\xc0", b"\0\0\0\5hello"])
-def test_who_speaks_something_else_is_cut_off(sent):
+def test_a_peer_that_sends_something_else_is_disconnected(sent):
     async def scenario() -> None:
         target = Broker("target")
         async with transports(target) as (listening,):
@@ -169,7 +169,7 @@ def test_a_port_in_use_is_an_error_of_the_system():
     asyncio.run(scenario())
 
 
-def test_an_address_other_than_loopback_needs_the_operators_word():
+def test_an_address_outside_loopback_needs_the_operators_permission():
     async def scenario() -> None:
         async with transports(Broker("one")) as (transport,):
             with pytest.raises(PermissionError, match=r"192\.0\.2\.1"):
@@ -179,7 +179,7 @@ def test_an_address_other_than_loopback_needs_the_operators_word():
 
 
 @pytest.mark.parametrize("cut", [1, 3, 100, 10**6])
-def test_records_are_read_however_they_are_cut(cut):
+def test_records_are_read_wherever_their_bytes_are_cut(cut):
     frames = [frame(number, "x" * 50) for number in range(600)]
     data = b"".join(pack_records(frames))
     reader = RecordReader()
@@ -188,12 +188,12 @@ def test_records_are_read_however_they_are_cut(cut):
     assert sum(sizes) + 4 * 3 == len(data)
 
 
-def test_a_record_announced_too_large_is_refused_before_it_is_read():
+def test_a_record_is_refused_when_its_announced_length_is_too_large():
     with pytest.raises(ValueError, match="a record of 4294967295 bytes"):
         RecordReader().feed(b"\xff\xff\xff\xff")
 
 
 @pytest.mark.parametrize("handshake", [Handshake("a", None), Handshake("a", b"\0\1"), Handshake("a", b"", "no")])
-def test_a_handshake_comes_back_as_it_went(handshake):
+def test_a_handshake_is_unpacked_as_it_was_packed(handshake):
     (record,) = RecordReader().feed(handshake.pack())
     assert Handshake.unpack(record) == handshake

@@ -1,17 +1,17 @@
-"""The listener against clients that are no drivers: killed, rude, or bare sockets."""
+"""The TDS listener and clients that are killed, break the protocol, or are bare sockets."""
 
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyodbc
 import pytest
 
 from tests.embedded.tds.captures import writes
+from tests.waiting import wait_until
 
 ALL_HEADERS = bytes.fromhex("16000000120000000200000000000000000001000000")
 RESET = 0x08
@@ -24,7 +24,7 @@ def client(canned_port: int) -> Iterator[socket.socket]:
 
 
 def read_message(client: socket.socket) -> bytes:
-    """The payload of one message of the server."""
+    """The payload of one message from the server."""
     payload, status = b"", 0
     while not status & 1:
         header = client.recv(8, socket.MSG_WAITALL)
@@ -44,14 +44,7 @@ def batch(text: str, status: int = 0) -> bytes:
     return bytes([1, 1 | status]) + (8 + len(payload)).to_bytes(2, "big") + b"\0\0\1\0" + payload
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-
-
-def test_a_reset_is_done_before_the_request_and_acknowledged(client):
+def test_a_reset_is_done_before_its_request_and_acknowledged(client):
     log_in(client)
     client.sendall(batch("LOG", RESET))
     answer = read_message(client)
@@ -59,7 +52,7 @@ def test_a_reset_is_done_before_the_request_and_acknowledged(client):
     assert "reset".encode("utf-16-le") in answer
 
 
-def test_a_request_taken_back_before_it_ran_is_never_run(client):
+def test_a_request_cancelled_before_it_ran_never_runs(client):
     log_in(client)
     client.sendall(batch("UPDATE") + bytes.fromhex("06 01 0008 0000 01 00"))
     assert read_message(client)[-13:-10] == b"\xfd\x20\x00"
@@ -68,12 +61,12 @@ def test_a_request_taken_back_before_it_ran_is_never_run(client):
 
 
 @pytest.mark.parametrize(
-    "rude",
+    "sent",
     [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\xff" * 100, batch("SELECT")],
     ids=["HTTP", "TLS first", "garbage", "a request before login"],
 )
-def test_who_does_not_speak_tds_is_cut_off(client, rude):
-    client.sendall(rude)
+def test_a_client_that_breaks_the_protocol_is_disconnected(client, sent):
+    client.sendall(sent)
     assert client.recv(1) == b""
 
 
@@ -84,7 +77,7 @@ pyodbc.connect(sys.argv[1], autocommit=True, timeout=10).execute(sys.argv[2])
 
 
 @pytest.mark.parametrize("statement", ["WAIT 60", "BEGIN; WAIT 60"])
-def test_a_client_killed_in_the_middle_of_a_call_leaves_nothing_behind(connection_string, connect, statement):
+def test_a_client_killed_during_a_call_leaves_no_session_and_no_task(connection_string, connect, statement):
     watcher = connect()
 
     def counts() -> pyodbc.Row:

@@ -1,15 +1,15 @@
-"""What a client sees through Microsoft's driver and through FreeTDS, against a session with canned answers."""
+"""Results, parameters, errors and timeouts as Microsoft's driver and FreeTDS show them; canned answers."""
 
 import datetime
 import decimal
 import threading
-import time
 import uuid
 
 import pyodbc
 import pytest
 
 from tests.embedded.server.canned import PASSWORD, canned_server
+from tests.waiting import wait_until
 
 HANDLE = uuid.UUID("01B241A8-4CDE-45ED-9CC6-EAA548A341F3")
 
@@ -24,13 +24,6 @@ def log(connection: pyodbc.Connection) -> list[str]:
     return [entry for (entry,) in connection.execute("LOG").fetchall()]
 
 
-def wait_until(condition, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-
-
 def test_a_result_set_has_columns_rows_and_nulls(connect):
     cursor = connect().execute("SELECT")
     assert [column[:2] for column in cursor.description] == [("number", int), ("name", str)]
@@ -42,13 +35,13 @@ def test_a_statement_without_rows_has_a_count(connect):
 
 
 @pytest.mark.parametrize("size", [1, 100, 3000, 4096, 7999, 8000, 8001, 8192, 100_000])
-def test_binary_parameters_of_all_sizes_go_both_ways(connect, size):
+def test_binary_parameters_of_all_sizes_are_returned_unchanged(connect, size):
     body = bytes(index % 251 for index in range(size))
     assert echo(connect(), body) == [body]
 
 
 @pytest.mark.parametrize("size", [1, 100, 4000, 4001, 100_000])
-def test_text_parameters_of_all_sizes_go_both_ways(connect, size):
+def test_text_parameters_of_all_sizes_are_returned_unchanged(connect, size):
     text = ("Grüße, Жизнь " * (size // 13 + 1))[:size]
     assert echo(connect(), text) == [text]
 
@@ -78,16 +71,16 @@ def test_text_parameters_of_all_sizes_go_both_ways(connect, size):
     ],
     ids=repr,
 )
-def test_values_go_both_ways(connect, value):
+def test_values_are_returned_unchanged(connect, value):
     assert echo(connect(), value) == [value]
 
 
-def test_a_uuid_goes_both_ways(connect):
+def test_a_uuid_is_returned_unchanged(connect):
     (value,) = echo(connect(), HANDLE)
     assert str(value).upper() == str(HANDLE).upper()
 
 
-def test_null_goes_both_ways(connect):
+def test_null_is_returned_unchanged(connect):
     assert echo(connect(), None, 1, None) == [None, 1, None]
 
 
@@ -96,7 +89,7 @@ def test_a_call_by_name_takes_parameters(connect):
     assert tuple(cursor.fetchone()) == (str(HANDLE), b"x" * 100)
 
 
-def test_one_call_after_the_other_on_one_cursor(connect):
+def test_one_cursor_takes_many_calls(connect):
     cursor = connect().cursor()
     for number in range(50):
         cursor.execute("{CALL dbo.Echo (?, ?)}", number, b"y" * 8000)
@@ -115,7 +108,7 @@ def test_several_result_sets_follow_one_another(connect):
     cursor = connect().execute("{CALL dbo.TwoSets}")
     assert len(cursor.fetchall()) == 2
     sizes = []
-    while cursor.nextset():  # FreeTDS passes over counts without rows, Microsoft's driver stops at them
+    while cursor.nextset():  # FreeTDS skips counts without rows, Microsoft's driver stops at them
         sizes.append(len(cursor.fetchall()) if cursor.description else cursor.rowcount)
     assert sizes in ([3, 2], [2])
 
@@ -128,13 +121,13 @@ def test_several_statements_of_a_batch_follow_one_another(connect):
     assert not cursor.nextset()
 
 
-def test_an_error_of_the_server_is_an_exception_with_number_and_state(connect):
+def test_an_error_of_the_server_is_an_exception_with_its_number_and_state(connect):
     connection = connect()
     with pytest.raises(pyodbc.ProgrammingError) as raised:
         connection.execute("FAIL 208")
     assert raised.value.args[0] == "42S02"
     assert "Invalid object name 'it'. (208)" in raised.value.args[1]
-    assert connection.execute("SELECT").fetchone()[0] == 1  # the connection lives on
+    assert connection.execute("SELECT").fetchone()[0] == 1  # the connection stays usable
 
 
 def test_an_error_after_a_result_set_is_raised_when_it_is_reached(connect):
@@ -150,7 +143,7 @@ def test_an_unknown_procedure_is_an_error(connect):
         connect().execute("{CALL dbo.Missing (?)}", 1)
 
 
-def test_print_is_a_message_and_no_error(connect):
+def test_print_is_a_message_and_not_an_error(connect):
     cursor = connect().execute("PRINT hello; SELECT")
     while not cursor.description:
         cursor.nextset()
@@ -164,7 +157,7 @@ def test_a_wrong_password_is_error_18456(connect):
     assert "18456" in str(raised.value) or "Login failed for user 'sa'" in str(raised.value)
 
 
-def test_without_autocommit_a_transaction_is_begun_and_ended(connect):
+def test_without_autocommit_transactions_begin_and_end(connect):
     connection = connect(autocommit=False)
     connection.execute("UPDATE")
     connection.commit()
@@ -212,7 +205,7 @@ def test_a_big_result_arrives_whole(connect):
     assert rows[-1][1] == bytes(200)
 
 
-def test_a_result_given_up_in_the_middle_leaves_the_connection_usable(connect):
+def test_a_result_cancelled_halfway_leaves_the_connection_usable(connect):
     connection = connect()
     cursor = connection.execute("ROWS 20000")
     cursor.fetchmany(10)
@@ -221,7 +214,7 @@ def test_a_result_given_up_in_the_middle_leaves_the_connection_usable(connect):
     assert connection.execute("SELECT").fetchone()[0] == 1
 
 
-def test_the_session_is_closed_when_the_client_goes(connect, connection_string):
+def test_the_session_is_closed_when_the_client_disconnects(connect, connection_string):
     watcher = connect()
 
     def closed() -> int:
@@ -232,7 +225,7 @@ def test_the_session_is_closed_when_the_client_goes(connect, connection_string):
     wait_until(lambda: closed() == before + 1)
 
 
-def test_a_bug_of_the_server_costs_the_connection_and_no_other(connect):
+def test_a_bug_in_a_request_closes_its_connection_and_no_other(connect):
     other = connect()
     with pytest.raises(pyodbc.Error):
         connect().execute("BREAK")

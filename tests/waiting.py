@@ -1,0 +1,18 @@
+"""Waiting for the effect of another process or thread that cannot signal it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], timeout_s: float = 10.0) -> T:
+    """The first true value of the condition; fails when the time is up."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"the condition was not met within {timeout_s:g} s"
+        time.sleep(0.01)
+    return value
