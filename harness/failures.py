@@ -1,9 +1,12 @@
-"""Failures that a user causes or can cure: one line that names the thing and the cure, and an exit code.
+"""Failures that a user causes or can mend: one line that says what is wrong and what to do, and an exit code.
 
 Every part derives its own from these two; the command line knows no others.
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
 
 
 class UsageFailure(Exception):
@@ -11,4 +14,10 @@ class UsageFailure(Exception):
 
 
 class MachineFailure(Exception):
-    """This machine, or a server, does not let the run go on: exit code 3."""
+    """Something that this machine or a server lacks or refuses: exit code 3."""
+
+
+def nearest(word: str, valid: Sequence[str]) -> str:
+    """`; nearest: a, b` or, where nothing is near, `; valid: a, b, c`."""
+    close = difflib.get_close_matches(word.lower(), valid, n=3, cutoff=0.5)
+    return f"; nearest: {', '.join(close)}" if close else f"; valid: {', '.join(valid)}"

@@ -1,4 +1,4 @@
-"""The test matrix: five axes, 528 cells (the paper, table 1), and how cells are named, selected and ordered."""
+"""The test matrix (the paper, table 1): five axes, 528 cells, and the names, selection and order of cells."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ INITIATORS = (1, 2, 3)
 THREADS = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50)
 DIALOG_RATIOS = (1, 150)
 PAYLOADS_BYTES = (100, 1024, 4096, 8192)
-# SQL Server 2005 and 2008 run in no container, so the sqlserver lab has two versions of its own.
+# No container runs SQL Server 2005 or 2008, so the sqlserver lab has two versions of its own.
 PAPER_VERSIONS = ("2005", "2008")
 
 _CELL_ID = re.compile(r"i(\d+)-t(\d+)-r(\d+)-p(\d+)-v(\d+)")
 
 
 class UnknownCell(UsageFailure):
-    """A pattern that selects no cell; the message names the nearest cell ids."""
+    """A pattern without a match; the message names the nearest cell ids."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:
-    """One combination of the axes. `threads` are per initiator; `dialog_ratio` 150 keeps every 150th dialog."""
+    """One combination of the axes. `threads` are per initiator; with `dialog_ratio` 150 every 150th dialog is used."""
 
     server_version: str
     initiators: int
@@ -46,16 +46,16 @@ class Cell:
 
     @property
     def group(self) -> tuple[str, int, int]:
-        """What is expensive to change: cells of one group share instances and dialog pools."""
+        """The axes that are expensive to change: cells of one group share instances and dialog pools."""
         return (self.server_version, self.initiators, self.dialog_ratio)
 
     @classmethod
     def parse(cls, cell_id: str) -> Cell:
-        """The cell of an id such as `i3-t50-r150-p8192-v2008`; ValueError where the text is none."""
+        """The cell of an id such as `i3-t50-r150-p8192-v2008`; raises ValueError."""
         match = _CELL_ID.fullmatch(cell_id)
         if match is None:
             expected = "i<initiators>-t<threads>-r<ratio>-p<bytes>-v<version>"
-            raise ValueError(f"{cell_id!r} is no cell id (expected {expected})")
+            raise ValueError(f"invalid cell id {cell_id!r}: write {expected}")
         initiators, threads, ratio, payload = (int(text) for text in match.groups()[:4])
         return cls(match[5], initiators, ratio, threads, payload)
 
@@ -71,10 +71,9 @@ def all_cells(versions: Sequence[str] = PAPER_VERSIONS, *, initiators_max: int =
 
 
 def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
-    """The cells whose id matches any of the shell patterns, in the order given; all of them without a pattern.
+    """The cells whose id matches a shell pattern, in the order given; all of them without patterns.
 
-    A pattern may leave out the end of the id: `i1-t5` means `i1-t5-*`. Raises UnknownCell for a pattern that
-    matches nothing.
+    A pattern may omit the end of the id: `i1-t5` means `i1-t5-*`. Raises UnknownCell for a pattern without a match.
     """
     by_id = {cell.id: cell for cell in cells}
     wanted: set[str] = set()
@@ -82,9 +81,9 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
     for pattern in patterns:
         found = fnmatch.filter(by_id, pattern) or fnmatch.filter(by_id, f"{pattern}-*")
         if not found:
-            nearest = difflib.get_close_matches(pattern, by_id, n=3, cutoff=0.3)
-            hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
-            raise UnknownCell(f"no cell matches {pattern!r}{hint}")
+            close = difflib.get_close_matches(pattern, by_id, n=3, cutoff=0.3)
+            hint = f"; nearest: {', '.join(close)}" if close else ""
+            raise UnknownCell(f"no cell matches {pattern!r}{hint}; harness plan --list prints all cell ids")
         wanted.update(found)
     return [cell for cell in cells if not patterns or cell.id in wanted]
 
@@ -92,10 +91,10 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
 def sweep_order(cells: Sequence[Cell], seed: int) -> list[Cell]:
     """Cells in the order in which a sweep runs them.
 
-    Groups (version, initiators, ratio) stay together, because changing one rebuilds the dialog pools; versions and
-    initiators are shuffled, the ratios of one (version, initiators) are neighbours in random order, and inside a
-    group cells are shuffled. Groups that form a pair use the same inner order, so that a cell and its partner of
-    the other ratio meet the machine at the same distance.
+    Groups (version, initiators, ratio) stay together, because a change of group rebuilds the dialog pools. Versions and
+    initiators are shuffled, the ratios of one (version, initiators) are neighbours in random order, and cells are
+    shuffled inside a group. The two groups of a pair have the same inner order, so that a cell and its partner of the
+    other ratio run at the same distance from each other.
     """
     rng = random.Random(seed)
     blocks = sorted({(cell.server_version, cell.initiators) for cell in cells})
@@ -118,8 +117,10 @@ def sweep_order(cells: Sequence[Cell], seed: int) -> list[Cell]:
 
 
 def quick_slice(versions: Sequence[str] = PAPER_VERSIONS) -> list[Cell]:
-    """24 cells that span every axis: `make quick`. All initiators × {1, 10, 50} threads × both ratios, the payloads
-    and versions dealt out so that each of their values occurs."""
+    """24 cells that span every axis: `make quick`.
+
+    All initiators × {1, 10, 50} threads × both ratios; payloads and versions alternate so that every value occurs.
+    """
     corners = [(1, PAYLOADS_BYTES[0]), (10, PAYLOADS_BYTES[1]), (50, PAYLOADS_BYTES[2]), (50, PAYLOADS_BYTES[3])]
     return [
         Cell(versions[(initiators + place) % len(versions)], initiators, ratio, threads, payload)

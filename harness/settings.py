@@ -1,28 +1,28 @@
-"""Every setting of a run, validated, in one place; the only reader of the environment and of settings files.
+"""Every setting of a run, validated; the only reader of the environment and of settings files.
 
-`Settings` are those of a run on servers, `SimulationSettings` those of a run in virtual time. A value comes from, first
-wins: the command line, the environment (`HARNESS_MEASURE=2s`), a settings file (TOML, flat), the lab's defaults
-(`TIMES`, `harness.lab.selection`), the default below. Whatever is misspelt is an error of one line that names it and
-the nearest valid one. The manifest of a run holds all of them; `RESUME_MAY_DIFFER` names those that may change when a
-sweep is resumed.
+`Settings` are those of a run on servers, `SimulationSettings` those of a run in virtual time. A value comes from the
+first of these that has one: the command line, the environment (`HARNESS_MEASURE=2s`), a settings file (TOML, flat), the
+lab's defaults (`TIMES`, `harness.lab.selection`), the default below. A misspelt setting is a one-line error that names
+the nearest valid one. The manifest of a run has all settings; `RESUME_MAY_DIFFER` names those that may change when a
+run is resumed.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from harness.failures import UsageFailure
+from harness import toml_file
+from harness.failures import UsageFailure, nearest
+from harness.toml_file import in_words
 
 PREFIX = "HARNESS_"
-# Secrets, and no settings: the embedded servers' password, handed to them by their parent, and those of own servers.
+# Secrets are not settings: the embedded servers' password, which their parent passes on, and those of own servers.
 SECRETS = frozenset(
     {
         "HARNESS_SA_PASSWORD",
@@ -37,7 +37,7 @@ TIMES: Mapping[str, Mapping[str, float]] = {
     "sqlserver": {"measure": 30.0, "settle": 10.0, "drain": 120.0},
     "embedded": {"measure": 1.0, "settle": 0.6, "drain": 60.0},
 }
-# Whose processors compute a simulated run makes no difference to its numbers.
+# The processors that compute a simulated run do not change its numbers.
 RESUME_MAY_DIFFER = frozenset({"master"})
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
@@ -46,13 +46,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
 class SettingsError(UsageFailure):
-    """A setting that is unknown or has a value it cannot have: one line."""
-
-
-def nearest(word: str, valid: Sequence[str]) -> str:
-    """`; nearest: a, b` or, where nothing is near, `; valid: a, b, c`."""
-    close = difflib.get_close_matches(word.lower(), valid, n=3, cutoff=0.5)
-    return f"; nearest: {', '.join(close)}" if close else f"; valid: {', '.join(valid)}"
+    """An unknown setting, or one with a wrong value."""
 
 
 def parse_duration(text: object) -> float:
@@ -61,18 +55,18 @@ def parse_duration(text: object) -> float:
         return float(text)
     match = _DURATION.fullmatch(str(text).strip())
     if match is None:
-        raise ValueError(f"{text!r} is no duration (examples: 500ms, 1s, 2m)")
+        raise ValueError(f"invalid duration {text!r}: write 500ms, 30s, 2m or 1h")
     return float(match[1]) * _SECONDS[match[2]]
 
 
 def _known_lab(name: str) -> str:
     if name not in LABS:
-        raise ValueError(f"{name!r} is no lab{nearest(name, LABS)}")
+        raise ValueError(f"unknown lab {name!r}{nearest(name, LABS)}")
     return name
 
 
 def _words(value: object) -> object:
-    """Patterns come one by one, or separated by white space in one value, as make passes them."""
+    """Splits patterns at white space: make passes several in one value."""
     if isinstance(value, str):
         return tuple(value.split())
     if isinstance(value, (list, tuple)):
@@ -82,7 +76,7 @@ def _words(value: object) -> object:
 
 def _spark_master(text: str) -> str:
     if _MASTER.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is no master of Spark (examples: local[*], local[4], spark://host:7077, yarn)")
+        raise ValueError(f"invalid Spark master {text!r}: write local[*], local[4], spark://host:7077 or yarn")
     return text
 
 
@@ -91,7 +85,7 @@ Patterns = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
 class RunSettings(BaseModel):
-    """What every run can be told."""
+    """The settings of every run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -108,7 +102,7 @@ class RunSettings(BaseModel):
 
 
 class Settings(RunSettings):
-    """What a run on servers can be told."""
+    """The settings of a run on servers."""
 
     lab: Annotated[str, AfterValidator(_known_lab)] = Field("embedded", description="where the instances run")
     lab_file: Annotated[Path, AfterValidator(Path.absolute)] | None = Field(
@@ -123,7 +117,7 @@ class Settings(RunSettings):
 
 
 class SimulationSettings(RunSettings):
-    """What a run in virtual time can be told; its times are virtual seconds."""
+    """The settings of a run in virtual time; its times are virtual seconds."""
 
     lab: Literal["simulated"] = Field("simulated", description="a model, in virtual time")
     server_versions: Annotated[tuple[Literal["2005", "2008"], ...], BeforeValidator(_words)] = Field(
@@ -148,9 +142,9 @@ def create(
     environment: Mapping[str, str] | None = None,
     defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {},
 ) -> Settings:
-    """Settings from options (None: not given), the environment and a file; SettingsError if one is bad.
+    """Settings from options (None: not given), the environment and a file; raises SettingsError or TomlError.
 
-    `defaults` is told what was given and may give values for the rest.
+    `defaults` gets what was given and may return values for the rest.
     """
     return _create(Settings, options, file, environment, defaults)
 
@@ -161,8 +155,7 @@ def create_simulation(
     environment: Mapping[str, str] | None = None,
     defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {},
 ) -> SimulationSettings:
-    """The same for a run in virtual time."""
-    # Whatever HARNESS_LAB says: that is where the other runs take place.
+    """Settings of a run in virtual time, whatever HARNESS_LAB says about other runs."""
     return _create(SimulationSettings, {**options, "lab": "simulated"}, None, environment, defaults)
 
 
@@ -175,11 +168,15 @@ def _create(
 ) -> AnySettings:
     given: dict[str, Any] = {}
     names: dict[str, str] = {}
-    for key, value in (_from_file(file) if file else {}).items():
-        given[key], names[key] = value, f"{key} in {file}"
+    if file:
+        toml = toml_file.read(file, "settings file")
+        for key, value in toml.values.items():
+            if key not in Settings.model_fields:
+                raise toml.error((key,), f"unknown setting{nearest(key, list(Settings.model_fields))}")
+            given[key], names[key] = value, f"{toml.where(key)}: {key}"
     for name, value in _from_environment(kind, os.environ if environment is None else environment).items():
         key = name.removeprefix(PREFIX).lower()
-        if key in kind.model_fields:  # others are of other runs
+        if key in kind.model_fields:  # the others belong to other runs
             given[key], names[key] = value, name
     for key, value in options.items():
         if value is not None and value != ():
@@ -189,34 +186,7 @@ def _create(
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else "settings"
-        raise SettingsError(f"{names.get(key, key)}: {_message(kind, key, first)}") from None
-
-
-def _message(kind: type[RunSettings], key: str, error: Any) -> str:
-    value = error.get("input")
-    if error["type"] == "extra_forbidden":
-        return f"there is no setting {key!r}{nearest(key, list(kind.model_fields))}"
-    if error["type"] == "literal_error":
-        valid = [word.strip(" '") for word in re.split(",| or ", error["ctx"]["expected"])]
-        return f"{value!r} is not valid{nearest(str(value), valid)}"
-    text = str(error["msg"]).removeprefix("Value error, ")
-    return text if str(value) in text else f"{value!r}: {text[:1].lower()}{text[1:]}"
-
-
-def _from_file(file: Path) -> dict[str, Any]:
-    try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        folder = file.parent if file.parent.is_dir() else Path()
-        others = sorted(path.name for path in folder.glob("*.toml"))
-        hint = nearest(file.name, others) if others else ""
-        raise SettingsError(f"there is no settings file {file}{hint}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"settings file {file}: {error}") from None
-    for key in values:
-        if key not in Settings.model_fields:
-            raise SettingsError(f"{file}: there is no setting {key!r}{nearest(key, list(Settings.model_fields))}")
-    return values
+        raise SettingsError(f"{names.get(key, key)}: {in_words(first, list(kind.model_fields))}") from None
 
 
 def _from_environment(kind: type[RunSettings], environment: Mapping[str, str]) -> dict[str, str]:
@@ -227,18 +197,18 @@ def _from_environment(kind: type[RunSettings], environment: Mapping[str, str]) -
         key = name.removeprefix(PREFIX).lower()
         if not any(key in each.model_fields for each in _KINDS):
             hint = re.sub(r"\w+(?=,|$)", lambda word: PREFIX + word[0].upper(), nearest(key, list(kind.model_fields)))
-            raise SettingsError(f"there is no setting {name}{hint}")
+            raise SettingsError(f"unknown setting {name}{hint}")
         found[name] = value
     return found
 
 
 def secret(name: str) -> str | None:
-    """A secret from the environment; None where it is not there."""
+    """A secret from the environment, or None."""
     assert name in SECRETS, name
     return os.environ.get(name)
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child process: this one's without settings, which children get told, and `extra`."""
+    """The environment of a child process: this one's and `extra`, without settings, which children get otherwise."""
     own = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
     return own | {"PYTHONUNBUFFERED": "1"} | dict(extra)

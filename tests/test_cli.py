@@ -70,11 +70,11 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 BAD_INPUT = [
     (["matrx"], 2, "there is no verb 'matrx'; nearest: matrix"),
     (["matrix", "--mesure", "1s"], 2, "--mesure"),
-    (["matrix", "--measure", "soon"], 2, "--measure: 'soon' is no duration (examples: 500ms, 1s, 2m)"),
+    (["matrix", "--measure", "soon"], 2, "--measure: invalid duration 'soon': write 500ms, 30s, 2m or 1h"),
     (["matrix", "--measure", "0s"], 2, "--measure"),
     (["matrix", "--cells", "i9-*"], 2, "no cell matches 'i9-*'"),
     (["matrix", "--cells", "i1-t6"], 2, "no cell matches 'i1-t6'; nearest: i1-t"),
-    (["matrix", "--lab", "embeded"], 2, "--lab: 'embeded' is no lab; nearest: embedded"),
+    (["matrix", "--lab", "embeded"], 2, "--lab: unknown lab 'embeded'; nearest: embedded"),
     (["matrix", "--lab-file", "lab.toml"], 2, "leave out one of the two"),
     (["matrix", "--lab", "sqlserver", "--lab-file", "lab.toml"], 2, "lab.toml"),
     (["matrix", "--server-versions", "2022"], 2, "the embedded lab has no server version '2022'; nearest: 20"),
@@ -95,15 +95,15 @@ BAD_INPUT = [
     (["compare", "a"], 2, "missing argument 'B'"),
     (["compare", "a", "b"], 2, "a is no result folder"),
     (["plan", "--cells", "x"], 2, "no cell matches 'x'"),
-    (["simulate", "--hardware", "papper"], 2, "'papper' is no hardware; nearest: paper"),
+    (["simulate", "--hardware", "papper"], 2, "unknown hardware 'papper'; nearest: paper"),
     (["calibrate", "--like", "nowhere"], 2, "nowhere is no results folder"),
     (["simulate", "--hardware", "mine.toml"], 2, "there is no hardware file mine.toml"),
     (["simulate", "--seed", "x"], 2, "--seed: 'x': input should be a valid integer"),
     (["simulate", "--cells", "i9-*"], 2, "no cell matches 'i9-*'"),
     (["simulate", "--cells", "*-v2022"], 2, "no cell matches '*-v2022'"),
     (["simulate", "--measure", "1ms"], 2, "--measure: '1ms': input should be greater than or equal to 0.1"),
-    (["simulate", "--settle", "-1s"], 2, "--settle: '-1s' is no duration"),
-    (["simulate", "--master", "lokal"], 2, "--master: 'lokal' is no master of Spark"),
+    (["simulate", "--settle", "-1s"], 2, "--settle: invalid duration '-1s'"),
+    (["simulate", "--master", "lokal"], 2, "--master: invalid Spark master 'lokal'"),
     (["simulate", "--resume", "nowhere"], 2, "nowhere is no result folder"),
     (["ui", "--port", "99999"], 2, "99999 is no port"),
     (["lab", "opne"], 2, "no such command 'opne'"),
@@ -128,7 +128,7 @@ def test_an_unknown_setting_in_the_environment_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_MESURE", "1s")
-    assert failure(["matrix"], capsys) == (2, "harness: there is no setting HARNESS_MESURE; nearest: HARNESS_MEASURE\n")
+    assert failure(["matrix"], capsys) == (2, "harness: unknown setting HARNESS_MESURE; nearest: HARNESS_MEASURE\n")
 
 
 def test_a_port_in_use_is_one_line_with_the_cure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +149,7 @@ def test_no_driver_is_one_line_with_the_cure(
     monkeypatch.setattr("harness.lab.drivers.find", list)
     code, message = failure(["run"], capsys)
     assert code == 3
-    assert message.startswith("harness: no ODBC driver for SQL Server found: make setup")
+    assert message.startswith("harness: no ODBC driver for SQL Server found: pip install")
 
 
 def test_no_java_is_said_before_the_sweep(

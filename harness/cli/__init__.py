@@ -21,7 +21,7 @@ import click
 
 from harness.cli import calibration, labs, results, simulation, sweeps, techniques
 from harness.cli.common import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
-from harness.settings import nearest
+from harness.failures import nearest
 
 
 class Verbs(click.Group):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.common import EXIT_CODES, USAGE, Failure, one_line_errors, say
-from harness.settings import nearest
+from harness.failures import nearest
 
 if TYPE_CHECKING:
     from harness.claims import Judgement

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from harness.failures import nearest
 from harness.lab import containers, drivers, embedded_instances, link, user_servers
 from harness.lab.instances import Lab, LabError, Security
 from harness.lab_file import LabFile
-from harness.settings import nearest
 
 DriverChoice = Literal["auto", "microsoft", "freetds"]
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from harness import lab_file as lab_files
 from harness import settings as settings_module
+from harness.failures import nearest
 from harness.lab import compose
 from harness.lab.instances import Security
 from harness.lab.opening import Topology
-from harness.settings import TIMES, Settings, SettingsError, nearest
+from harness.settings import TIMES, Settings, SettingsError
 
 
 @dataclass(frozen=True)

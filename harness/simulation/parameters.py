@@ -13,24 +13,24 @@ SQL Server.
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, create_model
 
+from harness import toml_file
 from harness.embedded.runtime.platform import Work
-from harness.failures import UsageFailure
-from harness.settings import nearest
+from harness.failures import UsageFailure, nearest
+from harness.toml_file import Key, TomlFile, in_words
 
 _SUFFIX = ".toml"
 
 
 class HardwareError(UsageFailure):
-    """A hardware file that is unknown or says what cannot be: one line with file, key and bounds."""
+    """Unknown hardware, or values that it cannot have."""
 
 
 class Declared(BaseModel):
@@ -133,6 +133,21 @@ SECTIONS: Mapping[str, type[_Frozen]] = {
 }
 
 
+def _declared(name: str, fields: Mapping[str, Any]) -> type[_Frozen]:
+    model: type[_Frozen] = create_model(name, __base__=_Frozen, **fields)
+    return model
+
+
+# The file: every section with every parameter.
+_DOCUMENT = _declared(
+    "Hardware",
+    {
+        section: (_declared(section, dict.fromkeys(model.model_fields, (Declared, ...))), ...)
+        for section, model in SECTIONS.items()
+    },
+)
+
+
 class Parameters(_Frozen):
     """One hardware: `name`, typed values by section, and `declared`, each parameter's bounds and source by its name."""
 
@@ -165,7 +180,11 @@ class Parameters(_Frozen):
     def with_values(self, values: Mapping[str, float]) -> Parameters:
         """The same hardware but for these; HardwareError outside a parameter's bounds."""
         changed = {name: self._known(name).model_copy(update={"value": value}) for name, value in values.items()}
-        return _checked(self.name, f"hardware {self.name}", {**self.declared, **changed})
+
+        def error(key: Key, message: str) -> HardwareError:
+            return HardwareError(f"hardware {self.name}: {toml_file.name(key)}: {message}")
+
+        return _checked(self.name, {**self.declared, **changed}, error)
 
     def as_rows(self) -> list[dict[str, Any]]:
         """One row a parameter: for the manifest of a run."""
@@ -194,84 +213,44 @@ def read(name_or_path: str) -> Parameters:
         return _read_packaged(name_or_path)
     path = Path(name_or_path)
     if path.suffix != _SUFFIX and not path.is_file():
-        raise HardwareError(f"{name_or_path!r} is no hardware{nearest(name_or_path, names())}, or the path of a file")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise HardwareError(f"there is no hardware file {path}; with the package come {', '.join(names())}") from None
-    except UnicodeDecodeError:
-        raise HardwareError(f"{path.name}: not UTF-8, as TOML has to be") from None
-    except OSError as error:
-        raise HardwareError(f"{path}: {error.strerror}") from None
-    return parse(text, path.name)
+        raise HardwareError(f"unknown hardware {name_or_path!r}{nearest(name_or_path, names())}, or the path of a file")
+    return parse(toml_file.read(path, "hardware file"))
 
 
 @cache
 def _read_packaged(name: str) -> Parameters:
-    return parse(text_of(name), name + _SUFFIX)
+    return parse(TomlFile(text_of(name), Path(name + _SUFFIX)))
 
 
-def parse(text: str, file: str) -> Parameters:
-    """Hardware from a file's text; its name is the file's without the suffix."""
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise HardwareError(f"{file}: {error}") from None
-    _check_names(file, "", tables, SECTIONS)
-    declared: dict[str, Declared] = {}
-    for section, model in SECTIONS.items():
-        table = tables[section]
-        if not isinstance(table, dict):
-            raise HardwareError(f"{file}: [{section}] is no table")
-        _check_names(file, f"{section}.", table, model.model_fields)
-        for key in model.model_fields:
-            declared[key] = _declared(file, f"{section}.{key}", table[key])
-    return _checked(file.removesuffix(_SUFFIX), file, declared)
+def parse(toml: TomlFile) -> Parameters:
+    """The hardware of a file; its name is the file's without the suffix."""
+    document = toml.validate(_DOCUMENT)
+    declared: dict[str, Declared] = {
+        key: getattr(getattr(document, section), key)
+        for section, model in SECTIONS.items()
+        for key in model.model_fields
+    }
+    return _checked(toml.path.stem, declared, toml.error)
 
 
-def _check_names(file: str, prefix: str, found: Iterable[str], wanted: Iterable[str]) -> None:
-    valid = list(wanted)
-    for name in found:
-        if name not in valid:
-            raise HardwareError(f"{file}: {prefix}{name} is unknown{nearest(name, valid)}")
-    for name in valid:
-        if name not in found:
-            raise HardwareError(f"{file}: {prefix}{name} is missing")
-
-
-def _declared(file: str, key: str, entry: object) -> Declared:
-    if not isinstance(entry, dict):
-        raise HardwareError(f"{file}: {key} has to be a table of value, low, high and source")
-    try:
-        return Declared.model_validate(entry)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join([key, *(str(part) for part in first["loc"])])
-        raise HardwareError(f"{file}: {place}: {first['msg'].lower()}") from None
-
-
-def _checked(name: str, where: str, declared: Mapping[str, Declared]) -> Parameters:
-    """Within bounds, of the types of their sections, and fit to be fitted where they are free, which is by their
-    logarithms; `where` begins what is said otherwise."""
+def _checked(name: str, declared: Mapping[str, Declared], error: Callable[[Key, str], UsageFailure]) -> Parameters:
+    """The parameters, once each is within its bounds, has its section's type and, where it is free, can be fitted by
+    its logarithm."""
     sections: dict[str, _Frozen] = {}
     for section, model in SECTIONS.items():
         for key in model.model_fields:
             one = declared[key]
             if not one.low <= one.value <= one.high:
-                raise HardwareError(
-                    f"{where}: {section}.{key} = {one.value:g} is out of bounds ({one.low:g} to {one.high:g})"
-                )
+                raise error((section, key), f"{one.value:g} is out of bounds ({one.low:g} to {one.high:g})")
             if one.free and not 0 < one.low < one.high:
-                raise HardwareError(
-                    f"{where}: {section}.{key} is free, but {one.low:g} to {one.high:g} leaves calibration no room: "
-                    "0 < low < high"
+                raise error(
+                    (section, key), f"free, but {one.low:g} to {one.high:g} leaves calibration no room: 0 < low < high"
                 )
         try:
             sections[section] = model.model_validate({key: declared[key].value for key in model.model_fields})
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = str(first["loc"][0])
-            raise HardwareError(f"{where}: {section}.{key} = {declared[key].value:g}: {first['msg'].lower()}") from None
+        except ValidationError as invalid:
+            first = invalid.errors()[0]
+            raise error((section, str(first["loc"][0])), in_words(first)) from None
     return Parameters.model_validate({"name": name, "declared": dict(declared), **sections})
 
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.failures import MachineFailure, UsageFailure
-from harness.settings import RESUME_MAY_DIFFER, RunSettings, nearest
+from harness.failures import MachineFailure, UsageFailure, nearest
+from harness.settings import RESUME_MAY_DIFFER, RunSettings
 from harness.sweep import manifest
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from harness import settings as settings_module
-from harness.failures import UsageFailure
+from harness.failures import UsageFailure, nearest
 from harness.figures import FigureError, techniques_figure
 from harness.lab import interruption
 from harness.lab.connection_info import first_line
 from harness.lab.instances import Lab
 from harness.lab.selection import select_lab
 from harness.reporting import Reporter
-from harness.settings import SettingsError, nearest
+from harness.settings import SettingsError
 from harness.simulation import parameters
 from harness.simulation.simulated_run import first_lines, model_of
 from harness.sweep import journal, manifest, run_folder

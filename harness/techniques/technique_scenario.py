@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from harness import toml_file
 from harness.failures import UsageFailure
 from harness.lab.receive_settings import ReceiveSettings
 from harness.matrix import Cell
-from harness.settings import Duration, nearest
+from harness.settings import Duration
+from harness.toml_file import Key, TomlFile
 
 DEFAULT = Path(__file__).with_name("techniques.toml")
 THREADS_MAX = 1000
@@ -23,7 +24,7 @@ Kind = Literal["ladder", "warning"]
 
 
 class ScenarioError(UsageFailure):
-    """The scenario file is invalid; the message is one line that names the file and the place."""
+    """A scenario that the lab cannot run."""
 
 
 class _Part(BaseModel):
@@ -92,24 +93,21 @@ class Turn(_Part):
         return f"{self.technique.key}-{self.run}"
 
 
+class _Document(_Part):
+    """The file: a step has the arrangement of the one before, but for the keys that it names."""
+
+    load: Load
+    times: Mapping[str, Times] = {}
+    start: Mapping[str, Any] = {}
+    ladder: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    warnings: list[dict[str, Any]] = []
+
+
 def read(path: Path | None = None) -> Scenario:
-    """Read a scenario file, by default the package's; raises ScenarioError."""
-    path = path or DEFAULT
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ScenarioError(f"scenario file {path}: {error}") from None
-    for key in given:
-        if key not in (valid := ("load", "times", "start", "ladder", "warnings")):
-            raise ScenarioError(f"{path}: unknown section {key!r}{nearest(key, valid)}")
-    try:
-        return Scenario(
-            load=given.get("load", {}),
-            times=given.get("times", {}),
-            techniques=tuple(_techniques(given, path)),
-        )
-    except ValidationError as error:
-        raise ScenarioError(f"{path}: {_first(error)}") from None
+    """The scenario of a file, by default the package's; raises TomlError."""
+    toml = toml_file.read(path or DEFAULT, "scenario file")
+    document = toml.validate(_Document)
+    return Scenario(load=document.load, times=document.times, techniques=tuple(_techniques(toml, document)))
 
 
 def turns(scenario: Scenario, *, version: str, repeats: int) -> list[Turn]:
@@ -126,51 +124,30 @@ def turns(scenario: Scenario, *, version: str, repeats: int) -> list[Turn]:
     ]
 
 
-def _techniques(given: Mapping[str, Any], path: Path) -> list[Technique]:
-    before: Mapping[str, Any] = given.get("start", {})
+def _techniques(toml: TomlFile, document: _Document) -> list[Technique]:
+    before = document.start
     found: list[Technique] = []
-    for step in given.get("ladder", []):
+
+    def add(step: Mapping[str, Any], kind: Kind, place: int, compared_with: str | None) -> None:
+        at: Key = ("ladder" if kind == "ladder" else "warnings", place)
+        key = step.get("technique", "?")
+        if key in [technique.key for technique in found]:
+            raise toml.error((*at, "technique"), f"two steps are named {key!r}: rename one")
+        arrangement = toml.validate(Arrangement, {**before, **_differences(step)}, at)
+        named = {"key": key, "title": step.get("title", key), "paper": step.get("paper", "")}
+        more = {"kind": kind, "arrangement": arrangement, "compared_with": compared_with}
+        found.append(toml.validate(Technique, named | more, at))
+
+    for place, step in enumerate(document.ladder):
+        add(step, "ladder", place, found[-1].key if found else None)
         before = {**before, **_differences(step)}
-        found.append(_technique(step, "ladder", before, found[-1].key if found else None, path))
-    if not found:
-        raise ScenarioError(f"{path}: the ladder has no step: add a [[ladder]] section")
     baseline = found[-1].key
-    for step in given.get("warnings", []):
+    for place, step in enumerate(document.warnings):
         is_baseline = not _differences(step)
-        compared_with = None if is_baseline else baseline
-        found.append(_technique(step, "warning", {**before, **_differences(step)}, compared_with, path))
+        add(step, "warning", place, None if is_baseline else baseline)
         baseline = found[-1].key if is_baseline else baseline
-    keys = [technique.key for technique in found]
-    if twice := [key for key in keys if keys.count(key) > 1]:
-        raise ScenarioError(f"{path}: two steps are named {twice[0]!r}: rename one")
     return found
 
 
 def _differences(step: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in step.items() if key not in _KEYS}
-
-
-def _technique(
-    step: Mapping[str, Any], kind: Kind, arrangement: Mapping[str, Any], compared_with: str | None, path: Path
-) -> Technique:
-    key = step.get("technique", "?")
-    try:
-        return Technique(
-            key=key,
-            kind=kind,
-            title=step.get("title", key),
-            paper=step.get("paper", ""),
-            arrangement=Arrangement(**arrangement),
-            compared_with=compared_with,
-        )
-    except ValidationError as error:
-        raise ScenarioError(f"{path}, step {key!r}: {_first(error)}") from None
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"unknown key {place!r}{nearest(place, list(Arrangement.model_fields))}"
-    message = str(first["msg"]).removeprefix("Value error, ")
-    return f"{place}: {message[:1].lower()}{message[1:]}"

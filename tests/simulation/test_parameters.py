@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from harness.failures import UsageFailure
 from harness.simulation import parameters
 from harness.simulation.parameters import SECTIONS, WORKS, HardwareError
+from harness.toml_file import TomlError
 
 FOLDER = Path(parameters.__file__).parent / "hardware"
 PAPER = (FOLDER / "paper.toml").read_text(encoding="utf-8")
@@ -54,10 +55,10 @@ def test_a_value_can_be_replaced_within_its_bounds():
 @pytest.mark.parametrize(
     "values, line",
     [
-        ({"send_us": 5000}, "hardware paper: processors.send_us = 5000 is out of bounds (100 to 700)"),
-        ({"count": 2.5}, "hardware paper: processors.count = 2.5: input should be a valid integer"),
+        ({"send_us": 5000}, "hardware paper: processors.send_us: 5000 is out of bounds (100 to 700)"),
+        ({"count": 2.5}, "hardware paper: processors.count: 2.5: input should be a valid integer"),
         ({"sendus": 1}, "hardware paper: no parameter 'sendus'; nearest: send_us"),
-        ({"hold_us": float("nan")}, "hardware paper: latch.hold_us = nan is out of bounds (2 to 50)"),
+        ({"hold_us": float("nan")}, "hardware paper: latch.hold_us: nan is out of bounds (2 to 50)"),
     ],
 )
 def test_what_cannot_be_is_refused(values, line):
@@ -74,19 +75,19 @@ def test_parameters_cannot_be_changed_in_place():
 @pytest.mark.parametrize(
     "old, new, line",
     [
-        ("value = 15,", "value = 99,", "mine.toml: latch.hold_us = 99 is out of bounds (2 to 50)"),
-        ("[latch]", "[lach]", "mine.toml: lach is unknown; nearest: latch"),
-        ("hold_us = {", "hld_us = {", "mine.toml: latch.hld_us is unknown; nearest: hold_us"),
-        ("value = 15,", "vlue = 15,", "mine.toml: latch.hold_us.value: field required"),
-        ("value = 15,", 'value = "15",', "mine.toml: latch.hold_us.value: input should be a valid number"),
-        ("value = 15,", "value = inf,", "mine.toml: latch.hold_us.value: input should be a finite number"),
-        ("[latch]", "[latch", "mine.toml: Expected"),
-        ("[client]\n", "[other]\nx = 1\n[client]\n", "mine.toml: other is unknown"),
+        ("value = 15,", "value = 99,", "latch.hold_us: 99 is out of bounds (2 to 50)"),
+        ("[latch]", "[lach]", "lach: unknown key; nearest: latch"),
+        ("hold_us = {", "hld_us = {", "latch.hld_us: unknown key; nearest: hold_us"),
+        ("value = 15,", "vlue = 15,", "latch.hold_us.vlue: unknown key; nearest: value"),
+        ("value = 15,", 'value = "15",', "latch.hold_us.value: '15': input should be a valid number"),
+        ("value = 15,", "value = inf,", "latch.hold_us.value: inf: input should be a finite number"),
+        ("[latch]", "[latch", "not valid TOML: expected"),
+        ("[client]\n", "[other]\nx = 1\n[client]\n", "other: unknown key"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line_with_the_file_and_the_key(tmp_path, old, new, line):
     assert old in PAPER
-    assert refusal(tmp_path, PAPER.replace(old, new, 1)).startswith(line)
+    assert refusal(tmp_path, PAPER.replace(old, new, 1)).partition(": ")[2].startswith(line)
 
 
 def refusal(folder: Path, text: str) -> str:
@@ -94,8 +95,9 @@ def refusal(folder: Path, text: str) -> str:
     assert text != PAPER
     file = folder / "mine.toml"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(HardwareError) as caught:
+    with pytest.raises(TomlError) as caught:
         parameters.read(str(file))
+    assert str(caught.value).startswith("mine.toml, line ")
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -117,13 +119,13 @@ def test_what_there_must_be_some_of_is_not_nought(tmp_path, name):
     line = refusal(
         tmp_path, re.sub(rf"(?m)^{name} = .*", f'{name} = {{ value = 0, low = 0, high = 9, source = "x" }}', PAPER)
     )
-    assert re.fullmatch(rf"mine\.toml: \w+\.{name} = 0: input should be greater than 0", line)
+    assert re.fullmatch(rf"mine\.toml, line \d+: \w+\.{name}: 0.0: input should be greater than 0", line)
 
 
 def test_no_write_of_the_log_ends_before_it_begins(tmp_path):
     spread = 'flush_latency_spread = { value = 1.5, low = 0, high = 2, source = "x" }'
     line = refusal(tmp_path, re.sub(r"(?m)^flush_latency_spread = .*", spread, PAPER))
-    assert line == "mine.toml: log.flush_latency_spread = 1.5: input should be less than or equal to 1"
+    assert line.partition(": ")[2] == "log.flush_latency_spread: 1.5: input should be less than or equal to 1"
 
 
 @pytest.mark.parametrize("low, high", [(0, 100), (15, 15)])
@@ -135,18 +137,18 @@ def test_what_calibration_may_fit_has_room_above_nought(tmp_path, low, high):
             f"hold_us = {{ value = 15, low = {low}, high = {high}, free = true,",
         ),
     )
-    assert line.startswith(f"mine.toml: latch.hold_us is free, but {low} to {high} leaves calibration no room")
+    assert line.partition(": ")[2].startswith(f"latch.hold_us: free, but {low} to {high} leaves calibration no room")
 
 
 @pytest.mark.parametrize("text", ["", "[client]\n", "client = 1\n", "[client]\nround_trip_us = 300\n"])
 def test_a_file_that_says_too_little_is_told_what_is_missing(tmp_path, text):
-    assert refusal(tmp_path, text).startswith("mine.toml: ")
+    assert "missing" in refusal(tmp_path, text) or "must be a table" in refusal(tmp_path, text)
 
 
 def test_hardware_that_is_not_there(tmp_path):
-    with pytest.raises(UsageFailure, match=r"'papr' is no hardware; nearest: paper"):
+    with pytest.raises(UsageFailure, match=r"unknown hardware 'papr'; nearest: paper"):
         parameters.read("papr")
-    with pytest.raises(UsageFailure, match=r"there is no hardware file .*x\.toml; with the package come paper"):
+    with pytest.raises(UsageFailure, match=r"there is no hardware file .*x\.toml"):
         parameters.read(str(tmp_path / "x.toml"))
     with pytest.raises(UsageFailure, match=r"Is a directory"):
         parameters.read(str(tmp_path.with_suffix(".toml").mkdir() or tmp_path.with_suffix(".toml")))

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.matrix import Cell
-from harness.techniques.technique_scenario import DEFAULT, ScenarioError, read, turns
+from harness.techniques.technique_scenario import DEFAULT, read, turns
+from harness.toml_file import TomlError
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, TRICK_DIALOG_RATIO
 
 LADDER = ["dialog_per_message", "reuse", "receive_top_n", "activation_life", "readers_per_core", "trick_150"]
@@ -80,34 +81,36 @@ def test_every_technique_runs_once_before_any_runs_twice() -> None:
 @pytest.mark.parametrize(
     "before, after, complaint",
     [
-        ("[load]", "[lode]", "unknown section 'lode'; nearest: load"),
-        ("threads = 50", "threads = 0", "load.threads: input should be greater than or equal to 1"),
+        ("[load]", "[lode]", "lode: unknown key; nearest: load"),
+        ("threads = 50", "threads = 0", "load.threads: 0: input should be greater than or equal to 1"),
         (
             'settle = "80s"',
             'settle = "soon"',
-            "times.sqlserver.settle: 'soon' is no duration (examples: 500ms, 1s, 2m)",
+            "times.sqlserver.settle: invalid duration 'soon': write 500ms, 30s, 2m or 1h",
         ),
         (
             "receive_top = 10000",
             "recieve_top = 10000",
-            "step 'receive_top_n': unknown key 'recieve_top'; nearest: receive_top",
+            "ladder-3.recieve_top: unknown key; nearest: receive_top",
         ),
-        ("max_queue_readers = 16", "max_queue_readers = 0", "step 'readers_per_core': max_queue_readers: input should"),
-        ('technique = "cold"', 'technique = "reuse"', "two steps are named 'reuse'"),
-        ("[load]", "[load", "Expected ']'"),
+        ("max_queue_readers = 16", "max_queue_readers = 0", "ladder-5.max_queue_readers: 0: input should"),
+        ('technique = "cold"', 'technique = "reuse"', "technique: two steps are named 'reuse': rename one"),
+        ("[load]", "[load", "not valid TOML: expected ']'"),
     ],
 )
-def test_a_mistake_in_a_file_is_an_error_of_one_line(tmp_path: Path, before: str, after: str, complaint: str) -> None:
+def test_a_mistake_in_a_file_is_one_line_with_its_place(
+    tmp_path: Path, before: str, after: str, complaint: str
+) -> None:
     path = tmp_path / "my.toml"
     text = DEFAULT.read_text()
     assert before in text
     path.write_text(text.replace(before, after, 1))
-    with pytest.raises(ScenarioError) as error:
+    with pytest.raises(TomlError) as error:
         read(path)
-    assert str(path) in str(error.value) and complaint in str(error.value)
+    assert str(error.value).startswith("my.toml, line ") and complaint in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="No such file"):
+    with pytest.raises(TomlError, match=r"there is no scenario file .*none\.toml"):
         read(tmp_path / "none.toml")
