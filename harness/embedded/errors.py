@@ -197,11 +197,6 @@ CATALOGUE: dict[int, ErrorText] = {
     ),
     4613: ErrorText(16, "Grantor does not have GRANT permission."),
     4621: ErrorText(16, "Permissions at the server scope can only be granted when the current database is master."),
-    4901: ErrorText(
-        16,
-        "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT "
-        "definition specified; column '%s' cannot be added to non-empty table '%s'.",
-    ),
     5011: ErrorText(
         14,
         "User does not have permission to alter database '%s', the database does not exist, or the database"
@@ -255,7 +250,6 @@ CATALOGUE: dict[int, ErrorText] = {
     15123: ErrorText(16, "The configuration option '%s' does not exist, or it may be an advanced option."),
     15129: ErrorText(16, "'%s' is not a valid value for configuration option '%s'."),
     15151: ErrorText(16, "Cannot %s the %s '%s', because it does not exist or you do not have permission."),
-    15217: ErrorText(16, "Property cannot be updated or deleted. Property '%s' does not exist for '%s'."),
     15232: ErrorText(
         16,
         "A certificate with name '%s' already exists or this certificate already has been added to the database.",

@@ -274,14 +274,6 @@ def test_noexec_compiles_and_does_not_run(side):
     assert side.rows("SELECT n FROM dbo.t") == [(4,)]
 
 
-def test_a_column_added_keeps_the_rows(side):
-    side.run("INSERT dbo.t (n) VALUES (7); ALTER TABLE dbo.t ADD extra nvarchar(5) NULL")
-    assert side.rows("SELECT id, n, extra FROM dbo.t") == [(1, 7, None)]
-    side.run("INSERT dbo.t (n, extra) VALUES (8, N'x')")
-    side.crash()
-    assert side.rows("USE db; SELECT id, n, extra FROM dbo.t") == [(1, 7, None), (2, 8, "x")]
-
-
 def test_unsupported_is_an_error_of_its_own_number():
     assert SqlServerError(50001, "x").severity == 16
 

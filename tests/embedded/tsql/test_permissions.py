@@ -70,7 +70,6 @@ REFUSED = {
         "RECEIVE",
     ),
     "TRUNCATE TABLE dbo.t;": (1088, 'Cannot find the object "dbo.t"'),
-    "ALTER TABLE dbo.t ADD b int;": (1088, 'Cannot find the object "dbo.t"'),
     "DROP TABLE dbo.t;": (
         3701,
         "Cannot drop the table 'dbo.t', because it does not exist or you do not have permission.",

@@ -140,6 +140,9 @@ def test_mistakes_name_their_line(text, number, line):
         "create message type m validation = valid_xml with schema collection s",
         "execute as user = 'x'",
         "foo bar",
+        "set nocount on\nset rowcount 10",
+        "create procedure p with encryption as select 1",
+        "alter table t add a int",
     ],
 )
 def test_what_is_not_supported_is_refused_with_its_line(text):

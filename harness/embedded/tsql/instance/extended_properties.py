@@ -38,18 +38,13 @@ class ExtendedProperties:
         tx.on_rollback(lambda: self._forget(key))
         tx.write(CATALOG, (database_id, name), (value,))
 
-    def drop(self, tx: Transaction, database_id: int, name: str) -> None:
-        key = database_id, name.lower()
-        found = self._properties.pop(key, None)
-        if found is None:
-            raise SqlServerError(15217, name, _ON_DATABASE)
-        tx.on_rollback(lambda: self._properties.__setitem__(key, found))
-        tx.write(CATALOG, (database_id, found.name), None)
-
     def drop_all(self, tx: Transaction, database_id: int) -> None:
         """DROP DATABASE"""
-        for each in list(self.of(database_id)):
-            self.drop(tx, database_id, each.name)
+        dropped = {(database_id, each.name.lower()): each for each in self.of(database_id)}
+        for key, found in dropped.items():
+            del self._properties[key]
+            tx.write(CATALOG, (database_id, found.name), None)
+        tx.on_rollback(lambda: self._properties.update(dropped))
 
     def _forget(self, key: tuple[int, str]) -> None:
         del self._properties[key]

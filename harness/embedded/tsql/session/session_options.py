@@ -14,7 +14,6 @@ class Options:
     noexec: bool = False
     fmtonly: bool = False
     lock_timeout_ms: int = -1
-    row_limit: int = 0  # SET ROWCOUNT
     isolation_level: int = 2  # of sys.dm_exec_sessions: 1 READ UNCOMMITTED, 2 READ COMMITTED, ...
 
 

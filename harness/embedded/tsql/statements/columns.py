@@ -1,4 +1,4 @@
-"""The grammar of columns and keys, for CREATE TABLE, ALTER TABLE and DECLARE @t TABLE."""
+"""The grammar of columns and keys, for CREATE TABLE and DECLARE @t TABLE."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _element(parser: Parser, body: TableBody) -> None:
     constraint = tokens.name() if tokens.accept("CONSTRAINT") else ""
     if _at_key(parser):
         primary = _key(parser)
-        names = key_columns(parser)
-        index_options(parser)
+        names = _key_columns(parser)
+        _index_options(parser)
         if primary:
             body.primary_key, body.primary_key_name = names, constraint
         else:
@@ -36,7 +36,7 @@ def _element(parser: Parser, body: TableBody) -> None:
     elif constraint or tokens.word() in ("CHECK", "FOREIGN KEY", "INDEX"):
         tokens.unsupported(f"{tokens.word() or 'this'} constraint")
     else:
-        body.columns.append(column_definition(parser, body))
+        body.columns.append(_column(parser, body))
 
 
 def _at_key(parser: Parser) -> bool:
@@ -54,7 +54,7 @@ def _key(parser: Parser) -> bool:
     return primary
 
 
-def key_columns(parser: Parser) -> list[str]:
+def _key_columns(parser: Parser) -> list[str]:
     tokens = parser.tokens
 
     def column() -> str:
@@ -69,7 +69,7 @@ def key_columns(parser: Parser) -> list[str]:
     return names
 
 
-def index_options(parser: Parser) -> None:
+def _index_options(parser: Parser) -> None:
     """`WITH ( option [, ...] )` and `ON filegroup` of an index change nothing here."""
     tokens = parser.tokens
     if tokens.at("WITH", "("):
@@ -81,7 +81,7 @@ def index_options(parser: Parser) -> None:
         tokens.name()
 
 
-def column_definition(parser: Parser, body: TableBody) -> ColumnDefinition:
+def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
     tokens = parser.tokens
     name = tokens.name()
     if tokens.at("AS"):
@@ -103,15 +103,13 @@ def column_definition(parser: Parser, body: TableBody) -> ColumnDefinition:
             default = _default(parser)
         elif tokens.accept("COLLATE"):
             tokens.name()
-        elif tokens.accept("ROWGUIDCOL"):
-            pass
         elif _at_key(parser):
             if _key(parser):
                 body.primary_key, body.primary_key_name = [name], constraint
                 nullable = False
             else:
                 unique = True
-            index_options(parser)
+            _index_options(parser)
         else:
             return ColumnDefinition(name, type_, nullable, identity, default, unique)
 

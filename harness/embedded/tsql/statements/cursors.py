@@ -18,12 +18,8 @@ from harness.embedded.tsql.text.expressions import Query
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
 from harness.embedded.tsql.translation.binding import Planned, select_plan
 
-CURSOR_OPTIONS = frozenset(
-    """
-    INSENSITIVE LOCAL GLOBAL FORWARD_ONLY STATIC KEYSET DYNAMIC FAST_FORWARD READ_ONLY SCROLL_LOCKS OPTIMISTIC
-    TYPE_WARNING
-    """.split()  # noqa: SIM905
-)
+# Accepted because every cursor is STATIC.
+CURSOR_OPTIONS = ("LOCAL", "GLOBAL", "FORWARD_ONLY", "STATIC", "FAST_FORWARD", "READ_ONLY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +30,9 @@ class DeclareCursor(Statement):
 
 
 def parse_declare_cursor(parser: Parser) -> Statement:
-    """`DECLARE name [ INSENSITIVE ] CURSOR [ LOCAL | FAST_FORWARD | ... ] FOR select [ FOR READ ONLY ]`"""
+    """`DECLARE name CURSOR [ LOCAL | FAST_FORWARD | ... ] FOR select [ FOR READ ONLY ]`"""
     tokens = parser.tokens
     name = tokens.name().lower()
-    tokens.accept("INSENSITIVE")
     tokens.expect("CURSOR")
     options = set()
     while tokens.word() in CURSOR_OPTIONS:

@@ -64,10 +64,10 @@ BROKER_OPTIONS = frozenset({"ENABLE_BROKER", "DISABLE_BROKER", "NEW_BROKER", "ER
 # Accepted because scripts set them everywhere; there is nothing in this server that they would change.
 DATABASE_OPTIONS = frozenset(
     """
-    ALLOW_SNAPSHOT_ISOLATION ANSI_NULLS AUTO_CLOSE AUTO_CREATE_STATISTICS AUTO_SHRINK AUTO_UPDATE_STATISTICS
+    ALLOW_SNAPSHOT_ISOLATION AUTO_CLOSE AUTO_SHRINK
     COMPATIBILITY_LEVEL DELAYED_DURABILITY HONOR_BROKER_PRIORITY MULTI_USER PAGE_VERIFY QUERY_STORE
-    QUOTED_IDENTIFIER READ_COMMITTED_SNAPSHOT READ_WRITE RECOVERY RESTRICTED_USER SINGLE_USER
-    TARGET_RECOVERY_TIME TRUSTWORTHY
+    READ_COMMITTED_SNAPSHOT READ_WRITE RECOVERY SINGLE_USER
+    TRUSTWORTHY
     """.split()  # noqa: SIM905
 )
 
@@ -97,11 +97,7 @@ def parse_alter_database(parser: Parser) -> Statement:
         words.append(tokens.advance().text.upper())
     rollback_immediate = False
     if tokens.accept("WITH"):
-        if tokens.accept("ROLLBACK", "AFTER"):
-            tokens.integer()
-            tokens.accept("SECONDS")
-            rollback_immediate = True
-        elif tokens.accept("ROLLBACK", "IMMEDIATE"):
+        if tokens.accept("ROLLBACK", "IMMEDIATE"):
             rollback_immediate = True
         else:
             tokens.expect("NO_WAIT")

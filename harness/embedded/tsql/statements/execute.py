@@ -41,7 +41,7 @@ class Execute(Statement):
 
 
 def parse_execute(parser: Parser) -> Statement:
-    """`EXEC[UTE] [ @status = ] name [ [ @parameter = ] { value [ OUTPUT ] | DEFAULT } [, ...] ] [ WITH RECOMPILE ]`"""
+    """`EXEC[UTE] [ @status = ] name [ [ @parameter = ] { value [ OUTPUT ] | DEFAULT } [, ...] ]`"""
     tokens, line = parser.tokens, parser.line
     if tokens.at("AS"):
         tokens.unsupported("EXECUTE AS")
@@ -55,8 +55,6 @@ def parse_execute(parser: Parser) -> Statement:
     arguments: list[Argument] = []
     if _at_argument(parser):
         arguments = tokens.comma_separated(lambda: _argument(parser))
-    if tokens.accept("WITH"):
-        tokens.expect("RECOMPILE")
     return Execute(line, procedure, arguments, status)
 
 

@@ -1,4 +1,4 @@
-"""sp_addextendedproperty and sp_dropextendedproperty: extended properties of a database."""
+"""sp_addextendedproperty, for a database itself."""
 
 from __future__ import annotations
 
@@ -30,21 +30,6 @@ def sp_addextendedproperty(
     return {}
 
 
-def sp_dropextendedproperty(
-    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
-) -> Waiting[Outputs]:
-    """`sp_dropextendedproperty [ @name = ] N'name'`: a property of the database itself."""
-    [name] = _arguments(parameters, ("@name",))
-
-    def work(frame: Frame, tx: Transaction) -> None:
-        if not is_allowed_to(frame, "DATABASE", 0, "ALTER"):
-            raise SqlServerError(15247)
-        frame.instance.extended_properties.drop(tx, frame.database.database_id, name or "")
-
-    yield from writing(work).run(Frame(session, session.database, sink, "sp_dropextendedproperty", depth))
-    return {}
-
-
 def _arguments(parameters: Sequence[Parameter], names: Sequence[str]) -> list[str | None]:
     """The values of the parameters by position or name; only a database itself can have properties."""
     values: dict[str, str | None] = dict.fromkeys(names)
@@ -57,4 +42,3 @@ def _arguments(parameters: Sequence[Parameter], names: Sequence[str]) -> list[st
 
 
 register_procedure("sp_addextendedproperty", sp_addextendedproperty)
-register_procedure("sp_dropextendedproperty", sp_dropextendedproperty)

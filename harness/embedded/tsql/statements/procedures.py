@@ -78,7 +78,7 @@ def _parameter(parser: Parser) -> ProcedureParameter:
     type_ = tokens.data_type()
     default = None
     if tokens.accept("="):
-        default = parser.expression(",", "OUTPUT", "OUT", "READONLY", "AS", "WITH", ")")
+        default = parser.expression(",", "OUTPUT", "OUT", "AS", "WITH", ")")
     output = tokens.accept("OUTPUT") or tokens.accept("OUT")
     return ProcedureParameter(name, type_, default, output)
 
@@ -93,18 +93,13 @@ def parse_parameters(declarations: str) -> list[ProcedureParameter]:
 
 
 def _procedure_options(parser: Parser) -> str:
-    """`WITH { RECOMPILE | ENCRYPTION | EXECUTE AS { CALLER | SELF | OWNER | 'user' } } [, ...]`"""
+    """`[ WITH EXECUTE AS { CALLER | SELF | OWNER | 'user' } ]`"""
     tokens = parser.tokens
-    execute_as = ""
     if not tokens.accept("WITH"):
-        return execute_as
-    while True:
-        if tokens.accept("EXECUTE", "AS") or tokens.accept("EXEC", "AS"):
-            execute_as = tokens.string() if tokens.at_string() else tokens.choose("CALLER", "SELF", "OWNER")
-        else:
-            tokens.choose("RECOMPILE", "ENCRYPTION")
-        if not tokens.accept(","):
-            return execute_as
+        return ""
+    if not (tokens.accept("EXECUTE", "AS") or tokens.accept("EXEC", "AS")):
+        tokens.unsupported(f"a procedure WITH {tokens.word()}")
+    return tokens.string() if tokens.at_string() else tokens.choose("CALLER", "SELF", "OWNER")
 
 
 def _check_create(node: CreateProcedure, frame: Frame, guard: Guard) -> None:

@@ -114,21 +114,19 @@ register("THROW", parse_throw, Throw, compile_throw)
 @dataclass(frozen=True, slots=True)
 class RaiseError(Statement):
     arguments: list[Expression]
-    options: list[str]
 
 
 def parse_raiserror(parser: Parser) -> Statement:
-    """`RAISERROR ( message | number, severity, state [, argument ]... ) [ WITH { LOG | NOWAIT | SETERROR } ]`"""
+    """`RAISERROR ( message | number, severity, state [, argument ]... ) [ WITH { LOG | NOWAIT } ]`"""
     tokens = parser.tokens
     tokens.expect("(")
     arguments = tokens.comma_separated(lambda: parser.expression(","))
     tokens.expect(")")
     if len(arguments) < 3:
         tokens.fail()
-    options = (
-        tokens.comma_separated(lambda: tokens.choose("LOG", "NOWAIT", "SETERROR")) if tokens.accept("WITH") else []
-    )
-    return RaiseError(parser.line, arguments, options)
+    if tokens.accept("WITH"):
+        tokens.comma_separated(lambda: tokens.choose("LOG", "NOWAIT"))
+    return RaiseError(parser.line, arguments)
 
 
 def compile_raiserror(node: RaiseError, scope: Scope) -> Step:

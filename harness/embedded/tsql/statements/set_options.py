@@ -13,14 +13,14 @@ from harness.embedded.tsql.text.parser import Parser, Statement
 OPTIONS_ON_OFF = frozenset(
     """
     ANSI_DEFAULTS ANSI_NULL_DFLT_OFF ANSI_NULL_DFLT_ON ANSI_NULLS ANSI_PADDING ANSI_WARNINGS ARITHABORT
-    ARITHIGNORE CONCAT_NULL_YIELDS_NULL CURSOR_CLOSE_ON_COMMIT FMTONLY FORCEPLAN IMPLICIT_TRANSACTIONS
-    NO_BROWSETABLE NOCOUNT NOEXEC NUMERIC_ROUNDABORT QUOTED_IDENTIFIER REMOTE_PROC_TRANSACTIONS XACT_ABORT
+    CONCAT_NULL_YIELDS_NULL CURSOR_CLOSE_ON_COMMIT FMTONLY IMPLICIT_TRANSACTIONS
+    NO_BROWSETABLE NOCOUNT NOEXEC NUMERIC_ROUNDABORT QUOTED_IDENTIFIER XACT_ABORT
     """.split()  # noqa: SIM905
 )
 
 OPTIONS_WITH_VALUE = frozenset(
     """
-    DATEFIRST DATEFORMAT DEADLOCK_PRIORITY LANGUAGE LOCK_TIMEOUT QUERY_GOVERNOR_COST_LIMIT ROWCOUNT TEXTSIZE
+    DATEFIRST DATEFORMAT DEADLOCK_PRIORITY LANGUAGE LOCK_TIMEOUT QUERY_GOVERNOR_COST_LIMIT TEXTSIZE
     """.split()  # noqa: SIM905
 )
 
@@ -49,6 +49,10 @@ def parse_set(parser: Parser) -> Statement:
     if len(options) == 1 and options[0] in OPTIONS_WITH_VALUE:
         sign = "-" if tokens.accept("-") else ""
         return SetOption(parser.line, options, sign + tokens.advance().text)
+    if options == ["ROWCOUNT"]:
+        if tokens.integer() == 0:
+            return SetOption(parser.line, options, "0")
+        tokens.unsupported("SET ROWCOUNT with another value than 0")
     tokens.unsupported(f"SET {', '.join(options)}")
 
 

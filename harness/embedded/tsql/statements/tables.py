@@ -1,18 +1,18 @@
-"""CREATE, ALTER, DROP and TRUNCATE TABLE, CREATE INDEX."""
+"""CREATE, DROP and TRUNCATE TABLE."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import checks
-from harness.embedded.tsql.statements.columns import column_definition, index_options, key_columns, table_body
+from harness.embedded.tsql.statements.columns import table_body
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.columns import ColumnDefinition, TableBody
+from harness.embedded.tsql.storage.columns import TableBody
 from harness.embedded.tsql.storage.tables import Table
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.translation.binding import Binding
@@ -57,107 +57,6 @@ register(
     CreateTable,
     compile_create_table,
     check=checks.create("CREATE TABLE", in_schema=True),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AlterTable(Statement):
-    """`ADD column` or `DROP COLUMN column`."""
-
-    name: tuple[str, ...]
-    add: list[ColumnDefinition]
-    drop: list[str]
-
-
-def parse_alter_table(parser: Parser) -> Statement:
-    """`ALTER TABLE name { ADD column type ... [, ...] | DROP COLUMN [ IF EXISTS ] column [, ...] }`"""
-    tokens, line = parser.tokens, parser.line
-    name = tokens.object_name()
-    if tokens.accept("ADD"):
-        if tokens.word() in ("CONSTRAINT", "PRIMARY KEY", "UNIQUE", "CHECK", "FOREIGN KEY", "DEFAULT"):
-            tokens.unsupported("ALTER TABLE ADD CONSTRAINT")
-        added = tokens.comma_separated(lambda: column_definition(parser, TableBody()))
-        return AlterTable(line, name, added, [])
-    if tokens.accept("DROP"):
-        tokens.expect("COLUMN")
-        tokens.accept("IF", "EXISTS")
-        return AlterTable(line, name, [], tokens.comma_separated(tokens.name))
-    tokens.unsupported(f"ALTER TABLE {tokens.word()}")
-
-
-def compile_alter_table(node: AlterTable, scope: Scope) -> Step:
-    """Done as a new table under the old name, with the old rows."""
-    if node.drop:
-        raise UnsupportedSyntax("ALTER TABLE DROP COLUMN", node.line)
-
-    def work(frame: Frame, tx: Transaction) -> None:
-        instance = frame.instance
-        table = Binding(scope, frame).user_table(node.name)
-        rows = frame.sqlite.rows(f"SELECT {table.all_columns} FROM {table.sql}")
-        for column in node.add:
-            if rows and not column.nullable:
-                raise SqlServerError(4901, column.name, table.name)
-            if column.identity or (column.default is not None and not column.nullable):
-                raise UnsupportedSyntax("ALTER TABLE ADD of such a column", node.line)
-        instance.drop_table(tx, table)
-        altered = Table(
-            table.database_id,
-            table.object_id,
-            table.schema,
-            table.name,
-            table.database_name,
-            [*table.definitions, *node.add],
-            table.primary_key,
-            table.primary_key_name,
-            table.unique,
-            table.create_time_ns,
-        )
-        instance.add_table(tx, altered)
-        wider = [(*row, *(None for _ in node.add)) for row in rows]
-        altered.insert(frame.sqlite, tx, wider)
-
-    return writing(work)
-
-
-register("ALTER TABLE", parse_alter_table, AlterTable, compile_alter_table, check=checks.on_object(1088, "ALTER"))
-
-
-@dataclass(frozen=True, slots=True)
-class CreateIndex(Statement):
-    """Accepted and not kept: SQLite plans without it; a UNIQUE one is refused."""
-
-    table: tuple[str, ...]
-    columns: list[str]
-
-
-def parse_create_index(parser: Parser) -> Statement:
-    """`CREATE [ CLUSTERED | NONCLUSTERED ] INDEX name ON table ( column [, ...] )`"""
-    tokens, line = parser.tokens, parser.line
-    tokens.name()
-    tokens.expect("ON")
-    table = tokens.object_name()
-    columns = key_columns(parser)
-    if tokens.accept("INCLUDE"):
-        key_columns(parser)
-    index_options(parser)
-    return CreateIndex(line, table, columns)
-
-
-def compile_create_index(node: CreateIndex, scope: Scope) -> Step:
-    def work(frame: Frame, tx: Transaction) -> None:
-        table = Binding(scope, frame).user_table(node.table)
-        for name in node.columns:
-            table.place(name)
-
-    return writing(work)
-
-
-register(
-    "CREATE INDEX|CREATE CLUSTERED INDEX|CREATE NONCLUSTERED INDEX",
-    parse_create_index,
-    CreateIndex,
-    compile_create_index,
-    check=checks.on_object(1088, "ALTER"),
 )
 
 

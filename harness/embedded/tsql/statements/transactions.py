@@ -16,7 +16,7 @@ def _parse_name(parser: Parser) -> str:
     tokens = parser.tokens
     if tokens.at_variable():
         return tokens.variable()
-    return "" if at_statement_end(parser) or tokens.at("WITH") else tokens.name()
+    return "" if at_statement_end(parser) else tokens.name()
 
 
 def _name(frame: Frame, name: str) -> str:
@@ -30,10 +30,8 @@ class BeginTransaction(Statement):
 
 
 def parse_begin_transaction(parser: Parser) -> Statement:
-    """`BEGIN { TRAN | TRANSACTION } [ name | @v [ WITH MARK [ 'description' ] ] ]`"""
+    """`BEGIN { TRAN | TRANSACTION } [ name | @v ]`"""
     name = _parse_name(parser)
-    if parser.tokens.accept("WITH", "MARK") and parser.tokens.at_string():
-        parser.tokens.string()
     return BeginTransaction(parser.line, name)
 
 

@@ -40,7 +40,6 @@ SYNONYMS = {
     "sysname": ("nvarchar", 128),
     "integer": ("int", 0),
     "dec": ("decimal", 0),
-    "rowversion": ("timestamp", 0),
     "nchar": ("nchar", 1),
     "char": ("char", 1),
     "character": ("char", 1),
@@ -52,7 +51,6 @@ SYNONYMS = {
     "ntext": ("nvarchar", MAX),
     "image": ("varbinary", MAX),
     "xml": ("nvarchar", MAX),
-    "sql_variant": ("nvarchar", 4000),
 }
 TYPE_NAMES = frozenset(
     """
