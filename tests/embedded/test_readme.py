@@ -1,0 +1,34 @@
+"""harness/embedded/README.md lists what the code has."""
+
+import re
+from pathlib import Path
+
+from harness.embedded.tsql.catalog.lookup import TABLE_FUNCTIONS, VIEWS
+from harness.embedded.tsql.statements.dbcc import COMMANDS
+from harness.embedded.tsql.translation.functions.table import FUNCTIONS
+
+README = (Path(__file__).parents[2] / "harness" / "embedded" / "README.md").read_text(encoding="utf-8")
+
+
+def listed(after: str, before: str) -> list[str]:
+    """The words in backticks between two phrases."""
+    return re.findall(r"`([\w.]+)`", README.split(after, 1)[1].split(before, 1)[0])
+
+
+def test_the_readme_lists_every_view():
+    found = listed("administrator connection:", "Functions that return a table")
+    assert sorted(found) == sorted(VIEWS)
+    assert found[-3:] == [name for name in sorted(VIEWS) if name.startswith("sys")]
+
+
+def test_the_readme_lists_every_function_that_returns_a_table():
+    assert sorted(listed("Functions that return a table:", "**Functions**")) == sorted(TABLE_FUNCTIONS)
+
+
+def test_the_readme_lists_every_function():
+    assert sorted(listed("**Functions**:", "**Protocol.**")) == sorted(FUNCTIONS)
+
+
+def test_the_readme_names_every_dbcc_command():
+    named = README.split("every DBCC but ", 1)[1].split("\n", 1)[0]
+    assert sorted(re.findall(r"[A-Z]+", named)) == sorted(COMMANDS)
