@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.cli.common import Failure, one_line_errors
+from harness.cli.exits import Failure, one_line_errors
 
-VERBS = [
+COMMANDS = [
     "matrix",
     "run",
     "ui",
@@ -31,6 +31,7 @@ VERBS = [
     "claims",
     "compare",
 ]
+LAB_COMMANDS = ["open", "up", "down", "status", "clean"]
 
 
 def harness(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -68,7 +69,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 BAD_INPUT = [
-    (["matrx"], 2, "there is no verb 'matrx'; nearest: matrix"),
+    (["matrx"], 2, "unknown command 'matrx'; nearest: matrix"),
     (["matrix", "--mesure", "1s"], 2, "--mesure"),
     (["matrix", "--measure", "soon"], 2, "--measure: invalid duration 'soon': write 500ms, 30s, 2m or 1h"),
     (["matrix", "--measure", "0s"], 2, "--measure"),
@@ -80,7 +81,7 @@ BAD_INPUT = [
     (["matrix", "--server-versions", "2022"], 2, "the embedded lab has no server version '2022'; nearest: 20"),
     (["matrix", "--seed", "x"], 2, "--seed"),
     (["matrix", "--settings", "no.toml"], 2, "there is no settings file no.toml"),
-    (["matrix", "--resume", "nowhere"], 2, "nowhere is no result folder"),
+    (["matrix", "--resume", "nowhere"], 2, "nowhere is not a result folder"),
     (["matrix", "--driver", "odbc"], 2, "--driver: 'odbc' is not valid"),
     (["run", "i1-t5-r150-p100"], 2, "matches 2 cells"),
     (["run", "--threads", "6"], 2, "threads '6' is not in the matrix; nearest: 4, 5"),
@@ -88,12 +89,12 @@ BAD_INPUT = [
     (["run", "--server-version", "2022"], 2, "server version '2022' is not in the matrix; nearest: 2005, 2008"),
     (["run", "i1-t5-r1-p100-v2008", "--threads", "5"], 2, "give a cell id or axes, not both"),
     (["lab", "open", "--initiators", "4"], 2, "initiators '4' is not in the matrix; nearest: 2, 3"),
-    (["reduce", "nowhere"], 2, "nowhere is no result folder: it does not exist"),
-    (["figures", "."], 2, "is no result folder: it has no manifest.json"),
-    (["claims", "."], 2, "is no result folder: it has no manifest.json"),
-    (["claims", "nowhere"], 2, "nowhere is no result folder: it does not exist"),
+    (["reduce", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),
+    (["figures", "."], 2, "is not a result folder: it has no manifest.json"),
+    (["claims", "."], 2, "is not a result folder: it has no manifest.json"),
+    (["claims", "nowhere"], 2, "nowhere is not a result folder: it does not exist"),
     (["compare", "a"], 2, "missing argument 'B'"),
-    (["compare", "a", "b"], 2, "a is no result folder"),
+    (["compare", "a", "b"], 2, "a is not a result folder"),
     (["plan", "--cells", "x"], 2, "no cell matches 'x'"),
     (["simulate", "--hardware", "papper"], 2, "unknown hardware 'papper'; nearest: paper"),
     (["calibrate", "--like", "nowhere"], 2, "nowhere is no results folder"),
@@ -104,10 +105,10 @@ BAD_INPUT = [
     (["simulate", "--measure", "1ms"], 2, "--measure: '1ms': input should be greater than or equal to 0.1"),
     (["simulate", "--settle", "-1s"], 2, "--settle: invalid duration '-1s'"),
     (["simulate", "--master", "lokal"], 2, "--master: invalid Spark master 'lokal'"),
-    (["simulate", "--resume", "nowhere"], 2, "nowhere is no result folder"),
-    (["ui", "--port", "99999"], 2, "99999 is no port"),
+    (["simulate", "--resume", "nowhere"], 2, "nowhere is not a result folder"),
+    (["ui", "--port", "99999"], 2, "invalid --port 99999"),
     (["lab", "opne"], 2, "no such command 'opne'"),
-    (["lab", "clean"], 2, "which servers? Name them: harness lab clean --lab-file lab.toml"),
+    (["lab", "clean"], 2, "no servers named: harness lab clean --lab-file lab.toml"),
 ]
 
 
@@ -131,7 +132,7 @@ def test_an_unknown_setting_in_the_environment_is_one_line(
     assert failure(["matrix"], capsys) == (2, "harness: unknown setting HARNESS_MESURE; nearest: HARNESS_MEASURE\n")
 
 
-def test_a_port_in_use_is_one_line_with_the_cure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_one_line_with_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -143,7 +144,7 @@ def test_a_port_in_use_is_one_line_with_the_cure(capsys: pytest.CaptureFixture[s
     )
 
 
-def test_no_driver_is_one_line_with_the_cure(
+def test_no_driver_is_one_line_with_the_remedy(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.lab.drivers.find", list)
@@ -180,7 +181,7 @@ def test_a_folder_where_a_file_should_be_and_a_name_too_long_are_one_line(
         tmp_path.write_text("")
 
 
-def test_what_the_system_says_is_one_line_where_no_cure_is_known() -> None:
+def test_the_systems_own_reason_is_one_line_where_no_remedy_is_known() -> None:
     with pytest.raises(Failure) as reason, one_line_errors():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), "a/b")
     assert (reason.value.message, reason.value.exit_code) == ("a/b: Too many levels of symbolic links", 3)
@@ -192,7 +193,7 @@ def test_output_that_nobody_reads_any_more_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["reduce", "steps"], ["claims", "steps"], ["compare", "steps", "steps"]])
-def test_a_folder_of_techniques_alone_is_told_apart_with_the_cure(
+def test_a_folder_of_techniques_alone_is_told_apart_with_the_remedy(
     arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "steps").mkdir()
@@ -200,25 +201,27 @@ def test_a_folder_of_techniques_alone_is_told_apart_with_the_cure(
     code, message = failure(arguments, capsys)
     assert code == 2
     assert message == (
-        "harness: steps holds techniques alone, no cells: hand its table to a run of its lab with harness "
-        "techniques --add-to, or draw it with harness figures\n"
+        "harness: steps is a run of techniques, without cells: draw it with harness figures, or add its table to a run "
+        "of cells with harness techniques --add-to\n"
     )
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_that_says_what_it_does_and_which_codes_it_ends_with(
-    verb: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "command", [*([name] for name in COMMANDS), *(["lab", name] for name in LAB_COMMANDS)], ids=" ".join
+)
+def test_every_command_has_help_with_examples_and_exit_codes(
+    command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out = printed([verb, "--help"], capsys)
+    code, out = printed([*command, "--help"], capsys)
     assert code == 0
-    assert "Exit codes" in out
+    assert "Exit codes" in out and re.search("Examples?:", out)
     assert len(out.splitlines()) > 12
 
 
-def test_the_module_is_the_command_and_its_help_lists_the_verbs_in_the_order_of_use() -> None:
+def test_the_module_is_the_command_and_its_help_lists_the_commands_in_the_order_of_use() -> None:
     lines = harness("--help").stdout.splitlines()
     listed = [line.split()[0] for line in lines[lines.index("Commands:") + 1 :] if re.match(r"  \w", line)]
-    assert listed[: len(VERBS)] == VERBS
+    assert listed[: len(COMMANDS)] == COMMANDS
 
 
 def test_help_is_quick_because_no_part_is_imported() -> None:

@@ -1,4 +1,4 @@
-"""The command line: one verb a task. A verb imports its part only when it is used; errors are one line.
+"""The command line: one command a task. A command imports its part only when it runs; errors are one line.
 
 - `sweeps`: matrix, run, ui, plan
 - `simulation`: simulate
@@ -6,7 +6,7 @@
 - `techniques`: techniques
 - `labs`: lab, doctor, serve
 - `results`: reduce, figures, claims, compare
-- `common`: the options and errors that they share
+- `options`, `exits`, `console_table`: what they share
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import NoReturn
 import click
 
 from harness.cli import calibration, labs, results, simulation, sweeps, techniques
-from harness.cli.common import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
+from harness.cli.exits import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.failures import nearest
 
 
-class Verbs(click.Group):
-    """Names the nearest verb for an unknown one, and lists the verbs in the order of use."""
+class Commands(click.Group):
+    """Names the nearest command for an unknown one, and lists commands in the order of use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -34,24 +34,24 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise Failure(f"there is no verb {args[0]!r}{nearest(args[0], list(self.commands))}", USAGE)
+            raise Failure(f"unknown command {args[0]!r}{nearest(args[0], list(self.commands))}", USAGE)
         return super().resolve_command(ctx, args)
 
 
 @click.group(
-    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXIT_CODES
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXIT_CODES
 )
 @click.version_option(package_name="service-broker-harness", prog_name="harness")
 def harness() -> None:
-    """Measures how many Service Broker messages a second go from client threads through one to three
-    initiators into a target, over the 528 cells of "Service Broker: Performance and Scalability
-    Techniques" (Microsoft, 2009), and shows what using every 150th dialog gains.
+    """Measures how many Service Broker messages a second client threads send through one to three
+    initiators to a target, over the 528 cells of "Service Broker: Performance and Scalability
+    Techniques" (Microsoft, 2009), and shows the gain of using only every 150th dialog.
 
     Begin with `harness matrix --quick`.
     """
 
 
-for verb in (
+for command in (
     sweeps.matrix,
     sweeps.run,
     sweeps.ui,
@@ -67,7 +67,7 @@ for verb in (
     results.claims,
     results.compare,
 ):
-    harness.add_command(verb)
+    harness.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -1,6 +1,6 @@
-"""The verb that fits the model's free parameters, and shows what each parameter does to the results."""
+"""The command that fits the model's free parameters, or shows what each parameter does to the results."""
 
-# ruff: noqa: PLC0415  the verb imports its parts itself
+# ruff: noqa: PLC0415  a command imports its parts only when it runs
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors, say
-from harness.cli.results import WIDTH_OF_A_FILE
+from harness.cli.console_table import print_rows
+from harness.cli.exits import EXIT_CODES, PREFLIGHT, USAGE, Failure, one_line_errors, say
 
 if TYPE_CHECKING:
     from harness.simulation.bench import Bench
@@ -38,13 +38,17 @@ if TYPE_CHECKING:
     "--write",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A copy of the hardware file that is to get the fitted values.",
+    help="Write a copy of the hardware file with the fitted values there.",
 )
 @click.option(
-    "--sensitivity", is_flag=True, help="Instead move each parameter by 20 % and show how far every claim moves."
+    "--sensitivity", is_flag=True, help="Instead move each parameter by 20 % and show how much every claim changes."
 )
 @click.option(
-    "--parameter", "names", metavar="NAME", multiple=True, help="With --sensitivity: this one alone; repeat it."
+    "--parameter",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="With --sensitivity: move this one only; repeatable.",
 )
 @click.option(
     "--csv", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write the table there as well."
@@ -60,8 +64,8 @@ def calibrate(  # noqa: PLR0917
 ) -> None:
     """Fit the free parameters of the model to four of the paper's numbers and one of ours, and predict the others.
 
-    With --like they are a measured run's numbers. Takes some minutes, and with --sensitivity up to a minute a step. The
-    result is a model's: no number of it is SQL Server's.
+    With --like the numbers are those of a measured run. This takes some minutes, with --sensitivity up to a minute a
+    step. The results are a model's, not SQL Server's.
 
     \b
     Examples:
@@ -72,11 +76,11 @@ def calibrate(  # noqa: PLR0917
       harness calibrate --sensitivity --parameter flush_latency_us
     """
     if names and not sensitivity:
-        raise Failure("--parameter goes with --sensitivity", USAGE)
+        raise Failure("--parameter needs --sensitivity: add it", USAGE)
     if write and sensitivity:
-        raise Failure("--write does not go with --sensitivity, which fits nothing", USAGE)
+        raise Failure("--write and --sensitivity exclude each other: sensitivity fits nothing", USAGE)
     if like and sensitivity:
-        raise Failure("--like does not go with --sensitivity, which judges the paper's claims", USAGE)
+        raise Failure("--like and --sensitivity exclude each other: sensitivity judges the paper's claims", USAGE)
     for path in (write, csv):
         if path:
             _require_writable(path)
@@ -99,17 +103,17 @@ def calibrate(  # noqa: PLR0917
                 rows = _sensitivity(bench, model, moved)
             else:
                 rows = _fit(bench.measure, model, wanted, text, write)
-                _show(rows)
+                print_rows(rows)
         if csv:
             with csv.open("w", encoding="utf-8", newline="") as file:
                 csv_module.writer(file, lineterminator="\n").writerows(rows)
 
 
 def _require_writable(path: Path) -> None:
-    """Before minutes are spent on what is to be written there."""
+    """Raises Failure before minutes are spent on results that cannot be written."""
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise Failure(f"{path}: there is no folder {folder}", USAGE)
+        raise Failure(f"{path}: folder {folder} does not exist: create it", USAGE)
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise Failure(f"{path}: no permission to write it: choose another file", PREFLIGHT)
 
@@ -156,18 +160,5 @@ def _sensitivity(bench: Bench, model: Parameters, names: Sequence[str]) -> list[
             done = 1 + len(moved)
             left = duration((time.monotonic() - began_s) / done * (total - done))
             say(f"{done}/{total}: {step.parameter} × {step.factor:g} = {step.value:g}, {left} left")
-    _show([["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)])
+    print_rows([["claim", "as they are", "least", "most", "verdict turns at"], *sensitivity.ranges(base, moved)])
     return [list(sensitivity.COLUMNS), *sensitivity.rows(base, moved)]
-
-
-def _show(rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*rows[0])
-    for row in rows[1:]:
-        table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, WIDTH_OF_A_FILE)
-    console.print(table)

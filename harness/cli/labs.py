@@ -1,6 +1,6 @@
-"""Verbs on labs and single instances."""
+"""Commands on labs and single instances."""
 
-# ruff: noqa: PLC0415  the verbs import their parts themselves
+# ruff: noqa: PLC0415  a command imports its parts only when it runs
 
 from __future__ import annotations
 
@@ -13,24 +13,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.common import EXIT_CODES, LAB_OPTIONS, OK, USAGE, Failure, one_line_errors, say, settings_options
+from harness.cli.exits import EXIT_CODES, OK, USAGE, Failure, one_line_errors, say
+from harness.cli.options import LAB_OPTIONS, settings_options
 
 if TYPE_CHECKING:
     from harness.lab import Lab
     from harness.lab.selection import Selection
 
 
-@click.group(epilog=EXIT_CODES, short_help="Instances to play with; containers; own servers cleaned.")
+@click.group(epilog=EXIT_CODES, short_help="Instances to try things on; containers; clean-up of your servers.")
 def lab() -> None:
-    """Labs without load: instances to play with, containers up and down, own servers cleaned."""
+    """Labs without load: instances to try things on, containers, and what the harness created on your own servers.
+
+    \b
+    Examples:
+      harness lab open --lab embedded --initiators 2    linked instances until Ctrl-C
+      ACCEPT_EULA=Y harness lab up                      SQL Server in containers, left running
+      harness lab status
+      harness lab down
+      harness lab clean --lab-file lab.toml             removes all that the harness created
+    """
 
 
-@lab.command(name="open", epilog=EXIT_CODES, short_help="Start linked instances and say how to connect.")
+@lab.command(name="open", epilog=EXIT_CODES, short_help="Start linked instances and show how to connect.")
 @settings_options(*LAB_OPTIONS, "settings")
 @click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
 def open_(initiators: str, server_version: str | None, settings_file: Path | None, **options: Any) -> None:
-    """Start a target and initiators, linked, and say how to connect; Ctrl-C ends them.
+    """Start a target and initiators, linked, and show how to connect; Ctrl-C ends them.
 
     \b
     Examples:
@@ -96,16 +106,26 @@ def up(initiators: int, server_version: str | None) -> None:
 
 @lab.command(epilog=EXIT_CODES, short_help="Stop and remove the containers and their data.")
 def down() -> None:
-    """Stop and remove the containers, their network and their data."""
+    """Stop and remove the containers, their network and their data.
+
+    \b
+    Example:
+      harness lab down
+    """
     from harness.lab import containers
 
     with one_line_errors():
         containers.down(say)
 
 
-@lab.command(epilog=EXIT_CODES, short_help="Say which containers run.")
+@lab.command(epilog=EXIT_CODES, short_help="Show which containers run.")
 def status() -> None:
-    """Say which containers run, which version, how they feel, and how to connect."""
+    """Show which containers run, their versions and health, and how to connect.
+
+    \b
+    Example:
+      harness lab status
+    """
     from harness.lab import containers
 
     with one_line_errors():
@@ -113,7 +133,7 @@ def status() -> None:
             say(line)
 
 
-@lab.command(epilog=EXIT_CODES, short_help="Remove everything that the harness created on own servers.")
+@lab.command(epilog=EXIT_CODES, short_help="Remove everything that the harness created on your servers.")
 @settings_options("lab_file", "driver", "settings")
 @click.option("--yes", is_flag=True, help="Do not ask before removing.")
 def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
@@ -128,7 +148,7 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
     with one_line_errors():
         chosen = selection.select_lab(options, settings_file=settings_file)
         if chosen.topology.lab_file is None:
-            raise Failure("which servers? Name them: harness lab clean --lab-file lab.toml", USAGE)
+            raise Failure("no servers named: harness lab clean --lab-file lab.toml", USAGE)
         drivers.check_manager()
         user_servers.clean(
             chosen.topology.lab_file,
@@ -138,14 +158,14 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
         )
 
 
-@click.command(epilog=EXIT_CODES, short_help="Examine a lab: what would go wrong, and the cure.")
+@click.command(epilog=EXIT_CODES, short_help="Examine a lab: what would go wrong, and the remedy.")
 @settings_options(*LAB_OPTIONS, "settings")
 @click.option("--initiators", default="1", show_default=True, metavar="N", help="How many initiators.")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
 def doctor(initiators: str, server_version: str | None, settings_file: Path | None, **options: Any) -> None:
-    """Open a lab, examine its services and their links as ssbdiagnose would, and say every finding with its cure.
+    """Open a lab, examine its services and their links as ssbdiagnose would, and print every finding with its remedy.
 
-    The same examination precedes every sweep.
+    Every sweep begins with the same examination.
 
     \b
     Examples:
@@ -166,7 +186,7 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
         for finding in findings:
             say(str(finding))
         parts.raise_errors(findings)
-        say("The lab is fit.")
+        say("No finding is an error: cells can run on this lab.")
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run one instance of the embedded Service Broker.")
@@ -177,7 +197,7 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
     "--admin-port",
     type=int,
     metavar="PORT",
-    help="Port of the dedicated administrator connection, on 127.0.0.1; 0 takes a free one. Default: there is none.",
+    help="Port of the dedicated administrator connection, on 127.0.0.1; 0 takes a free one (default: none).",
 )
 @click.option(
     "--data",
@@ -190,10 +210,10 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
 @click.option("--version", "server_version", default="2008", show_default=True, help="Version of SQL Server it plays.")
 @click.option("--with-parent", is_flag=True, help="End when standard input ends.")
 def serve(**options: Any) -> None:
-    """Run one instance of the embedded Service Broker: a small server that SQL Server's drivers can talk to.
+    """Run one instance of the embedded Service Broker: a small server that SQL Server's drivers connect to.
 
-    The password of the login sa comes from the environment: HARNESS_SA_PASSWORD. When the server is ready it prints one
-    line of JSON with its address.
+    HARNESS_SA_PASSWORD in the environment is the password of the login sa. When the server is ready it prints its
+    address as one line of JSON.
 
     \b
     Example:

@@ -1,6 +1,6 @@
-"""Verbs on result folders."""
+"""Commands on result folders."""
 
-# ruff: noqa: PLC0415  the verbs import their parts themselves
+# ruff: noqa: PLC0415  a command imports its parts only when it runs
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import EXIT_CODES, USAGE, Failure, one_line_errors, say
+from harness.cli.console_table import console
+from harness.cli.exits import EXIT_CODES, USAGE, Failure, one_line_errors, say
 from harness.failures import nearest
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
 _STYLES = {"holds": "bold green", "fails": "bold red", "not measured": "dim"}
-# A table of sentences is not readable in the 80 columns that are assumed where there is no terminal.
-WIDTH_OF_A_FILE = 140
 
 
 def _existing_results(folder: Path) -> Path:
@@ -30,21 +29,21 @@ def _existing_results(folder: Path) -> Path:
     )
     hint = nearest(folder.name, others[-5:]) if others else ""
     what = "has no manifest.json" if folder.is_dir() else "does not exist"
-    raise Failure(f"{folder} is no result folder: it {what}{hint}", USAGE)
+    raise Failure(f"{folder} is not a result folder: it {what}{hint}", USAGE)
 
 
 def _run_of_cells(folder: Path) -> Path:
-    """A result folder that is not one of `harness techniques`."""
+    """The folder, if it is a run of cells; raises Failure for one of `harness techniques`."""
     from harness.figures import techniques_figure
 
     if techniques_figure.is_techniques_run(_existing_results(folder)):
-        cure = "hand its table to a run of its lab with harness techniques --add-to, or draw it with harness figures"
-        raise Failure(f"{folder} holds techniques alone, no cells: {cure}", USAGE)
+        remedy = "draw it with harness figures, or add its table to a run of cells with harness techniques --add-to"
+        raise Failure(f"{folder} is a run of techniques, without cells: {remedy}", USAGE)
     return folder
 
 
 def reduce_and_draw(results: Path) -> None:
-    """What follows every run: tables, figures, report."""
+    """Makes the tables, figures and report of a run."""
     from harness import figures, reductions
 
     reductions.reduce(results, progress=say)
@@ -89,11 +88,11 @@ def figures(results: Path) -> None:
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
 
-@click.command(epilog=EXIT_CODES, short_help="Hold the paper's claims against a run.")
+@click.command(epilog=EXIT_CODES, short_help="Check the paper's claims against a run.")
 @click.argument("results", type=click.Path(path_type=Path))
 @click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")
 def claims(results: Path, markdown: bool) -> None:
-    """Hold the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
+    """Check the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
     spread, and whether the claim holds, fails or was not measured, with the reason.
 
     \b
@@ -119,7 +118,7 @@ def claims(results: Path, markdown: bool) -> None:
 
 
 def _print_claims(judged: Sequence[Judgement]) -> None:
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -133,10 +132,7 @@ def _print_claims(judged: Sequence[Judgement]) -> None:
         claim = Group(Text(each.claim.statement), Padding(Text(each.explanation, style="dim"), (0, 0, 0, 2)))
         verdict = Text(each.verdict.value, style=_STYLES[each.verdict.value])
         table.add_row(claim, Text(each.claim.wording), Text(each.number), verdict)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, WIDTH_OF_A_FILE)
-    console.print(table)
+    console().print(table)
 
 
 @click.command(epilog=EXIT_CODES, short_help="Compare two runs: figures and ratios per cell.")

@@ -1,6 +1,6 @@
-"""The verb that runs the cells on a model, in virtual time."""
+"""The command that runs cells on a model, in virtual time."""
 
-# ruff: noqa: PLC0415  the verb imports its parts itself
+# ruff: noqa: PLC0415  a command imports its parts only when it runs
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any
 
 import click
 
-from harness.cli.common import CELLS_FAILED, EXIT_CODES, USAGE, Failure, one_line_errors, say, settings_options
+from harness.cli.exits import CELLS_FAILED, EXIT_CODES, USAGE, Failure, one_line_errors, say
+from harness.cli.options import settings_options
 from harness.cli.results import reduce_and_draw
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the cells on a model of the paper's hardware.")
 @settings_options("cells", "quick")
 @click.option(
-    "--faults", is_flag=True, help="No cells: small scenarios in which something breaks, and whether a message is lost."
+    "--faults",
+    is_flag=True,
+    help="Run no cells but small scenarios in which parts fail, and check that no message is lost.",
 )
 @click.option(
     "--seeds",
@@ -28,8 +31,8 @@ from harness.cli.results import reduce_and_draw
 @click.option(
     "--seed",
     metavar="NUMBER",
-    help="Decides every chance in the model: same seed, same rows (default 1); with --faults and no --seeds: "
-    "the one scenario to run.",
+    help="Seed of every random choice in the model: same seed, same rows (default 1); with --faults and no "
+    "--seeds: the one scenario to run.",
 )
 @click.option(
     "--hardware", metavar="NAME", help="The model's parameters: paper (default), this-machine or a TOML file."
@@ -44,18 +47,18 @@ from harness.cli.results import reduce_and_draw
     "--resume",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Continue the run in this result folder; its settings must be the same.",
+    help="Continue the run in this folder, with the same settings.",
 )
 def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: Any) -> None:
     """Run the cells of the matrix in virtual time on a model of the paper's hardware, then reduce and draw.
 
-    The embedded broker runs the scripts of sql/ as everywhere; processors, page latches, log, network and clients are
-    modelled. The numbers are a model's, not SQL Server's. With another master than local[*] the harness must be
-    installed on the cluster, and the results folder must be the same folder everywhere.
+    The embedded broker runs the scripts of sql/; processors, page latches, log, network and clients are modelled. The
+    numbers are a model's, not SQL Server's. With a master other than local[*] the harness must be installed on the
+    cluster, and the results folder must be the same folder everywhere.
 
-    With --faults every seed is a small scenario: instances are killed and recovered, links cut, slow, duplicating,
-    reordering, logs slow, messages poison, activation fails. Checked is whether every message that a client was told
-    is committed arrives, once, in order, by one reader a conversation group, and whether all queues drain.
+    With --faults every seed is a small scenario: instances are killed and recovered; links are cut, slow down,
+    duplicate and reorder; logs slow down; messages are poison; activation fails. Every message whose commit a client
+    saw must arrive once, in order, with one reader per conversation group, and all queues must drain.
 
     \b
     Examples:

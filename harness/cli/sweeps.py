@@ -1,6 +1,6 @@
-"""Verbs that put load on a lab, and what they would do."""
+"""Commands that put load on a lab, and the plan of a sweep."""
 
-# ruff: noqa: PLC0415  the verbs import their parts themselves
+# ruff: noqa: PLC0415  a command imports its parts only when it runs
 
 from __future__ import annotations
 
@@ -10,18 +10,8 @@ from typing import Any
 
 import click
 
-from harness.cli.common import (
-    CELLS_FAILED,
-    EXIT_CODES,
-    LAB_OPTIONS,
-    OK,
-    PREFLIGHT,
-    USAGE,
-    Failure,
-    one_line_errors,
-    say,
-    settings_options,
-)
+from harness.cli.exits import CELLS_FAILED, EXIT_CODES, OK, PREFLIGHT, USAGE, Failure, one_line_errors, say
+from harness.cli.options import LAB_OPTIONS, settings_options
 from harness.cli.results import reduce_and_draw
 
 
@@ -33,7 +23,7 @@ from harness.cli.results import reduce_and_draw
     "--resume",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Continue the sweep in this result folder; its settings must be the same.",
+    help="Continue the run in this folder, with the same settings.",
 )
 @click.option("--only-sweep", is_flag=True, help="Do not reduce and draw afterwards.")
 @click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than an hour.")
@@ -41,8 +31,8 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
     """Sweep the cells of the matrix, then reduce and draw.
 
     A cell is one combination of initiators (1, 2, 3), client threads per initiator (1 to 50), dialog ratio (1, or 150:
-    only every 150th dialog is used), payload (100 to 8192 bytes) and server version. The results of a run lie in a
-    folder of their own; the last lines printed name it and its figures.
+    only every 150th dialog is used), payload (100 to 8192 bytes) and server version. Every run has a folder of its
+    own; the last lines printed name it and its figures.
 
     \b
     Examples:
@@ -128,11 +118,11 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
         load_ui.main(chosen, port=port, version=server_version, say=say)
 
 
-@click.command(epilog=EXIT_CODES, short_help="Say what a sweep would do, and how long it takes.")
+@click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(*LAB_OPTIONS, "server_versions", "cells", "quick", "measure", "settle", "drain", "seed", "settings")
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
 def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
-    """Say what a sweep would do: cells, groups, dialogs to build, how long it takes. Starts nothing.
+    """Show what a sweep would do: cells, groups, dialogs to build, how long it takes. Starts nothing.
 
     \b
     Examples:
@@ -158,7 +148,7 @@ def _require_free_port(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OverflowError:
-            raise Failure(f"--port {port} is no port; valid: 1 to 65535", USAGE) from None
+            raise Failure(f"invalid --port {port}: choose 1 to 65535", USAGE) from None
         except OSError as error:
             raise Failure(
                 f"port {port} on 127.0.0.1 cannot be used ({error.strerror}): choose another with --port", PREFLIGHT

@@ -1,4 +1,4 @@
-"""The verb that climbs the ladder of the paper's recommendations."""
+"""The command that runs the paper's recommendations one after another."""
 
 # ruff: noqa: PLC0415  the verb imports its parts itself
 
@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
-from harness.cli.common import CELLS_FAILED, EXIT_CODES, LAB_OPTIONS, Failure, one_line_errors, say, settings_options
+from harness.cli.console_table import print_rows
+from harness.cli.exits import CELLS_FAILED, EXIT_CODES, Failure, one_line_errors, say
+from harness.cli.options import LAB_OPTIONS, settings_options
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
@@ -64,8 +66,31 @@ def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **
     with one_line_errors():
         with reporting.on_console() as reporter:
             outcome = scenario_run.run(options, reporter, repeats=repeats, scenario_file=scenario_file, add_to=add_to)
+        _print_table(outcome.results)
         say(f"results: {outcome.results}")
     if outcome.failed:
         raise Failure(
             f"{outcome.failed} of {outcome.total} runs failed; reasons in {outcome.results}/journal.jsonl", CELLS_FAILED
         )
+
+
+def _print_table(results: Path) -> None:
+    """Prints what each step came to, where any was completed."""
+    import pandas as pd
+
+    from harness.figures import technique_bars
+
+    path = results / "reduced" / "techniques.parquet"
+    if not path.is_file():
+        return
+    means = technique_bars.over_runs(pd.read_parquet(path))
+    processed = dict(zip(means.technique, means.processed, strict=True))
+    titles = dict(zip(means.technique, means.title, strict=True))
+    rows = [["step", "messages/s", "times", "as many as", "send p95"]]
+    for row in means.itertuples():
+        base = processed.get(row.compared_with)
+        times = f"{row.processed / base:.2f}" if base else ""
+        latency = f"{row.latency_us_p95 / 1000:,.1f} ms" if pd.notna(row.latency_us_p95) else ""
+        rows.append([row.title, f"{row.processed:,.0f}", times, titles.get(row.compared_with, ""), latency])
+    say("Messages that the target processed each second, and times as many as the step it is compared with:")
+    print_rows(rows)

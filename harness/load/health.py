@@ -1,4 +1,4 @@
-"""Was the load generator itself the bottleneck? What a worker measures of itself while a cell runs."""
+"""Whether the load generator was the bottleneck: what a worker measures of itself while a cell runs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-# A worker's threads share one interpreter lock: near one processor's worth of work, they wait for each other.
+# A worker's threads share one interpreter lock: near the work of one processor they wait for each other.
 PROCESSOR_PERCENT_MAX = 90.0
-# Closed loop without think time: outside a call a thread only writes two numbers. Less time in calls than this share
-# means that something else held the threads up.
+# In a closed loop without think time a thread only writes two numbers outside a call. A smaller share of time in calls
+# means that something else delayed the threads.
 TIME_IN_CALLS_MIN = 0.8
-# The hub only collects, but heartbeats go through it: Locust counts a worker as missing after three seconds.
+# The hub sends heartbeats: Locust counts a worker as missing after three seconds.
 HUB_LAG_MS_MAX = 1000.0
 
 
@@ -28,14 +28,18 @@ class GeneratorHealth:
     run_delay_percent: float  # share of the threads' time spent ready to run but without a processor
 
     def complaints(self) -> list[str]:
-        """What speaks against this cell's numbers; empty if nothing does."""
+        """Reasons to doubt this cell's numbers."""
         found = []
         if self.processor_percent > PROCESSOR_PERCENT_MAX:
-            found.append(f"worker {self.initiator} used {self.processor_percent:.0f} % of a processor")
+            found.append(
+                f"worker {self.initiator} used {self.processor_percent:.0f} % of a processor: it is the bottleneck"
+            )
         if self.time_in_calls < TIME_IN_CALLS_MIN:
-            found.append(f"worker {self.initiator}: its threads spent {self.time_in_calls:.0%} of their time in calls")
+            found.append(
+                f"worker {self.initiator}: its threads were in calls only {self.time_in_calls:.0%} of the time"
+            )
         if self.hub_lag_ms_max > HUB_LAG_MS_MAX:
-            found.append(f"worker {self.initiator}: its hub was {self.hub_lag_ms_max:.0f} ms late")
+            found.append(f"worker {self.initiator}: its event loop was {self.hub_lag_ms_max:.0f} ms late")
         return found
 
 
@@ -51,7 +55,7 @@ def run_delay_ns(thread_ids: Iterable[int]) -> int:
 
 
 class HealthMeter:
-    """Takes one worker's measures from `start` on."""
+    """Measures one worker from its creation on."""
 
     def __init__(self, initiator: int, thread_ids: Iterable[int]) -> None:
         self._initiator = initiator

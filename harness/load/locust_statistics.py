@@ -1,7 +1,7 @@
-"""Hands many calls at once to Locust's statistics: for its web interface, not for results.
+"""Locust's statistics of many calls at once, for its web interface, not for results.
 
-`events.request.fire` costs 2.6 us a call, and Locust's histogram rounds to whole milliseconds, more than most calls
-take. Here the calls of half a second become one update, with two significant digits kept.
+`events.request.fire` costs 2.6 us per call, and Locust's histogram rounds to whole milliseconds, which is longer than
+most calls. Here half a second of calls is one update that keeps two significant digits.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ All numbers are big-endian, so that T-SQL reads them with CAST(SUBSTRING(body, o
 | 17 | 8 | sequence, from 0 within the thread |
 | 25 | 8 | sent_at_ns, the client's clock |
 
-A thread makes its body once and then writes two numbers into it before each call: 0.2 us, whatever the size.
+A thread creates its body once and writes two numbers into it before each call, in 0.2 us whatever the size.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def new_body(
 ) -> bytearray:
     """A body of `size` bytes whose sequence and time are still 0: `STAMP.pack_into(body, STAMP_OFFSET, ...)`."""
     if size < HEADER_BYTES:
-        raise ValueError(f"a payload of {size} bytes cannot hold the header of {HEADER_BYTES}")
+        raise ValueError(f"a payload of {size} bytes is smaller than its header of {HEADER_BYTES} bytes")
     return bytearray(_HEADER.pack(MAGIC, run, initiator, thread, 0, 0, 0) + filler(size - HEADER_BYTES))
 
 
 def parse_header(body: bytes | bytearray) -> Header:
-    """The header of a body; ValueError if it is none of ours."""
+    """The header of a body; raises ValueError for a body of another origin."""
     if len(body) < HEADER_BYTES or not body.startswith(MAGIC):
-        raise ValueError("the message does not begin with the header of a test client")
+        raise ValueError("the body does not begin with the header of a test client")
     _, run, initiator, thread, _, sequence, sent_at_ns = _HEADER.unpack_from(body)
     return Header(run, initiator, thread, sequence, sent_at_ns)

@@ -1,7 +1,7 @@
 """The client thread: one native thread, one connection, one used dialog, one closed loop.
 
-No gevent and no Locust in here, no logging, no printing. The hub gives a thread its orders through a SimpleQueue and
-reads its `state` and its counters; each of them has one writer.
+This module uses no gevent and no Locust, and never logs or prints. The hub sends a thread its orders through a
+SimpleQueue and reads its `state` and counters, each of which has one writer.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ import pyodbc
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import SEND_MESSAGE, call
 
-# A pooled connection hides the cost of connecting and the state of its session.
+# A pooled connection would hide the cost of connecting and the state of its session.
 pyodbc.pooling = False
 
 PING = "SELECT 1"
 
 LOGIN_TIMEOUT_S = 15
-# A call that has not returned by then fails with HYT00. Nothing else can interrupt a thread inside the driver.
+# A longer call fails with HYT00. Nothing else interrupts a thread inside the driver.
 CALL_TIMEOUT_S = 30
-# Up to this size pyodbc hands a body over whole. By default it feeds what is longer than a varbinary(n) in pieces: more
-# work for Microsoft's driver, and an error from FreeTDS.
+# Up to this size pyodbc passes a body whole. By default it sends a body longer than a varbinary(n) in pieces: more work
+# for Microsoft's driver, and an error in FreeTDS.
 WHOLE_BODY_BYTES = 1 << 20
-FAILURES_IN_A_ROW_MAX = 10  # a dead connection fails at once and for ever: the thread must not spin
+FAILURES_IN_A_ROW_MAX = 10  # a dead connection fails at once, for ever: the thread must not spin
 CALLS_PER_CHUNK = 16384
 
 
 class ThreadState(Enum):
-    """Where a client thread is. The thread itself moves it on, but for the orders PREPARING and RUNNING."""
+    """The state of a client thread. The thread sets it, except PREPARING and RUNNING, which are orders."""
 
     PARKED = "parked"  # no cell
     PREPARING = "preparing"
     READY = "ready"  # at the barrier
-    UNPREPARED = "unprepared"  # `reason` says why
+    UNPREPARED = "unprepared"  # for `reason`
     RUNNING = "running"
     FINISHED = "finished"  # returned from its last call
     GAVE_UP = "gave up"  # too many failures in a row; `reason` has the last
-    RETIRED = "retired"  # left behind in a call, or closed
+    RETIRED = "retired"  # abandoned in a call, or closed
 
 
 class CallLog:
-    """Start and latency of every call of one thread in one cell, in chunks that are made before they are needed."""
+    """Start and latency of every call of one thread in one cell, in chunks allocated before they are needed."""
 
     def __init__(self) -> None:
         self.starts: list[array[int]] = [_chunk()]
@@ -62,7 +62,7 @@ class CallLog:
         self.failures: list[tuple[int, str]] = []  # index of the call, text
 
     def clear(self) -> None:
-        """Empties the log; what was allocated stays."""
+        """Empties the log and keeps its memory."""
         self.count = 0
         self.failures = []
 
@@ -83,7 +83,7 @@ class CallLog:
 
 
 class CellRun:
-    """What the threads of one worker share in one cell. `stopping` is the only word that reaches them in their loop."""
+    """What the threads of one worker share in one cell. `stopping` is all that they read in their loop."""
 
     def __init__(
         self,
@@ -126,27 +126,27 @@ class ClientThread:
         return self._thread.native_id or 0
 
     def prepare(self, run: CellRun, number: int, handle: str) -> None:
-        """Connects, takes its dialog and waits at the barrier: READY, or UNPREPARED."""
+        """Connects, takes the dialog and waits at the barrier: READY, or UNPREPARED."""
         self.state = ThreadState.PREPARING
         self.number = number
         self._run = run
         self._orders.put(partial(self._prepare_now, run, UUID(handle)))
 
     def start(self) -> None:
-        """Passes the barrier: RUNNING, until the run is stopping; then FINISHED, or GAVE_UP before."""
+        """Opens the barrier: RUNNING until the run is stopping, then FINISHED; GAVE_UP after too many failures."""
         assert self.state is ThreadState.READY and self._run is not None, self.state
         self.state = ThreadState.RUNNING
         self._orders.put(partial(self._send_until_stopping, self._run))
 
     def park(self) -> None:
-        """The thread keeps its connection and waits for another user. No cell goes on with a thread less."""
+        """Keeps the connection for another user. The cell ends: it would go on with one thread less."""
         if self._run is not None:
             self._run.stopping = True
         if self.state is not ThreadState.RETIRED:
             self.state = ThreadState.PARKED
 
     def retire(self) -> None:
-        """Closes the connection and ends; if the thread is inside a call, as soon as that returns."""
+        """Closes the connection and ends the thread, once a call in progress has returned."""
         self.state = ThreadState.RETIRED
         self._orders.put(None)
 
@@ -160,7 +160,7 @@ class ClientThread:
             if self._connected_to != run.connection_string:
                 self._connect(run.connection_string)
             elif not self._is_alive():
-                # The parked connection was to a server that has been rebuilt meanwhile, or was disconnected by it.
+                # The server of the parked connection has been rebuilt meanwhile, or has disconnected it.
                 self._connect(run.connection_string)
         except pyodbc.Error as error:
             self.reason = error_text(error)
@@ -188,7 +188,7 @@ class ClientThread:
                 connection.close()
 
     def _is_alive(self) -> bool:
-        """Whether the server still answers on this connection; any login may ask this."""
+        """Whether the server still answers on this connection, by a query that needs no permission."""
         assert self._connection is not None
         try:
             with self._connection.cursor() as cursor:
@@ -198,7 +198,7 @@ class ClientThread:
         return True
 
     def _send_until_stopping(self, run: CellRun) -> None:
-        """The closed loop. Everything it touches is its own, but for the run's word to stop."""
+        """Runs the closed loop. It shares nothing with other threads but `run.stopping`."""
         log = self.log
         execute, send, handle, body = self._cursor.execute, run.call, self._handle, self._body
         offset, clock, stamp = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into
@@ -240,10 +240,10 @@ class ClientThread:
 
 
 def input_sizes(connection: pyodbc.Connection, payload_bytes: int) -> list[tuple[int, int, int]]:
-    """How to declare the procedure's parameters, so that the body goes out as varbinary(max) whatever its size.
+    """Types of the procedure's parameters with which a body of any size is sent as varbinary(max).
 
-    Microsoft's driver refuses 8192 bytes as varbinary(n) and takes size 0 for max. FreeTDS would send an empty body
-    then, and cuts varbinary(n) at 8000 bytes without a word; its varbinary(max) is SQL_LONGVARBINARY.
+    Microsoft's driver refuses 8192 bytes as varbinary(n) and takes size 0 for max. With that size FreeTDS would send an
+    empty body, and it silently truncates varbinary(n) at 8000 bytes; its varbinary(max) is SQL_LONGVARBINARY.
     """
     freetds = "tds" in connection.getinfo(pyodbc.SQL_DRIVER_NAME).lower()
     body = (pyodbc.SQL_LONGVARBINARY, payload_bytes, 0) if freetds else (pyodbc.SQL_VARBINARY, 0, 0)
@@ -251,7 +251,7 @@ def input_sizes(connection: pyodbc.Connection, payload_bytes: int) -> list[tuple
 
 
 def clock_offset_ns() -> int:
-    """What to add to `perf_counter_ns` for nanoseconds since 1970: the best of a few readings close together."""
+    """The difference from `perf_counter_ns` to nanoseconds since 1970: the best of a few close readings."""
     best = None
     for _ in range(5):
         before, wall, after = time.perf_counter_ns(), time.time_ns(), time.perf_counter_ns()
@@ -262,7 +262,7 @@ def clock_offset_ns() -> int:
 
 
 def error_text(error: Exception) -> str:
-    """An ODBC error in one line: its SQL state is in the driver's own text."""
+    """An ODBC error in one line; the driver's text has its SQL state."""
     text = str(error.args[1]) if isinstance(error, pyodbc.Error) and len(error.args) > 1 else str(error)
     return " ".join(text.split())[:400]
 

@@ -16,12 +16,12 @@ CHOICES: Mapping[str, tuple[str, Sequence[int]]] = {
 
 
 class BadScenario(ValueError):
-    """A field that cannot be; the message names it and what it may be."""
+    """A field with a wrong value; the message names the valid ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebScenario:
-    """One cell's axes without the version; the defaults are the form's."""
+    """The axes of a cell without the version, with the form's defaults."""
 
     initiators: int = 1
     threads: int = 10
@@ -30,7 +30,7 @@ class WebScenario:
 
     @classmethod
     def from_form(cls, form: Mapping[str, str]) -> WebScenario:
-        """The scenario of a submitted form; BadScenario names the first field that is wrong."""
+        """The scenario of a submitted form; raises BadScenario for the first wrong field."""
         values = {}
         for name, default in cls().fields().items():
             text = form.get(name, str(default)).strip()

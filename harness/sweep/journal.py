@@ -1,4 +1,4 @@
-"""`journal.jsonl`: one line a cell attempt, on disk before the next begins, readable after any crash."""
+"""`journal.jsonl`: one line per attempt at a cell, on disk before the next begins, readable after any crash."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ NAME = "journal.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """What one attempt at a cell came to."""
+    """The outcome of one attempt at a cell."""
 
     cell: str
     attempt: int  # of this cell: 1, or 2 for the retry
     outcome: Literal["completed", "failed"]
     reason: str
     at: str  # ISO 8601, UTC
-    run: int  # what the payloads of this attempt carry
+    run: int  # the number in the payloads of this attempt
     sent_per_s: float = 0.0
     processed_per_s: float = 0.0
     phases_s: dict[str, float] = field(default_factory=dict)  # how long each phase of the protocol took
 
 
 class Journal:
-    """Appends entries; a line that could not be written whole is taken back, so the journal stays intact."""
+    """Appends entries; removes a line that could not be written whole."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class Journal:
         self.entries.append(entry)
 
     def completed(self) -> set[str]:
-        """Ids of the cells that need no further attempt."""
+        """Ids of the completed cells."""
         return {entry.cell for entry in self.entries if entry.outcome == "completed"}
 
     def attempts(self, cell: str) -> int:
@@ -66,7 +66,7 @@ class Journal:
 
 
 def read(path: Path) -> Iterator[Entry]:
-    """The whole lines of a journal; a torn last line is left out."""
+    """The entries of a journal, without a torn last line."""
     if not path.exists():
         return
     known = {item.name for item in fields(Entry)}

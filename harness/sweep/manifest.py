@@ -1,4 +1,4 @@
-"""`manifest.json`: the circumstances of a run, so that its numbers can be read and the run resumed. No secret in it."""
+"""`manifest.json`: the circumstances of a run, without secrets: to interpret its numbers and to resume it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.settings import RESUME_MAY_DIFFER, RunSettings
 
 NAME = "manifest.json"
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
-# What must be the same when a sweep goes on: other code or another machine is another experiment.
+# These must be equal when a run resumes: other code or another machine is another experiment.
 _DECISIVE = ("lab", "seed", "model", "harness_version", "code", "versions", "machine")
 
 
@@ -27,7 +27,7 @@ def now() -> str:
 
 
 def new(run_id: str, settings: RunSettings, *, cells: int, driver: Driver | None) -> dict[str, Any]:
-    """The manifest of a run that begins; in virtual time there is no driver."""
+    """The manifest of a new run; a run in virtual time has no driver."""
     return {
         "run_id": run_id,
         "lab": settings.lab,
@@ -48,7 +48,7 @@ def new(run_id: str, settings: RunSettings, *, cells: int, driver: Driver | None
 
 
 def write(results: Path, manifest: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Writes the manifest whole or not at all."""
     temporary = results / f"{NAME}.tmp"
     temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(temporary, results / NAME)
@@ -60,7 +60,7 @@ def read(results: Path) -> dict[str, Any]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What forbids resuming the old run under the new circumstances, a line each."""
+    """The differences that forbid resuming the old run, one line each."""
     lines = [
         f"{key}: {_short(old['settings'].get(key))} in the run, {_short(value)} now"
         for key, value in new["settings"].items()
@@ -86,7 +86,7 @@ def _short(value: Any) -> str:
 
 
 def git_commit() -> str:
-    """The commit of this checkout, `-dirty` if harness/ or sql/ differ from it; empty outside of one."""
+    """The commit of this checkout, with `-dirty` if harness/ or sql/ differ from it; empty outside a checkout."""
     if CHECKOUT is None or not (CHECKOUT / ".git").exists():
         return ""
 
@@ -105,7 +105,7 @@ def git_commit() -> str:
 
 
 def code_fingerprint() -> str:
-    """A digest of harness/ and sql/ as they lie there: commits that change neither make no difference."""
+    """A digest of harness/ and sql/, which no other change affects."""
     digest = hashlib.sha256()
     for folder, pattern in ((PACKAGE, "**/*.py"), (SQL_ROOT, "**/*.sql")):
         for path in sorted(folder.glob(pattern)):
@@ -126,7 +126,7 @@ def versions(driver: Driver | None) -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Enough to tell two machines apart and to judge a number by."""
+    """Facts that identify the machine and help to judge its numbers."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "distribution": _distribution(),
@@ -155,7 +155,7 @@ def _processor() -> str:
 
 
 def _control_group() -> dict[str, str]:
-    """Limits of the container, where there are any."""
+    """Limits of the container, if any."""
     found = {}
     for name in ("cpu.max", "memory.max"):
         try:

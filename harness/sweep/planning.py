@@ -1,4 +1,4 @@
-"""What a sweep would do, and how long it would take."""
+"""The cells of a sweep, their groups, and how long they take."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from harness.settings import RunSettings, Settings
 
 
 @dataclass(frozen=True)
-class Costs:
-    """What a lab takes beside settling and measuring."""
+class Overhead:
+    """The time that a lab takes beside settling and measuring."""
 
     cell_s: float
     drain_s: float
@@ -22,11 +22,13 @@ class Costs:
     is_measured: bool
 
 
-COSTS = {
-    # Measured on two processors; a sweep's journal says what it takes on yours.
-    "embedded": Costs(cell_s=0.25, drain_s=0.2, group_s=1.5, dialogs_per_s=1800.0, version_s=0.5, is_measured=True),
-    # Not measured yet: assumptions on the cautious side.
-    "sqlserver": Costs(cell_s=1.0, drain_s=2.0, group_s=10.0, dialogs_per_s=1000.0, version_s=60.0, is_measured=False),
+OVERHEAD = {
+    # Measured on two processors; the journal of a sweep has the times of your machine.
+    "embedded": Overhead(cell_s=0.25, drain_s=0.2, group_s=1.5, dialogs_per_s=1800.0, version_s=0.5, is_measured=True),
+    # Not measured yet: cautious assumptions.
+    "sqlserver": Overhead(
+        cell_s=1.0, drain_s=2.0, group_s=10.0, dialogs_per_s=1000.0, version_s=60.0, is_measured=False
+    ),
 }
 ASK_FROM_S = 3600.0
 
@@ -47,7 +49,7 @@ class Group:
 
 
 def chosen_cells(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]) -> list[Cell]:
-    """The cells that these settings select on a lab of so many initiators, in the order in which they run."""
+    """The cells that the settings select on a lab with so many initiators, in the order in which they run."""
     cells = select(all_cells(settings.server_versions, initiators_max=initiators_max), settings.cells)
     if settings.quick:
         slice_ = [cell for cell in quick_slice(settings.server_versions) if cell.initiators <= initiators_max]
@@ -64,14 +66,14 @@ def groups(cells: Sequence[Cell]) -> list[Group]:
 
 
 def estimate_s(settings: Settings, cells: Sequence[Cell]) -> float:
-    costs = COSTS[settings.lab]
-    each = settings.measure + settings.settle + costs.drain_s + costs.cell_s
+    overhead = OVERHEAD[settings.lab]
+    each = settings.measure + settings.settle + overhead.drain_s + overhead.cell_s
     built = groups(cells)
     return (
         len(cells) * each
-        + sum(group.dialogs for group in built) / costs.dialogs_per_s
-        + len(built) * costs.group_s
-        + len({cell.server_version for cell in cells}) * costs.version_s
+        + sum(group.dialogs for group in built) / overhead.dialogs_per_s
+        + len(built) * overhead.group_s
+        + len({cell.server_version for cell in cells}) * overhead.version_s
     )
 
 
@@ -79,9 +81,9 @@ def lines(settings: Settings, cells: Sequence[Cell], *, list_cells: bool) -> Ite
     built = groups(cells)
     dialogs = sum(group.dialogs for group in built)
     yield f"cells: {len(cells)}, each measured for {settings.measure:g} s after at most {settings.settle:g} s to settle"
-    yield f"groups that share instances and dialogs: {len(built)}"
+    yield f"groups of cells that share instances and dialogs: {len(built)}"
     yield f"dialogs to build: {dialogs:,}, at most {max((group.dialogs for group in built), default=0):,} at once"
-    basis = "" if COSTS[settings.lab].is_measured else " (what comes on top of settling and measuring is assumed)"
+    basis = "" if OVERHEAD[settings.lab].is_measured else " (overhead beside settling and measuring is assumed)"
     yield f"time: about {duration(estimate_s(settings, cells))} on the {settings.lab} lab{basis}"
     if list_cells:
         yield from (cell.id for cell in cells)

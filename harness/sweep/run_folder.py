@@ -1,4 +1,4 @@
-"""A run's folder: made anew with its manifest, or taken up again where nothing that matters has changed."""
+"""A run's folder: created with its manifest, or reopened where nothing that matters has changed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from harness.sweep import manifest
 
 
 class NotWritable(MachineFailure):
-    """The results cannot be written there; one line with the cure."""
+    """The results folder cannot be written."""
 
 
 class ResumeRefused(UsageFailure):
-    """A run cannot go on under other circumstances; the differences."""
+    """The run cannot continue: circumstances or settings differ."""
 
 
 class NoRun(UsageFailure):
-    """A folder that is not a run's; names the nearest."""
+    """A folder that is not a run's; the message names the nearest run."""
 
 
 def create(settings: RunSettings, circumstances: Callable[[str], dict[str, Any]]) -> Path:
-    """A new folder with the manifest that `circumstances` makes of the run's id."""
+    """Creates a folder with the manifest that `circumstances` makes of the run's id."""
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{settings.lab}"
     folder = settings.results / run_id
     for suffix in range(2, 100):
@@ -46,7 +46,7 @@ def create(settings: RunSettings, circumstances: Callable[[str], dict[str, Any]]
 
 
 def reopen(folder: Path, circumstances: Callable[[str], dict[str, Any]]) -> Path:
-    """The folder of a run that goes on; ResumeRefused where the circumstances are others now."""
+    """The folder of a run that continues; raises ResumeRefused where the circumstances differ now."""
     old = read_manifest(folder)
     if different := manifest.differences(old, circumstances(old["run_id"])):
         raise ResumeRefused(f"{folder} cannot be resumed: {'; '.join(different)}")
@@ -55,23 +55,25 @@ def reopen(folder: Path, circumstances: Callable[[str], dict[str, Any]]) -> Path
 
 
 def finish(folder: Path) -> None:
-    """Notes in the manifest that every cell had its turn."""
+    """Writes into the manifest that every cell has had its turn."""
     final = manifest.read(folder)
     final["finished_at"] = manifest.now()
     manifest.write(folder, final)
 
 
 def stored_settings(folder: Path, kind: type[RunSettings]) -> dict[str, Any]:
-    """The settings of the run in `folder`, to be the defaults of those that go on with it."""
+    """The settings of the run in `folder`, which are the defaults where it continues."""
     stored: dict[str, Any] = read_manifest(folder)["settings"]
     unknown = [key for key in stored if key not in kind.model_fields]
     if unknown:
-        raise ResumeRefused(f"{folder} was made by another version of the harness: it has the setting {unknown[0]!r}")
+        raise ResumeRefused(
+            f"{folder} cannot be resumed: another version of the harness made it, with the setting {unknown[0]!r}"
+        )
     return stored
 
 
 def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> None:
-    """ResumeRefused where settings given now differ from the stored ones."""
+    """Raises ResumeRefused where settings differ from the stored ones."""
     before = type(now)(**stored)
     different = [
         f"{key} is {_text(getattr(before, key))} in the run and {_text(getattr(now, key))} now"
@@ -83,14 +85,14 @@ def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> N
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run; NoRun where there is none, or a damaged one."""
+    """The manifest of a run; raises NoRun where it is missing or damaged."""
     try:
         return manifest.read(folder)
     except (FileNotFoundError, NotADirectoryError):
         parent = folder.parent
         others = sorted(path.parent.name for path in parent.glob(f"*/{manifest.NAME}")) if parent.is_dir() else []
         hint = nearest(folder.name, others[-5:]) if others else ""
-        raise NoRun(f"{folder} is no result folder (no {manifest.NAME} in it){hint}") from None
+        raise NoRun(f"{folder} is not a result folder: it has no {manifest.NAME}{hint}") from None
     except json.JSONDecodeError as error:
         raise NoRun(f"{folder / manifest.NAME} is damaged: {error}") from None
 
@@ -102,5 +104,5 @@ def _text(value: object) -> str:
 def _require_writable(folder: Path) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise NotWritable(
-            f"the results folder {folder} cannot be written: choose another with --results, or mend its permissions"
+            f"the results folder {folder} cannot be written: choose another with --results, or change its permissions"
         )

@@ -1,7 +1,7 @@
-"""When a cell's rate is steady enough to be measured: a rule that can be explained in one sentence.
+"""When a cell's rate is steady enough to measure.
 
 The rate is steady when the median rates of the two halves of the time since the start differ by at most 5 %. The rule
-is asked from `floor_s` on and given up at `cap_s`; the cell's record says which it was.
+applies from `floor_s` on. Measuring begins at `cap_s` in any case; the cell's record says whether the rate was steady.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from statistics import median
 
 TOLERANCE = 0.05
-SAMPLES_MIN = 4  # two rates a half; fewer say nothing
+SAMPLES_MIN = 4  # two rates a half
 
 
 @dataclass
 class Settling:
-    """Fed with (seconds since the start, messages sent so far); says when to begin measuring."""
+    """Decides when measuring begins, from (seconds since the start, messages sent so far)."""
 
     floor_s: float
     cap_s: float
     samples: list[tuple[float, int]] = field(default_factory=list)
 
     def add(self, at_s: float, sent: int) -> None:
-        """Readings that bring no news are left out: the count is refreshed more slowly than it is asked for."""
+        """Adds a reading, unless the count has not changed: it is refreshed more slowly than it is read."""
         if not self.samples or sent > self.samples[-1][1]:
             self.samples.append((at_s, sent))
 
