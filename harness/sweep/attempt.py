@@ -272,7 +272,8 @@ class Attempt:
         if report.problems:
             raise CellFailed(explain(report.problems[0]))
         if report.failed_calls:
-            raise CellFailed(f"{report.failed_calls} calls failed: {explain(report.errors[0][0])}")
+            calls = f"{report.failed_calls} call{'s' * (report.failed_calls != 1)}"
+            raise CellFailed(f"{calls} failed: {explain(report.errors[0][0])}")
         if not self.accounting.is_exact:
             raise CellFailed(self.accounting.reason())
         if noted := dialog_pool.noted_errors(self.equipment.target):

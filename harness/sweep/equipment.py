@@ -34,7 +34,7 @@ class LabEquipment:
         self._noted: set[str] = set()
 
     def open(self, version: str, initiators: int) -> Equipment:
-        """Raises LabError, ScriptError, LoadError or ChildError where the lab does not come up."""
+        """Raises LabError, ScriptError, LoadError or ChildError where the lab is not available."""
         if self._clients is None:
             self._clients = LocustClients(log_directory=self._results / "lab" / "logs")
         lab = self._exits.enter_context(

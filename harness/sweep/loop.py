@@ -116,9 +116,9 @@ class Sweep(Generic[Swept]):
             self._check_disk()
             # While nothing has run, the first cell's two attempts are enough.
             if tally.not_ready >= (NOT_READY_MAX if tally.completed else ATTEMPTS_MAX):
-                raise SweepStopped(f"the lab does not start: {entry.reason}")
+                raise SweepStopped(f"the lab is not available: {entry.reason}")
             if attempt < before + ATTEMPTS_MAX:
-                self._reporter.note(f"{cell.id} failed, second attempt follows: {entry.reason}")
+                self._reporter.note(f"{cell.id} failed and will be tried again: {entry.reason}")
         return entry
 
     def _attempt(self, cell: Swept, attempt: int, tally: Tally) -> Entry:

@@ -294,7 +294,7 @@ def test_what_passes_fails_a_cell_that_is_tried_again_and_the_sweep_goes_on(
     first, *others = entries(own)
     assert first.outcome == "failed"
     assert TRANSIENT[fault] in first.reason
-    assert f"{first.cell} failed, is tried again: {first.reason}" in told.out
+    assert f"{first.cell} failed and will be tried again: {first.reason}" in told.out
     assert {entry.cell for entry in others if entry.outcome == "completed"} == {CELL, OTHER_CELL}
     remove(own)
 
@@ -338,7 +338,7 @@ def test_a_sweep_whose_server_does_not_come_back_ends(running: dict[str, Server]
     assert told.code == 3
     port = running["initiator-1"].port
     assert told.line == (
-        f"the lab does not come up: initiator-1 (127.0.0.1:{port}): nothing listens there: start the server, or check "
+        f"the lab is not available: initiator-1 (127.0.0.1:{port}): nothing listens there: start the server, or check "
         "host and port"
     )
     remove(own)

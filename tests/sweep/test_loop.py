@@ -102,6 +102,6 @@ def test_a_cell_that_fails_for_want_of_space_elsewhere_ends_the_sweep_too(tmp_pa
 
 def test_a_lab_that_never_comes_up_ends_the_sweep_with_its_reason(tmp_path: Path) -> None:
     broken = failing((CELLS[0].id, 1), (CELLS[0].id, 2), error=NotReady("target ended with exit code 1"))
-    with pytest.raises(SweepStopped, match="the lab does not start: target ended with exit code 1"):
+    with pytest.raises(SweepStopped, match="the lab is not available: target ended with exit code 1"):
         sweep(FakeTestbed(broken), tmp_path).run(CELLS)
     assert len(Journal(tmp_path / "journal.jsonl").entries) == 2
