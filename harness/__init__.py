@@ -1,15 +1,18 @@
 """A load-test harness for Service Broker, after Microsoft's "Service Broker: Performance and Scalability Techniques".
 
-The paper, below and everywhere in this repository: M. Thomassy, March 2009; its numbers and words are data in
-`whitepaper`.
+The paper, below and everywhere in this repository: M. Thomassy, March 2009; `whitepaper` has its numbers and words.
 
-What happens in a run, and where: `cli` takes a verb, `settings` validates what it was told, `matrix` chooses and orders
-cells. `lab` starts and links instances with the scripts of `sql/`; from there on everything is T-SQL through pyodbc.
-`sweep` runs one cell after the other by the same protocol, with `load` (Locust: the clients) and `observe` (samplers)
-at its sides, balances the books, and leaves raw records (`records`) and a journal. `reductions` (PySpark) makes tables
-of them, `figures` (Matplotlib) draws those. `embedded` is a small server for the lab of that name; nothing above `lab`
-knows it.
+The way of a run: `cli` takes a command, `settings` validates its options, `matrix` selects and orders cells. `lab`
+starts and links instances with the scripts of `sql/`; everything after that is T-SQL through pyodbc. `sweep` runs one
+cell after another by the same protocol, with `load` (Locust: the clients) and `observe` (samplers) beside it, accounts
+for every message, and writes raw records (`records`) and a journal. `reductions` (PySpark) makes tables of them,
+`figures` (Matplotlib) draws those, and `claims` checks what the paper states. `reporting` shows a run to the user.
 
-Imports only point down: cli, sweep, figures and reductions, load and observe, lab, embedded, settings and records and
-matrix. A failure that a user can cure derives from `failures` and becomes one line and an exit code.
+`embedded` is a small server for the lab of that name. Two packages import it: `cli`, whose command `serve` is what `lab`
+starts as a process, and `simulation`, which runs the broker in virtual time on a model of hardware. The others reach
+it only through pyodbc.
+
+Imports only point down: cli, techniques, simulation, sweep, figures and reductions, claims, doctor, load and observe,
+lab, embedded, then settings, records, matrix and the other single modules. A failure that a user can mend derives from
+`failures` and becomes one line and an exit code.
 """

@@ -1,8 +1,8 @@
 """The rows of `results/<run>/raw/`: every field with its type, unit and meaning.
 
-One flat folder a kind of record; files are Parquet, named `<cell id>-a<attempt>[-<writer>].parquet`, written under a
-temporary name and renamed. Every row begins with the columns of `KEY`, so a file says by itself where it belongs.
-A row counts only if `cells` has a row with the same cell and attempt and outcome `completed`.
+Each kind of record has one flat folder. Files are Parquet, named `<cell id>-a<attempt>[-<writer>].parquet`, written
+under a temporary name and renamed. Every row begins with the columns of `KEY`, so that a file describes itself. A row
+counts only if `cells` has a row with the same cell and attempt and outcome `completed`.
 
 All `..._at_ns` are nanoseconds since 1970-01-01 UTC; all `..._ns` durations in nanoseconds.
 """
@@ -37,7 +37,7 @@ def _kind(*fields: tuple[str, pa.DataType]) -> pa.Schema:
 
 
 SCHEMAS: Mapping[str, pa.Schema] = {
-    # One row a cell and attempt: the protocol's moments and the books. Times before a phase that was never reached: 0.
+    # One row per cell and attempt: the protocol's moments and the accounting. 0: the moment was never reached.
     "cells": _kind(
         ("outcome", pa.string()),  # completed | failed
         ("reason", pa.string()),  # why it failed, one line; empty if completed
@@ -54,7 +54,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("misordered_messages", pa.int64()),
         ("failed_calls", pa.int64()),
     ),
-    # One row a call of the send procedure.
+    # One row per call of the send procedure.
     "calls": _kind(
         ("initiator", pa.int32()),  # 1..initiators
         ("thread", pa.int32()),  # 1..threads
@@ -63,7 +63,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("latency_ns", pa.int64()),  # call to return: the transaction is committed
         ("succeeded", pa.bool_()),
     ),
-    # One row a message that the target stored, from the header in its payload.
+    # One row per message that the target stored, from the header in its payload.
     "deliveries": _kind(
         ("initiator", pa.int32()),
         ("thread", pa.int32()),
@@ -71,21 +71,21 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("sent_at_ns", pa.int64()),  # client's clock
         ("processed_at_ns", pa.int64()),  # target's clock
     ),
-    # One row a RECEIVE that returned messages: the target's count table.
+    # One row per RECEIVE that returned messages: the target's count table.
     "receives": _kind(
         ("received_at_ns", pa.int64()),  # target's clock
         ("messages", pa.int64()),
         ("session_id", pa.int32()),  # the queue reader
     ),
-    # One row a number that an observer read, about once a second.
+    # One row per number that an observer read, about once a second.
     "samples": _kind(
         ("instance", pa.string()),  # target | initiator-1 ...
         ("sampled_at_ns", pa.int64()),  # harness's clock
         ("metric", pa.string()),  # queue_depth, transmission_queue_depth, queue_monitor, activated_tasks, counter names
-        ("label", pa.string()),  # what the metric is of: queue, state, counter instance; may be empty
+        ("label", pa.string()),  # queue, state or counter instance of the metric; may be empty
         ("value", pa.float64()),
     ),
-    # One row a wait type: difference over the measured window.
+    # One row per wait type: difference over the measured window.
     "waits": _kind(
         ("instance", pa.string()),
         ("wait_type", pa.string()),
@@ -93,15 +93,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("wait_time_ms", pa.int64()),
         ("signal_wait_time_ms", pa.int64()),
     ),
-    # One row an instance: processor time over the measured window.
+    # One row per instance: processor time over the measured window.
     "processors": _kind(
         ("instance", pa.string()),
         ("window_ns", pa.int64()),
         ("processor_time_ms", pa.int64()),  # user and kernel
         ("processors", pa.int32()),
     ),
-    # One row a used dialog: where its row of sys.sysdesend lies. Only where the dedicated administrator connection was
-    # to be had.
+    # One row per used dialog: the page of its row of sys.sysdesend. Only with a dedicated administrator connection.
     "dialog_pages": _kind(
         ("instance", pa.string()),
         ("dialog_id", pa.int32()),  # of dbo.dialogs, in the order in which the dialogs were begun
@@ -111,7 +110,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("handle_rank", pa.int64()),  # place of its handle among all rows of sys.sysdesend in key order, from 0
         ("handle", pa.string()),
     ),
-    # One row a task that was seen waiting for a page latch; how often somebody looked is in `samples` (latch_looks).
+    # One row per task that was seen waiting for a page latch; `samples` has the number of samples (latch_looks).
     "latch_waits": _kind(
         ("instance", pa.string()),
         ("sampled_at_ns", pa.int64()),  # harness's clock
@@ -124,14 +123,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("object_name", pa.string()),  # sys.sysdesend, dbo.messageDrop, ...; empty where the page could not be resolved
         ("index_id", pa.int32()),
     ),
-    # One row a latch class: difference over the measured window.
+    # One row per latch class: difference over the measured window.
     "latches": _kind(
         ("instance", pa.string()),
         ("latch_class", pa.string()),
         ("waiting_requests", pa.int64()),
         ("wait_time_ms", pa.int64()),
     ),
-    # One row a database file: difference over the measured window.
+    # One row per database file: difference over the measured window.
     "file_io": _kind(
         ("instance", pa.string()),
         ("database_name", pa.string()),
@@ -156,7 +155,7 @@ def raw_path(results: Path, kind: str, cell: Cell, attempt: int, writer: str = "
 def write(
     results: Path, kind: str, cell: Cell, attempt: int, columns: Mapping[str, Sequence[Any]], *, writer: str = ""
 ) -> Path:
-    """Writes one file of `kind`; `columns` are those behind KEY, of equal length. Atomic: whole or absent."""
+    """Writes one file of `kind`, whole or not at all; `columns` are those behind KEY, of equal length."""
     schema = SCHEMAS[kind]
     length = len(next(iter(columns.values())))
     key: dict[str, Any] = {
@@ -177,7 +176,7 @@ def write(
     path = raw_path(results, kind, cell, attempt, writer)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    # Numbers hardly ever come again: a dictionary of them makes the file larger.
+    # Numbers hardly ever repeat: a dictionary of them makes the file larger.
     texts = [field.name for field in schema if field.type == pa.string()]
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), temporary, compression="zstd", use_dictionary=texts)
     os.replace(temporary, path)

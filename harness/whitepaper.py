@@ -1,8 +1,8 @@
 """The paper as data: "Service Broker: Performance and Scalability Techniques", Michael Thomassy, March 2009.
 
-Every number that this harness takes from the paper, or draws beside its own, stands here once, with the section it
-comes from. The paper prints its results as pictures and states only a few of them in its text; only what the text
-states is kept: nothing is read off a picture. `CLAIMS` is what a run can be held against; `harness.claims` does so.
+Every number that this harness takes from the paper, or draws beside its own, is here once, with its section. The paper
+prints its results as pictures and states only a few of them in its text; only numbers of the text are here, none is
+read off a picture. `CLAIMS` are the statements that a run can check; `harness.claims` does so.
 
 The axes of the paper's test matrix (table 1) are `harness.matrix`.
 """
@@ -19,7 +19,7 @@ PUBLISHED = "March 2009"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A number of the paper: its value and unit, the paper's own qualification of it, and the section that has it."""
+    """A number of the paper: value, unit, the paper's own wording, and its section."""
 
     value: float
     unit: str
@@ -29,7 +29,7 @@ class Statement:
 
 # --- Test matrix -----------------------------------------------------------------------------------------------------
 
-# Of 2005 and 2008 together: a result set of other versions, or of one, is complete with as many of each.
+# Of 2005 and 2008 together: a run of other versions, or of one, is complete with half of it for each version.
 PERMUTATIONS = Statement(528, "cells", "528 permutations of unique tests", "Test Matrix")
 PERMUTATIONS_A_VERSION = PERMUTATIONS.value / 2
 
@@ -54,7 +54,7 @@ LATCHED_TABLE = "sys.sysdesend"
 
 # --- Results ---------------------------------------------------------------------------------------------------------
 
-# By number of initiators, with the 150 trick; the payload sizes' own values are only in the paper's pictures.
+# By number of initiators, with the 150 trick. Only the paper's pictures have values by payload size.
 PEAK_THROUGHPUT: Mapping[int, Statement] = {
     1: Statement(5_000, "messages/s", "almost 5,000", "Service Broker Throughput (figure 2)"),
     2: Statement(12_000, "messages/s", "almost 12,000", "Two Initiators and One Target (figure 3)"),
@@ -82,33 +82,32 @@ TOP_WAIT: Mapping[tuple[str, int], str] = {
 
 # --- Claims ----------------------------------------------------------------------------------------------------------
 #
-# What the paper states and a run can check. The paper's words for numbers are turned into bounds by these tolerances.
+# Statements of the paper that a run can check. These tolerances turn the paper's words for numbers into bounds.
 
-# "Almost", "as much as": within a tenth of the number; of a gain, of the factor of throughput that it stands for. The
-# paper's words bound its own numbers from above; the tenth above is ours, for a lab that reaches 12,500 where the paper
-# reached "almost 12,000" bears it out.
+# "Almost", "as much as": within a tenth of the number; for a gain, of its factor of throughput. The paper's words bound
+# its numbers from above; the tenth above is ours: a lab that reaches 12,500 confirms the paper's "almost 12,000".
 NEAR = 0.10
-# "About 50%" of a processor, which the paper gives in steps of five points: within a fifth of the number.
+# "About 50%" of a processor: within a fifth of the number, since the paper gives it in steps of five points.
 ABOUT = 0.20
-# "Almost linear scale increase": what n initiators reach is within a fifth of n times what one reaches, either way.
+# "Almost linear scale increase": n initiators reach n times as much as one, within a fifth either way.
 NEAR_LINEAR = 0.80
 # "Noticeable", "beneficial", "increased", "more", "impacted": a change of a tenth. Cells of a second repeat to a few
 # percent.
 NOTICEABLE = 0.10
 # "Comparable": the geometric mean of the cells' ratios differs from 1 by no more than a tenth.
 COMPARABLE = 0.10
-# "Begin to plateau": the first number of threads that reaches nine tenths of the highest rate of its line; the number
-# of threads may be the matrix' neighbour of the stated one: 3x10 and 3x20 beside 3x15.
+# "Begin to plateau": the first number of threads with nine tenths of the highest rate of its line. A neighbour in the
+# matrix of the stated number is accepted: 3x10 and 3x20 beside 3x15.
 PLATEAU = 0.90
 PLATEAU_FROM, PLATEAU_TO = 30, 60
 LARGE_PAYLOAD_BYTES = 4_096  # "larger message sizes": the upper two of the matrix' four
 # "Low contention" against contention, "much less", "most of the waiting": at most half of the other.
 MUCH = 2.0
-# "Processes many messages (up to 10,000) in one transaction": ten and more on average, a thousandth of what it may be.
+# "Processes many messages (up to 10,000) in one transaction": ten or more on average, a thousandth of the maximum.
 MANY = 10.0
-# "Removes the latch contention": leaves a tenth of it at most.
+# "Removes the latch contention": at most a tenth remains.
 REMOVED = 0.10
-# "Always": in 95 of 100 cells, for a cell of a second can catch any hiccup of a machine.
+# "Always": in 95 of 100 cells, since a cell of a second can coincide with a pause of the machine.
 ALWAYS = 0.95
 
 
@@ -116,8 +115,8 @@ ALWAYS = 0.95
 class Claim:
     """A statement that a run can check: it holds where the run's number lies in [holds_from, holds_to].
 
-    `wording` is the paper's number, or its word for it; `published` the number where it has one; `unit` that of the
-    run's number and of the bounds.
+    `wording` is the paper's number, or its word for it; `published` its number, if it has one; `unit` is the unit of
+    the run's number and of the bounds.
     """
 
     key: str
@@ -136,7 +135,7 @@ def _near(statement: Statement, key: str, words: str, tolerance: float = NEAR) -
 
 
 def _slower(key: str, words: str, section: str) -> Claim:
-    """What the paper advises against costs throughput: the advised way is so many times as fast."""
+    """A claim that what the paper advises against costs throughput: the advised way is faster by this factor."""
     return Claim(key, words, section, "slower", "times", None, 1 + NOTICEABLE)
 
 
@@ -144,7 +143,7 @@ _TEST_RESULTS = "Initiator and Target Server Performance"
 _TRICK = "The 150 Trick"
 _COMPARISON = "1 Dialog vs. 150 Dialogs (figure 5)"
 _GAIN_FACTOR = 1 + GAIN_MAX_PERCENT.value / 100
-_MORE_THAN_HALF = 100 * MUCH / (1 + MUCH)  # percent of a whole of which the other part is 1/MUCH of this one
+_MORE_THAN_HALF = 100 * MUCH / (1 + MUCH)  # percent of a whole whose other part is 1/MUCH of this one
 
 CLAIMS: tuple[Claim, ...] = (
     # Throughput

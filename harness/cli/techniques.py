@@ -26,11 +26,11 @@ from harness.cli.options import LAB_OPTIONS, settings_options
 @click.option("--settle", metavar="TIME", help="Longest wait for a steady rate before it (default the scenario's).")
 @click.option("--drain", metavar="TIME", help="Longest wait until all messages are processed (default the scenario's).")
 @settings_options("results")
-@click.option("--seed", metavar="NUMBER", help="Decides every chance in the model of the simulated lab (default 1).")
+@click.option("--seed", metavar="NUMBER", help="Seed of every random choice in the simulated lab (default 1).")
 @click.option(
     "--hardware", metavar="NAME", help="The model's parameters: paper (default), this-machine or a TOML file."
 )
-@click.option("--repeats", default=1, show_default=True, type=click.IntRange(1, 100), help="How often each step runs.")
+@click.option("--repeats", default=1, show_default=True, type=click.IntRange(1, 100), help="Runs of each step.")
 @click.option(
     "--scenario",
     "scenario_file",
@@ -42,16 +42,17 @@ from harness.cli.options import LAB_OPTIONS, settings_options
     "--add-to",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Also put the table into the folder of a run on the same lab, for its claims and its report.",
+    help="Also copy the table into the folder of a run of cells on the same lab, for its claims and its report.",
 )
 def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **options: Any) -> None:
-    """Run the paper's recommendations one after another under the same load, and what it warns of; then a table and a
-    figure of what each is worth.
+    """Run the paper's recommendations, and what it warns of, one after another under the same load; then print a
+    table and draw a figure of what each is worth.
 
-    The ladder: a dialog per message, dialogs reused, RECEIVE TOP (n), readers that stay, readers per core, the 150
-    trick. Then all of it but one: RECEIVE TOP (1), readers that end at once, one reader, one conversation for all, one
-    message a conversation, no warm-up. Runs on the newest of the versions, and for as long as the scenario says for the
-    lab. `--lab simulated` is a model of the paper's hardware in virtual time; its numbers are not SQL Server's.
+    Each of the first steps adds a recommendation to the step before: a dialog per message, dialogs reused, RECEIVE TOP
+    (n), readers that stay, readers per core, the 150 trick. Each of the others leaves one out: RECEIVE TOP (1), readers
+    that end at once, one reader, one conversation for all, one message per conversation, no warm-up. The steps run on
+    the lab's newest version, for the times in the scenario. `--lab simulated` is a model of the paper's hardware in
+    virtual time; its numbers are not SQL Server's.
 
     \b
     Examples:
