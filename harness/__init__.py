@@ -8,8 +8,8 @@ cell after another by the same protocol, with `load` (Locust: the clients) and `
 for every message, and writes raw records (`records`) and a journal. `reductions` (PySpark) makes tables of them,
 `figures` (Matplotlib) draws those, and `claims` checks what the paper states. `reporting` shows a run to the user.
 
-`embedded` is a small server for the lab of that name. Two packages import it: `cli`, whose command `serve` is what `lab`
-starts as a process, and `simulation`, which runs the broker in virtual time on a model of hardware. The others reach
+`embedded` is a small server for the lab of that name. Two packages import it: `cli`, whose command `serve` `lab` starts
+as a process, and `simulation`, which runs the broker in virtual time on a model of hardware. The others reach
 it only through pyodbc.
 
 Imports only point down: cli, techniques, simulation, sweep, figures and reductions, claims, doctor, load and observe,

@@ -87,8 +87,8 @@ class Reporter:
         """Asks the user, where one can answer."""
         return True
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None) -> None:
-        """Starts to count cells, of which `done` need no further run."""
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell") -> None:
+        """Starts to count cells, or other units, of which `done` need no further run."""
 
     def phase(self, what: str) -> None:
         """Shows what happens now."""
@@ -110,6 +110,7 @@ class Notes(Reporter):
         self._console = console or Console()
         self._ask = ask
         self._total = 0
+        self._unit = "cell"
         self._left: TimeLeft = TimeLeftByCells()
 
     def note(self, text: str) -> None:
@@ -118,8 +119,9 @@ class Notes(Reporter):
     def confirm(self, question: str) -> bool:
         return not (self._ask and sys.stdin.isatty()) or click.confirm(question)
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None) -> None:
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell") -> None:
         self._total = total
+        self._unit = unit
         self._left = left or TimeLeftByCells()
         self._left.start(time.monotonic())
 
@@ -132,14 +134,14 @@ class Notes(Reporter):
 class Lines(Notes):
     """Shows one line a cell: for logs and pipes."""
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None) -> None:
-        super().begin(total, done, left)
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell") -> None:
+        super().begin(total, done, left, unit=unit)
         if done:
-            self.note(f"{done} of {total} cells are done already")
+            self.note(f"{done} of {total} {unit}s are done already")
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
         left = self._left_after(number, cell)
-        self.note(f"cell {number} of {self._total}: {cell} {outcome}: {text}{left and f', {left}'}")
+        self.note(f"{self._unit} {number} of {self._total}: {cell} {outcome}: {text}{left and f', {left}'}")
 
 
 class Bar(Notes):
@@ -148,7 +150,7 @@ class Bar(Notes):
     def __init__(self, console: Console | None = None, *, ask: bool = True) -> None:
         super().__init__(console, ask=ask)
         self._progress = Progress(
-            TextColumn("cell"),
+            TextColumn("{task.fields[unit]}"),
             MofNCompleteColumn(),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[left]}"),
@@ -159,9 +161,9 @@ class Bar(Notes):
         self._live = Live(self._progress, console=self._console, refresh_per_second=4, transient=False)
         self._task: TaskID | None = None
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None) -> None:
-        super().begin(total, done, left)
-        self._task = self._progress.add_task("", total=total, completed=done, left="", rate="", phase="")
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell") -> None:
+        super().begin(total, done, left, unit=unit)
+        self._task = self._progress.add_task("", total=total, completed=done, unit=unit, left="", rate="", phase="")
         self._live.start()
 
     def phase(self, what: str) -> None:

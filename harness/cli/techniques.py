@@ -76,7 +76,7 @@ def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **
 
 
 def _print_table(results: Path) -> None:
-    """Prints what each step came to, where any was completed."""
+    """Prints the numbers of the completed steps."""
     import pandas as pd
 
     from harness.figures import technique_bars
@@ -87,11 +87,11 @@ def _print_table(results: Path) -> None:
     means = technique_bars.over_runs(pd.read_parquet(path))
     processed = dict(zip(means.technique, means.processed, strict=True))
     titles = dict(zip(means.technique, means.title, strict=True))
-    rows = [["step", "messages/s", "times", "as many as", "send p95"]]
+    rows = [["step", "messages/s", "ratio", "to", "send p95"]]
     for row in means.itertuples():
         base = processed.get(row.compared_with)
-        times = f"{row.processed / base:.2f}" if base else ""
+        ratio = f"{row.processed / base:.2f}" if base else ""
         latency = f"{row.latency_us_p95 / 1000:,.1f} ms" if pd.notna(row.latency_us_p95) else ""
-        rows.append([row.title, f"{row.processed:,.0f}", times, titles.get(row.compared_with, ""), latency])
-    say("Messages that the target processed each second, and times as many as the step it is compared with:")
+        rows.append([row.title, f"{row.processed:,.0f}", ratio, titles.get(row.compared_with, ""), latency])
+    say("Messages that the target processed per second, and their ratio to those of another step:")
     print_rows(rows)

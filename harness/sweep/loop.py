@@ -75,19 +75,21 @@ class Sweep(Generic[Swept]):
         reporter: Reporter,
         results: Path,
         *,
+        unit: str = "cell",
         free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
     ) -> None:
         self._testbed = testbed
         self._journal = journal
         self._reporter = reporter
         self._results = results
+        self._unit = unit
         self._free_bytes = free_bytes
 
     def run(self, cells: Sequence[Swept]) -> Tally:
         """Runs every cell that the journal does not call completed, and tears the testbed down, however it ends."""
         done = self._journal.completed()
         tally = Tally(completed=sum(cell.id in done for cell in cells))
-        self._reporter.begin(len(cells), tally.completed)
+        self._reporter.begin(len(cells), tally.completed, unit=self._unit)
         number = tally.completed
         try:
             for cell in cells:

@@ -72,7 +72,7 @@ def run(
     try:
         with interruption.noted():
             testbed = prepared.testbed(results, reporter)
-            tally = Sweep(testbed, Journal(results / journal.NAME), reporter, results).run(to_run)
+            tally = Sweep(testbed, Journal(results / journal.NAME), reporter, results, unit="run").run(to_run)
     except BaseException:
         # Report what ended the run, and not that the disk has no room for a table either.
         with suppress(OSError, FigureError):
