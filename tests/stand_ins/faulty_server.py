@@ -51,7 +51,7 @@ from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.text.parser import Parser, Statement
-from harness.embedded.tsql.translation.functions import session as session_functions
+from harness.embedded.tsql.translation.functions import system_functions
 
 KINDS = ("login", "statement", "commit", "hang", "drop", "die", "says", "slow-start", "close-port")
 OF_STATEMENTS = ("statement", "hang", "drop", "die")
@@ -186,14 +186,14 @@ def _install_in_commits() -> None:
 
 
 def _install_in_properties() -> None:
-    truth = session_functions.server_property
+    truth = system_functions.server_property
 
     def answer(frame: Frame, name: Any) -> Any:
         for fault in FAULTS.due(["says"], str(name)):
             return int(fault.value) if str(name).lower() == "engineedition" else fault.value
         return truth(frame, name)
 
-    session_functions.server_property = answer
+    system_functions.server_property = answer
 
 
 def _install_in_statements() -> None:

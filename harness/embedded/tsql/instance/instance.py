@@ -14,11 +14,11 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
-from harness.embedded.tsql.instance import database_files, extended_properties, options, procedures
+from harness.embedded.tsql.instance import database_files, extended_properties, options, stored_procedures
 from harness.embedded.tsql.instance.database_files import DatabaseFiles
 from harness.embedded.tsql.instance.extended_properties import ExtendedProperties
 from harness.embedded.tsql.instance.options import Configuration
-from harness.embedded.tsql.instance.procedures import Procedure
+from harness.embedded.tsql.instance.stored_procedures import Procedure
 from harness.embedded.tsql.permissions import grants
 from harness.embedded.tsql.permissions.grants import Grants
 from harness.embedded.tsql.permissions.guard import Guard
@@ -102,7 +102,7 @@ class Instance:
             if name == tables.CATALOG and isinstance(key, tuple):
                 table = Table.from_stored((int(key[0]), int(key[1])), value)
                 self.tables[table.key] = table
-            elif name == procedures.CATALOG and isinstance(key, tuple):
+            elif name == stored_procedures.CATALOG and isinstance(key, tuple):
                 procedure = Procedure.from_stored((int(key[0]), int(key[1])), value)
                 self.procedures[procedure.key] = procedure
             elif name == extended_properties.CATALOG and isinstance(key, tuple):
@@ -183,13 +183,13 @@ class Instance:
         """CREATE or ALTER PROCEDURE."""
         old = self.procedures.get(procedure.key)
         self.procedures[procedure.key] = procedure
-        tx.write(procedures.CATALOG, (procedure.database_id, procedure.object_id), procedure.stored())
+        tx.write(stored_procedures.CATALOG, (procedure.database_id, procedure.object_id), procedure.stored())
         tx.on_rollback(lambda: self._restore_procedure(procedure.key, old))
         self.version += 1
 
     def drop_procedure(self, tx: Transaction, procedure: Procedure) -> None:
         del self.procedures[procedure.key]
-        tx.write(procedures.CATALOG, (procedure.database_id, procedure.object_id), None)
+        tx.write(stored_procedures.CATALOG, (procedure.database_id, procedure.object_id), None)
         tx.on_rollback(lambda: self._restore_procedure(procedure.key, procedure))
         self.version += 1
 

@@ -27,7 +27,7 @@ THE_SERVER = Securable(SERVER, "SERVER", 0)
 # Every login enters these as guest.
 WITH_GUEST = ("master", "tempdb", "msdb")
 # "Everyone can see their own session information."
-OF_ONESELF = ("dm_exec_connections", "dm_exec_requests", "dm_exec_sessions")
+OF_ONESELF = ("dm_exec_requests", "dm_exec_sessions")
 PLANS_REMEMBERED = 2000
 
 

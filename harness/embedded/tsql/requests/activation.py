@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.embedded.broker.database import Database
     from harness.embedded.broker.engine import Engine
     from harness.embedded.broker.queues import Queue
-    from harness.embedded.tsql.instance.procedures import Procedure
+    from harness.embedded.tsql.instance.stored_procedures import Procedure
     from harness.embedded.tsql.session.frame import Frame
 
 

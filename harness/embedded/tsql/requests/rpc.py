@@ -8,7 +8,7 @@ from functools import lru_cache
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT
-from harness.embedded.tsql.instance.procedures import Procedure
+from harness.embedded.tsql.instance.stored_procedures import Procedure
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session

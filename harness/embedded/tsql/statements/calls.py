@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.instance.procedures import Procedure
+from harness.embedded.tsql.instance.stored_procedures import Procedure
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import ResultSink

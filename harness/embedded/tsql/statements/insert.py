@@ -22,7 +22,7 @@ from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding
 from harness.embedded.tsql.translation.fragments import Fragment, Names
 from harness.embedded.tsql.translation.renderer import Renderer
-from harness.embedded.tsql.translation.support import check
+from harness.embedded.tsql.translation.supported_syntax import check
 
 
 @dataclass(frozen=True, slots=True)

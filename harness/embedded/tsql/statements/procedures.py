@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.instance.procedures import Procedure
+from harness.embedded.tsql.instance.stored_procedures import Procedure
 from harness.embedded.tsql.permissions.fixed_principals import DBO
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.autocommit import writing

@@ -33,7 +33,7 @@ from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, Plan, Planned
 from harness.embedded.tsql.translation.fragments import Source
 from harness.embedded.tsql.translation.renderer import Renderer
-from harness.embedded.tsql.translation.support import check
+from harness.embedded.tsql.translation.supported_syntax import check
 
 
 def _milliseconds(timeout: int | None) -> int | None:

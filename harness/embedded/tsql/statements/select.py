@@ -19,7 +19,7 @@ from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, select_plan
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
-from harness.embedded.tsql.translation.support import check
+from harness.embedded.tsql.translation.supported_syntax import check
 
 
 @dataclass(frozen=True, slots=True)

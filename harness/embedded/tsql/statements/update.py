@@ -21,7 +21,7 @@ from harness.embedded.tsql.translation import selects
 from harness.embedded.tsql.translation.binding import Binding, Plan
 from harness.embedded.tsql.translation.fragments import Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
-from harness.embedded.tsql.translation.support import check
+from harness.embedded.tsql.translation.supported_syntax import check
 
 
 def _parse_top(parser: Parser) -> Expression | None:

@@ -11,7 +11,7 @@ from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.columns import table_body
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.columns import ColumnDefinition
+from harness.embedded.tsql.storage.column_definition import ColumnDefinition
 from harness.embedded.tsql.storage.sqlite import declarations
 from harness.embedded.tsql.text import expressions as queries
 from harness.embedded.tsql.text.expressions import Expression

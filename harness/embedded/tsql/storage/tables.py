@@ -16,7 +16,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tsql.storage.columns import ColumnDefinition, TableBody
+from harness.embedded.tsql.storage.column_definition import ColumnDefinition, TableBody
 from harness.embedded.tsql.storage.sqlite import Sqlite, declared, quoted
 
 Row = tuple[Any, ...]  # rowid, then the columns in order

@@ -26,7 +26,7 @@ from harness.embedded.tsql.text.expressions import Expression
 from harness.embedded.tsql.translation import integers, selects
 from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source
 from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer
-from harness.embedded.tsql.translation.support import check
+from harness.embedded.tsql.translation.supported_syntax import check
 
 MARK = "\x1e"  # around the name of a table variable in a plan's SQL
 Evaluate = Callable[[Frame], Any]

@@ -7,7 +7,7 @@ from harness.embedded.sqltypes import BIGINT, INT, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.instance.products import product
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.translation.fragments import Fragment, Getter
-from harness.embedded.tsql.translation.functions.objects import object_id
+from harness.embedded.tsql.translation.functions.metadata_functions import object_id
 from harness.embedded.tsql.translation.renderer import Renderer
 
 

@@ -22,7 +22,7 @@ from harness.embedded.tsql.translation.fragments import (
 )
 
 Render = Callable[["Renderer", Any, Names], Fragment]
-RENDERERS: dict[type, Render] = {}  # by the type of the node; `expressions` fills it
+RENDERERS: dict[type, Render] = {}  # by the type of the node; `expression_renderers` fills it
 
 
 class Renderer:
@@ -32,7 +32,6 @@ class Renderer:
         self.environment = environment
         self.line = line
         self.parameters: list[Getter] = []
-        self.sources: list[Source] = []  # every table and view the statement reads
         self.common_tables: list[dict[str, Source]] = []
         self.given_source: Source | None = None  # the rows of a RECEIVE, whose column list has no FROM
         self._numbers: dict[str, int] = {}

@@ -235,7 +235,6 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
     if any(other.alias.lower() == found.alias.lower() for other in names.sources):
         raise SqlServerError(1013, found.alias)
     names.sources.append(found)
-    renderer.sources.append(found)
     return f"{found.sql} AS {quoted(found.alias)}"
 
 

@@ -1,1 +1,1 @@
-"""The functions of T-SQL. Each module is a family with a table FUNCTIONS; `table` merges them."""
+"""The functions of T-SQL. Each module is a family with a table FUNCTIONS; `all_functions` merges them."""

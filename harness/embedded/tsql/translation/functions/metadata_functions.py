@@ -60,7 +60,8 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
 def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
     """The table, procedure or queue with that object_id in a database, by default the current one."""
     wanted = frame.session.database.database_id if database_id is None else database_id
-    for item in (*frame.instance.tables.values(), *frame.instance.procedures.values()):
+    objects: list[Any] = [*frame.instance.tables.values(), *frame.instance.procedures.values()]
+    for item in objects:
         if item.object_id == identifier and item.database_id == wanted:
             return item
     for database in frame.instance.engine.databases.values():

@@ -26,7 +26,7 @@ from harness.embedded.tsql.translation.fragments import (
     literal,
     text_length,
 )
-from harness.embedded.tsql.translation.functions.table import WITHOUT_PARENTHESES, call
+from harness.embedded.tsql.translation.functions.all_functions import WITHOUT_PARENTHESES, call
 from harness.embedded.tsql.translation.global_variables import global_variable
 from harness.embedded.tsql.translation.renderer import RENDERERS, Render, Renderer
 

@@ -7,15 +7,22 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import INT
 from harness.embedded.tsql.translation.fragments import Fragment, Names
-from harness.embedded.tsql.translation.functions import aggregates, dates, objects, principals, scalar, session
+from harness.embedded.tsql.translation.functions import (
+    aggregates,
+    date_functions,
+    metadata_functions,
+    scalar_functions,
+    security_functions,
+    system_functions,
+)
 from harness.embedded.tsql.translation.functions.kinds import Functions
 from harness.embedded.tsql.translation.renderer import Renderer
 
-FUNCTIONS: Functions = {
-    name: function
-    for family in (aggregates, dates, objects, principals, scalar, session)
-    for name, function in family.FUNCTIONS.items()
-}
+FAMILIES = (
+    *(aggregates, date_functions, metadata_functions),
+    *(scalar_functions, security_functions, system_functions),
+)
+FUNCTIONS: Functions = {name: function for family in FAMILIES for name, function in family.FUNCTIONS.items()}
 WITHOUT_PARENTHESES = frozenset({"CURRENT_TIMESTAMP", "CURRENT_USER", "SYSTEM_USER", "USER"})
 
 
