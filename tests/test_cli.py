@@ -97,7 +97,7 @@ BAD_INPUT = [
     (["compare", "a", "b"], 2, "a is not a result folder"),
     (["plan", "--cells", "x"], 2, "no cell matches 'x'"),
     (["simulate", "--hardware", "papper"], 2, "unknown hardware 'papper'; nearest: paper"),
-    (["calibrate", "--like", "nowhere"], 2, "nowhere is no results folder"),
+    (["calibrate", "--like", "nowhere"], 2, "nowhere does not exist: name the folder of a run"),
     (["simulate", "--hardware", "mine.toml"], 2, "there is no hardware file mine.toml"),
     (["simulate", "--seed", "x"], 2, "--seed: 'x': input should be a valid integer"),
     (["simulate", "--cells", "i9-*"], 2, "no cell matches 'i9-*'"),

@@ -1,23 +1,24 @@
-"""Figures of a run, its report, and comparisons of two runs, from `reduced/` and `manifest.json` alone; no JVM.
+"""Figures and report of a run, and comparisons of two runs, from `reduced/` and `manifest.json` alone, without a JVM.
 
-The paper's figures 2, 3 and 4 (throughput against threads, one figure a number of initiators) and 5 (gain of every
-150th dialog), with what the paper states in its text marked and labelled as the paper's; the gain over the whole
-matrix, waits by type, page latches by object, the pages that the used dialogs lie on, log writes, latency, and the
-course of one cell. PNG and SVG. `report.html` holds them all, with the findings in sentences and the circumstances.
+The paper's figures 2, 3 and 4 (throughput by threads, one figure per number of initiators) and 5 (gain of the 150
+trick), in which numbers from the paper's text are marked and labelled as the paper's; the gain over the whole matrix,
+waits by type, page latches by object, the pages of the used dialogs, log writes, latency, and one cell second by
+second. Files are PNG and SVG. `report.html` holds all figures, the findings in sentences, the claims and the
+circumstances.
 
 Rules:
 
-* A figure says above its title whose numbers it shows (lab and versions), in its title what is shown, in its subtitle
-  what came out, in its footer where it comes from: lab, run, versions, date, duration, machine. A result of the
-  embedded or simulated lab says that it is none of SQL Server, one of the simulated lab that it is a model's.
-* A line is the mean of the server versions, a bar spans them: they differ little (in the paper too, "comparable"), and
-  twice the lines would hide the payloads, which is what the figures compare. One version: no bars.
-* A rate that is not sustained, because the target fell behind, is hollow (on a map: in brackets), and is said.
-* What has no data is left out, never drawn empty, and `progress` hears why.
-* A paper's number far beyond the data becomes an arrow at the edge rather than a scale that flattens the data.
+* The line above a title names lab and versions, the title says what is shown, the subtitle what was found, the footer
+  where it comes from: lab, run, versions, date, duration, machine. Figures of the embedded and the simulated lab say
+  that they do not show SQL Server, those of the simulated lab also that it is a model.
+* A line is the mean of the server versions, a bar extends from the lowest to the highest version. Versions differ
+  little (in the paper too: "comparable"), and twice as many lines would hide the payloads, which the figures compare.
+* A rate that is not sustained, because the target fell behind, is hollow (on a map: in brackets), and a note says so.
+* A figure without data is left out, never drawn empty, and `progress` gets the reason.
+* A number of the paper far beyond the data becomes an arrow at the edge, so that the scale does not flatten the data.
 
-Every figure is a module with a function `DataFrame(s) -> Sheet`, none of which knows folders, footers or
-files; `build` does those. Nothing uses pyplot.
+Every figure is a function `DataFrame(s) -> Sheet` in its own module. Folders, footers and files are the business of
+`build`. Nothing uses pyplot.
 """
 
 from harness.figures.build import draw

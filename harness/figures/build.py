@@ -1,4 +1,4 @@
-"""Draws all figures of a run: what is drawn from what, heads, footers, files."""
+"""Draw all figures of a run, with heads and footers, into files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from harness.figures.reduced_run import FigureError, Missing, Run, footer, origi
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
 FORMATS = ("png", "svg")
-LINE_IN = 0.165  # height of a line of small text, in inches
+LINE_IN = 0.165  # height of a line of small text
 MARGIN_IN = 0.14
 TITLE_POINTS, SUBTITLE_POINTS, FOOTER_POINTS = 13.5, 8.8, 7.6
 BOLD = 1.15  # how much wider bold letters are
@@ -41,10 +41,11 @@ Head = Callable[[Sequence[str]], str]
 
 
 def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
-    """Writes `figures/`, `reduced/claims` and `report.html` of a run from its reduced tables; returns the files, the
+    """Write `figures/`, `reduced/claims` and `report.html` of a run from its reduced tables; return the files, the
     report last.
 
-    `progress` hears which figures are left out and why; by default that goes to standard error. Raises FigureError.
+    `progress` gets a line for each figure that is left out, with the reason; by default it goes to standard error.
+    Raises FigureError.
     """
     run = read(Path(results))
     head = functools.partial(origin, run.lab)
@@ -59,7 +60,7 @@ def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
 
 
 def drawings(run: Run) -> dict[str, Drawing]:
-    """Every figure of a run, by the name of its files."""
+    """Return the drawing of every figure of a run, by the name of its files."""
     throughputs = {
         f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
             throughput_by_threads.draw, run.cells, initiators
@@ -76,7 +77,7 @@ def drawings(run: Run) -> dict[str, Drawing]:
         "log-writes": functools.partial(log_writes.draw, run.file_io),
         "latency": functools.partial(call_latency.draw, run.cells),
         "queues": functools.partial(busiest_cell.draw, run.seconds, run.cells),
-        # Of another run, which was told to leave its table here.
+        # The table was added by a run of `harness techniques`.
         **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),
     }
 
@@ -84,9 +85,9 @@ def drawings(run: Run) -> dict[str, Drawing]:
 def write(
     drawings: Mapping[str, Drawing], folder: Path, head: Head, foot: Sequence[str], progress: Progress | None = None
 ) -> list[Path]:
-    """Draws, frames and saves each figure; what has no data is left out, and an older file of it removed.
+    """Draw, frame and save each figure; leave out a figure without data and remove its older files.
 
-    `head` makes of the versions that a figure shows the line above its title.
+    `head` turns the versions that a figure shows into the line above its title.
     """
     say = progress or _to_standard_error
     written: list[Path] = []
@@ -104,7 +105,7 @@ def write(
                     continue
                 frame(figure, head(figure.versions), foot)
                 for path in paths:
-                    # No date in the file: the same data give the same file.
+                    # Without a date in the file, the same data give the same file.
                     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
                 written += paths
     except OSError as error:
@@ -113,7 +114,7 @@ def write(
 
 
 def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
-    """Puts head, title and subtitle above the panels and the footer below, and grows the figure by their height."""
+    """Add head, title and subtitle above the panels and the footer below; the figure grows by their height."""
     width, height = figure.get_size_inches()
     room = width - 2 * MARGIN_IN
     below_title = wrap(figure.subtitle, " ", SUBTITLE_POINTS, room)
@@ -140,7 +141,7 @@ def frame(figure: Sheet, head: str, foot: Sequence[str]) -> None:
 
 
 def wrap(text: str, separator: str, points: float, width_in: float) -> list[str]:
-    """Lines of `text` that are at most `width_in` wide, broken at separators."""
+    """Break `text` at separators into lines of at most `width_in`."""
     lines: list[str] = []
     for word in text.split(separator):
         longer = f"{lines[-1]}{separator}{word}" if lines else word

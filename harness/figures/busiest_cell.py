@@ -1,20 +1,27 @@
-"""One cell second by second: rates, and depth of the queues."""
+"""The busiest cell second by second: rates, and depths of the queues."""
 
 from __future__ import annotations
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from harness.figures.parts import Sheet, cycle_entry, muted_colour, payload_name, thousands
+from harness.figures.parts import (
+    Sheet,
+    count,
+    cycle_entry,
+    muted_colour,
+    payload_name,
+    thousands,
+    used_dialogs,
+)
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import RATIO_WORDS, count
 
-SECONDS_WITH_DEPTH = 2  # fewer are no course
-SHORTEST_SECOND = 0.25  # a last second shorter than this has no rate worth a point
+SECONDS_WITH_DEPTH = 2  # with fewer there is no line to draw
+SHORTEST_SECOND = 0.25  # a shorter last second has no meaningful rate
 
 
 def draw(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
-    """The busiest cell: the one whose queues were deepest."""
+    """Draw the cell whose queues were deepest."""
     cell = busiest(seconds, cells)
     rows = seconds[seconds.cell_id == cell.cell_id].sort_values("second")
     length = float(cell.load_s + cell.drain_s)
@@ -32,7 +39,7 @@ def draw(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         known = rows[column].notna()
         depths.plot(middle[known], rows[column][known], label=words, markeredgecolor="white", **cycle_entry(2 * place))
     rates.set_ylabel("messages per second")
-    depths.set_ylabel("messages waiting")
+    depths.set_ylabel("messages in queues")
     depths.set_xlabel("seconds since the clients started")
     for ax in (rates, depths):
         ax.set_ylim(bottom=0, top=max(ax.get_ylim()[1], 1))
@@ -44,19 +51,19 @@ def draw(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
     fig.entitle(
         f"Queues of the busiest cell, {cell.cell_id}",
         f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_name(int(cell.payload_bytes))} a message, "
-        f"{RATIO_WORDS.get(cell.dialog_ratio, '').split(' (')[0]}. At most {depth:,.0f} messages waited; drained "
-        f"{cell.drain_s:.1f} s after the last call. Depths: the deepest sample of each second.",
+        f"{used_dialogs(cell.dialog_ratio)}. At most {depth:,.0f} messages were queued; drained "
+        f"{cell.drain_s:.1f} s after the last call. Depth: the deepest sample of each second.",
         rows,
     )
     return fig
 
 
 def busiest(seconds: pd.DataFrame, cells: pd.DataFrame) -> pd.Series:
-    """The cell with the deepest queues, of those that were sampled often enough; the faster of two."""
+    """Choose the cell with the deepest queues among those sampled often enough; of two, the faster one."""
     sampled = seconds.dropna(subset=["queue_depth"]).groupby("cell_id").size()
     known = cells[cells.cell_id.isin(sampled[sampled >= SECONDS_WITH_DEPTH].index)]
     if known.empty:
-        raise Missing("no cell has two seconds with samples of its queues")
+        raise Missing("no cell has samples of its queues in two seconds")
     depth = known.queue_depth_peak.fillna(0) + known.transmission_queue_depth_peak.fillna(0)
     ranked = known.assign(depth=depth).sort_values(["depth", "processed_per_s", "cell_id"])
     return ranked.iloc[-1]

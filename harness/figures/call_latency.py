@@ -1,20 +1,19 @@
-"""How long a call of the send procedure takes, against client threads."""
+"""Latency of a call of the send procedure by client threads."""
 
 from __future__ import annotations
 
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from harness.figures.parts import Sheet, payload_lines, thread_axis, versions_note
+from harness.figures.parts import Sheet, count, payload_lines, thread_axis, used_dialogs, versions_note
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import RATIO_WORDS, count
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 ROWS = (("latency_us_p50", "median"), ("latency_us_p95", "95th percentile"))
 
 
 def draw(cells: pd.DataFrame) -> Sheet:
-    """Median and 95th percentile, a column a number of initiators, with the 150 trick where it was run."""
+    """Draw median and 95th percentile, one column per number of initiators, with the 150 trick if it was run."""
     ratio = TRICK_DIALOG_RATIO if (cells.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
     cells = cells[(cells.dialog_ratio == ratio) & (cells.latency_us_p50 > 0)]
     if cells.empty:
@@ -37,8 +36,8 @@ def draw(cells: pd.DataFrame) -> Sheet:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
     fig.entitle(
-        f"Latency of a send against client threads, {RATIO_WORDS[ratio].split(' (')[0]}",
-        f"Calls that returned in the measured window. Closed loop: a thread calls again when its call has returned, "
+        f"Latency of a send by client threads, {used_dialogs(ratio)}",
+        f"Calls that returned in the measured window. Closed loop: a thread calls again after its call has returned, "
         f"so a stall shows in few calls. {versions_note(cells)}",
         cells,
     )

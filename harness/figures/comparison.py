@@ -1,4 +1,4 @@
-"""Two runs side by side: figures, and a table of ratios of every cell that both completed."""
+"""Compare two runs: figures side by side, and a table of ratios for every cell that both completed."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from harness.figures.reduced_run import FigureError, Run, footer, origin, read
 
 RATIOS = ("processed_per_s", "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95")
 ROWS_PRINTED = 24
-# Of the manifest's `versions`: what can move a number.
+# The entries of the manifest's `versions` that can change a number.
 DECISIVE_VERSIONS = ("python", "odbc_driver", "pyodbc", "locust", "sqlglot")
 DECISIVE_SETTINGS = ("dialog_security", "endpoint_encryption")
-# Of a target's fingerprint: what the machine of the harness does not tell.
+# The entries of a target's fingerprint that the harness' own machine does not have.
 DECISIVE_FACTS = {"server": ("edition", "product_version"), "system": ("cpu_count", "physical_memory_kb")}
 
 
 def compare(
     a: Path, b: Path, output: Path | None = None, *, console: Console | None = None, progress: Progress | None = None
 ) -> list[Path]:
-    """Writes figures of `a` and `b` side by side and `ratios.csv` (b divided by a), prints the ratios, returns files.
+    """Draw figures of `a` and `b` side by side, write and print the ratios (b divided by a), return the files.
 
     Without `output` the files go to a folder beside the two runs. Cells that only one run completed are left out and
-    counted; runs without a common cell are a FigureError.
+    counted. Raises FigureError if the runs have no common cell.
     """
     console = console or Console()
     runs = read(Path(a)), read(Path(b))
     table = ratios(*pair(runs[0].cells, runs[1].cells))
     if table.empty:
-        raise FigureError(f"{a} and {b} have no completed cell in common, whatever its version: nothing to compare")
+        raise FigureError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def compare(
 
 
 def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """One row a cell that both have: each quantity of `a`, of `b`, and b divided by a."""
+    """Return one row per common cell: each quantity of `a`, of `b`, and b divided by a."""
     needed = ["cell_id", *AXES, "total_threads", "target_kept_up", *RATIOS]
     other = ["cell_id", "server_version", "target_kept_up", *RATIOS]
     both = a[needed].merge(b[other], on="cell_id", suffixes=("_a", "_b"), how="inner")
@@ -67,16 +67,16 @@ def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
 
 
 def named(table: pd.DataFrame, a: Run, b: Run) -> pd.DataFrame:
-    """The table with the lab and the run of each side in front: versions alone would read as SQL Server's."""
+    """Add lab and run of each side in front, because versions alone would read as SQL Server's."""
     origin = {"lab_a": a.lab, "run_id_a": a.run_id, "lab_b": b.lab, "run_id_b": b.run_id}
     return table.assign(**origin)[[*origin, *table.columns]]
 
 
 def differences(a: Run, b: Run) -> list[str]:
-    """What else than the thing under test differs between two runs, a line each."""
+    """List the circumstances in which two runs differ, a line each."""
     notes = []
     if a.lab != b.lab:
-        notes.append(f"The labs differ: a is {a.lab}, b is {b.lab}. Their numbers are no measure of one another")
+        notes.append(f"The labs differ: a is {a.lab}, b is {b.lab}. Their numbers do not measure one another")
     machines = [_flat(run.manifest.get("machine")) for run in (a, b)]
     changed = [key for key in sorted({*machines[0], *machines[1]}) if machines[0].get(key) != machines[1].get(key)]
     if changed:
@@ -86,7 +86,7 @@ def differences(a: Run, b: Run) -> list[str]:
     notes += [
         f"{name} differs: {versions[0][name]} / {versions[1][name]}"
         for name in DECISIVE_VERSIONS
-        # In virtual time there is no driver.
+        # A run in virtual time has no driver.
         if name in versions[0].keys() & versions[1].keys() and versions[0][name] != versions[1][name]
     ]
     settings = [run.manifest.get("settings") or {} for run in (a, b)]
@@ -104,7 +104,7 @@ def differences(a: Run, b: Run) -> list[str]:
 
 
 def _models_differ(a: Run, b: Run) -> list[str]:
-    """What two models assume that is not the same."""
+    """List the parameters in which two models differ."""
     if not (a.is_model and b.is_model):
         return []
     models = [{name: one["value"] for name, one in (run.manifest.get("model") or {}).items()} for run in (a, b)]
@@ -120,7 +120,7 @@ def _models_differ(a: Run, b: Run) -> list[str]:
 
 
 def _targets_differ(a: Run, b: Run) -> list[str]:
-    """What the targets of the same version tell of themselves, where it is not the same."""
+    """List the facts in which targets of the same version differ."""
     targets = [
         {
             str(instance.get("lab_version")): instance.get("fingerprint") or {}
@@ -143,7 +143,7 @@ def _targets_differ(a: Run, b: Run) -> list[str]:
 
 
 def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
-    """A line for each run that has cells which the other has not."""
+    """Return a line for each run with cells that the other run lacks."""
     notes = []
     for name, cells in zip("ab", pair(a.cells, b.cells), strict=True):
         missing = sorted(set(cells.cell_id) - set(table.cell_id))
@@ -199,10 +199,10 @@ def _print(console: Console, runs: tuple[Run, Run], table: pd.DataFrame, notes: 
 
 
 def _summary(table: pd.DataFrame) -> Table:
-    """Geometric means of all cells, and of each number of initiators and dialog ratio."""
+    """Make a table of geometric means: of all cells, and by number of initiators and dialog ratio."""
     headings = ("cells", "n", "processed", "single cells", "sent", "drained", "p50", "p95")
     shown = _table(f"b divided by a, geometric means of {len(table)} cells: messages/s, latency p50 and p95", headings)
-    shown.caption = "drained: all messages over the time until the last was processed"
+    shown.caption = "drained: all messages divided by the time until the last was processed"
     shown.caption_justify = "left"
     groups: list[tuple[str, pd.DataFrame]] = [("all", table)]
     groups += [
@@ -222,7 +222,7 @@ def _summary(table: pd.DataFrame) -> Table:
 
 
 def _cells(table: pd.DataFrame) -> Table:
-    """Every cell, or of many the lowest and the highest ratios."""
+    """Make a table of every cell, or of the lowest and highest ratios if there are many cells."""
     ranked = table.sort_values("processed_per_s_ratio")
     if len(ranked) <= ROWS_PRINTED:
         title, rows = "Messages processed per second, by cell", ranked
@@ -232,7 +232,7 @@ def _cells(table: pd.DataFrame) -> Table:
         rows = pd.concat([ranked.head(half), ranked.tail(half)])
     shown = _table(title, ("cell", "a", "b", "b/a", "latency p50", "p95"))
     if not rows.target_kept_up.all():
-        shown.caption = "* the target of a or b fell behind: that rate is not sustained"
+        shown.caption = "* the target of a or b fell behind: its rate is not sustained"
         shown.caption_justify = "left"
     for row in rows.itertuples():
         shown.add_row(

@@ -1,4 +1,4 @@
-"""What a run says, in sentences and in a table of its headline numbers: of the reduced tables alone."""
+"""A run's findings in sentences, and its headline numbers, from the reduced tables alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pandas as pd
 
 from harness.claims.spread import geometric_mean
 from harness.figures import latched_objects, log_writes, page_spread, wait_types
-from harness.figures.parts import kept_up, over_versions, payload_name, percent
+from harness.figures.parts import count, kept_up, over_versions, payload_name, percent, used_dialogs
 from harness.figures.reduced_run import Missing, Run
-from harness.figures.throughput_by_threads import RATIO_WORDS, count
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -30,7 +29,7 @@ BEHIND = "*"  # marks a rate that its target did not sustain
 
 @dataclass(frozen=True)
 class Finding:
-    """What came out under one heading, and what the paper says of it (empty: nothing)."""
+    """The sentences below one heading, and the paper's words about it, if any."""
 
     heading: str
     sentences: tuple[str, ...]
@@ -39,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Number:
-    """A number as it is shown, and the point of the matrix that it is of."""
+    """A number as printed, and its point of the matrix."""
 
     text: str = NONE
     where: str = ""
@@ -47,7 +46,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Headline:
-    """The headline numbers of one number of initiators, ready to be shown."""
+    """The headline numbers for one number of initiators, as printed."""
 
     initiators: str
     peak_trick: Number
@@ -59,7 +58,7 @@ class Headline:
 
 
 def findings(run: Run) -> list[Finding]:
-    """Everything that the run's tables say, in the order of the figures."""
+    """Collect all findings in the order of the figures."""
     told = [
         Finding("Throughput", tuple(_throughput(run.cells))),
         Finding(
@@ -69,7 +68,7 @@ def findings(run: Run) -> list[Finding]:
             f"noticeable from {GAIN_NOTICEABLE_FROM.value:.0f}",
         ),
         Finding(
-            "Where the dialogs lie",
+            "Pages of the dialogs",
             _said(lambda: [*page_spread.sentences(run.page_spread), page_spread.sequence_sentence(run.page_spread)]),
             "with every 150th dialog, each used dialog's row has a page of its own",
         ),
@@ -114,10 +113,10 @@ def headlines(run: Run) -> list[Headline]:
 
 def _throughput(cells: pd.DataFrame) -> list[str]:
     best = _best(cells)
-    dialogs = RATIO_WORDS.get(int(best.dialog_ratio), f"dialog ratio {best.dialog_ratio:.0f}").split(" (")[0]
+    dialogs = used_dialogs(best.dialog_ratio)
     told = [
-        f"The most: {best['mean']:,.0f} messages/s, with {count(int(best.initiators))} × {best.threads:.0f} threads, "
-        f"{payload_name(int(best.payload_bytes))} a message, {dialogs}."
+        f"Highest rate: {best['mean']:,.0f} messages/s with {count(int(best.initiators))} × {best.threads:.0f} "
+        f"threads, {payload_name(int(best.payload_bytes))} a message, {dialogs}."
     ]
     behind = int((~cells.target_kept_up).sum())
     if behind:
@@ -129,7 +128,7 @@ def _throughput(cells: pd.DataFrame) -> list[str]:
 
 
 def _best(cells: pd.DataFrame) -> pd.Series:
-    """The fastest point of the matrix, of the mean over versions."""
+    """Find the point of the matrix with the highest mean over versions."""
     points = over_versions(cells, POINT, "processed_per_s").merge(kept_up(cells, POINT))
     return points.loc[points["mean"].idxmax()]
 
@@ -176,7 +175,7 @@ def _gain(gain: pd.DataFrame) -> list[str]:
 
 
 def _versions(run: Run) -> list[str]:
-    """Each version against the first, over the cells that both completed."""
+    """Compare each version with the first, over the cells that both completed."""
     first, *others = run.versions
     rates = run.cells.pivot_table(index=POINT, columns="server_version", values="processed_per_s")
     told = []
@@ -198,7 +197,7 @@ def _pairs(number: int) -> str:
 
 
 def _said(tell: Callable[[], list[str]]) -> tuple[str, ...]:
-    """The sentences, or why there are none."""
+    """Return the sentences, or the reason why there are none."""
     try:
         return tuple(sentence for sentence in tell() if sentence)
     except Missing as reason:

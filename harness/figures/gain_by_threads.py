@@ -1,4 +1,4 @@
-"""The paper's figure 5: what using every 150th dialog gains, against client threads."""
+"""The paper's figure 5: the gain of the 150 trick by client threads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from matplotlib.ticker import FuncFormatter
 from harness.figures.parts import (
     Sheet,
     behind_note,
+    count,
     kept_up,
     over_versions,
     paper_colour,
@@ -21,16 +22,15 @@ from harness.figures.parts import (
     versions_note,
 )
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import count
 from harness.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
-# Differences below this are what repeating a short cell shows; the axis never makes less of the panel than this.
+# Repetitions of a short cell differ by less than this. The axis always spans at least this much.
 SMALLEST_SPAN_PERCENT = 40.0
 PAPER_INITIATORS = 3
 
 
 def draw(gain: pd.DataFrame) -> Sheet:
-    """Gain in percent for the largest number of initiators that has pairs of cells, as the paper's figure 5 has 3."""
+    """Draw the gain for the largest number of initiators that has pairs of cells; the paper's figure 5 has 3."""
     if gain.empty:
         raise Missing("no cell was completed with both dialog ratios")
     initiators = int(gain.initiators.max())
@@ -60,7 +60,7 @@ def draw(gain: pd.DataFrame) -> Sheet:
 
 
 def _paper_ranges(ax: Axes) -> None:
-    """Shades where the paper saw nothing, and names where it saw the gain begin."""
+    """Shade where the paper saw no gain, and where it saw one."""
     low, high = ax.get_xlim()
     spans = (
         (low, min(high, NO_GAIN_UP_TO.value), f"the paper: no benefit at {NO_GAIN_UP_TO.value:.0f} threads or less"),
@@ -89,7 +89,7 @@ def _finding(points: pd.DataFrame, gain: pd.DataFrame) -> str:
     figure = "the paper's figure 5" + ("" if initiators == PAPER_INITIATORS else ", which has 3 initiators")
     what = "Largest sustained gain" if len(sustained) else "Largest gain"
     return (
-        f"As {figure}. {what}: {percent(best['mean'])} at {initiators} × "
+        f"Corresponds to {figure}. {what}: {percent(best['mean'])} at {initiators} × "
         f"{best['total_threads'] // initiators:.0f} threads with {payload_name(int(best['payload_bytes']))} a message; "
         f"median of all {len(points)} points {percent(points['mean'].median())}. {versions_note(gain)} "
         f"{behind_note(gain)}"

@@ -1,4 +1,4 @@
-"""Whose pages tasks were seen waiting for: page latches by object, with and without the 150 trick."""
+"""Page latch waits by object: whose pages tasks were seen waiting for, with and without the 150 trick."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from harness.figures.parts import Sheet, cycle_entry, paper_colour, short
+from harness.figures.parts import Sheet, count, cycle_entry, paper_colour, short, used_dialogs
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import RATIO_WORDS, count
 from harness.whitepaper import BASE_DIALOG_RATIO, LATCHED_TABLE, NO_GAIN_UP_TO, TRICK_DIALOG_RATIO
 
 QUEUE, OTHER, UNRESOLVED = "the queue's own table", "other objects", "not resolved"
 OBJECTS = (LATCHED_TABLE, "sys.sysxmitqueue", QUEUE, OTHER, UNRESOLVED)
-SHARE_SHOWN_FROM = 0.1  # tasks waiting at a time: a share of less says nothing
+SHARE_SHOWN_FROM = 0.1  # tasks waiting at a time: the share of fewer is meaningless
 HATCHES = ("", "////", "....", "", "xxxx")
 ROLES = {"initiator": "An initiator", "target": "The target"}
 CELL = ["server_version", "initiators", "threads", "payload_bytes", "dialog_ratio"]
 
 
 def draw(latch_share: pd.DataFrame) -> Sheet:
-    """Tasks that wait at a time, stacked by object, against threads; a row a role, a column a dialog ratio."""
+    """Draw the tasks that wait at a time, stacked by object, by threads; a row per role, a column per dialog ratio."""
     table = waiting(latch_share)
     initiators = int(table.initiators.max())
     shown = table[table.initiators == initiators]
     roles = [role for role in ROLES if shown.times_seen[shown.role == role].sum() > 0]
     if not roles:
-        raise Missing(f"with {count(initiators)}, nobody was seen waiting for a page latch")
+        raise Missing(f"with {count(initiators)}, no task was seen waiting for a page latch")
     ratios = sorted(shown.dialog_ratio.unique())
     threads = sorted(shown.threads.unique())
     fig = Sheet(2.0 + 4.3 * len(ratios), 0.9 + 2.75 * len(roles))
@@ -35,8 +34,8 @@ def draw(latch_share: pd.DataFrame) -> Sheet:
         for ax, ratio in zip(row, ratios, strict=True):
             stacks = _means(shown[(shown.role == role) & (shown.dialog_ratio == ratio)], threads)
             _stack(ax, stacks, named=role == "initiator")
-            ax.set_title(f"{ROLES[role]}, {RATIO_WORDS.get(ratio, f'dialog ratio {ratio}').split(' (')[0]}")
-        row[0].set_ylabel("tasks waiting for a page latch\n(mean of all looks)")
+            ax.set_title(f"{ROLES[role]}, {used_dialogs(ratio)}")
+        row[0].set_ylabel("tasks waiting for a page latch\n(mean of all samples)")
         row[0].set_ylim(0, max(ax.get_ylim()[1] for ax in row) * 1.3)
         if role == "initiator":
             _paper(row, ratios, threads, initiators)
@@ -56,24 +55,24 @@ def draw(latch_share: pd.DataFrame) -> Sheet:
 
 
 def waiting(latch_share: pd.DataFrame) -> pd.DataFrame:
-    """The looks of cells that have a partner of the other ratio (of all, where none has), with role and kind of object.
+    """Return the rows of cells that have a partner of the other ratio, or of all cells if none has, with role and kind.
 
-    Raises Missing where nobody looked, or nobody was ever seen waiting.
+    Raises Missing if waiting tasks were not sampled, or no task was ever seen waiting.
     """
     if latch_share.empty or latch_share.looks.fillna(0).sum() == 0:
-        raise Missing("nobody looked at the tasks that wait for page latches")
+        raise Missing("tasks that wait for page latches were not sampled")
     table = latch_share.dropna(subset=["looks"])
     partners = table.groupby(CELL[:-1]).dialog_ratio.transform("nunique")
     table = table[partners > 1] if (partners > 1).any() else table
     if not table.times_seen.sum():
-        raise Missing(f"in {int(_looks(table)):,} looks nobody was seen waiting for a page latch")
+        raise Missing(f"in {int(_samples(table)):,} samples no task was seen waiting for a page latch")
     return table.assign(
         role=np.where(table.instance == "target", "target", "initiator"), kind=table.object_name.map(kind)
     )
 
 
 def kind(name: object) -> str:
-    """Which of OBJECTS an object counts among."""
+    """Return the entry of OBJECTS to which an object belongs."""
     text = name if isinstance(name, str) else OTHER
     if text in OBJECTS:
         return text
@@ -81,25 +80,25 @@ def kind(name: object) -> str:
 
 
 def sentences(latch_share: pd.DataFrame) -> list[str]:
-    """What came out: how many waited, and whose pages they waited for, by role and dialog ratio; of all cells."""
+    """Say how many tasks waited and for whose pages, by role and dialog ratio, over all cells."""
     table = waiting(latch_share)
     told = []
     for role, who in ROLES.items():
         for ratio in sorted(table.dialog_ratio.unique()):
             rows = table[(table.role == role) & (table.dialog_ratio == ratio)]
-            looks, seen = _looks(rows), int(rows.times_seen.sum())
-            if not looks:
+            samples, seen = _samples(rows), int(rows.times_seen.sum())
+            if not samples:
                 continue
-            dialogs = RATIO_WORDS.get(ratio, f"dialog ratio {ratio}").split(" (")[0]
+            dialogs = used_dialogs(ratio)
             if not seen:
-                told.append(f"{who}, {dialogs}: nobody waited in {looks:,.0f} looks.")
+                told.append(f"{who}, {dialogs}: no task waited in {samples:,.0f} samples.")
                 continue
             shares = 100 * rows.groupby("kind").times_seen.sum() / seen
             exclusive = 100 * rows.times_seen[rows.wait_type == "PAGELATCH_EX"].sum() / seen
             parts = [f"{name} {shares.get(name, 0):.0f} %" for name in OBJECTS[:1]]
             parts += [f"{name} {shares[name]:.0f} %" for name in OBJECTS[1:] if shares.get(name, 0) >= 0.5]
             told.append(
-                f"{who}, {dialogs}: {short(seen / looks)} tasks wait at a time, {', '.join(parts)} "
+                f"{who}, {dialogs}: {short(seen / samples)} tasks wait at a time, {', '.join(parts)} "
                 f"(PAGELATCH_EX {exclusive:.0f} %)."
             )
     return told
@@ -110,24 +109,24 @@ def _finding(shown: pd.DataFrame) -> str:
     for ratio, rows in shown[shown.role == "initiator"].groupby("dialog_ratio"):
         seen = rows.times_seen.sum()
         share = 100 * rows.times_seen[rows.kind == LATCHED_TABLE].sum() / seen if seen else 0
-        dialogs = RATIO_WORDS.get(int(ratio), f"dialog ratio {ratio}").split(" (")[0]
+        dialogs = used_dialogs(ratio)
         parts.append(
-            f"{dialogs}, {short(seen / _looks(rows))} tasks at a time, {share:.0f} % of them for {LATCHED_TABLE}"
+            f"{dialogs}, {short(seen / _samples(rows))} tasks at a time, {share:.0f} % of them for {LATCHED_TABLE}"
         )
     told = f"Waiting at an initiator: {'; '.join(parts)} (percentages above the bars). " if parts else ""
-    return f"{told}From {_looks(shown):,.0f} looks at an instance's waiting tasks in the measured windows."
+    return f"{told}From {_samples(shown):,.0f} samples of an instance's waiting tasks in the measured windows."
 
 
-def _looks(rows: pd.DataFrame) -> float:
-    """Looks at instances: each instance of a cell counts once, however many objects it was seen waiting for."""
+def _samples(rows: pd.DataFrame) -> float:
+    """Count the samples of instances: those of an instance count once, whatever objects its tasks waited for."""
     return float(rows.drop_duplicates(["cell_id", "instance"]).looks.sum())
 
 
 def _means(rows: pd.DataFrame, threads: list[int]) -> pd.DataFrame:
-    """Tasks waiting at a time in one instance: a row a number of threads, a column a kind of object."""
+    """Return tasks waiting at a time in one instance: a row per number of threads, a column per kind of object."""
     seen = rows.pivot_table(index="threads", columns="kind", values="times_seen", aggfunc="sum")
-    looks = pd.Series({number: _looks(rows[rows.threads == number]) for number in threads})
-    return seen.reindex(threads, columns=list(OBJECTS)).fillna(0).div(looks.where(looks > 0), axis=0).fillna(0)
+    samples = pd.Series({number: _samples(rows[rows.threads == number]) for number in threads})
+    return seen.reindex(threads, columns=list(OBJECTS)).fillna(0).div(samples.where(samples > 0), axis=0).fillna(0)
 
 
 def _stack(ax: Axes, stacks: pd.DataFrame, *, named: bool) -> None:
@@ -156,7 +155,7 @@ def _stack(ax: Axes, stacks: pd.DataFrame, *, named: bool) -> None:
 
 
 def _paper(row: list[Axes], ratios: list[int], threads: list[int], initiators: int) -> None:
-    """What the paper asserts, where it asserts it."""
+    """Mark what the paper states, at the loads of which it states it."""
     words = {
         BASE_DIALOG_RATIO: f"the paper, SQL Server: page latch contention\non {LATCHED_TABLE} above 15 threads in all",
         TRICK_DIALOG_RATIO: "the paper, SQL Server: the 150 trick\nremoves the latch contention on this table",

@@ -1,13 +1,22 @@
-"""How often the logs were written, and how long a write stalled, against client threads."""
+"""Log writes per second, and the stall of a write, by client threads."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
-from harness.figures.parts import Sheet, payload_lines, short, thousands, thread_axis, versions_note
+from harness.figures.parts import (
+    Sheet,
+    count,
+    payload_lines,
+    short,
+    thousands,
+    thread_axis,
+    threads_label,
+    used_dialogs,
+    versions_note,
+)
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import RATIO_WORDS, count, threads_label
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")
@@ -16,7 +25,7 @@ CELL = ["cell_id", "server_version", "initiators", "threads", "dialog_ratio", "p
 
 
 def draw(file_io: pd.DataFrame) -> Sheet:
-    """Writes a second and the mean stall of one; a row a role, with the 150 trick where it was run."""
+    """Draw writes per second and the mean stall of a write, one row per role, with the 150 trick if it was run."""
     logs = log_writes(file_io)
     ratio = TRICK_DIALOG_RATIO if (logs.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
     logs = logs[logs.dialog_ratio == ratio]
@@ -38,7 +47,7 @@ def draw(file_io: pd.DataFrame) -> Sheet:
             ax.set_title(ROLES[role])
         thousands(row[0].yaxis)
     fig.entitle(
-        f"Log writes and their stalls, {count(initiators)}, {RATIO_WORDS[ratio].split(' (')[0]}",
+        f"Log writes and their stalls, {count(initiators)}, {used_dialogs(ratio)}",
         f"{' '.join(sentences(file_io))} {versions_note(logs)}",
         logs,
     )
@@ -46,15 +55,15 @@ def draw(file_io: pd.DataFrame) -> Sheet:
 
 
 def log_writes(file_io: pd.DataFrame) -> pd.DataFrame:
-    """One row a cell and role: log writes a second of one instance, and the mean stall of a write in ms.
+    """Return one row per cell and role: log writes per second of one instance, and the mean stall of a write in ms.
 
-    Of the lab's databases; the system databases' logs are left out. Raises Missing where no log was written.
+    The logs of system databases are left out. Raises Missing if no log was written.
     """
     if file_io.empty:
-        raise Missing("no instance told of its files")
+        raise Missing("the instances' database files were not observed")
     logs = file_io[(file_io.file_type == "LOG") & ~file_io.database_name.isin(SYSTEM_DATABASES) & (file_io.writes > 0)]
     if logs.empty:
-        raise Missing("no instance told of a write to a log")
+        raise Missing("no write to a log was observed")
     logs = logs.assign(role=np.where(logs.instance == "target", "target", "initiator"))
     table = logs.groupby([*CELL, "role"], as_index=False).agg(
         instances=("instance", "nunique"),
@@ -70,7 +79,7 @@ def log_writes(file_io: pd.DataFrame) -> pd.DataFrame:
 
 
 def sentences(file_io: pd.DataFrame) -> list[str]:
-    """What came out: the most a log was written, how long a write stalled, whether a file grew; of all cells."""
+    """Say how often logs were written, how long a write stalled, and whether a file grew, over all cells."""
     logs = log_writes(file_io)
     told = []
     for role, words in ROLES.items():
@@ -88,6 +97,6 @@ def sentences(file_io: pd.DataFrame) -> list[str]:
         cells = grown.cell_id.nunique()
         told.append(
             f"Files grew in the measured window{'s' * (cells > 1)} of {cells} cell{'s' * (cells > 1)}, by up to "
-            f"{grown.growth_bytes.max() / 2**20:,.0f} MiB: senders or readers may have waited for that."
+            f"{grown.growth_bytes.max() / 2**20:,.0f} MiB: senders or readers may have waited for the growth."
         )
     return told

@@ -1,4 +1,4 @@
-"""A value over the whole matrix: a panel a number of initiators, payload against threads."""
+"""Maps of a value over the whole matrix: one panel per number of initiators, payload by threads."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm, Normalize
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from harness.figures.parts import Sheet, kept_up, over_versions, payload_name, percent, signed, versions_note
+from harness.figures.parts import Sheet, count, kept_up, over_versions, payload_name, percent, signed, versions_note
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import count
 
-# The scale of colours spans at least this, so that noise stays pale.
+# The colour scale spans at least this much, so that noise stays pale.
 SMALLEST_SPAN_PERCENT = 40.0
 
 
 def draw(gain: pd.DataFrame) -> Sheet:
-    """Gain of the 150 trick for every pair of cells."""
+    """Draw the gain of the 150 trick for every pair of cells."""
     if gain.empty:
         raise Missing("no cell was completed with both dialog ratios")
     axes = ["initiators", "payload_bytes", "threads"]
@@ -42,9 +41,7 @@ def draw(gain: pd.DataFrame) -> Sheet:
     note = versions_note(gain)
     mean = f" {note.split(';')[0].rstrip('.')}." if note else ""
     brackets = int((~points.target_kept_up).sum())
-    behind = (
-        f" In brackets: {brackets} where a target fell behind, so that the rate is not sustained." if brackets else ""
-    )
+    behind = f" In brackets: {brackets} where a target fell behind, so the rate is not sustained." if brackets else ""
     missing = f" Hatched: {empty} without a pair of completed cells." if empty else ""
     fig.entitle(
         "Gain of using every 150th dialog, in percent, over the matrix",
@@ -56,12 +53,12 @@ def draw(gain: pd.DataFrame) -> Sheet:
 
 
 def percent_scale(values: pd.Series) -> Normalize:
-    """Zero in the middle of the colours, the same strength for the same gain and loss, noise pale."""
+    """Return a colour scale with zero in the middle and the same strength for gain and loss."""
     return CenteredNorm(0, max(float(values.abs().max()), SMALLEST_SPAN_PERCENT))
 
 
 def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Normalize) -> None:
-    """Payload against threads, each square with its number; `whole` says which rows and columns there are."""
+    """Draw payload by threads, each square with its number; `whole` determines rows and columns."""
     threads, payloads = sorted(whole.threads.unique()), sorted(whole.payload_bytes.unique())
     square = points.pivot(index="payload_bytes", columns="threads", values="mean").reindex(payloads, columns=threads)
     known = points.pivot(index="payload_bytes", columns="threads", values="target_kept_up")

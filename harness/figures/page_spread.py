@@ -1,20 +1,19 @@
-"""Where the used dialogs lie: on how many pages of sys.sysdesend, with and without the 150 trick."""
+"""The pages of sys.sysdesend on which used dialogs lie, with and without the 150 trick."""
 
 from __future__ import annotations
 
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from harness.figures.parts import Sheet, cycle_entry, muted_colour, over_versions
+from harness.figures.parts import RATIO_WORDS, Sheet, cycle_entry, muted_colour, over_versions, used_dialogs
 from harness.figures.reduced_run import Missing, listed
-from harness.figures.throughput_by_threads import RATIO_WORDS
 from harness.whitepaper import BASE_DIALOG_RATIO, SYSDESEND_ROWS_PER_PAGE, TRICK_DIALOG_RATIO
 
 STYLES = {TRICK_DIALOG_RATIO: 0, BASE_DIALOG_RATIO: 2}  # entries of the style's cycle
 
 
 def draw(page_spread: pd.DataFrame) -> Sheet:
-    """Pages that hold the used dialogs of an initiator, against their number; a panel a version."""
+    """Draw the number of pages by the number of used dialogs of an initiator; one panel per version."""
     told = sentences(page_spread)
     versions = sorted(page_spread.server_version.unique())
     fig = Sheet(max(2.2 + 4.1 * len(versions), 7.4), 4.6)
@@ -59,14 +58,14 @@ def draw(page_spread: pd.DataFrame) -> Sheet:
 
 
 def sentences(page_spread: pd.DataFrame) -> list[str]:
-    """What came out, a sentence a dialog ratio, of the largest pools; Missing where no page was read."""
+    """Describe the largest pools, a sentence per dialog ratio; raises Missing if no page was read."""
     if page_spread.empty:
-        raise Missing("where the dialogs lie was not read (that takes the dedicated administrator connection)")
+        raise Missing("the pages of the dialogs were not read (that needs the dedicated administrator connection)")
     told = []
     for ratio in sorted(page_spread.dialog_ratio.unique()):
         rows = page_spread[page_spread.dialog_ratio == ratio]
         largest = rows[rows.used_dialogs == rows.used_dialogs.max()]
-        dialogs = RATIO_WORDS.get(ratio, f"dialog ratio {ratio}").split(" (")[0].capitalize()
+        dialogs = used_dialogs(ratio).capitalize()
         sharing, used = largest.dialogs_sharing_a_page, int(largest.used_dialogs.iloc[0])
         if sharing.max() == 0:
             words = "none shares its page with another"
@@ -84,7 +83,7 @@ def sentences(page_spread: pd.DataFrame) -> list[str]:
 
 
 def sequence_sentence(page_spread: pd.DataFrame) -> str:
-    """Whether conversation handles ascend in the order in which dialogs are begun, by version; empty if unknown."""
+    """Say by version whether handles ascend in the order in which dialogs were begun; empty if unknown."""
     known = page_spread.dropna(subset=["handles_sequential"])
     always = known.groupby("server_version").handles_sequential.agg(lambda values: bool(values.astype(bool).all()))
     parts = []

@@ -1,4 +1,4 @@
-"""What several figures draw: lines of payloads over threads, labels at their ends, the paper's marks."""
+"""Parts that several figures share: lines per payload, names at their ends, the paper's marks, words and numbers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from harness.figures.reduced_run import listed
 from harness.matrix import PAYLOADS_BYTES
+from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
-# A paper's number up to this many times the data's largest is drawn to scale; beyond, as an arrow at the edge.
+# A number of the paper is drawn to scale up to this many times the data's maximum, else as an arrow at the edge.
 ON_SCALE = 2.5
 LABEL_GAP_POINTS = 10.5
-# Of these a point is hollow where it is not sustained.
+# The values that are drawn hollow where they are not sustained.
 RATES = ("processed_per_s", "gain_percent")
 PAPER_STYLE = 4  # entry of the style's cycle
+RATIO_WORDS = {TRICK_DIALOG_RATIO: "every 150th dialog used (the 150 trick)", BASE_DIALOG_RATIO: "every dialog used"}
 
 
 @dataclass(frozen=True)
 class LineEnd:
-    """Where a line ends, and the name that belongs there."""
+    """The end of a line, and the name to write there."""
 
     ax: Axes
     x: float
@@ -39,7 +41,7 @@ class LineEnd:
 
 
 class Sheet(Figure):
-    """A figure with the words that `build` puts around it, and the names that it writes at the ends of lines."""
+    """A figure with the texts that `build` writes around it and at the ends of its lines."""
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), layout="constrained")
@@ -49,18 +51,33 @@ class Sheet(Figure):
         self.line_ends: list[LineEnd] = []
 
     def entitle(self, title: str, subtitle: str, shown: pd.DataFrame) -> None:
-        """Title and subtitle; `shown`, the rows that are drawn, tell the versions to be named above them."""
+        """Set title, subtitle and, from the rows that are drawn, the versions to name above them."""
         self.title, self.subtitle = title, " ".join(subtitle.split())
         self.versions = sorted(shown.server_version.unique())
 
 
+def used_dialogs(dialog_ratio: float) -> str:
+    """Say which dialogs a dialog ratio uses: `every 150th dialog used`."""
+    return RATIO_WORDS.get(int(dialog_ratio), f"dialog ratio {dialog_ratio:.0f}").split(" (")[0]
+
+
+def count(initiators: int) -> str:
+    return "1 initiator" if initiators == 1 else f"{initiators} initiators"
+
+
+def threads_label(initiators: int) -> str:
+    if initiators == 1:
+        return "client threads (log scale)"
+    return f"client threads per initiator ({count(initiators)}; log scale)"
+
+
 def payload_name(payload_bytes: int) -> str:
-    """As the paper's table 1 has it: 100, 1K, 4K, 8K."""
+    """Write a payload in the units of the paper's table 1: `100 bytes`, `8 KB`."""
     return f"{payload_bytes // 1024} KB" if payload_bytes >= 1024 else f"{payload_bytes} bytes"
 
 
 def payload_style(payload_bytes: int) -> dict[str, Any]:
-    """Colour, marker and line of a payload: its entry in the style's cycle."""
+    """Return colour, marker and line of a payload: its entry in the style's cycle."""
     known = sorted({*PAYLOADS_BYTES, payload_bytes})
     return cycle_entry(known.index(payload_bytes) % PAPER_STYLE)
 
@@ -74,18 +91,18 @@ def paper_colour() -> str:
 
 
 def percent(value: float) -> str:
-    """A signed percentage: +12 %, 0 %, −3 %."""
+    """Write a signed percentage: `+12 %`, `0 %`, `−3 %`."""
     return f"{signed(value)} %"
 
 
 def signed(value: float) -> str:
-    """A signed whole number; zero has no sign."""
+    """Write a signed whole number; zero has no sign."""
     whole = round(value)
     return f"+{whole:,}" if whole > 0 else f"{whole:,}".replace("-", "−")
 
 
 def short(value: float) -> str:
-    """A positive number in few figures: 1,234, 57, 0.63."""
+    """Write a positive number in few digits: `1,234`, `57`, `0.63`."""
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
 
 
@@ -98,26 +115,26 @@ def thousands(axis: Any) -> None:
 
 
 def over_versions(cells: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
-    """Mean, smallest and largest `value` of the server versions at each point."""
+    """Return mean, smallest and largest `value` of the server versions at each point."""
     table = cells.dropna(subset=[value]).groupby(list(by), as_index=False)[value]
     return table.agg(["mean", "min", "max"])
 
 
 def kept_up(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Whether the targets of all versions kept up with what was sent, at each point."""
+    """Return for each point whether the targets of all versions kept up with what was sent."""
     return rows.groupby(list(by), as_index=False).target_kept_up.all()
 
 
 def behind_note(rows: pd.DataFrame) -> str:
-    """What hollow points mean; empty where there is none."""
+    """Explain hollow points; empty if there are none."""
     behind = int((~rows.target_kept_up).sum())
     if not behind:
         return ""
-    return f"Hollow: the target fell behind and messages queued up ({behind} of {len(rows)}); no sustained rate."
+    return f"Hollow: the target fell behind, so the rate is not sustained ({behind} of {len(rows)})."
 
 
 def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: str, *, scale: float = 1.0) -> None:
-    """A line a payload through the mean of the versions, with a bar that spans them.
+    """Draw one line per payload through the mean of the versions, with bars from the lowest to the highest version.
 
     Points of throughput are hollow where the target of a version fell behind.
     """
@@ -139,7 +156,7 @@ def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: st
 
 
 def name_lines(sheet: Sheet) -> None:
-    """Writes each line's name behind its last point, names kept apart; to be called when the layout stands."""
+    """Write each line's name behind its last point, without overlaps; call it after the layout is final."""
     points_per_pixel = 72 / sheet.dpi
     by_place: dict[tuple[Axes, float], list[LineEnd]] = {}
     for end in sheet.line_ends:
@@ -162,9 +179,9 @@ def name_lines(sheet: Sheet) -> None:
 
 
 def spread_apart(positions: Sequence[float], gap: float) -> list[float]:
-    """The positions, moved as little as need be to lie at least `gap` apart, in the same order."""
+    """Move positions as little as possible so that they lie at least `gap` apart, in the same order."""
     order = sorted(range(len(positions)), key=lambda place: positions[place])
-    # Neighbours that would overlap become a block around their common mean; blocks merge until none overlap.
+    # Neighbours that overlap become a block around their mean. Blocks merge until none overlap.
     blocks: list[list[int]] = []
     for place in order:
         blocks.append([place])
@@ -189,9 +206,9 @@ def _block_end(block: Sequence[int], positions: Sequence[float], gap: float) -> 
 def thread_axis(
     ax: Axes, values: Sequence[int], label: str, *, name: Callable[[int], str] = str, label_gap: float = 0.0
 ) -> None:
-    """A logarithmic axis with a tick at each number of threads that was run.
+    """Make the x axis logarithmic, with a tick at each number of threads that was run.
 
-    Ticks closer than `label_gap` decades to the next one get no number: narrow panels have no room for it.
+    A tick closer than `label_gap` decades to the next one has no number, because narrow panels have no room for it.
     """
     ticks = sorted({int(value) for value in values})
     named = ticks[-1:]
@@ -207,7 +224,7 @@ def thread_axis(
 
 
 def paper_level(ax: Axes, value: float, words: str, data_max: float) -> None:
-    """Marks a level that the paper states: to scale, or as an arrow at the upper edge where it lies far above."""
+    """Mark a level that the paper states: to scale, or as an arrow at the upper edge if it lies far above."""
     if value <= ON_SCALE * data_max:
         ax.axhline(value, color=paper_colour(), linewidth=1.1, linestyle=(0, (6, 3)), zorder=1)
         ax.set_ylim(top=max(ax.get_ylim()[1], value * 1.12))
@@ -243,11 +260,11 @@ def paper_level(ax: Axes, value: float, words: str, data_max: float) -> None:
 
 
 def versions_note(rows: pd.DataFrame) -> str:
-    """How points treat the versions; empty where there is one version."""
+    """Say what points and bars show of the versions; empty for a single version."""
     versions = sorted(rows.server_version.unique())
     if len(versions) == 1:
         return ""
     point = [axis for axis in ("initiators", "threads", "dialog_ratio", "payload_bytes") if axis in rows]
     if (rows.groupby(point).server_version.nunique() > 1).any():
-        return f"Points: mean of versions {listed(versions)}; bars span them."
+        return f"Points: mean of versions {listed(versions)}; bars: lowest to highest version."
     return f"Each point is of one version, {' or '.join(versions)}."

@@ -1,4 +1,4 @@
-"""A run as figures see it: its manifest and its reduced tables."""
+"""A run's manifest and reduced tables, and the lines that say where its numbers come from."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pandas as pd
 from harness.failures import UsageFailure
 
 TABLES = ("cells", "seconds", "gain", "waits")
-# Of what not every instance tells; a folder that an older harness reduced has none of them.
+# Not every instance provides these, and older versions of the harness wrote none of them.
 OPTIONAL_TABLES = ("page_spread", "latch_share", "latches", "file_io", "techniques")
-# The columns that came last to the reductions: tables without them were made by an older harness.
+# The newest columns of the reductions: tables without them were written by an older harness.
 LATEST_COLUMNS = {
     "cells": {"target_kept_up", "until_drained_per_s"},
     "gain": {"target_kept_up", "until_drained_factor"},
@@ -25,14 +25,14 @@ LATEST_COLUMNS = {
 LAB_WORDS = {
     "embedded": (
         "embedded lab: this harness's own Service Broker, clients and instances on one machine. "
-        "Not SQL Server: it says nothing of SQL Server's speed"
+        "Not SQL Server: it says nothing about SQL Server's speed"
     ),
     "simulated": "simulated lab: a model, this harness's own Service Broker in virtual time on modelled hardware. "
     "Not SQL Server, and not a measurement",
     "sqlserver": "sqlserver lab: SQL Server itself, measured by this harness",
 }
 VERSION_WORDS = {"embedded": "imitated versions", "simulated": "modelled versions"}
-# What stands above the title of every figure.
+# The line above the title of every figure.
 ORIGIN_WORDS = {
     "embedded": "Embedded lab, not SQL Server (it imitates {versions})",
     "simulated": "A model, not SQL Server (simulated lab; it models {versions})",
@@ -41,16 +41,16 @@ ORIGIN_WORDS = {
 
 
 class FigureError(UsageFailure):
-    """A results folder that cannot be drawn or compared; the message is one line and says what to do."""
+    """A results folder cannot be drawn or compared; the message is one line and says what to do."""
 
 
 class Missing(Exception):
-    """There is no data for this figure; the message says which."""
+    """A figure has no data; the message says which data are missing."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One results folder, read."""
+    """The content of a results folder that figures and claims need."""
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -74,12 +74,12 @@ class Run:
 
     @property
     def is_model(self) -> bool:
-        """Whether its times are virtual and its numbers are computed, not measured."""
+        """Whether the numbers were computed in virtual time, not measured."""
         return self.lab == "simulated"
 
     @property
     def hardware(self) -> str:
-        """The model's, by its name; empty where it is no model."""
+        """The name of the modelled hardware; empty if the run is not a model's."""
         return Path(str((self.manifest.get("settings") or {}).get("hardware", ""))).stem
 
     @property
@@ -88,7 +88,7 @@ class Run:
 
 
 def read(folder: Path) -> Run:
-    """The run in `folder`; FigureError where it has no manifest or was not reduced."""
+    """Read the run in `folder`; raises FigureError if it has no manifest or was not reduced."""
     manifest = manifest_of(folder)
     tables = {name: _table(folder, name) for name in (*TABLES, *OPTIONAL_TABLES)}
     if tables["cells"].empty:
@@ -97,14 +97,14 @@ def read(folder: Path) -> Run:
 
 
 def manifest_of(folder: Path) -> Mapping[str, Any]:
-    """The manifest of the run in `folder`; FigureError where there is none."""
+    """Read the manifest of the run in `folder`; raises FigureError if there is none."""
     if not folder.is_dir():
-        raise FigureError(f"{folder} is no results folder")
+        raise FigureError(f"{folder} does not exist: name the folder of a run")
     path = folder / "manifest.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FigureError(f"{folder} has no manifest.json: it is not the folder of a run") from None
+        raise FigureError(f"{folder} has no manifest.json: name the folder of a run") from None
     except (OSError, ValueError) as error:
         raise FigureError(f"{path} cannot be read: {error}") from None
     if not isinstance(manifest, dict):
@@ -128,19 +128,19 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
 
 
 def listed(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Join words: `a`, `a and b`, `a, b and c`."""
     return " and ".join([*([", ".join(words[:-1])] if len(words) > 1 else []), *words[-1:]])
 
 
 def origin(lab: str, versions: Sequence[str]) -> str:
-    """Whose numbers these are: `SQL Server 2022 and 2025`."""
+    """Say whose numbers are shown: `SQL Server 2022 and 2025`."""
     return ORIGIN_WORDS.get(lab, f"{lab[:1].upper()}{lab[1:]} lab, versions {{versions}}").format(
         versions=listed(versions)
     )
 
 
 def footer(run: Run, *, counted: str = "") -> list[str]:
-    """Where a figure comes from, in three lines: lab, run, machine; `counted` where its rows are no cells."""
+    """Say in three lines where a figure comes from: lab, run, machine; `counted` counts rows other than cells."""
     manifest, machine = run.manifest, run.manifest.get("machine") or {}
     commit = str(manifest.get("git_commit") or "")
     tree = "" if not commit else f" ({commit[:7]}{', changed' if commit.endswith('-dirty') else ''})"
@@ -168,7 +168,7 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
 
 
 def _builds(manifest: Mapping[str, Any]) -> list[str]:
-    """`target 16.0.4135.4 Developer Edition (64-bit)`, a text a build."""
+    """List the builds of the targets: `target 16.0.4135.4 Developer Edition (64-bit)`."""
     targets = [instance for instance in manifest.get("instances") or [] if instance.get("name") == "target"]
     builds = [f"target {target.get('product_version', '?')} {target.get('edition', '')}".strip() for target in targets]
     return list(dict.fromkeys(builds))
@@ -193,7 +193,7 @@ def _when(manifest: Mapping[str, Any]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`48 s`, `23 min 41 s`, `13 h 05 min`."""
+    """Write a duration: `48 s`, `23 min 41 s`, `13 h 05 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""`report.html`: one self-contained page with a run's findings, figures and circumstances."""
+"""`report.html`: one self-contained page with a run's findings, claims, figures and circumstances."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NAME = "report.html"
 
 
 def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Path:
-    """Writes the page into the run's folder, whole or not at all.
+    """Write the page into the run's folder, whole or not at all.
 
-    `figures` are the files that were drawn, `judged` the paper's claims held against the run.
+    `figures` are the files that were drawn, `judged` the judgements of the paper's claims.
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -56,7 +56,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
 
 
 def facts(run: Run) -> dict[str, Any]:
-    """What the manifest says of the circumstances, by heading; what it does not have is absent."""
+    """Return the manifest's circumstances by heading, without those that it lacks."""
     manifest = run.manifest
     planned = manifest.get("cells")
     told = {
@@ -80,7 +80,7 @@ def facts(run: Run) -> dict[str, Any]:
 
 
 def _warnings(run: Run) -> list[str]:
-    """What the preflight warned of, a line each, with the version where there are several."""
+    """List the warnings of the preflight, a line each, with the version if there are several."""
     told = run.manifest.get("findings") or {}
     return [
         f"{version + ', ' if len(told) > 1 else ''}{finding['instance']}, {finding['check']}: {finding['text']}"

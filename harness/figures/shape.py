@@ -1,6 +1,6 @@
-"""The shape of two runs: messages per second against threads, each run in parts of its own peak, in one picture.
+"""The shapes of two runs in one picture: messages per second by threads, each run relative to its own peak.
 
-What two labs of different speed can agree in, such as the embedded lab in real time and a model of its machine.
+Labs of different speed can agree in shape, such as the embedded lab in real time and a model of its machine.
 """
 
 from __future__ import annotations
@@ -10,31 +10,33 @@ from matplotlib.ticker import PercentFormatter
 
 from harness.figures.parts import (
     Sheet,
+    count,
     cycle_entry,
     kept_up,
     over_versions,
     payload_name,
     percent,
     thread_axis,
+    threads_label,
+    used_dialogs,
     versions_note,
 )
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import RATIO_WORDS, count, threads_label
 
 _DASHES = ("-", (0, (5, 2)))
 
 
 def draw(cells: tuple[pd.DataFrame, ...], names: tuple[str, str]) -> Sheet:
-    """A panel a number of initiators, for the smallest common payload; Missing where there is no curve to compare."""
+    """Draw one panel per number of initiators, for the smallest common payload; raises Missing without a curve."""
     points = pd.concat([_points(run).assign(run=name) for run, name in zip(cells, names, strict=True)])
     points = points[points.payload_bytes == points.payload_bytes.min()]
     counts = [number for number, rows in points.groupby("initiators") if rows.threads.nunique() > 2]
     if not counts:
-        raise Missing("no common cells of three numbers of threads: no shape to compare")
+        raise Missing("no common cells with three numbers of threads: there is no shape to compare")
     payload = payload_name(int(points.payload_bytes.min()))
     points = points[points.initiators.isin(counts)].assign(part=0.0)
     points["part"] = points["mean"] / points.groupby(["run", "initiators"])["mean"].transform("max")
-    # Not so narrow that what the foot says of the labs is cut off.
+    # The footer's text about the labs needs this width.
     fig = Sheet(max(8.4, 1.6 + 4.3 * len(counts)), 4.6)
     panels = fig.subplots(1, len(counts), sharey=True, squeeze=False)[0]
     for ax, number in zip(panels, counts, strict=True):
@@ -46,7 +48,7 @@ def draw(cells: tuple[pd.DataFrame, ...], names: tuple[str, str]) -> Sheet:
         ):
             line = here[(here.dialog_ratio == ratio) & (here.run == name)].sort_values("threads")
             style = cycle_entry(place) | {"linestyle": dashes, "markersize": 4.5}
-            label = f"{name}, {RATIO_WORDS.get(ratio, f'ratio {ratio}').split(' (')[0]}"
+            label = f"{name}, {used_dialogs(ratio)}"
             ax.plot(line.threads, line.part, label=label, **style)
             behind = line[~line.target_kept_up]
             ax.plot(behind.threads, behind.part, **style | {"linestyle": "none", "markerfacecolor": "white"})
@@ -55,15 +57,15 @@ def draw(cells: tuple[pd.DataFrame, ...], names: tuple[str, str]) -> Sheet:
         ax.set_title(f"{count(number).capitalize()}; peaks: {peaks}")
     panels[0].set_ylim(0, 1.08)
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0))
-    panels[0].set_ylabel("messages processed, in parts of the run's own peak")
+    panels[0].set_ylabel("messages processed, % of the run's own peak")
     panels[0].legend(loc="lower right", fontsize="small")
     apart = points.pivot_table(index=["initiators", "dialog_ratio", "threads"], columns="run", values="part")
     difference = 100 * (apart[names[1]] - apart[names[0]]).abs()
     fig.entitle(
-        f"The shape of {names[0]} and {names[1]}: throughput against threads, each in parts of its own peak",
-        f"{payload} a message. The runs are {percent(difference.median()).lstrip('+')} of a peak apart at "
-        f"the median of {len(difference)} points, {percent(difference.max()).lstrip('+')} at most. "
-        f"{versions_note(cells[0]).replace('; bars span them', '')}",
+        f"The shapes of {names[0]} and {names[1]}: throughput by threads, relative to each run's own peak",
+        f"{payload} a message. The runs differ by {percent(difference.median()).lstrip('+')} of a peak at "
+        f"the median of {len(difference)} points, by {percent(difference.max()).lstrip('+')} at most. "
+        f"{versions_note(cells[0]).split('; bars')[0]}",
         cells[0],
     )
     return fig

@@ -1,4 +1,4 @@
-"""The figures of a comparison: throughput and gain of two runs side by side, and their ratio over the matrix."""
+"""Figures of a comparison: throughput and gain of two runs side by side, and their ratio over the matrix."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from harness.figures.gain_by_threads import SMALLEST_SPAN_PERCENT
 from harness.figures.matrix_map import matrix_panel, percent_scale
 from harness.figures.parts import (
+    RATIO_WORDS,
     Sheet,
     behind_note,
+    count,
     kept_up,
     over_versions,
     paper_colour,
@@ -19,16 +21,17 @@ from harness.figures.parts import (
     signed,
     thousands,
     thread_axis,
+    threads_label,
+    used_dialogs,
     versions_note,
 )
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import RATIO_WORDS, count, threads_label
 
 Pair = tuple[pd.DataFrame, ...]
 
 
 def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
-    """Messages per second of both runs on one scale; a row of panels a dialog ratio."""
+    """Draw messages per second of both runs on one scale, one row of panels per dialog ratio."""
     cells = tuple(run[run.initiators == initiators] for run in cells)
     ratios = [ratio for ratio in RATIO_WORDS if (cells[0].dialog_ratio == ratio).any()]
     if not ratios:
@@ -41,21 +44,21 @@ def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
             of_ratio = run[run.dialog_ratio == ratio]
             payload_lines(fig, ax, of_ratio, "threads", "processed_per_s")
             thread_axis(ax, list(cells[0].threads), threads_label(initiators) if ratio == ratios[-1] else "")
-            ax.set_title(f"{name}: {RATIO_WORDS[ratio].split(' (')[0]}")
+            ax.set_title(f"{name}: {used_dialogs(ratio)}")
             highest = max(highest, float(of_ratio.processed_per_s.max()))
         row[0].set_ylabel("messages processed, per second")
     panels[0][0].set_ylim(0, highest * 1.08)
     thousands(panels[0][0].yaxis)
     fig.entitle(
         f"Messages per second with {count(initiators)}: {names[0]} and {names[1]}",
-        f"Cells that both runs completed, one scale. {_versions_note(cells)} {behind_note(pd.concat(cells))}",
+        f"Cells that both runs completed, on one scale. {_versions_note(cells)} {behind_note(pd.concat(cells))}",
         cells[0],
     )
     return fig
 
 
 def gain(pairs: Pair, names: tuple[str, str]) -> Sheet:
-    """Gain of every 150th dialog in both runs, for the largest common number of initiators."""
+    """Draw the gain of the 150 trick in both runs, for the largest common number of initiators."""
     if pairs[0].empty:
         raise Missing("no pair of cells of both dialog ratios is in both runs")
     initiators = int(pairs[0].initiators.max())
@@ -83,10 +86,10 @@ def gain(pairs: Pair, names: tuple[str, str]) -> Sheet:
 
 
 def ratio_map(table: pd.DataFrame) -> Sheet:
-    """How much faster b is than a, for every common cell; a column of panels a dialog ratio."""
+    """Draw how much faster b is than a for every common cell, one column of panels per dialog ratio."""
     known = table.dropna(subset=["processed_per_s_ratio"])
     if known.empty:
-        raise Missing("no cell of both runs processed messages")
+        raise Missing("no common cell processed messages in both runs")
     changes = known.assign(change_percent=100 * (known.processed_per_s_ratio - 1))
     axes = ["initiators", "dialog_ratio", "payload_bytes", "threads"]
     points = over_versions(changes, axes, "change_percent").merge(kept_up(changes, axes), how="left")
@@ -98,7 +101,7 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
         for ax, ratio in zip(row, ratios, strict=True):
             chosen = points[(points.initiators == number) & (points.dialog_ratio == ratio)]
             matrix_panel(ax, chosen, points, scale)
-            dialogs = RATIO_WORDS.get(ratio, f"dialog ratio {ratio}").split(" (")[0]
+            dialogs = used_dialogs(ratio)
             ax.set_title(f"{count(int(number)).capitalize()}, {dialogs}")
     for ax in panels[-1]:
         ax.set_xlabel("client threads per initiator")
@@ -107,14 +110,14 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
     bar.ax.set_ylim(min(low, -10), max(high, 10))
     bar.ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
-    bar.set_label("b against a, messages processed per second, %")
+    bar.set_label("b compared with a, messages processed per second, %")
     bar.outline.set_visible(False)
     same = known[known.server_version_a == known.server_version_b].rename(
         columns={"server_version_a": "server_version"}
     )
     note = versions_note(same).split(";")[0].rstrip(".") if len(same) else ""
     fig.entitle(
-        "Messages per second of b against a, in percent, over the matrix",
+        "Messages per second of b compared with a, in percent, over the matrix",
         f"From {percent(low)} to {percent(high)}, median {percent(points['mean'].median())}, of {len(known)} cells. "
         f"{f'{note}.' if note else ''} In brackets: a target fell behind.",
         known.rename(columns={"server_version_a": "server_version"}),
@@ -123,7 +126,7 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
 
 
 def _versions_note(pair: Pair) -> str:
-    """How the points of both runs treat versions, said once where they do the same."""
+    """Say what points show of the versions, once if both runs do the same."""
     notes = [versions_note(run) for run in pair]
     if notes[0] == notes[1]:
         return notes[0]

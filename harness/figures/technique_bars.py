@@ -1,4 +1,4 @@
-"""The paper's recommendations one after another, and what it warns of: what each is worth under the same load."""
+"""Bars of the paper's recommendations and of what it warns of, under the same load."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from harness.figures.parts import Sheet, cycle_entry, muted_colour, payload_name, thousands
+from harness.figures.parts import Sheet, count, cycle_entry, muted_colour, payload_name, thousands
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import count
 
 KINDS = {
-    "ladder": "One on top of the other",
-    "warning": "All of them, then all but one",
+    "ladder": "Recommendations added one after another",
+    "warning": "All recommendations, then all but one",
 }
-# What the figure and its foot read of `harness.techniques`' table.
+# The columns of the table of `harness.techniques` that the figure and its footer read.
 COLUMNS = (
     *("server_version", "place", "kind", "technique", "title", "compared_with", "run"),
     *("initiators", "threads", "payload_bytes", "measured_s"),
     *("processed_per_s", "sent_per_s", "latency_us_p95", "readers"),
 )
-BAR_IN, PANEL_IN = 0.34, 0.62  # height of a bar with its gap, and of what a panel has besides
+BAR_IN, PANEL_IN = 0.34, 0.62  # heights of a bar with its gap, and of a panel without bars
 PROCESSED, SENT = 1, 2  # entries of the style's cycle
 
 
 def draw(table: pd.DataFrame) -> Sheet:
-    """A bar a technique: messages that the target processed a second, with what the clients sent marked."""
+    """Draw one bar per technique: messages per second that the target processed, with a mark for those sent."""
     if table.empty:
-        raise Missing("the recommendations were not run (`harness techniques`)")
+        raise Missing("the techniques were not run: run `harness techniques`")
     means = over_runs(table)
     kinds = [kind for kind in KINDS if (means.kind == kind).any()]
     heights = [BAR_IN * (means.kind == kind).sum() + PANEL_IN for kind in kinds]
@@ -47,7 +46,7 @@ def draw(table: pd.DataFrame) -> Sheet:
 
 
 def over_runs(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a technique, in the scenario's order: means of its runs, with the smallest and largest."""
+    """Return one row per technique in the scenario's order: the mean of its runs, the smallest and the largest."""
     step = ["place", "kind", "technique", "title", "compared_with"]
     return table.groupby(step, as_index=False, dropna=False).agg(
         processed=("processed_per_s", "mean"),
@@ -106,7 +105,7 @@ def _finding(table: pd.DataFrame, means: pd.DataFrame) -> str:
     return (
         f"The same load in every step: {count(int(load.initiators))} × {load.threads} client threads, "
         f"{payload_name(int(load.payload_bytes))} a message. "
-        f"{f'Bars: means of {runs} runs, lines span them. ' if runs > 1 else ''}"
-        f"×: against the step above it, and below against the baseline. Latency: of a call that sends. Where more is "
-        f"sent than processed, messages queued up at the target. Readers: most at once while it was measured."
+        f"{f'Bars: means of {runs} runs, lines: lowest to highest run. ' if runs > 1 else ''}"
+        f"×: compared with the step above, in the lower panel with the baseline. p95: latency of a call that sends. "
+        f"If more is sent than processed, messages queue up at the target. Readers: most at once in the window."
     )

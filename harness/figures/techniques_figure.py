@@ -1,4 +1,4 @@
-"""The figure of a run that has techniques and no cells."""
+"""The figure of a run of `harness techniques`, which has no cells."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ TABLE = Path("reduced") / "techniques.parquet"
 
 
 def is_techniques_run(results: Path) -> bool:
-    """Whether the folder is one of techniques alone, and not one of cells that only got a table of theirs."""
+    """Return whether a folder is a run of techniques, not a run of cells with an added table of techniques."""
     return "scenario" in manifest_of(results)
 
 
 def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
-    """Writes `figures/techniques` of a run from its table; returns the files. Raises FigureError."""
+    """Draw `figures/techniques` of a run from its table; return the files. Raises FigureError."""
     manifest, table = manifest_of(results), _read(results / TABLE)
     none = dict.fromkeys((*TABLES, *OPTIONAL_TABLES), pd.DataFrame())
-    # Of a run's rows the footer reads versions and lengths of windows, which these have as cells have them.
+    # The footer reads versions and window lengths of `cells`, and this table has the same columns.
     run = Run(folder=results, manifest=manifest, **none | {"cells": table, "techniques": table})
     foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
     head = functools.partial(origin, run.lab)
@@ -35,7 +35,7 @@ def _read(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_parquet(path)
     except FileNotFoundError:
-        raise FigureError(f"there is no {path}: no step of this run was completed") from None
+        raise FigureError(f"{path} is missing: no step of this run was completed") from None
     except (OSError, ValueError) as error:
         raise FigureError(f"{path} cannot be read: {error}") from None
     if missing := [name for name in technique_bars.COLUMNS if name not in table]:

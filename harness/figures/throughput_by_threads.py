@@ -1,29 +1,32 @@
-"""The paper's figures 2, 3 and 4: messages per second against client threads, a line a payload."""
+"""The paper's figures 2, 3 and 4: messages per second by client threads, one line per payload."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from harness.figures.parts import (
+    RATIO_WORDS,
     Sheet,
     behind_note,
+    count,
     over_versions,
     paper_level,
     payload_lines,
     payload_name,
     thousands,
     thread_axis,
+    threads_label,
+    used_dialogs,
     versions_note,
 )
 from harness.figures.reduced_run import Missing
-from harness.whitepaper import BASE_DIALOG_RATIO, PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
+from harness.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 
-RATIO_WORDS = {TRICK_DIALOG_RATIO: "every 150th dialog used (the 150 trick)", BASE_DIALOG_RATIO: "every dialog used"}
 PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
 
 
 def draw(cells: pd.DataFrame, initiators: int) -> Sheet:
-    """Throughput of the target with so many initiators: with the trick, as in the paper, and without beside it."""
+    """Draw the target's throughput with so many initiators: with the 150 trick as in the paper, and without it."""
     cells = cells[cells.initiators == initiators]
     if cells.empty:
         raise Missing(f"no completed cell with {count(initiators)}")
@@ -53,22 +56,11 @@ def paper_words(initiators: int) -> str:
     return f"the paper's peak, SQL Server: {PEAK_THROUGHPUT[initiators].wording}"
 
 
-def count(initiators: int) -> str:
-    return "1 initiator" if initiators == 1 else f"{initiators} initiators"
-
-
-def threads_label(initiators: int) -> str:
-    if initiators == 1:
-        return "client threads (log scale)"
-    return f"client threads per initiator ({count(initiators)}; log scale)"
-
-
 def _finding(points: pd.DataFrame, cells: pd.DataFrame, initiators: int) -> str:
     best = points.loc[points["mean"].idxmax()]
-    dialogs = RATIO_WORDS[int(best["dialog_ratio"])].split(" (")[0]
-    figure = f"As the paper's figure {PAPER_FIGURE[initiators]}. " if initiators in PAPER_FIGURE else ""
+    figure = f"Corresponds to the paper's figure {PAPER_FIGURE[initiators]}. " if initiators in PAPER_FIGURE else ""
     return (
         f"{figure}Peak: {best['mean']:,.0f} messages/s at {initiators} × {best['threads']:.0f} threads with "
-        f"{payload_name(int(best['payload_bytes']))} a message, {dialogs}. "
+        f"{payload_name(int(best['payload_bytes']))} a message, {used_dialogs(best['dialog_ratio'])}. "
         f"{versions_note(cells)} {behind_note(cells)}"
     )

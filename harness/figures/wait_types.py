@@ -1,4 +1,4 @@
-"""What initiators and target waited for, by wait type, with and without the 150 trick."""
+"""Waits of initiators and target by wait type, with and without the 150 trick."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from harness.figures.parts import Sheet, cycle_entry, short, thousands
+from harness.figures.parts import RATIO_WORDS, Sheet, cycle_entry, short, thousands, used_dialogs
 from harness.figures.reduced_run import Missing
-from harness.figures.throughput_by_threads import RATIO_WORDS
 from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
 
 TYPES_SHOWN = 6  # a role
-TICKS = 5  # more of six figures touch in panels of this width
+TICKS = 5  # more numbers of six digits would touch in a panel of this width
 ROLES = {"initiator": "Initiators", "target": "Target"}
 PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
 
 
 def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
-    """Waiting per thousand messages: totals of waits over totals of messages, of the same cells for both ratios."""
+    """Draw waiting per thousand messages: total waits by total messages, of the same cells for both ratios."""
     cells, paired = _comparable(cells[cells.processed_per_s > 0])
     per_thousand, roles = _waiting(waits, cells)
     rows = min(TYPES_SHOWN, max(len(per_thousand.loc[role]) for role in roles))
@@ -39,37 +38,37 @@ def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         "What the instances waited for, by wait type",
         f"{_finding(per_thousand, roles)} In the paper: initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]} → "
         f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}. "
-        f"Totals of the measured windows of {cells_words}; waits of idle tasks are left out.",
+        f"Totals of the measured windows of {cells_words}, without the waits of idle tasks.",
         cells,
     )
     return fig
 
 
 def longest(waits: pd.DataFrame, cells: pd.DataFrame) -> str:
-    """The longest waits by role and dialog ratio, in a sentence; Missing where none was recorded."""
+    """Name the longest waits by role and dialog ratio in a sentence; raises Missing if none was recorded."""
     return _finding(*_waiting(waits, _comparable(cells[cells.processed_per_s > 0])[0]))
 
 
 def _waiting(waits: pd.DataFrame, cells: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Milliseconds of waiting per thousand messages, by role and wait type, a column a ratio; and the roles."""
+    """Return milliseconds per thousand messages by role and wait type, a column per ratio; and the roles."""
     waits = waits[waits.cell_id.isin(cells.cell_id) & (waits.wait_time_ms > 0)]
     roles = [role for role in ROLES if (waits.role == role).any()]
     if not roles:
-        raise Missing("no wait of any instance was recorded")
-    # Waits are of the measured window, so are these messages.
+        raise Missing("no waits were recorded")
+    # Messages of the measured window, like the waits.
     messages = (cells.processed_per_s * cells.measured_s).groupby(cells.dialog_ratio).sum()
     totals = waits.groupby(["role", "wait_type", "dialog_ratio"]).wait_time_ms.sum().unstack("dialog_ratio")
     return (totals / messages * 1000).fillna(0.0), roles
 
 
 def _comparable(cells: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
-    """The cells that have a partner of the other ratio; where none has, all."""
+    """Return the cells that have a partner of the other ratio, or all if none has; and whether they have one."""
     partners = cells.groupby(PAIR).dialog_ratio.transform("nunique")
     return (cells[partners > 1], True) if (partners > 1).any() else (cells, False)
 
 
 def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
-    """The longest waits, the longest on top, in as many rows as the other panel has."""
+    """Draw the longest waits, the longest on top, in as many rows as the other panel has."""
     longest = table.loc[table.max(axis=1).nlargest(TYPES_SHOWN).index][::-1]
     ratios = sorted(longest.columns)
     height = 0.8 / len(ratios)
@@ -99,7 +98,7 @@ def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
 
 def _finding(table: pd.DataFrame, roles: list[str]) -> str:
     ratios = sorted(table.columns)
-    dialogs = ", then ".join(RATIO_WORDS.get(ratio, f"ratio {ratio}").split(" (")[0] for ratio in ratios)
+    dialogs = ", then ".join(used_dialogs(ratio) for ratio in ratios)
     tops = [
         f"{ROLES[role].lower()} {' → '.join(table.loc[role][ratio].idxmax() for ratio in ratios)}" for role in roles
     ]

@@ -19,7 +19,7 @@ from tests.results_fixture import write_reduced
 
 @functools.cache
 def framed(folder):
-    """Every figure of a run as it is saved, by name."""
+    """Return every figure of a run as it is saved, by name."""
     run = read(folder)
     sheets = {}
     with style.context(STYLE):
@@ -38,13 +38,13 @@ def words(sheet):
 @pytest.mark.parametrize(
     "run, absent",
     [
-        ("flat_run", {"page-latches"}),  # nobody waits for a page there
+        ("flat_run", {"page-latches"}),  # no task waits for a page there
         ("paper_run", set()),
         ("quick_run", set()),
         ("server_run", {"figure-3-throughput-2-initiators", "figure-4-throughput-3-initiators"}),
     ],
 )
-def test_a_run_has_every_figure_whole_and_none_with_an_empty_panel(run, absent, request):
+def test_a_run_has_every_figure_complete_and_without_empty_panels(run, absent, request):
     sheets = framed(request.getfixturevalue(run))
     assert list(sheets) == [name for name in FIGURES if name not in absent]
     for name, sheet in sheets.items():
@@ -55,7 +55,7 @@ def test_a_run_has_every_figure_whole_and_none_with_an_empty_panel(run, absent, 
             assert ax.get_ylabel() or ax.get_xlabel() or ax.get_title(loc="left"), name
 
 
-def test_names_of_lines_do_not_cover_each_other(flat_run):
+def test_names_of_lines_do_not_overlap(flat_run):
     for name, sheet in framed(flat_run).items():
         for ax in sheet.axes:
             names = [text for text in ax.texts if text.get_fontweight() == "bold"]
@@ -73,7 +73,7 @@ def test_names_of_lines_do_not_cover_each_other(flat_run):
         ("figure-5-gain", "up to +315 %"),
     ],
 )
-def test_what_the_paper_states_is_marked_as_the_papers_on_any_scale(paper_run, flat_run, name, stated):
+def test_a_number_of_the_paper_is_marked_as_the_papers_on_any_scale(paper_run, flat_run, name, stated):
     for run in (paper_run, flat_run):
         (mark,) = [text for text in words(framed(run)[name]) if stated in text]
         assert "the paper" in mark and "SQL Server" in mark
@@ -96,7 +96,7 @@ def test_every_figure_says_where_it_comes_from(flat_run):
             assert part in whole, (name, part)
 
 
-def test_what_stands_above_a_title_names_the_lab_and_the_versions_that_are_shown(flat_run, server_run, quick_run):
+def test_the_line_above_a_title_names_the_lab_and_the_versions_shown(flat_run, server_run, quick_run):
     def head(run, name):
         return min(framed(run)[name].texts, key=lambda text: -text.get_position()[1]).get_text()
 
@@ -108,9 +108,9 @@ def test_what_stands_above_a_title_names_the_lab_and_the_versions_that_are_shown
     assert head(quick_run, "queues") in [f"Embedded lab, not SQL Server (it imitates {year})" for year in (2005, 2008)]
 
 
-def test_one_version_of_sql_server_has_no_bars_and_its_footer_says_whose_processor_it_names(server_run):
+def test_one_version_of_sql_server_has_no_bars_and_its_footer_names_the_clients_processor(server_run):
     for name, sheet in framed(server_run).items():
-        assert "bars span" not in sheet.subtitle, name
+        assert "bars:" not in sheet.subtitle, name
         assert not any(getattr(drawn, "has_yerr", False) for ax in sheet.axes for drawn in ax.containers), name
     foot = footer(read(server_run))
     assert "Not SQL Server" not in foot[0]
@@ -143,14 +143,14 @@ def test_the_same_data_give_the_same_files(quick_run, tmp_path):
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-def test_figures_without_data_are_left_out_said_and_removed(tmp_path):
+def test_figures_without_data_are_left_out_reported_and_removed(tmp_path):
     cells = [cell for cell in all_cells() if cell.dialog_ratio == 150 and cell.initiators == 1][:20]
     run = write_reduced(tmp_path / "run", cells)
     (run / "figures").mkdir()
     stale = run / "figures" / "figure-5-gain.png"
     stale.write_bytes(b"of another time")
-    heard = []
-    *paths, _ = draw(run, progress=heard.append)
+    reported = []
+    *paths, _ = draw(run, progress=reported.append)
     assert {path.stem for path in paths} == {
         "figure-2-throughput-1-initiator",
         "waits",
@@ -160,12 +160,12 @@ def test_figures_without_data_are_left_out_said_and_removed(tmp_path):
         "latency",
         "queues",
     }
-    assert heard == [
+    assert reported == [
         "figure figure-3-throughput-2-initiators is left out: no completed cell with 2 initiators",
         "figure figure-4-throughput-3-initiators is left out: no completed cell with 3 initiators",
         "figure figure-5-gain is left out: no cell was completed with both dialog ratios",
         "figure gain-map is left out: no cell was completed with both dialog ratios",
-        "figure page-latches is left out: in 800 looks nobody was seen waiting for a page latch",
+        "figure page-latches is left out: in 800 samples no task was seen waiting for a page latch",
     ]
     assert not stale.exists()
 
@@ -184,17 +184,17 @@ def test_a_single_cell_can_be_drawn(tmp_path):
     }
 
 
-def test_a_folder_that_an_older_harness_reduced_is_drawn_without_what_it_lacks(quick_run, tmp_path):
+def test_a_folder_reduced_by_an_older_harness_is_drawn_without_the_missing_figures(quick_run, tmp_path):
     run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     for name in ("page_spread", "latch_share", "latches", "file_io"):
         (run / "reduced" / f"{name}.parquet").unlink()
-    heard = []
-    *paths, _ = draw(run, progress=heard.append)
+    reported = []
+    *paths, _ = draw(run, progress=reported.append)
     assert {path.stem for path in paths} == {*FIGURES, "claims"} - {"page-latches", "page-spread", "log-writes"}
-    assert heard == [
-        "figure page-latches is left out: nobody looked at the tasks that wait for page latches",
-        "figure page-spread is left out: where the dialogs lie was not read (that takes the dedicated administrator connection)",
-        "figure log-writes is left out: no instance told of its files",
+    assert reported == [
+        "figure page-latches is left out: tasks that wait for page latches were not sampled",
+        "figure page-spread is left out: the pages of the dialogs were not read (that needs the dedicated administrator connection)",
+        "figure log-writes is left out: the instances' database files were not observed",
     ]
 
 
@@ -205,7 +205,7 @@ def test_one_version_has_no_bars_and_no_note_on_versions(tmp_path):
     assert not any(container.has_yerr for ax in sheet.axes for container in ax.containers)
 
 
-def test_rates_that_are_not_sustained_are_hollow_in_brackets_and_said(paper_run, tmp_path):
+def test_rates_that_are_not_sustained_are_hollow_or_in_brackets_with_a_note(paper_run, tmp_path):
     run = shutil.copytree(paper_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     for name in ("cells", "gain"):
         table = pd.read_parquet(run / "reduced" / f"{name}.parquet")
@@ -268,7 +268,7 @@ def test_figures_that_cannot_be_written_are_an_error_of_one_line(quick_run, tmp_
         draw(run)
 
 
-def test_a_model_is_called_one_above_and_below_every_figure(tmp_path):
+def test_a_model_is_called_a_model_above_and_below_every_figure(tmp_path):
     settings = {"measure": 1.0, "lab": "simulated", "hardware": "somewhere/paper.toml"}
     run = read(write_reduced(tmp_path / "run", all_cells()[:8], lab="simulated", settings=settings))
     assert origin(run.lab, ["2005", "2008"]) == "A model, not SQL Server (simulated lab; it models 2005 and 2008)"
@@ -278,7 +278,7 @@ def test_a_model_is_called_one_above_and_below_every_figure(tmp_path):
     assert machine.startswith("closed loop · modelled hardware: paper · computed on A processor · 2 processors")
 
 
-def test_an_unknown_machine_or_lab_is_no_obstacle(tmp_path):
+def test_a_run_with_an_unknown_machine_or_lab_is_drawn(tmp_path):
     run = write_reduced(tmp_path / "run", all_cells()[:8], lab="moon", machine=None, started_at="yesterday")
     lines = footer(read(run))
     assert lines[0] == "Moon lab"

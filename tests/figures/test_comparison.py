@@ -43,7 +43,7 @@ def test_cells_without_a_common_version_are_compared_as_means_over_the_versions(
     assert set(both.server_version_a) == {"2005 and 2008"} and set(both.server_version_b) == {"2022"}
 
 
-def test_a_mean_over_versions_kept_up_only_where_all_did():
+def test_a_mean_over_versions_kept_up_only_if_all_did():
     a = pd.concat([of_version("2005", "x", [1.0]), of_version("2008", "x", [1.0], target_kept_up=False)])
     assert not ratios(*pair(a, of_version("2022", "x", [1.0]))).target_kept_up.any()
 
@@ -100,7 +100,7 @@ def test_cells_of_only_one_run_are_left_out_with_a_note(tmp_path, console):
     assert "! 14 cells that only a completed are left out" in printed(console)
 
 
-def test_differing_labs_machines_drivers_and_windows_are_told(tmp_path):
+def test_differing_labs_machines_drivers_and_windows_are_listed(tmp_path):
     machine = manifest("x")["machine"]
     a = read(write_reduced(tmp_path / "a", CELLS[:4]))
     other = {"lab": "sqlserver", "machine": machine | {"processors": 64}, "versions": {"python": "3.13.1"}}
@@ -108,7 +108,7 @@ def test_differing_labs_machines_drivers_and_windows_are_told(tmp_path):
     b.cells["measured_s"] = 60.0
     assert differences(a, a) == []
     assert differences(a, b) == [
-        "The labs differ: a is embedded, b is sqlserver. Their numbers are no measure of one another",
+        "The labs differ: a is embedded, b is sqlserver. Their numbers do not measure one another",
         "The machines differ (processors: 2 / 64)",
         "python differs: 3.11.7 / 3.13.1",
         "The measured windows differ: 1 s / 60 s",
@@ -118,23 +118,23 @@ def test_differing_labs_machines_drivers_and_windows_are_told(tmp_path):
 def test_runs_without_a_common_cell_are_refused(tmp_path, console):
     a = write_reduced(tmp_path / "a", all_cells(("2005",))[:4])
     b = write_reduced(tmp_path / "b", all_cells(("2022",))[4:8])
-    with pytest.raises(FigureError, match="have no completed cell in common, whatever its version"):
+    with pytest.raises(FigureError, match="have no completed cell in common, whatever the versions"):
         compare(a, b, console=console)
     assert not (tmp_path / "compare-a-b").exists()
 
 
-def test_runs_of_other_versions_are_compared_and_the_output_says_what_is_averaged(tmp_path, console):
+def test_runs_without_a_common_version_are_compared_and_the_output_says_how(tmp_path, console):
     a = write_reduced(tmp_path / "a", quick_slice(("2022", "2025")), lab="sqlserver", shape="paper")
     b = write_reduced(tmp_path / "b", quick_slice(("2008",)), shape="paper")
     paths = compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
     assert len(pd.read_csv(tmp_path / "out" / "ratios.csv")) == len(CELLS)
     assert {"gain.png", "ratio-map.png"} <= {path.name for path in paths}
     said = " ".join(printed(console).split())
-    assert "No cell of the same version is in both runs: of each cell, a has the mean of 2022 and 2025, b 2008" in said
+    assert "The runs have no version in common: each cell of a is the mean of 2022 and 2025, of b 2008" in said
     assert "left out" not in said
 
 
-def test_security_that_differs_is_told(tmp_path):
+def test_differing_security_is_listed(tmp_path):
     runs = [
         read(write_reduced(tmp_path / name, CELLS[:4], settings={"dialog_security": secure}))
         for name, secure in (("a", True), ("b", False))
@@ -142,18 +142,18 @@ def test_security_that_differs_is_told(tmp_path):
     assert differences(*runs) == ["dialog_security differs: True / False"]
 
 
-def test_a_model_is_compared_with_a_measurement_and_called_one(tmp_path, console):
+def test_a_model_compared_with_a_measurement_is_called_a_model(tmp_path, console):
     versions = {"python": "3.11.7"}
     a = write_reduced(tmp_path / "a", CELLS, versions=versions | {"odbc_driver": "microsoft: x"}, settings=SECURE)
     b = write_reduced(tmp_path / "b", CELLS, lab="simulated", versions=versions, settings={"hardware": "paper"})
     compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
     assert "b: b (simulated lab, a model, 24 cells)" in printed(console)
     assert differences(read(a), read(b)) == [
-        "The labs differ: a is embedded, b is simulated. Their numbers are no measure of one another"
+        "The labs differ: a is embedded, b is simulated. Their numbers do not measure one another"
     ]
 
 
-def test_models_that_differ_are_told(tmp_path):
+def test_differing_models_are_listed(tmp_path):
     def run(name, seed, hold_us):
         model = {"latch.hold_us": {"value": hold_us, "low": 2}, "latch.hand_over_us": {"value": 100, "low": 5}}
         return read(write_reduced(tmp_path / name, CELLS[:4], lab="simulated", seed=seed, model=model))
@@ -161,7 +161,7 @@ def test_models_that_differ_are_told(tmp_path):
     assert differences(run("a", 1, 15), run("b", 2, 20)) == ["The models differ (latch.hold_us: 15 / 20; seed: 1 / 2)"]
 
 
-def test_targets_of_the_same_version_that_differ_are_told(tmp_path):
+def test_differing_targets_of_the_same_version_are_listed(tmp_path):
     def run(name, cpus):
         fingerprint = {"server": {"edition": "Developer"}, "system": {"cpu_count": cpus}}
         target = {"name": "target", "lab_version": "2022", "fingerprint": fingerprint}
@@ -171,7 +171,7 @@ def test_targets_of_the_same_version_that_differ_are_told(tmp_path):
     assert differences(run("a", 8), run("b", 16)) == ["The targets of version 2022 differ (cpu_count: 8 / 16)"]
 
 
-def test_of_many_cells_the_extremes_are_printed(tmp_path, console):
+def test_the_extremes_of_many_cells_are_printed(tmp_path, console):
     cells = [cell for cell in all_cells() if cell.initiators == 1 and cell.payload_bytes == 100 and cell.threads < 50]
     compare(write_reduced(tmp_path / "a", cells), write_reduced(tmp_path / "b", cells), console=console)
     assert "12 lowest and 12 highest ratios of 40 cells" in printed(console)

@@ -24,7 +24,7 @@ def test_spread_positions_keep_their_order_and_their_distance(positions, gap):
 
 
 @given(st.lists(st.integers(0, 10), unique=True, max_size=6))
-def test_positions_that_lie_apart_stay(places):
+def test_positions_that_are_far_apart_do_not_move(places):
     positions = [100.0 * place for place in places]
     assert spread_apart(positions, 50) == pytest.approx(positions)
 
@@ -56,11 +56,11 @@ def test_percentages_carry_their_sign_and_zero_has_none(value, text):
 
 
 @pytest.mark.parametrize("seconds, text", [(48.2, "48 s"), (1421, "23 min 41 s"), (47100, "13 h 05 min")])
-def test_durations_read_well(seconds, text):
+def test_durations_are_written_in_two_units(seconds, text):
     assert duration(seconds) == text
 
 
-def test_colours_make_the_same_of_gain_and_loss_and_little_of_noise():
+def test_colours_are_as_strong_for_loss_as_for_gain_and_pale_for_noise():
     scale = percent_scale(pd.Series([-3.0, 5.0]))
     assert (scale.vmin, scale.vmax) == (-40, 40)
     scale = percent_scale(pd.Series([-3.0, 315.0]))
@@ -77,7 +77,7 @@ def test_the_note_on_versions_fits_the_points():
     assert "of one version, 2005 or 2008" in versions_note(points(("2005", 1, 100), ("2008", 2, 100)))
 
 
-def test_the_busiest_cell_is_the_one_with_the_deepest_queues_that_was_sampled_twice():
+def test_the_busiest_cell_has_the_deepest_queues_and_two_samples():
     cells = pd.DataFrame(
         {
             "cell_id": ["shallow", "deep", "unseen"],

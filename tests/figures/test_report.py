@@ -17,7 +17,7 @@ from tests.results_fixture import write_reduced
 
 
 class Page(HTMLParser):
-    """Its text, and what its images, styles and scripts are loaded from."""
+    """The text of a page, and the sources of its images, styles and scripts."""
 
     def __init__(self, html):
         super().__init__()
@@ -34,7 +34,7 @@ class Page(HTMLParser):
 
 @functools.cache
 def page(folder):
-    """Without figures, which take seconds."""
+    """Render the page without figures, which take seconds."""
     run = read(folder)
     return Page(report.write(run, [], claims.evaluate(run)).read_text(encoding="utf-8"))
 
@@ -66,7 +66,7 @@ def test_the_page_of_sql_server_names_the_version_and_the_licences_clause(server
     assert LICENCE in text
 
 
-def test_what_the_preflight_warned_of_stands_on_the_page(tmp_path):
+def test_warnings_of_the_preflight_are_on_the_page(tmp_path):
     told = {"instance": "target", "check": "log", "cure": ""}
     findings = {
         "2008": [{**told, "severity": "warning", "text": "grows"}, {**told, "severity": "information", "text": "is"}]
@@ -76,7 +76,7 @@ def test_what_the_preflight_warned_of_stands_on_the_page(tmp_path):
     assert "target, log: grows" in text and "target, log: is" not in text
 
 
-def test_what_the_manifest_says_is_escaped_and_shown(tmp_path):
+def test_the_manifest_is_shown_and_escaped(tmp_path):
     instances = [
         {
             "name": "target",
@@ -103,7 +103,7 @@ def test_what_the_manifest_says_is_escaped_and_shown(tmp_path):
     assert "commit 0123456789abcdef" in text
 
 
-def test_headlines_are_a_row_a_number_of_initiators_with_the_papers_peak_beside(paper_run, server_run):
+def test_headlines_have_a_row_per_number_of_initiators_with_the_papers_peak(paper_run, server_run):
     rows = headlines(read(paper_run))
     assert [row.initiators for row in rows] == ["1 initiator", "2 initiators", "3 initiators"]
     assert [row.peak_paper.text for row in rows] == ["almost 5,000", "almost 12,000", "over 18,000"]
@@ -124,8 +124,8 @@ def test_a_peak_that_is_not_sustained_is_starred_and_the_star_explained(quick_ru
     assert "* The target fell behind" not in page(quick_run).text
 
 
-def test_page_spread_and_latch_shares_are_told_in_sentences(quick_run):
-    assert said(quick_run, "Where the dialogs lie").sentences == (
+def test_page_spread_and_latch_shares_are_described_in_sentences(quick_run):
+    assert said(quick_run, "Pages of the dialogs").sentences == (
         "Every dialog used: 50 dialogs lie on 1 page, all share their page with others (up to 50 on one).",
         "Every 150th dialog used: 50 dialogs lie on 50 pages, none shares its page with another.",
         "Conversation handles ascend in the order in which the dialogs were begun on 2005 and 2008.",
@@ -139,27 +139,27 @@ def test_page_spread_and_latch_shares_are_told_in_sentences(quick_run):
     assert "the queue's own table" in latches[2]
 
 
-def test_handles_that_are_sequential_on_one_version_only_are_told_by_version(quick_run, tmp_path):
+def test_the_order_of_handles_is_described_by_version(quick_run, tmp_path):
     run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     path = run / "reduced" / "page_spread.parquet"
     spread = pd.read_parquet(path)
     spread.loc[(spread.server_version == "2008") & (spread.used_dialogs > 1), "handles_sequential"] = False
     spread.to_parquet(path)
-    assert said(run, "Where the dialogs lie").sentences[-1] == (
+    assert said(run, "Pages of the dialogs").sentences[-1] == (
         "Conversation handles ascend in the order in which the dialogs were begun on 2005; "
         "they do not ascend in the order in which the dialogs were begun on 2008."
     )
 
 
-def test_what_was_not_recorded_is_said(tmp_path):
+def test_missing_records_are_mentioned(tmp_path):
     run = write_reduced(tmp_path / "run", [Cell.parse("i2-t7-r1-p500-v2022")], lab="sqlserver")
     for name in ("page_spread", "latch_share", "file_io"):
         (run / "reduced" / f"{name}.parquet").unlink()
     text = page(run).text
     for sentence in (
-        "Where the dialogs lie was not read (that takes the dedicated administrator connection).",
-        "Nobody looked at the tasks that wait for page latches.",
-        "No instance told of its files.",
+        "The pages of the dialogs were not read (that needs the dedicated administrator connection).",
+        "Tasks that wait for page latches were not sampled.",
+        "The instances' database files were not observed.",
         "No cell was completed with both dialog ratios.",
     ):
         assert sentence in text
@@ -171,7 +171,7 @@ def test_versions_are_compared_where_there_are_two(paper_run, server_run):
     assert "Versions" not in [finding.heading for finding in findings(read(server_run))]
 
 
-def test_files_that_grew_are_told(tmp_path):
+def test_files_that_grew_are_mentioned(tmp_path):
     run = write_reduced(tmp_path / "run", quick_slice())
     assert said(run, "Logs and files").sentences[-1] == "No file grew in a measured window."
     files = pd.read_parquet(run / "reduced" / "file_io.parquet")
@@ -190,7 +190,7 @@ def test_files_that_grew_are_told(tmp_path):
         (None, "other objects"),
     ],
 )
-def test_objects_count_among_a_few_kinds(name, expected):
+def test_objects_belong_to_a_few_kinds(name, expected):
     assert kind(name) == expected
 
 

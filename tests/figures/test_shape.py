@@ -1,4 +1,4 @@
-"""The figure of two runs' shapes."""
+"""The figure that compares the shapes of two runs."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def drawn(a: pd.DataFrame, b: pd.DataFrame) -> Sheet:
     return sheet
 
 
-def test_runs_of_one_shape_and_other_speed_lie_on_each_other() -> None:
+def test_runs_of_the_same_shape_and_different_speed_coincide() -> None:
     rates = (100.0, 400.0, 600.0, 800.0)
     sheet = drawn(cells(rates), cells(tuple(10 * rate for rate in rates)))
     (ax,) = sheet.axes
     a, b = (line.get_ydata() for line in ax.get_lines() if len(line.get_xdata()))
     assert list(a) == list(b) == [0.125, 0.5, 0.75, 1.0]
-    assert "0 % of a peak apart at the median of 4 points, 0 % at most" in sheet.subtitle
+    assert "differ by 0 % of a peak at the median of 4 points, by 0 % at most" in sheet.subtitle
     assert "a 800/s, b 8,000/s" in ax.get_title(loc="left")
 
 
-def test_how_far_the_shapes_are_apart_is_said() -> None:
+def test_the_difference_of_the_shapes_is_in_the_subtitle() -> None:
     sheet = drawn(cells((100.0, 400.0, 600.0, 1000.0)), cells((200.0, 500.0, 900.0, 1000.0)))
-    assert "10 % of a peak apart at the median of 4 points, 30 % at most." in sheet.subtitle
+    assert "differ by 10 % of a peak at the median of 4 points, by 30 % at most." in sheet.subtitle
 
 
-def test_the_payload_is_named_as_everywhere() -> None:
+def test_the_payload_has_its_usual_name() -> None:
     run = cells((100.0, 400.0, 600.0, 800.0), payload=4096)
     assert drawn(run, run).subtitle.startswith("4 KB a message.")
 
 
-def test_a_panel_a_number_of_initiators_and_the_smallest_payload_alone() -> None:
+def test_there_is_a_panel_per_number_of_initiators_for_the_smallest_payload() -> None:
     rates = (100.0, 400.0, 600.0, 800.0)
     run = pd.concat(
         [cells(rates), cells(rates, initiators=3), cells((9e9,) * 4, payload=8192), cells((1.0,), initiators=2)]
@@ -65,7 +65,7 @@ def test_a_panel_a_number_of_initiators_and_the_smallest_payload_alone() -> None
     assert all("800/s" in ax.get_title(loc="left") for ax in sheet.axes)
 
 
-def test_where_the_target_fell_behind_points_are_hollow() -> None:
+def test_points_are_hollow_where_the_target_fell_behind() -> None:
     a = cells((100.0, 400.0, 600.0, 800.0))
     sheet = drawn(a, a.assign(target_kept_up=[True, True, True, False]))
     hollow = [line for line in sheet.axes[0].get_lines() if line.get_markerfacecolor() == "white"]

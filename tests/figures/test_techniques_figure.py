@@ -55,15 +55,15 @@ def texts(table: pd.DataFrame) -> list[str]:
     return [text.get_text() for ax in sheet.axes for text in (*ax.texts, *ax.get_yticklabels())]
 
 
-def test_every_step_has_its_name_and_what_it_is_worth() -> None:
+def test_every_step_has_its_name_and_its_numbers() -> None:
     said = texts(steps())
     assert [title for _, _, title, _, _ in STEPS] == [text for text in said if text in {step[2] for step in STEPS}]
     assert "250/s (×2.50), p95 12.3 ms, 16 readers" in said
-    assert "800/s (×0.80), p95 12.3 ms" in said, "who did not see readers says nothing of them"
+    assert "800/s (×0.80), p95 12.3 ms" in said, "a step without a number of readers names none"
     assert "1,000/s, p95 12.3 ms, 16 readers" in said, "the baseline is compared with nothing"
 
 
-def test_runs_of_a_technique_are_one_bar_of_their_mean() -> None:
+def test_runs_of_a_technique_are_one_bar_with_their_mean() -> None:
     assert "110/s, p95 12.3 ms, 16 readers" in texts(steps(runs=3))
 
 
@@ -86,41 +86,41 @@ def folder_of(tmp_path: Path, lab: str) -> Path:
         ("simulated", "A model, not SQL Server (simulated lab; it models 2008)"),
     ],
 )
-def test_the_files_say_that_the_numbers_are_not_sql_servers(tmp_path: Path, lab: str, head: str) -> None:
+def test_the_files_say_that_the_numbers_are_not_those_of_sql_server(tmp_path: Path, lab: str, head: str) -> None:
     png, svg = techniques_figure.draw(folder_of(tmp_path, lab))
     assert (png.name, svg.name) == ("techniques.png", "techniques.svg")
     written = svg.read_text()
-    assert f"<!-- {head} -->" in written, "Matplotlib draws letters, and leaves the text beside them"
+    assert f"<!-- {head} -->" in written, "Matplotlib draws letters as paths and writes the text beside them"
     assert "4 runs of 4 techniques · 1 s" in written
 
 
-def test_a_run_of_cells_that_got_the_table_is_no_ladder(tmp_path: Path) -> None:
+def test_a_run_of_cells_with_an_added_table_is_not_a_run_of_techniques(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
     assert techniques_figure.is_techniques_run(folder)
     (folder / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": "embedded"}))
     assert not techniques_figure.is_techniques_run(folder)
 
 
-def test_the_figure_reads_what_the_table_has() -> None:
+def test_the_figure_reads_columns_that_the_table_has() -> None:
     assert set(technique_bars.COLUMNS) <= set(techniques_table.SCHEMA.names)
     assert set(technique_bars.COLUMNS) == set(steps().columns)
 
 
-def test_a_run_without_a_completed_step_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_run_without_a_completed_step_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
     (folder / techniques_figure.TABLE).unlink()
     with pytest.raises(FigureError, match="no step of this run was completed"):
         techniques_figure.draw(folder)
 
 
-def test_a_table_without_a_column_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_column_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
     steps().drop(columns=["technique", "readers"]).to_parquet(folder / techniques_figure.TABLE)
     with pytest.raises(FigureError, match=r"techniques.parquet lacks technique, readers: run `harness techniques`"):
         techniques_figure.draw(folder)
 
 
-def test_a_damaged_table_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_damaged_table_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
     (folder / techniques_figure.TABLE).write_text("no table")
     with pytest.raises(FigureError, match="cannot be read"):
