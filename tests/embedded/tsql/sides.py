@@ -15,7 +15,7 @@ from harness.embedded.store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.requests import activation
 from harness.embedded.tsql.requests.client_session import ClientSession
-from harness.embedded.tsql.session.results import DiscardedResults, Parameter
+from harness.embedded.tsql.session.result_sink import DiscardedResults, Parameter
 from harness.embedded.tsql.storage.tables import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_ns

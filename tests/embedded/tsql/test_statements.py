@@ -14,10 +14,10 @@ from harness.embedded.tsql.session.steps import sequence
 from harness.embedded.tsql.statements import (
     conversations,
     cursors,
+    error_handling,
     execute,
     flow,
     insert,
-    raising,
     receive,
     select,
     set_options,
@@ -48,7 +48,7 @@ def kinds(text: str) -> list[type]:
     ("text", "expected"),
     [
         ("select 1 select 2", [select.Select, select.Select]),
-        ("declare @a int set @a = 1 + 2 print @a", [variables.Declare, variables.SetVariable, raising.Print]),
+        ("declare @a int set @a = 1 + 2 print @a", [variables.Declare, variables.SetVariable, error_handling.Print]),
         ("update t set a = 1 where b = 2 delete from t", [update.Update, update.Delete]),
         ("insert into t select a from u insert t values (1)", [insert.Insert, insert.Insert]),
         ("insert t (a) select 1 union all select 2 select 3", [insert.Insert, select.Select]),
@@ -57,7 +57,7 @@ def kinds(text: str) -> list[type]:
         ("if 1 = 1 select 1; else select 2 select 3", [flow.If, select.Select]),
         ("if 1 = 1 begin select 1 end else begin select 2 end return", [flow.If, flow.Return]),
         ("while 1 = 1 break select 1", [flow.While, select.Select]),
-        ("begin try select 1 end try begin catch end catch select 2", [raising.TryCatch, select.Select]),
+        ("begin try select 1 end try begin catch end catch select 2", [error_handling.TryCatch, select.Select]),
         (
             "begin tran commit tran rollback",
             [transactions.BeginTransaction, transactions.CommitTransaction, transactions.RollbackTransaction],

@@ -8,7 +8,7 @@ import pytest
 
 from harness.embedded.runtime.tasks import TaskState
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.results import DiscardedResults
+from harness.embedded.tsql.session.result_sink import DiscardedResults
 from tests.embedded.tsql.sides import Results
 
 

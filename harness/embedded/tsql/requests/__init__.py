@@ -1,1 +1,1 @@
-"""What a client or an activation asks for: batches, procedure calls, activated procedures."""
+"""Requests: batches and procedure calls of clients, and activated procedures."""

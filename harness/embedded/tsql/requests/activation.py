@@ -1,4 +1,4 @@
-"""Internal activation: runs a queue's procedure in a session of the system's own, once per call."""
+"""Internal activation: runs a queue's procedure once, in a session of the system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.fixed_principals import DBO
-from harness.embedded.tsql.session.results import DiscardedResults
+from harness.embedded.tsql.session.result_sink import DiscardedResults
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements import calls
 from harness.embedded.tsql.text.tokens import Tokens
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def install(engine: Engine) -> None:
-    """Makes the engine run activation procedures; before `engine.recover`, which may find messages waiting."""
+    """Make the engine run activation procedures. Call it before `engine.recover`, which may find messages waiting."""
     Instance.of(engine)
     engine.activate = lambda database, queue: activate(engine, database, queue)
 
 
 class _ErrorLog(DiscardedResults):
-    """Result sets and return values go nowhere; PRINT and errors go to the error log, as 9724."""
+    """Discards result sets and return values; PRINT and errors go to the error log as 9724."""
 
     def __init__(self, engine: Engine, procedure: str, queue: str) -> None:
         self._engine = engine
@@ -37,12 +37,12 @@ class _ErrorLog(DiscardedResults):
         self._queue = queue
 
     def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
-        if number != 5701:  # the change of database is no output of the procedure's
+        if number != 5701:  # a change of database is not output of the procedure
             self._engine.log(SqlServerError(9724, self._procedure, self._queue, text).text)
 
 
 def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
-    """Runs the queue's procedure; raises what ends the activated task."""
+    """Run the queue's procedure; raises the error that ends the activated task."""
     instance = Instance.of(engine)
     name = queue.activation_procedure or ""
     reader = engine.current_reader()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.requests import rpc
-from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements import batches
 

@@ -10,7 +10,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT
 from harness.embedded.tsql.instance.stored_procedures import Procedure
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements import calls
 from harness.embedded.tsql.statements.prepared import PreparedCall, keep, text
@@ -20,7 +20,7 @@ from harness.embedded.tsql.text.tokens import Tokens
 
 
 def call(session: Session, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
-    """An RPC: a procedure of the database, or a system procedure."""
+    """Call a procedure of the database or a system procedure."""
     parts, system = _called(name)
     if system == "sp_prepexecrpc":
         return _prepare_and_call(session, parameters, sink)
@@ -51,7 +51,7 @@ def _call_procedure(  # noqa: PLR0917
     sink: ResultSink,
     before: Outputs,
 ) -> Waiting[None]:
-    """Executes a procedure with the values from place `first` on; `before` are OUTPUT parameters of other places."""
+    """Run a procedure with the values from index `first` on; `before` holds OUTPUT parameters at lower indexes."""
     if session.guard is not None:
         database = session.database
         if database.database_id != procedure.database_id:
@@ -68,7 +68,7 @@ def _return_status(frame: Frame) -> None:
 
 
 def _returning(procedure: Procedure, parameters: Sequence[Parameter], first: int, before: Outputs) -> calls.Returned:
-    """What gives the client the status and then the OUTPUT parameters."""
+    """The function that sends the status and then the OUTPUT parameters."""
 
     def returned(frame: Frame) -> None:
         _return_status(frame)
@@ -99,8 +99,8 @@ def _call_prepared(  # noqa: PLR0917
 
 
 def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
-    """`sp_prepexecrpc @handle OUTPUT, @RPCCall [ , value ... ]`: what Microsoft's driver makes of a `{CALL p (?)}` with
-    parameters, each time that they are bound anew; a handle given is unprepared first."""
+    """`sp_prepexecrpc @handle OUTPUT, @RPCCall [ , value ... ]`: Microsoft's driver sends it for `{CALL p (?)}`
+    each time the parameters are bound anew. A handle that is given is unprepared."""
     session.prepared.pop(parameters[0].value or 0, None)
     call = PreparedCall(_called(text(parameters, 1))[0])
     handle = keep(session, call)
@@ -109,7 +109,7 @@ def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: R
 
 @lru_cache(maxsize=1000)
 def _called(name: str) -> tuple[tuple[str, ...], str]:
-    """The parts of a procedure's name as drivers send it (`dbo.p`, `[dbo].[p]`, `db..p;1`), and the last in small."""
+    """The parts of a procedure's name as drivers send it (`[dbo].[p]`, `db..p;1`), and the last part in lower case."""
     tokens = Tokens(name)
     parts = tokens.object_name()
     if tokens.accept(";"):

@@ -1,1 +1,1 @@
-"""What a running statement needs: session, frame, steps."""
+"""The state in which statements run: sessions, frames, steps, and where results go."""

@@ -19,7 +19,7 @@ Work = Callable[[Frame, "Transaction"], None]
 
 
 def writing(work: Work) -> Step:
-    """A step that changes something: in the open transaction, or in one of its own. If it fails it changed nothing."""
+    """A step that changes data in the open transaction or in its own. If it fails, all its changes are undone."""
 
     def run(frame: Frame) -> Waiting[None]:
         session = frame.session
@@ -33,7 +33,7 @@ def writing(work: Work) -> Step:
                 try:
                     work(frame, tx)
                     break
-                except RowConflict as conflict:  # another transaction has changed the rows; nothing is done
+                except RowConflict as conflict:  # another transaction has changed the rows; nothing is done yet
                     lock = conflict.lock
                 yield from lock.acquire(tx, frame.instance.engine.waits)
         except BaseException as error:
@@ -51,7 +51,7 @@ def writing(work: Work) -> Step:
 def waiting_work(
     work: Callable[[Frame, Transaction], Waiting[Result]], take: Callable[[Frame, Result], object] | None = None
 ) -> Step:
-    """As `writing`, for work that can wait: what `work` returns is waited for here, and `take` has its result."""
+    """Like `writing`, for work that can wait; `take` gets its result."""
 
     def run(frame: Frame) -> Waiting[None]:
         session = frame.session

@@ -1,4 +1,4 @@
-"""Result sets on their way to the client: columns get types, values the form that `sqltypes` promises."""
+"""Result sets for the client: columns get types, values the Python types that `sqltypes` specifies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 def send(frame: Frame, columns: Sequence[Column], rows: Rows) -> None:
-    """One whole result set."""
+    """Send a result set."""
     session = frame.session
     typed = [
         column if column.type is not None else _observed(column, place, rows) for place, column in enumerate(columns)
@@ -30,7 +30,7 @@ def send(frame: Frame, columns: Sequence[Column], rows: Rows) -> None:
 
 
 def count(frame: Frame, touched: int) -> None:
-    """The end of a statement that returns nothing but touched rows."""
+    """End a statement that only counts rows."""
     session = frame.session
     session.row_count = touched
     if not session.options.nocount:
@@ -38,7 +38,7 @@ def count(frame: Frame, touched: int) -> None:
 
 
 def _observed(column: Column, place: int, rows: Rows) -> Column:
-    """A column whose type only its values tell; NULL alone is int, as in SQL Server."""
+    """A column typed by its values; int if all are NULL, as in SQL Server."""
     value = next((row[place] for row in rows if row[place] is not None), None)
     return Column(column.name, type_of_value(value), True)
 
@@ -71,7 +71,7 @@ def _shaped(columns: Sequence[Column], rows: Rows) -> Rows:
 
 
 def _shaper(type_: SqlType) -> Callable[[Any], Any] | None:
-    """What SQLite's value still lacks: decimals are kept as floats, fixed-length text without its blanks."""
+    """The function that completes SQLite's values: decimals are stored as floats, fixed-length text without padding."""
     if family(type_) == "decimal":
         quantum = Decimal(1).scaleb(-type_.scale)
         return lambda value: Decimal(repr(value)).quantize(quantum)

@@ -13,8 +13,8 @@ from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.fixed_principals import DBO
 from harness.embedded.tsql.session.cursor import Cursor
-from harness.embedded.tsql.session.raised import RaisedError
-from harness.embedded.tsql.session.results import ResultSink
+from harness.embedded.tsql.session.raised_error import RaisedError
+from harness.embedded.tsql.session.result_sink import ResultSink
 from harness.embedded.tsql.session.session_options import DEFAULTS
 
 # Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.

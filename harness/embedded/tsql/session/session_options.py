@@ -1,4 +1,4 @@
-"""What SET changes in a session. A procedure's changes end with it, so options are values, replaced and put back."""
+"""The options of a session. A procedure's changes end with it, so options are immutable and replaced as a whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Options:
     isolation_level: int = 2  # of sys.dm_exec_sessions: 1 READ UNCOMMITTED, 2 READ COMMITTED, ...
 
 
-DEFAULTS = Options()  # one for all sessions: what a SET makes of it is made once
+DEFAULTS = Options()  # shared by all sessions, so that the result of a SET is made once
 
 Setter = Callable[[Options, str], Options]
 
@@ -32,7 +32,7 @@ def _lock_timeout(options: Options, value: str) -> Options:
 
 ISOLATION_LEVELS = {"UNCOMMITTED": 1, "READ": 2, "REPEATABLE": 3, "SERIALIZABLE": 4, "SNAPSHOT": 5}
 
-# Options that are not here are accepted and change nothing: this server has one way of doing what they choose between.
+# Other options are accepted without effect: this server has only one of the behaviours they choose from.
 SETTERS: dict[str, Setter] = {
     "NOCOUNT": _switch("nocount"),
     "XACT_ABORT": _switch("xact_abort"),

@@ -1,4 +1,4 @@
-"""Steps, the scope they are compiled in, and blocks of them."""
+"""Steps (compiled statements), their sequences, and the scope in which statements are compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.embedded.tsql.text.parser import Statement
 
 
 class Signal(Enum):
-    """How a step ends that does not simply go on to the next."""
+    """How a step ends if the next one does not follow."""
 
     BREAK = auto()
     CONTINUE = auto()
@@ -26,12 +26,12 @@ class Signal(Enum):
 @dataclass(slots=True, eq=False)
 class Step:
     """A compiled statement. `run` returns None to go on, or a Signal; if it `waits`, it may return a generator that
-    does instead. A sequence of steps of which one waits always does."""
+    returns them. A sequence with a step that waits always waits."""
 
     run: Callable[[Frame], Any]
     waits: bool
     line: int = 0
-    is_block: bool = False  # a sequence already
+    is_block: bool = False  # made by `sequence`
 
 
 def plain(run: Callable[[Frame], Signal | None]) -> Step:
@@ -47,7 +47,7 @@ Compiler = Callable[[Any, "Scope"], Step]
 
 @dataclass(slots=True)
 class Scope:
-    """What is known at compile time of the batch or procedure that a statement stands in."""
+    """What is known of a batch or procedure when its statements are compiled."""
 
     compilers: dict[type[Statement], Compiler]
     types: dict[str, SqlType] = field(default_factory=dict)  # of scalar variables, by name
@@ -63,7 +63,7 @@ class Scope:
         return step
 
     def body(self, statement: Statement) -> Step:
-        """The one statement of an IF or WHILE, as a block: an error in it ends it alone."""
+        """The one statement of an IF or WHILE, as a block, so that an error in it need not end the IF or WHILE."""
         step = self.compile(statement)
         return step if step.is_block else sequence([step])
 
@@ -82,7 +82,7 @@ class Scope:
 
 
 def sequence(steps: Sequence[Step]) -> Step:
-    """Steps one after another. An error ends its statement; `Frame.fail` decides whether it ends more."""
+    """Steps in order. An error ends its statement; `Frame.fail` decides whether it ends more."""
     return _waiting_sequence(steps) if any(step.waits for step in steps) else _plain_sequence(steps)
 
 

@@ -1,4 +1,4 @@
-"""Batches: parsed, compiled, kept by their text, run."""
+"""Batches: parse, compile, cache by text, run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.results import ResultSink
+from harness.embedded.tsql.session.result_sink import ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Scope, Step, sequence
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR
@@ -16,7 +16,7 @@ from harness.embedded.tsql.text.parser import Parser, Statement
 
 
 def parse(text: str) -> list[Statement]:
-    """The statements of a batch."""
+    """Parse a batch."""
     return Parser(text, GRAMMAR).batch()
 
 
@@ -46,7 +46,7 @@ def _respecting_noexec(body: list[Statement], scope: Scope) -> Step:
 
 
 def compiled(session: Session, text: str) -> Step:
-    """A compiled batch; those used last are kept."""
+    """Compile a batch, or take it from the cache."""
     key = (session.database.database_id, text)
     instance = session.instance
     step: Step | None = instance.batches.get(key)

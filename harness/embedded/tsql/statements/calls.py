@@ -11,7 +11,7 @@ from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.instance.stored_procedures import Procedure
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.results import ResultSink
+from harness.embedded.tsql.session.result_sink import ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements.procedures import CompiledProcedure, compiled
 from harness.embedded.tsql.storage.conversion import converter, fits
@@ -19,9 +19,9 @@ from harness.embedded.tsql.storage.conversion import converter, fits
 NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
 BOUND_KEPT = 8192  # of a procedure: a driver may declare a varbinary(n) of every length up to 8000
 
-DEFAULT = SqlType("DEFAULT")  # the type of an argument written DEFAULT, which leaves the parameter its default
+DEFAULT = SqlType("DEFAULT")  # the type of an argument written DEFAULT, which selects the parameter's default
 
-# The names ("" by position) and types of a call's arguments: a call is bound once for all calls that agree in them.
+# The names ("" by position) and types of a call's arguments. All calls that agree in them share one binding.
 Shape = tuple[tuple[str, ...], tuple[SqlType | None, ...]]
 # Takes the frame of a procedure that has run: its status, and its variables for OUTPUT parameters.
 Returned = Callable[[Frame], None]
@@ -30,7 +30,7 @@ Returned = Callable[[Frame], None]
 class Bound(NamedTuple):
     """A procedure for all calls of one shape."""
 
-    arguments: list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, place of its value, conversion
+    arguments: list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, index of its value, conversion
     defaults: list[tuple[str, Callable[[Frame], Any]]]  # of the other parameters
     compiled: CompiledProcedure
 
@@ -80,7 +80,7 @@ def execute(  # noqa: PLR0917
 
 
 def _bind(procedure: Procedure, shape: Shape) -> Bound:
-    """Which argument is whose value, and which parameters keep their defaults; kept with the procedure."""
+    """Bind parameters to arguments or defaults for a shape of call; the procedure keeps the result."""
     program = compiled(procedure)
     arguments: list[tuple[str, int, Callable[[Any], Any] | None]] = []
     for place, (name, type_) in enumerate(zip(*shape, strict=True)):

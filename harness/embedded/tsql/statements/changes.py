@@ -115,7 +115,7 @@ def step(target: TargetName, change: Change) -> Step:
 
 
 def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
-    """Keeps what was prepared as long as the catalog stays the same."""
+    """Keep what was prepared until the catalog changes."""
     kept: list[Prepared] = []
 
     def prepared(frame: Frame) -> Prepared:
@@ -127,7 +127,7 @@ def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
 
 
 def changed(frame: Frame, target: Target, plan: Plan, verb: str) -> list[Row]:
-    """Runs a plan that ends in RETURNING; broken constraints are SQL Server's errors."""
+    """Run a plan that ends in RETURNING; report a violated constraint with SQL Server's error."""
     assert target.table is not None
     try:
         return plan.rows(frame)
@@ -146,7 +146,7 @@ def run(frame: Frame, target: Target, plan: Plan, verb: str) -> int:
 
 
 def places_of(target: Target, names: list[str]) -> list[int]:
-    """The columns that are given values, in order."""
+    """The indexes of the columns that get values, in order."""
     table = target.table
     identity = table.identity if table is not None else None
     if not names:
@@ -165,7 +165,7 @@ def places_of(target: Target, names: list[str]) -> list[int]:
 
 
 def send_output(frame: Frame, output: Output | None, target: Target, old: Sequence[Row], new: Sequence[Row]) -> None:
-    """OUTPUT: columns of the rows before (deleted) and after (inserted), to the client or into a table variable."""
+    """Send OUTPUT (rows before: deleted, after: inserted) to the client or into a table variable."""
     if output is None:
         return
     assert target.table is not None

@@ -17,7 +17,7 @@ def in_database(frame: Frame, guard: Guard, permission: str) -> bool:
 
 
 def create(permission: str, *, in_schema: bool = False) -> Check:
-    """CREATE something in the database; objects also change their schema."""
+    """The check for CREATE: the database permission, and ALTER on the schema for objects in it."""
 
     def check(node: Any, frame: Frame, guard: Guard) -> None:
         if not in_database(frame, guard, permission):
@@ -31,7 +31,7 @@ def create(permission: str, *, in_schema: bool = False) -> Check:
 
 
 def give(frame: Frame, guard: Guard, owner: str) -> None:
-    """AUTHORIZATION: to oneself, or to a user that one may impersonate."""
+    """Check AUTHORIZATION: the owner is the caller, or a user that the caller may impersonate."""
     if owner.lower() == frame.session.user_name().lower():
         return
     user = securables.find(frame, "USER", (owner,))
@@ -40,7 +40,7 @@ def give(frame: Frame, guard: Guard, owner: str) -> None:
 
 
 def on_object(number: int, permission: str, verb: str = "", kind: str = "object") -> Check:
-    """Something of a schema; `number` is the error's, whose text says that it does not exist or may not be touched."""
+    """The check for a statement on an object of a schema; `number` is the error for a missing object or permission."""
 
     def check(node: Any, frame: Frame, guard: Guard) -> None:
         parts = getattr(node, "table", None) or node.name
@@ -53,7 +53,7 @@ def on_object(number: int, permission: str, verb: str = "", kind: str = "object"
 
 
 def on_broker_object(verb: str, kind: str) -> Check:
-    """ALTER or DROP of what belongs to the database alone; `kind` is what the statement calls it."""
+    """The check for ALTER or DROP of a broker object; `kind` is its name in the statement."""
 
     def check(node: Any, frame: Frame, guard: Guard) -> None:
         parts = node.name if isinstance(node.name, tuple) else (node.name,)
@@ -74,7 +74,7 @@ def on_broker_object(verb: str, kind: str) -> Check:
 
 
 def drop_objects(kind: str) -> Check:
-    """DROP of tables or procedures."""
+    """The check for DROP of tables or procedures."""
 
     def check(node: Any, frame: Frame, guard: Guard) -> None:
         may_alter_schema = guard.allows(frame.database, "SCHEMA", SCHEMA_DBO, "ALTER")
@@ -87,7 +87,7 @@ def drop_objects(kind: str) -> Check:
 
 
 def drop_of(kind: str) -> Check:
-    """DROP of a certificate or endpoint: CONTROL of it."""
+    """The check for DROP of a certificate or endpoint: CONTROL of it."""
 
     def check(node: Any, frame: Frame, guard: Guard) -> None:
         found = securables.find(frame, kind, node.name)

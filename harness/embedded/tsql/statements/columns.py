@@ -44,7 +44,7 @@ def _at_key(parser: Parser) -> bool:
 
 
 def _key(parser: Parser) -> bool:
-    """Reads `PRIMARY KEY | UNIQUE [ CLUSTERED | NONCLUSTERED ]`; whether it is the primary key."""
+    """Parse `PRIMARY KEY | UNIQUE [ CLUSTERED | NONCLUSTERED ]`; True for the primary key."""
     tokens = parser.tokens
     primary = tokens.accept("PRIMARY KEY") or tokens.accept("PRIMARY", "KEY")
     if not primary:
@@ -70,7 +70,7 @@ def _key_columns(parser: Parser) -> list[str]:
 
 
 def _index_options(parser: Parser) -> None:
-    """`WITH ( option [, ...] )` and `ON filegroup` of an index change nothing here."""
+    """Skip `WITH ( option [, ...] )` and `ON filegroup` of an index, which have no effect here."""
     tokens = parser.tokens
     if tokens.at("WITH", "("):
         tokens.advance()

@@ -14,7 +14,7 @@ from harness.embedded.tsql.instance.options import OPTIONS, Setting
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements.registry import register

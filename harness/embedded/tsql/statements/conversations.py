@@ -25,11 +25,11 @@ BROKER_INSTANCE = SqlType("nvarchar", length=128)
 
 BODY = SqlType("varbinary", length=MAX)
 
-Name = str | Expression  # a name as it is written, or an expression that gives it
+Name = str | Expression  # a literal name, or an expression for it
 
 
 def _name(parser: Parser) -> Name:
-    """A name, or a variable or string that holds it."""
+    """Parse a name, or a variable or string that holds it."""
     tokens = parser.tokens
     if tokens.at_variable() or tokens.at_string():
         start = tokens.position
@@ -39,7 +39,7 @@ def _name(parser: Parser) -> Name:
 
 
 def _named(name: Name | None, scope: Scope) -> Evaluate:
-    """The function that gives a name, be it written or in a variable."""
+    """The function that returns a literal name or evaluates its expression."""
     if isinstance(name, Expression):
         return scalar(name, scope, SERVICE_NAME)
     return lambda frame: name
@@ -56,7 +56,7 @@ def _given(handle: str | None) -> str:
 
 
 def _conversation(frame: Frame, handle: str) -> str:
-    """A handle that the session may use: "the current user must have RECEIVE permission on the queue"."""
+    """Check that the session may use a handle: "the current user must have RECEIVE permission on the queue"."""
     guard = frame.session.guard
     if guard is not None and not guard.is_dbo:
         endpoint = frame.database.endpoints.get(handle)

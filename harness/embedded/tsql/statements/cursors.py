@@ -45,7 +45,7 @@ def parse_declare_cursor(parser: Parser) -> Statement:
 
 
 def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
-    """LOCAL cursors end with their batch or procedure, others with the session or DEALLOCATE."""
+    """A LOCAL cursor ends with its batch or procedure, a global one with the session; DEALLOCATE ends either."""
     planned = Planned(select_plan(node.query.tree, node.line, scope))
 
     def fetch(frame: Frame) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:

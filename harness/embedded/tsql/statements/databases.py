@@ -30,7 +30,7 @@ class CreateDatabase(Statement):
 
 
 def parse_create_database(parser: Parser) -> Statement:
-    """`CREATE DATABASE name`; files, sizes and collations have no meaning here and are not accepted."""
+    """`CREATE DATABASE name [ COLLATE collation ]`; the collation has no effect."""
     name = parser.tokens.name()
     if parser.tokens.accept("COLLATE"):
         parser.tokens.name()
@@ -61,7 +61,7 @@ register("CREATE DATABASE", parse_create_database, CreateDatabase, compile_creat
 
 BROKER_OPTIONS = frozenset({"ENABLE_BROKER", "DISABLE_BROKER", "NEW_BROKER", "ERROR_BROKER_CONVERSATIONS"})
 
-# Accepted because scripts set them everywhere; there is nothing in this server that they would change.
+# Accepted because many scripts set them; they have no effect here, except HONOR_BROKER_PRIORITY.
 DATABASE_OPTIONS = frozenset(
     """
     ALLOW_SNAPSHOT_ISOLATION AUTO_CLOSE AUTO_SHRINK
@@ -74,7 +74,7 @@ DATABASE_OPTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AlterDatabase(Statement):
-    """Options other than the broker's are accepted and without effect here."""
+    """`ALTER DATABASE name SET option`"""
 
     name: str  # "" for CURRENT
     option: str
@@ -126,8 +126,8 @@ def compile_alter_database(node: AlterDatabase, scope: Scope) -> Step:
 
 
 def _roll_back_others(frame: Frame, database: Database) -> None:
-    """WITH ROLLBACK IMMEDIATE: SQL Server disconnects the other sessions of the database; here those that are idle in
-    a transaction lose it, and those in the middle of a statement finish it."""
+    """WITH ROLLBACK IMMEDIATE. SQL Server disconnects the other sessions of the database. Here idle sessions lose their
+    transaction, and running statements finish."""
     for session in frame.instance.sessions.values():
         if session.database is database and session is not frame.session and not session.is_running:
             session.rollback()
@@ -136,7 +136,7 @@ def _roll_back_others(frame: Frame, database: Database) -> None:
 register("ALTER DATABASE", parse_alter_database, AlterDatabase, compile_alter_database, check=_check_alter)
 
 
-# To pages of 8 KB; a bare number means megabytes.
+# Factors from units to pages of 8 KB; a bare number means megabytes.
 _PAGES = {"KB": 1 / 8, "": 128, "MB": 128, "GB": 128 * 1024, "TB": 128 * 1024 * 1024}
 
 
@@ -144,7 +144,7 @@ _PAGES = {"KB": 1 / 8, "": 128, "MB": 128, "GB": 128 * 1024, "TB": 128 * 1024 * 
 class FileSpecification:
     """`( NAME = n [ , FILENAME = 'p' ] [ , SIZE = s ] [ , MAXSIZE = m | UNLIMITED ] [ , FILEGROWTH = g | g% ] )`
 
-    What is not given is None; sizes are in pages.
+    None: not specified; sizes are in pages.
     """
 
     name: str
@@ -165,7 +165,7 @@ class AlterDatabaseFiles(Statement):
 
 
 def _parse_files(parser: Parser, line: int, name: str) -> Statement:
-    """What follows `ALTER DATABASE name`, where that is not SET."""
+    """Parse what follows `ALTER DATABASE name` instead of SET."""
     tokens = parser.tokens
     if tokens.accept("MODIFY", "FILE"):
         return AlterDatabaseFiles(line, name, "MODIFY FILE", [_specification(tokens)])

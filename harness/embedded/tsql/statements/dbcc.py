@@ -21,7 +21,7 @@ from harness.embedded.tsql.translation.binding import scalar
 
 OPTIONS = ("NO_INFOMSGS", "TABLERESULTS")
 
-EVERY_SESSION = -1  # among the arguments of DBCC TRACEON and its kin: not this session alone
+EVERY_SESSION = -1  # as an argument of DBCC TRACEON and TRACEOFF: not only this session
 
 DONE = "DBCC execution completed. If DBCC printed error messages, contact your system administrator."
 

@@ -35,7 +35,7 @@ def queue_name(frame: Frame, parts: ObjectName) -> str:
 
 
 def ddl(work: Callable[[Frame, Transaction], None]) -> Step:
-    """A definition. Names may mean something else afterwards, so it invalidates all plans."""
+    """The step of a definition. It invalidates all plans, because names may mean something else afterwards."""
 
     def change(frame: Frame, tx: Transaction) -> None:
         work(frame, tx)
@@ -50,7 +50,7 @@ def ddl(work: Callable[[Frame, Transaction], None]) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class Drop(Statement):
-    kind: str  # as it is written: MESSAGE TYPE, QUEUE, LOGIN, ...
+    kind: str  # MESSAGE TYPE, QUEUE, LOGIN, ...
     name: ObjectName
     if_exists: bool
 
@@ -71,7 +71,7 @@ def register_drop(
     check: Check | None = None,
     exists: Callable[[Frame, str], bool] | None = None,
 ) -> None:
-    """Registers `DROP kind [ IF EXISTS ] name`; IF EXISTS where `exists` is given."""
+    """Register `DROP kind [ IF EXISTS ] name`; IF EXISTS needs `exists`."""
     _DROPPABLE[kind] = _Droppable(drop, check or checks.on_broker_object("drop", kind), exists)
     register(f"DROP {kind}", _parse_drop(kind), Drop, _compile_drop, check=_check_drop)
 

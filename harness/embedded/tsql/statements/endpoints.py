@@ -22,7 +22,7 @@ from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
 
 @dataclass(frozen=True, slots=True)
 class Endpoint(Statement):
-    """CREATE ENDPOINT and ALTER ENDPOINT for Service Broker; None leaves a setting as it is."""
+    """CREATE ENDPOINT and ALTER ENDPOINT for Service Broker; None: the setting keeps its value."""
 
     verb: str
     name: str

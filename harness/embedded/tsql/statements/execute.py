@@ -1,4 +1,4 @@
-"""EXECUTE: of procedures, and of a string."""
+"""EXECUTE of a procedure or a string."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.results import Parameter
+from harness.embedded.tsql.session.result_sink import Parameter
 from harness.embedded.tsql.session.steps import Scope, Step, waiting
 from harness.embedded.tsql.statements import batches, calls
 from harness.embedded.tsql.statements.calls import DEFAULT, Shape
@@ -76,7 +76,7 @@ def _argument(parser: Parser) -> Argument:
 
 
 def _argument_value(parser: Parser) -> Expression:
-    """A constant, a variable, or, as `EXEC p name` allows, a bare word that stands for a string."""
+    """A constant, a variable, or, as `EXEC p name` allows, a bare word, which is a string."""
     tokens = parser.tokens
     token = tokens.peek()
     if token is not None and tokens.word().isidentifier() and tokens.word() not in ("NULL", "N"):
@@ -90,7 +90,7 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
     names = tuple(argument.name for argument in node.arguments)
     if node.status:
         scope.type_of(node.status, node.line)
-    known: list[Shape] = []  # once the types are
+    known: list[Shape] = []  # set by the first call, when the types are known
 
     def shape(frame: Frame) -> Shape:
         if not known:
@@ -132,7 +132,7 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
 
 
 def _argument_of(argument: Argument, scope: Scope, line: int) -> Any:
-    """Its type, known at the first call, and what gives its value."""
+    """The functions for an argument's type, known at the first call, and for its value."""
     if argument.value is None:
         return (lambda frame: DEFAULT), (lambda frame: None)
     expression = argument.value

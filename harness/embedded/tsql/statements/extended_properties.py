@@ -1,4 +1,4 @@
-"""sp_addextendedproperty, for a database itself."""
+"""sp_addextendedproperty, for databases only, not for objects in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.permissions.guard import is_allowed_to
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements.system_procedures import Outputs, register_procedure
 
@@ -18,7 +18,7 @@ from harness.embedded.tsql.statements.system_procedures import Outputs, register
 def sp_addextendedproperty(
     session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
 ) -> Waiting[Outputs]:
-    """`sp_addextendedproperty [ @name = ] N'name' [ , [ @value = ] N'value' ]`: a property of the database itself."""
+    """`sp_addextendedproperty [ @name = ] N'name' [ , [ @value = ] N'value' ]`"""
     name, value = _arguments(parameters, ("@name", "@value"))
 
     def work(frame: Frame, tx: Transaction) -> None:

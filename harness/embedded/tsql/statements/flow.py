@@ -17,7 +17,7 @@ from harness.embedded.tsql.text.expressions import Expression
 from harness.embedded.tsql.text.parser import Parser, Statement, at_statement_end
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 
-LOOP_SLICE = 1000  # plain loops give way to other tasks after so many rounds
+LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks
 
 
 @dataclass(frozen=True, slots=True)

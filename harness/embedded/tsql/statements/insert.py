@@ -35,7 +35,7 @@ class Insert(Statement):
 
 
 def parse_insert(parser: Parser) -> Statement:
-    """`INSERT [ INTO ] target [ ( columns ) ] [ OUTPUT ... ] { VALUES ... | select | EXEC ... | DEFAULT VALUES }`"""
+    """`INSERT [ INTO ] target [ ( columns ) ] [ OUTPUT ... ] { VALUES ... | select | DEFAULT VALUES }`"""
     tokens, line = parser.tokens, parser.line
     tokens.accept("INTO")
     target = changes.parse_target(parser)
@@ -69,7 +69,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         binding = Binding(scope, frame)
         target = changes.resolve(binding, node.target, "INSERT")
         renderer = Renderer(binding, node.line)
-        places = [] if node.values == [[]] else changes.places_of(target, node.columns)  # DEFAULT VALUES give none
+        places = [] if node.values == [[]] else changes.places_of(target, node.columns)
         source = _values(renderer, node, target, places) if node.values is not None else None
         sql = source or _query(renderer, node, target, places)
         given = _all_places(target, places) or [0]
@@ -102,7 +102,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
 
 
 def _defaulted(target: Target, places: list[int]) -> list[int]:
-    """The columns that are left out and have a default."""
+    """The indexes of the columns that are left out and have a default."""
     return [place for place, default in enumerate(target.defaults) if default is not None and place not in places]
 
 

@@ -37,7 +37,7 @@ def _parse_securable(parser: Parser) -> tuple[str, tuple[str, ...]]:
     return "OBJECT", tokens.object_name()
 
 
-# Kept by the broker as well, which asks for them when a message or a connection arrives.
+# The broker stores these too and checks them when a message or a connection arrives.
 _OF_THE_BROKER = {"SERVICE": ("SEND", "CONTROL"), "ENDPOINT": ("CONNECT",)}
 
 PERMISSION_ENDS = ("ON", "TO", "FROM", ",", "(")
@@ -98,7 +98,7 @@ def compile_permission(node: Permission, scope: Scope) -> Step:
 
 
 def _securable(frame: Frame, node: Permission, name: str) -> Securable:
-    """What the permission is about: named, or the database, or the server."""
+    """The securable: the one named, else the database or the server."""
     if not node.securable_class:
         is_databases = name in VALID["DATABASE"] and name not in VALID["SERVER"]
         return Securable(frame.database.database_id, "DATABASE", 0) if is_databases else THE_SERVER
@@ -119,7 +119,7 @@ def _cannot_find(frame: Frame, node: Permission) -> SqlServerError:
 
 
 def _require_grantor(frame: Frame, node: Permission, securable: Securable) -> None:
-    """Who may grant: with CONTROL of the thing."""
+    """Raise an error unless the caller has CONTROL of the securable."""
     control = "CONTROL SERVER" if securable == THE_SERVER else "CONTROL"
     if securables.is_held(frame, securable, control):
         return
@@ -175,7 +175,7 @@ def parse_alter_role(*, of_server: bool) -> ParseFunction:
 
 
 def _check_alter_role(node: AlterRole, frame: Frame, guard: Guard) -> None:
-    """Members of a fixed role are added by its members: here, of the server's by nobody but a sysadmin."""
+    """Only a sysadmin changes server roles; CONTROL of the database is needed for database roles."""
     if node.of_server:
         raise SqlServerError(15151, "alter", "server role", node.role)
     if not checks.in_database(frame, guard, "CONTROL"):
@@ -183,7 +183,7 @@ def _check_alter_role(node: AlterRole, frame: Frame, guard: Guard) -> None:
 
 
 def compile_alter_role(node: AlterRole, scope: Scope) -> Step:
-    """Fixed roles: there are no others."""
+    """Only fixed roles exist."""
 
     def work(frame: Frame, tx: Transaction) -> None:
         roles = SERVER_ROLE_IDS if node.of_server else DATABASE_ROLES
@@ -201,7 +201,7 @@ def compile_alter_role(node: AlterRole, scope: Scope) -> Step:
 
 
 def _renew(frame: Frame, login: str) -> None:
-    """Whoever has become a sysadmin is asked nothing from the next batch on, and the other way round."""
+    """Renew the guards of a login's idle sessions after it has become or ceased to be a sysadmin."""
     for session in frame.instance.sessions.values():
         if session.login.lower() == login and not session.is_running:
             session.guard = of_login(frame.instance, session.login)
@@ -235,7 +235,7 @@ def _check_alter_authorization(node: AlterAuthorization, frame: Frame, guard: Gu
 
 
 def compile_alter_authorization(node: AlterAuthorization, scope: Scope) -> Step:
-    """Of a database: the login that is its dbo."""
+    """Only databases: the new owner is the login that becomes dbo."""
 
     def work(frame: Frame, tx: Transaction) -> None:
         if node.securable_class != "DATABASE":

@@ -9,7 +9,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, SqlType
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Step
 from harness.embedded.tsql.statements.batches import compile_batch
@@ -19,13 +19,13 @@ from harness.embedded.tsql.storage.conversion import converter, fits
 
 
 class PreparedCall(NamedTuple):
-    """A procedure by its name, behind a handle."""
+    """A procedure that a handle stands for."""
 
     parts: tuple[str, ...]
 
 
 class Prepared(NamedTuple):
-    """A text with parameters, compiled."""
+    """A compiled text with parameters."""
 
     names: list[str]
     types: list[SqlType]
@@ -34,7 +34,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(session: Session, text: str, declarations: str) -> Prepared:
-    """Compiles a text with its parameters; the same ones again come from the cache."""
+    """Compile a text with its parameters, or take it from the cache."""
     key = (session.database.database_id, f"{declarations}\0{text}")
     prepared = session.instance.batches.get(key)
     if prepared is None:
@@ -49,7 +49,7 @@ def prepare(session: Session, text: str, declarations: str) -> Prepared:
 def _run(  # noqa: PLR0917
     session: Session, prepared: Prepared, parameters: Sequence[Parameter], first: int, sink: ResultSink, depth: int
 ) -> Waiting[Outputs]:
-    """Runs a prepared text with values; `first` is the place of the first value in the RPC."""
+    """Run a prepared text; `first` is the index of the first value in the RPC."""
     frame = Frame(session, session.database, sink, "", depth)
     names, types = prepared.names, prepared.types
     given = parameters[first:]
@@ -113,11 +113,11 @@ def sp_prepare(session: Session, parameters: Sequence[Parameter], sink: ResultSi
     """`sp_prepare @handle OUTPUT, @params, @stmt [ , options ]`"""
     prepared = prepare(session, text(parameters, 2), text(parameters, 1))
     return {0: (INT, keep(session, prepared))}
-    yield  # a generator like the others
+    yield  # makes this a generator like the others
 
 
 def sp_prepexec(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
-    """`sp_prepexec @handle OUTPUT, @params, @stmt [ , value ... ]`; a handle given is unprepared first."""
+    """`sp_prepexec @handle OUTPUT, @params, @stmt [ , value ... ]`; unprepares a handle that is given."""
     session.prepared.pop(parameters[0].value or 0, None)
     prepared = prepare(session, text(parameters, 2), text(parameters, 1))
     handle = keep(session, prepared)

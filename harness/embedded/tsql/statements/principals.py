@@ -86,7 +86,7 @@ def parse_alter_login(parser: Parser) -> Statement:
 
 
 def _may_alter_login(frame: Frame, guard: Guard, name: str) -> bool:
-    """A sysadmin's login is a sysadmin's business."""
+    """Whether the caller may change a login; only a sysadmin changes a sysadmin's."""
     key = name.lower()
     if key == "sa" or frame.instance.grants.is_member(SERVER, SYSADMIN, key):
         return False

@@ -23,7 +23,7 @@ PRIORITY_ARGUMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerPriority(Statement):
-    """CREATE and ALTER BROKER PRIORITY; `options` holds what was said, None for ANY."""
+    """CREATE and ALTER BROKER PRIORITY; `options` holds those written, with None for ANY."""
 
     verb: str
     name: str

@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP PROCEDURE, and a procedure's definition, compiled when it is first needed."""
+"""CREATE, ALTER and DROP PROCEDURE, and the compilation of procedures at their first call."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _check_create(node: CreateProcedure, frame: Frame, guard: Guard) -> None:
 
 
 def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
-    """The body is compiled here for its errors, and again from its text when it is called."""
+    """Compile the body to report its errors; the first call compiles it again from its text."""
     _compile_definition(node, Scope(scope.compilers, in_procedure=True))
 
     def work(frame: Frame, tx: Transaction) -> None:
@@ -156,7 +156,7 @@ class CompiledProcedure(NamedTuple):
 
 
 def compiled(procedure: Procedure) -> CompiledProcedure:
-    """A procedure, compiled from its text at the first call."""
+    """The compiled procedure; its text is compiled at the first call."""
     if procedure.compiled is None:
         [node] = parse(procedure.text)
         assert isinstance(node, CreateProcedure)

@@ -18,7 +18,7 @@ from harness.embedded.tsql.text.parser import Parser, Statement
 
 @dataclass(slots=True)
 class QueueClauses:
-    """What stands behind WITH; None where nothing was said."""
+    """The clauses of WITH; None: not written."""
 
     status: bool | None = None
     retention: bool | None = None
@@ -162,7 +162,7 @@ def _queue_options(frame: Frame, clauses: QueueClauses) -> QueueOptions:
 
 
 def _procedure_name(frame: Frame, parts: tuple[str, ...]) -> str:
-    """The three-part name that sys.service_queues shows. The procedure need not exist yet."""
+    """The three-part name in sys.service_queues. The procedure need not exist yet."""
     database, schema, name = frame.instance.located(parts, frame.database)
     if name.startswith("#"):
         raise SqlServerError(9742)

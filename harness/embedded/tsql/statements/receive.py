@@ -53,7 +53,7 @@ def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
 
 @dataclass(frozen=True, slots=True)
 class Receive(Statement):
-    """`items` is `SELECT <column list>`, for sqlglot to parse; `wait` says whether WAITFOR is around it."""
+    """`items` is the column list as a SELECT; `wait`: inside WAITFOR."""
 
     items: Query
     top: Expression | None
@@ -66,7 +66,7 @@ class Receive(Statement):
 
 
 def parse_receive(parser: Parser) -> Statement:
-    """RECEIVE outside WAITFOR."""
+    """Parse RECEIVE outside WAITFOR."""
     return _receive(parser, wait=False)
 
 
@@ -94,7 +94,7 @@ def _receive(parser: Parser, *, wait: bool) -> Receive:
 
 Deliver = Callable[[Frame, "list[QueueRow]"], None]
 
-Conversions = list[tuple[int, Callable[[Any], Any]]]  # of columns, by their places
+Conversions = list[tuple[int, Callable[[Any], Any]]]  # by index of column
 
 
 def compile_receive(node: Receive, scope: Scope) -> Step:
@@ -127,7 +127,7 @@ def compile_receive(node: Receive, scope: Scope) -> Step:
 
 
 def _delivery(node: Receive, scope: Scope) -> Deliver:
-    """What is done with the rows: into a table variable, into variables, or to the client."""
+    """The function that delivers the rows: into a table variable, into variables, or to the client."""
     tree = node.items.tree
     variables = assignments(tree, error=8447)
     if variables and node.into:
@@ -156,7 +156,7 @@ Read = Callable[[Frame, "Sequence[QueueRow]"], tuple[Sequence[Column], list[tupl
 
 
 def _reader(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> Read:
-    """From queue rows to the columns asked for: plain columns straight from the rows, expressions through SQLite."""
+    """The function from queue rows to the listed columns: plain columns directly, expressions through SQLite."""
     places = {column.name: column for column in RECEIVED_COLUMNS}
     names: list[tuple[str, str]] = []
     for item in tree.expressions:
@@ -174,7 +174,7 @@ def _reader(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> Re
     return lambda frame, rows: (columns, list(map(get, rows)))
 
 
-RECEIVED = '"received"'  # the temporary table through which computed columns go
+RECEIVED = '"received"'  # the temporary table for computed columns
 
 
 def _computed(tree: exp.Expr, line: int, scope: Scope, types: list[SqlType]) -> Read:
@@ -225,7 +225,7 @@ def _into(name: str, scope: Scope, read: Read) -> Deliver:
 
 
 def _conversions(sources: Sequence[Column], targets: Sequence[Column]) -> Conversions:
-    """Of every column that may not fit; one that fits by its type is not looked at. 213 where one has no other."""
+    """Conversions of the columns whose types do not fit; error 213 if the numbers of columns differ."""
     if len(sources) != len(targets):
         raise SqlServerError(213)
     return [
@@ -238,7 +238,7 @@ def _conversions(sources: Sequence[Column], targets: Sequence[Column]) -> Conver
 def _fitted(rows: list[tuple[Any, ...]], conversions: Conversions) -> list[tuple[Any, ...]]:
     turned: list[Any] = list(zip(*rows, strict=True))
     for place, convert in conversions:
-        # Few values are distinct: the names of message types, for one.
+        # Few values are distinct: names of message types, for example.
         seen = {value: convert(value) for value in set(turned[place])}
         turned[place] = [seen[value] for value in turned[place]]
     return list(zip(*turned, strict=True))
@@ -256,7 +256,7 @@ class GetConversationGroup(Statement):
 
 
 def parse_get_conversation_group(parser: Parser) -> Statement:
-    """GET CONVERSATION GROUP outside WAITFOR."""
+    """Parse GET CONVERSATION GROUP outside WAITFOR."""
     return _get_conversation_group(parser, wait=False)
 
 

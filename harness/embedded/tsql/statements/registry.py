@@ -23,8 +23,8 @@ COMPILERS: dict[type[Statement], Compiler] = {}
 def register(
     words: str, parse: ParseFunction, node: type[Statement], compile_: Compiler, *, check: Check | None = None
 ) -> None:
-    """Adds a statement that begins with `words` (alternatives separated by |). One grammar may give several nodes: each
-    has its own call."""
+    """Add a statement that begins with `words` (alternatives separated by |). A grammar with several nodes registers
+    each of them."""
     for alternative in words.split("|"):
         assert GRAMMAR.setdefault(tuple(alternative.split()), parse) is parse
     COMPILERS[node] = compile_ if check is None else _checked(check, compile_)

@@ -49,7 +49,7 @@ def compile_select(node: Select, scope: Scope) -> Step:
 
 
 def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
-    """The variables of `SELECT @a = ..., @b = ...`; the tree keeps the right sides. Mixed with results: an error."""
+    """Take the variables of `SELECT @a = ..., @b = ...` out of the tree; a list mixed with results is an error."""
     if not isinstance(tree, exp.Select):
         return []
     variables = []
@@ -67,7 +67,7 @@ AGGREGATES = ("COUNT", "COUNT_BIG", "SUM", "MIN", "MAX", "AVG")
 
 
 def _refuse_accumulation(tree: exp.Expr, variables: list[str], line: int) -> None:
-    """`SELECT @a = @a + x FROM t` adds up over the rows in SQL Server, in an order nobody knows; not here."""
+    """Refuse `SELECT @a = @a + x FROM t`, which in SQL Server accumulates over the rows in undefined order."""
     if tree.args.get("from_") is None or tree.args.get("limit") is not None:
         return
     for item in tree.expressions:
@@ -78,7 +78,7 @@ def _refuse_accumulation(tree: exp.Expr, variables: list[str], line: int) -> Non
 
 
 def converting(renderer: Renderer, types: list[SqlType]) -> Callable[[int, Fragment], Fragment]:
-    """For a SELECT list that is assigned to variables."""
+    """Conversions of a SELECT list to the types of the variables that take it."""
 
     def convert(place: int, value: Fragment) -> Fragment:
         return renderer.cast(value, types[place]) if place < len(types) else value

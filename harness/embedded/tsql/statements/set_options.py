@@ -66,7 +66,7 @@ def compile_set_option(node: SetOption, scope: Scope) -> Step:
     def run(frame: Frame) -> Signal | None:
         nonlocal before, after
         session = frame.session
-        if session.options is not before:  # procedures set the same options from the same ones, thousands of times
+        if session.options is not before:  # cached: procedures make the same change thousands of times
             before = after = session.options
             for setter in setters:
                 after = setter(after, node.value)

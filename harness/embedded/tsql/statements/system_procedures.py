@@ -8,24 +8,24 @@ from typing import Any
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 
-Outputs = dict[int, tuple[SqlType, Any]]  # place of an OUTPUT parameter -> its type and value
+Outputs = dict[int, tuple[SqlType, Any]]  # index of an OUTPUT parameter -> its type and value
 SystemProcedure = Callable[[Session, Sequence[Parameter], ResultSink, int], Waiting[Outputs]]
 
 _PROCEDURES: dict[str, SystemProcedure] = {}
 
 
 def register_procedure(name: str, procedure: SystemProcedure) -> None:
-    """Adds a system procedure under its name, in lower case."""
+    """Add a system procedure; its name in lower case."""
     _PROCEDURES[name] = procedure
 
 
 def call_system(
     session: Session, parts: tuple[str, ...], parameters: Sequence[Parameter], sink: ResultSink, depth: int
 ) -> Waiting[tuple[int, Outputs]]:
-    """A system procedure; 2812 if there is none of that name."""
+    """Run a system procedure; error 2812 if no such procedure exists."""
     system = _PROCEDURES.get(parts[-1].lower())
     if system is None:
         raise SqlServerError(2812, ".".join(parts))

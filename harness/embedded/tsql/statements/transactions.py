@@ -20,7 +20,7 @@ def _parse_name(parser: Parser) -> str:
 
 
 def _name(frame: Frame, name: str) -> str:
-    """A transaction's name, or that in a variable."""
+    """The name of a transaction, written or in a variable."""
     return str(frame.variables[name] or "") if name.startswith("@") else name
 
 

@@ -194,14 +194,14 @@ def _check(node: Update | Delete, scope: Scope) -> None:
 
 
 def _rows_of(renderer: Renderer, target: Target, node: Update | Delete, names: Names) -> tuple[str, str]:
-    """FROM and WHERE of the rows to change, and the alias under which the target stands there."""
+    """FROM and WHERE for the rows to change, and the alias of the target in them."""
     tree = node.source.tree if node.source is not None else None
     if tree is not None and tree.args.get("from_") is not None:
         assert isinstance(tree, exp.Select)
         alias = _alias_in(tree, node.target)
         if alias is not None:
             return selects.from_where(renderer, tree, names), alias
-        # A target that its FROM clause does not name is joined with it, row by row.
+        # A target that the FROM clause does not name is cross joined with it.
         alias = _name_of(node.target)
         names.sources.append(Source(alias, target.sql, target.columns))
         sql = selects.from_where(renderer, tree, names).removeprefix("FROM ")
@@ -227,7 +227,7 @@ def _name_of(target: TargetName) -> str:
 
 
 def _alias_in(tree: exp.Select, target: TargetName) -> str | None:
-    """The alias of the target in its FROM clause: it is named by it, or by the name of its table."""
+    """The alias of the target in its FROM clause, which names it by alias or by table."""
     name = _name_of(target).lower()
     for table in _from_tables(tree):
         if name in (table.alias.lower(), _table_name(table).lower()):
@@ -236,7 +236,7 @@ def _alias_in(tree: exp.Select, target: TargetName) -> str | None:
 
 
 def _actual_target(node: Update | Delete) -> TargetName:
-    """What the target is: where it is an alias of the FROM clause, the table that bears it."""
+    """The target; an alias of the FROM clause is replaced by its table."""
     tree = node.source.tree if node.source is not None else None
     if isinstance(tree, exp.Select) and tree.args.get("from_") is not None and not isinstance(node.target, str):
         for table in _from_tables(tree):

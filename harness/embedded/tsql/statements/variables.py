@@ -68,7 +68,7 @@ def _declared(declaration: Declaration, scope: Scope, line: int) -> Any:
     assert declaration.type is not None
     scope.types[name] = declaration.type
     if declaration.value is None:
-        # Without a value it is NULL when the batch begins and keeps its value in the next round of a loop.
+        # Without an initial value it is NULL at first; DECLARE in a later round of a loop keeps its value.
         return lambda frame: frame.variables.setdefault(name, None)
     value = scalar(declaration.value, scope, declaration.type)
 
@@ -114,7 +114,7 @@ def parse_set_variable(parser: Parser) -> Statement:
     value = parser.expression()
     if sign == "=":
         return SetVariable(parser.line, variable, value)
-    # `SET @v += e` is `SET @v = @v + (e)`: the tokens of the variable stand right before the operator.
+    # `SET @v += e` is `SET @v = @v + (e)`: the tokens of the variable precede the operator.
     all_, end = tokens.all, tokens.position
     opening, closing = queries.parentheses(all_[start])
     combined = [*all_[start - 2 : start + 1], opening, *all_[start + 2 : end], closing]

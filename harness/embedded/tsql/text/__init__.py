@@ -1,1 +1,1 @@
-"""Text of a batch: tokens, parser, expressions."""
+"""The text of a batch: tokens, statement parser, expressions. Only this package uses sqlglot's tokenizer and parser."""

@@ -1,4 +1,4 @@
-"""Expressions and SELECT queries by sqlglot's parser; what it would guess at, it may not guess at here."""
+"""Expressions and SELECT queries, parsed by sqlglot; its guesses at unknown syntax are errors here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
 
 
 class _QueryParser(TSQLParser):
-    """Leaves every function call as it is written: their meaning is in `queries.functions`, in one table."""
+    """Leaves function calls as written; `translation.functions.table` says what they mean."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
@@ -44,13 +44,13 @@ class Query:
 
 
 def expression(tokens: Tokens, taken: list[Token]) -> Expression:
-    """Parses an expression's tokens."""
+    """Parse an expression's tokens."""
     tree = _parse(lambda parser: parser._parse_disjunction(), taken, tokens.text)
     return Expression(tree, taken[0].line)
 
 
 def query(tokens: Tokens, taken: list[Token]) -> Query:
-    """Parses a query's tokens."""
+    """Parse a query's tokens."""
     tree = _parse(lambda parser: parser._parse_statement(), taken, tokens.text)
     if not isinstance(tree, exp.Query):
         raise UnsupportedSyntax(f"{type(tree).__name__.upper()} as a query", taken[0].line)
@@ -58,7 +58,7 @@ def query(tokens: Tokens, taken: list[Token]) -> Query:
 
 
 def from_clause(tokens: Tokens, taken: list[Token]) -> Query:
-    """Parses `FROM ... WHERE ...` of an UPDATE or DELETE as the query `SELECT * FROM ... WHERE ...`."""
+    """Parse `FROM ... WHERE ...` of an UPDATE or DELETE as the query `SELECT * FROM ... WHERE ...`."""
     first = taken[0]
     place = (first.line, first.col, first.start, first.end)
     return query(tokens, [Token(TokenType.SELECT, "SELECT", *place), Token(TokenType.STAR, "*", *place), *taken])

@@ -1,4 +1,4 @@
-"""The statement level: which statement begins here, and where it ends."""
+"""The statement parser: which statement begins here, and where it ends."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from harness.embedded.errors import UnsupportedSyntax
 from harness.embedded.tsql.text import expressions as queries
 from harness.embedded.tsql.text.tokens import STATEMENT_WORDS, Tokens
 
-NESTING_MAX = 100  # blocks in blocks; SQL Server's own limit is not documented, Python's stack is finite
+NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed statement; subclasses say what it does. `line` is the line of its first word, from 1."""
+    """A parsed statement; there is a subclass for each kind. `line` is the line of its first word, from 1."""
 
     line: int
 
@@ -24,7 +24,7 @@ Grammar = Mapping[tuple[str, ...], ParseFunction]  # the words a statement begin
 
 
 class Parser:
-    """Parses one batch with a grammar; parse functions read on from behind the statement's first words."""
+    """Parses one batch with a grammar; a parse function starts after the first words of its statement."""
 
     def __init__(self, text: str, grammar: Grammar) -> None:
         self.tokens = Tokens(text)
@@ -48,7 +48,7 @@ class Parser:
                 statements.append(self.statement())
 
     def statement(self) -> Statement:
-        """One statement, with the semicolons behind it."""
+        """Parse one statement and the semicolons after it."""
         tokens = self.tokens
         found = self._parse_function()
         if found is None:
@@ -67,7 +67,7 @@ class Parser:
         return node
 
     def block(self, *end: str) -> list[Statement]:
-        """The statements up to the word END, and END with the words behind it."""
+        """Parse the statements up to END, and END with the words `end`."""
         statements: list[Statement] = []
         tokens = self.tokens
         while tokens.accept(";"):
@@ -82,11 +82,11 @@ class Parser:
         return statements
 
     def expression(self, *ends: str) -> queries.Expression:
-        """An expression: up to one of `ends` or the end of the statement."""
+        """Parse an expression up to one of `ends` or the end of the statement."""
         return queries.expression(self.tokens, self.tokens.take_until(ends))
 
     def query(self, ends: Collection[str] = ()) -> queries.Query:
-        """A SELECT, or WITH and its SELECT."""
+        """Parse a SELECT, or WITH and its SELECT."""
         allow = ("WITH", "SELECT") if self.tokens.at("WITH") else ("SELECT",)
         return queries.query(self.tokens, self.tokens.take_until(ends, allow=allow))
 
@@ -112,7 +112,7 @@ class Parser:
             self.tokens.fail()
         following = self.tokens.word(1)
         if following.isalpha() and self.tokens.peek(1) is not None:
-            self.tokens.unsupported(self._described())  # two words in a row are a statement we do not know
+            self.tokens.unsupported(self._described())  # two words in a row are an unknown statement
         self.line = token.line
         return self._grammar[("EXEC",)](self)
 

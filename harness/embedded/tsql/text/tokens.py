@@ -1,4 +1,4 @@
-"""A cursor over T-SQL tokens. The tokenizer is sqlglot's, the statements are ours."""
+"""A cursor over the tokens of a batch; the tokenizer is sqlglot's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 
 class _Tokenizer(TSQL.Tokenizer):
-    """Without sqlglot's commands, which swallow everything up to the next semicolon as one string."""
+    """Without sqlglot's commands, which take everything up to the next semicolon as one string."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
     COMMAND_PREFIX_TOKENS: ClassVar[set[TokenType]] = set()
@@ -25,8 +25,8 @@ class _Tokenizer(TSQL.Tokenizer):
 TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
 QUOTED = (*TEXT, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING)
 
-# Reserved words that begin a statement: with no parenthesis or CASE open they end the expression or query before them.
-# SEND, RECEIVE, GET, MOVE and THROW are not reserved: SQL Server too wants a semicolon before those.
+# Reserved words that begin a statement. Outside parentheses and CASE they end the expression or query before them.
+# SEND, RECEIVE, GET, MOVE and THROW are not reserved: SQL Server too requires a semicolon before those.
 STATEMENT_WORDS = frozenset(
     """
     ALTER BACKUP BEGIN BREAK CHECKPOINT CLOSE COMMIT CONTINUE CREATE DBCC DEALLOCATE DECLARE DELETE DENY DROP
@@ -133,14 +133,14 @@ class Tokens:
                 self.fail()
 
     def choose(self, *words: str) -> str:
-        """One of the words, which it takes."""
+        """Take one of the words and return it."""
         for word in words:
             if self.accept(word):
                 return word
         self.fail()
 
     def fail(self) -> NoReturn:
-        """Incorrect syntax near the current token."""
+        """Raise 102, incorrect syntax near the current token."""
         token = self.peek()
         if token is None:
             raise SqlServerError(102, self.all[-1].text if self.all else "", line=self.line)
@@ -164,7 +164,7 @@ class Tokens:
         return prefix + str(token.text)
 
     def object_name(self) -> tuple[str, ...]:
-        """`[[database.][schema].]name`; a part left out is ""."""
+        """`[[database.][schema].]name`; an omitted part is ""."""
         parts = [self.name()]
         while self.accept("."):
             parts.append("" if self.at(".") else self.name())
@@ -236,7 +236,7 @@ class Tokens:
         return SqlType(name, length=length, precision=precision, scale=scale)
 
     def take_until(self, ends: Collection[str] = (), *, allow: Collection[str] = ()) -> list[Token]:
-        """The tokens of an expression or query: up to a semicolon, the end, or, with no parenthesis or CASE open, one
+        """Take the tokens of an expression or query: up to a semicolon, the end, or, outside parentheses and CASE, one
         of `ends`, a comma among them if it is named, or a word that begins a statement.
 
         `allow` names statement words that belong to the query, each as often as it is listed.
@@ -270,7 +270,7 @@ class Tokens:
         return taken
 
     def _continues(self, word: str, start: int) -> bool:
-        """Whether a statement word stands where the query before it needs it."""
+        """Whether a statement word belongs to the query before it."""
         before = self.word(-1) if self.position > start else ""
         if word == "SELECT":
             return before in ("UNION", "ALL", "EXCEPT", "INTERSECT")

@@ -1,4 +1,4 @@
-"""What a session takes in besides text, and what it gives back: parameters of an RPC, and the sink for results."""
+"""Parameters of an RPC, and the sink that takes results."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Parameter(NamedTuple):
 
 
 class ResultSink(Protocol):
-    """Where a session puts what the client is to see, in order.
+    """Takes results for the client, in order.
 
     A result set is `columns`, any number of `rows`, `done`. `done` alone says how many rows a statement touched; it is
-    not called for statements that count nothing. The end of the batch or of the RPC is the end of `Session.batch` or
-    `Session.rpc`, and has no call of its own.
+    not called for statements that count nothing. The end of a batch or RPC is the end of `ClientSession.batch` or
+    `ClientSession.rpc` and has no call of its own.
     """
 
     def columns(self, columns: Sequence[Column]) -> None: ...
@@ -30,11 +30,11 @@ class ResultSink(Protocol):
     def rows(self, rows: Sequence[Sequence[Any]]) -> None: ...
 
     def done(self, row_count: int | None, *, in_procedure: bool) -> None:
-        """The end of one statement; `row_count` None: not counted (NOCOUNT)."""
+        """The end of a statement; `row_count` None: not counted (NOCOUNT)."""
         ...
 
     def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
-        """PRINT, RAISERROR and errors: severity 10 and below informs, above it is an error."""
+        """PRINT, RAISERROR and errors; up to severity 10 it is information, above that an error."""
         ...
 
     def return_status(self, value: int) -> None: ...
@@ -45,7 +45,7 @@ class ResultSink(Protocol):
 
 
 class DiscardedResults:
-    """A sink that keeps nothing; subclasses keep what they need."""
+    """A sink that discards everything; subclasses keep what they need."""
 
     def columns(self, columns: Sequence[Column]) -> None:
         pass

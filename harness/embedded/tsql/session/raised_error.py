@@ -1,4 +1,4 @@
-"""Errors that T-SQL itself raises: THROW, RAISERROR, and the second life of a caught error."""
+"""Errors that T-SQL code raises with THROW and RAISERROR, or raises again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from harness.embedded.errors import SqlServerError
 
 
 class RaisedError(SqlServerError):
-    """An error whose number, severity and text come from the program."""
+    """An error whose number, severity and text come from T-SQL code."""
 
     def __init__(
         self, number: int, severity: int, text: str, state: int, *, ends_batch: bool, line: int = 0, procedure: str = ""
