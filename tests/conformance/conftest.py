@@ -1,5 +1,5 @@
-"""One instance a kind of server for the whole folder, every test once per server and ODBC driver and each in a database
-of its own."""
+"""One instance of each kind of server for the whole folder. Every test runs once for each server and ODBC driver, in its
+own database."""
 
 import itertools
 import secrets
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of SQL Server where there is none are skipped by a mark, which pytest reports in one line a file."""
+    """Skip tests of SQL Server by a mark if there is no SQL Server; pytest reports them in one line for each file."""
     on_sqlserver = [item for item in items if item.path.parent == _HERE and item.get_closest_marker("sqlserver")]
     if on_sqlserver and (reason := servers.missing()):
         for item in on_sqlserver:
@@ -69,7 +69,7 @@ def driver(request: pytest.FixtureRequest) -> Driver:
 
 @pytest.fixture
 def connect(request, server, driver) -> Iterator[Callable[..., pyodbc.Connection]]:
-    """Opens connections to a new database, which is dropped at the end."""
+    """Opens connections to a new database, and drops it after the test."""
     pyodbc.pooling = False
     database = f"harness_conformance_{_SESSION}_{next(_NUMBERS)}"
     administrator = pyodbc.connect(server.connection_string(driver, "master"), autocommit=True)

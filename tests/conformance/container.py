@@ -1,4 +1,4 @@
-"""SQL Server in a container, by testcontainers: one for a session, with a random password, on a port of 127.0.0.1."""
+"""SQL Server in a container of testcontainers: one for each session, with a random password, on a port of 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ READY_TIMEOUT_S = 240.0
 
 @contextlib.contextmanager
 def run(image: str) -> Iterator[Server]:
-    """The generic container, not `SqlServerContainer`: that one knows no password but SA_PASSWORD, waits for an sqlcmd
-    inside the image, and wants SQLAlchemy for its address."""
+    """Run the generic container. `SqlServerContainer` would pass the password only as SA_PASSWORD, wait for an sqlcmd
+    inside the image, and need SQLAlchemy for its address."""
     password = Secret("aA1-" + secrets.token_urlsafe(16))
     try:
         container = DockerContainer(image)
@@ -28,7 +28,7 @@ def run(image: str) -> Iterator[Server]:
         container.with_exposed_ports(PORT)
         client = container.get_docker_client()
         if client.get_connection_mode() is ConnectionMode.docker_host and client.host() in ("localhost", "127.0.0.1"):
-            # A free port of this address, as docker-py writes it; testcontainers hands it through.
+            # A free port of this address, in docker-py's notation, which testcontainers passes on.
             container.ports[str(PORT)] = ("127.0.0.1", None)  # type: ignore[assignment]
         container.start()
     except (DockerException, OSError) as error:
@@ -46,7 +46,7 @@ def run(image: str) -> Iterator[Server]:
 
 
 def death(container: DockerContainer, image: str) -> str | None:
-    """How the container ended, with its last words; None while it runs."""
+    """How the container ended, with the last line of its log; None while it runs."""
     try:
         container.reload()
         if container.status not in ("exited", "dead"):

@@ -1,10 +1,10 @@
 """The servers that the conformance tests run on: an embedded instance, and one of SQL Server.
 
-SQL Server is a container that testcontainers starts, where a Docker engine answers and its licence was accepted
-(`ACCEPT_EULA=Y`, in the environment or in `.env`), or a server that is there already:
+SQL Server is a container that testcontainers starts, if a Docker engine answers and the licence is accepted
+(`ACCEPT_EULA=Y`, in the environment or in `.env`), or a server that runs already:
 
     CONFORMANCE_IMAGE      image of the container; mcr.microsoft.com/mssql/server:2022-latest
-    CONFORMANCE_SERVER     host,port of a server that is there; the tests create databases on it and drop them
+    CONFORMANCE_SERVER     host,port of a running server; the tests create databases on it and drop them
     CONFORMANCE_USER       login on that server: sa
     CONFORMANCE_PASSWORD   its password
 """
@@ -33,19 +33,19 @@ IMAGE = "mcr.microsoft.com/mssql/server:2022-latest"
 PORT = 1433
 NAME = "conformance"
 
-# The value of the fixture `server` that asks for SQL Server. The first test waits for the container, perhaps for its image.
+# The parameter of the fixture `server` for SQL Server. The first test waits for the container, perhaps for its image.
 ON_SQLSERVER = pytest.param("sqlserver", marks=[pytest.mark.sqlserver, pytest.mark.timeout(900)])
 
 ConnectionString = Callable[[Driver, str], Secret]
 
 
 class NoServer(Exception):
-    """SQL Server cannot be had here, or did not start: one line that says why."""
+    """SQL Server is not available, or did not start: one line that says why."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running instance. `origin` says where it came from, without any secret."""
+    """A running instance. `origin` says where it runs, without any secret."""
 
     kind: str
     origin: str
@@ -65,7 +65,7 @@ def embedded(folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def sqlserver() -> Iterator[Server]:
-    """NoServer where there is none."""
+    """SQL Server; NoServer if it is not available."""
     if reason := missing():
         raise NoServer(reason)
     if place := os.environ.get("CONFORMANCE_SERVER"):
@@ -80,17 +80,17 @@ def sqlserver() -> Iterator[Server]:
 
 @functools.cache
 def missing() -> str | None:
-    """What SQL Server lacks here, in one line; None if nothing. Asks the Docker engine once a process."""
+    """Why SQL Server is not available, in one line; None if it is. Asks the Docker engine once in each process."""
     if os.environ.get("CONFORMANCE_SERVER"):
         return (
             None
             if os.environ.get("CONFORMANCE_PASSWORD")
-            else "CONFORMANCE_SERVER needs CONFORMANCE_PASSWORD beside it"
+            else "CONFORMANCE_SERVER is set without CONFORMANCE_PASSWORD: set both"
         )
     if not compose.engine_answers():
-        return "no Docker engine answers here: start Docker, or name a server with CONFORMANCE_SERVER=host,port"
+        return "no Docker engine answers: start Docker, or name a server with CONFORMANCE_SERVER=host,port"
     if compose.value("ACCEPT_EULA").upper() != "Y":
-        return f"SQL Server's licence terms ({compose.LICENCE}) are not accepted: ACCEPT_EULA=Y accepts them"
+        return f"SQL Server's licence terms ({compose.LICENCE}) are not accepted: set ACCEPT_EULA=Y to accept them"
     return None
 
 
@@ -116,7 +116,7 @@ def _existing(place: str) -> Iterator[Server]:
 
 
 def wait_until_ready(server: Server, timeout_s: float, death: Callable[[], str | None] = lambda: None) -> None:
-    """Until a query is answered; NoServer once it is dead or the time is up."""
+    """Wait until a query is answered; NoServer if the server has ended or the time is up."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:

@@ -1,5 +1,6 @@
 """BEGIN DIALOG, SEND, RECEIVE and END CONVERSATION between two services of one database."""
 
+import threading
 import time
 
 import pyodbc
@@ -36,7 +37,7 @@ def receive(connection, queue="dbo.TargetQueue"):
 
 
 def arrived(connection, count, queue="dbo.TargetQueue"):
-    """Waits until so many messages lie in the queue: delivery inside one instance need not be over when SEND is."""
+    """Wait until the queue holds so many messages: delivery may end after SEND, even inside one instance."""
     wait_until(lambda: connection.execute(f"SELECT COUNT(*) FROM {queue} WITH (NOLOCK);").fetchval() == count)
 
 
@@ -126,7 +127,7 @@ def test_messages_sent_in_one_transaction_appear_together_at_its_commit(services
     assert [row.body for row in receive(services)] == [b"1", b"2"]
 
 
-def test_waitfor_receive_times_out_with_no_row(services):
+def test_waitfor_receive_returns_no_row_after_its_timeout(services):
     started = time.monotonic()
     rows = services.execute("WAITFOR (RECEIVE message_body FROM dbo.TargetQueue), TIMEOUT 300;").fetchall()
     assert rows == []
@@ -134,8 +135,6 @@ def test_waitfor_receive_times_out_with_no_row(services):
 
 
 def test_waitfor_receive_wakes_when_a_message_arrives(services, connect):
-    import threading  # noqa: PLC0415
-
     handle = begin(services)
     found = []
     with connect() as other:
@@ -205,7 +204,7 @@ def test_ending_with_error_sends_an_error_message_with_code_and_description(serv
     assert "<Code>4711</Code><Description>no such order</Description>" in text
 
 
-def test_ending_with_cleanup_tells_nobody(services):
+def test_ending_with_cleanup_sends_nothing(services):
     handle = begin(services)
     send(services, handle, b"x")
     wait_until(lambda: receive(services))
@@ -280,7 +279,7 @@ def test_a_dialog_to_an_unknown_service_of_a_named_broker_gets_error_8490(servic
         ("SELECT @undeclared;", 137),
     ],
 )
-def test_mistakes_have_sql_servers_error_numbers(services, statement, number):
+def test_wrong_statements_raise_sql_servers_error_numbers(services, statement, number):
     dialog = (
         "BEGIN DIALOG @h FROM SERVICE [//Test/Initiator] TO SERVICE '//Test/Target' "
         "ON CONTRACT [//Test/Contract] WITH ENCRYPTION = OFF"

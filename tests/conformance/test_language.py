@@ -1,4 +1,4 @@
-"""The T-SQL around Service Broker: control flow, transactions, errors, types; and what is refused."""
+"""The T-SQL around Service Broker: control of flow, transactions, errors, types, refusals."""
 
 import datetime
 import uuid
@@ -58,7 +58,7 @@ def test_expressions_have_sql_servers_values(connection, expression, expected):
         ("varbinary(max)", None),
     ],
 )
-def test_values_come_back_as_they_went(connection, declared, given):
+def test_values_are_returned_unchanged(connection, declared, given):
     if given is None and declared.startswith("varbinary"):
         given = pyodbc.BinaryNull  # pyodbc sends None as a varchar, which does not become a varbinary by itself
     returned = value(connection, f"DECLARE @v {declared} = ?; SELECT @v;", given)
@@ -67,7 +67,7 @@ def test_values_come_back_as_they_went(connection, declared, given):
     assert (uuid.UUID(returned) if isinstance(given, uuid.UUID) else returned) == given
 
 
-def test_a_row_count_a_loop_and_a_cursor(services):
+def test_row_counts_loops_and_cursors_work_together(services):
     services.execute("CREATE TABLE dbo.numbers (id int IDENTITY NOT NULL PRIMARY KEY, n int NOT NULL);")
     services.execute(
         "DECLARE @i int = 0; WHILE @i < 10 BEGIN SET @i = @i + 1; INSERT INTO dbo.numbers (n) VALUES (@i); END;"
@@ -163,14 +163,14 @@ def test_throw_and_raiserror_reach_the_client_with_their_text(connection):
         connection.execute("RAISERROR (N'went wrong %d', 16, 1, 5);")
 
 
-def test_a_mistake_of_syntax_stops_the_whole_batch(connection):
+def test_a_syntax_error_stops_the_whole_batch(connection):
     with pytest.raises(pyodbc.Error, match=r"Incorrect syntax near.*\(102\)"):
         connection.execute("CREATE TABLE dbo.never (id int NOT NULL);\nSELECT FROM;")
     assert value(connection, "SELECT OBJECT_ID(N'dbo.never');") is None
 
 
 def test_several_result_sets_come_one_after_another(connection):
-    # Counted and read to the end each: FreeTDS passes over an empty result set that has no count (NOCOUNT).
+    # Without NOCOUNT, and each read to its end: FreeTDS skips an empty result set that has no count.
     cursor = connection.execute("SELECT 1; SELECT N'two', 2; SELECT 3 WHERE 1 = 0;")
     assert [tuple(row) for row in cursor.fetchall()] == [(1,)]
     assert cursor.nextset() and [tuple(row) for row in cursor.fetchall()] == [("two", 2)]
@@ -178,7 +178,7 @@ def test_several_result_sets_come_one_after_another(connection):
     assert not cursor.nextset()
 
 
-def test_altering_a_broker_priority_keeps_its_id_and_what_was_not_said(services):
+def test_altering_a_broker_priority_keeps_its_id_and_the_settings_left_out(services):
     services.execute(
         "CREATE BROKER PRIORITY Urgent FOR CONVERSATION SET (LOCAL_SERVICE_NAME = [//Test/Target], PRIORITY_LEVEL = 7);"
     )

@@ -1,7 +1,7 @@
-"""Behaviour that no source settles: what the embedded broker does, put so that SQL Server's answer can be set beside it.
+"""Behaviour that no source settles.
 
-Each test asserts the embedded broker's answer. Where SQL Server's is another, `make parity` shows both, and this file and
-the broker follow SQL Server.
+Each test asserts the answer that the embedded broker gives. If SQL Server's differs, `make parity` shows both, and this
+file and the broker are to follow SQL Server.
 """
 
 import itertools
@@ -33,7 +33,7 @@ def rows(connection, text, *parameters):
 
 
 def caught(connection, statement, *, handle=None):
-    """Number, severity, state and text of the error that a statement raises; `@h` in it is the handle."""
+    """The number, severity, state and text of the error that a statement raises; `@h` in it is the handle."""
     text = f"""
     SET NOCOUNT ON;
     DECLARE @h uniqueidentifier = {f"'{handle}'" if handle else "NULL"};
@@ -54,7 +54,7 @@ def caught(connection, statement, *, handle=None):
 
 
 def two_ends(connection):
-    """A dialog with one message received: both handles."""
+    """Both handles of a dialog in which one message was received."""
     handle = begin(connection)
     send(connection, handle, b"x")
     [row] = wait_until(lambda: receive(connection))
@@ -76,13 +76,13 @@ def test_get_conversation_group_on_an_empty_queue_sets_the_variable_to_null(serv
     assert rows(services, f"SET NOCOUNT ON; {preset} WAITFOR ({get}), TIMEOUT 100; SELECT @g;") == [(None,)]
 
 
-def test_receive_of_nothing_leaves_the_variables_of_its_list(services):
+def test_receive_of_nothing_leaves_its_variables_unchanged(services):
     text = "SET NOCOUNT ON; DECLARE @n int = 7; RECEIVE TOP (1) @n = message_sequence_number FROM dbo.TargetQueue; SELECT @n, @@ROWCOUNT;"
     assert rows(services, text) == [(7, 0)]
 
 
 def test_the_columns_of_a_queue_in_select_and_in_receive(services):
-    """The manual of RECEIVE knows neither message_id nor message_enqueue_time; where they stand in SELECT * is nowhere said."""
+    """RECEIVE's manual names neither message_id nor message_enqueue_time, and no source gives their place in SELECT *."""
     send(services, begin(services), b"x")
     selected = services.execute("SELECT * FROM dbo.TargetQueue WITH (NOLOCK);").description
     received = services.execute("RECEIVE * FROM dbo.TargetQueue;").description
@@ -91,7 +91,7 @@ def test_the_columns_of_a_queue_in_select_and_in_receive(services):
 
 
 def test_receive_where_names_a_locked_group_and_returns_nothing(services, connect):
-    """Whether it waits for the lock is not written down; the lock timeout ends a wait."""
+    """No source says whether it waits for the lock; the lock timeout would end a wait."""
     handle, _ = two_ends(services)
     send(services, handle, b"1")
     send(services, handle, b"2")
@@ -165,13 +165,13 @@ def test_a_waiting_receive_ends_with_9617_when_its_queue_is_turned_off(services,
 
 
 def test_receive_top_0_counts_as_a_receive_for_the_queue_monitor(services):
-    """SqlDependency's procedure relies on it."""
+    """The procedure of SqlDependency relies on it."""
     activate(services, STUB)
     send(services, begin(services), b"x")
     wait_until(lambda: stored(services) == [b"\xff"])
     assert services.execute(MONITOR).fetchval() == "NOTIFIED"
     services.execute("RECEIVE TOP (0) message_body FROM dbo.TargetQueue;").fetchall()
-    # Another reader is as good a proof: the monitor may have come by and be NOTIFIED again by the time it is asked.
+    # Another reader proves it too: the monitor may be NOTIFIED again before it is queried.
     wait_until(lambda: services.execute(MONITOR).fetchval() != "NOTIFIED" or len(stored(services)) > 1)
 
 
@@ -198,7 +198,7 @@ def test_an_activated_procedure_runs_in_a_system_session(services):
 
 
 def test_sequence_columns_of_an_idle_dialog_and_after_a_message(services):
-    """The manual names them without a word on what they hold while nothing is out of order."""
+    """The manual names them, but not their values while nothing is out of order."""
     handle = begin(services)
     [idle] = rows(services, SEQUENCES)
     assert idle[:2] == (1, "SO") and idle[4:11] == (-1, 0, 0, 0, -1, -1, -1)
@@ -209,7 +209,7 @@ def test_sequence_columns_of_an_idle_dialog_and_after_a_message(services):
 
 
 def test_handles_of_dialogs_begun_one_after_another_are_sequential(services):
-    """The trick of 150 rests on it: their rows lie side by side in sys.sysdesend."""
+    """The 150 trick relies on it: the rows of such dialogs are neighbours in sys.sysdesend."""
     handles = [uuid.UUID(begin(services)) for _ in range(10)]
     ordered = [_in_server_order(handle) for handle in handles]
     note("ten handles sort as they were begun", sorted(ordered) == ordered)
@@ -230,7 +230,7 @@ def _in_server_order(handle: uuid.UUID) -> bytes:
 
 @pytest.mark.parametrize("state", ["DI", "DO", "ER", "CD"])
 def test_send_in_a_state_that_forbids_it_is_error_8429(services, state):
-    """Its text and how it spells the state are in no source."""
+    """No source gives its text, or its spelling of the state."""
     initiator, target = two_ends(services)
     handle = initiator
     if state in ("DI", "ER"):
@@ -248,7 +248,7 @@ def test_send_in_a_state_that_forbids_it_is_error_8429(services, state):
 
 
 def test_dropping_a_services_contract_leaves_its_conversations(services):
-    """ALTER SERVICE: its arguments say that they get an error, its remarks that they are unaffected."""
+    """The manual of ALTER SERVICE contradicts itself: they get an error (arguments), they are unaffected (remarks)."""
     handle, _ = two_ends(services)
     services.execute("ALTER SERVICE [//Test/Target] (DROP CONTRACT [//Test/Contract]);")
     send(services, handle, b"after")
@@ -265,7 +265,7 @@ def test_dropping_the_far_service_sends_error_8470(services):
     assert rows(services, STATES) == [(1, "ER")]
 
 
-def test_a_contract_that_the_service_has_not_is_error_8408(services):
+def test_a_dialog_on_a_contract_that_the_service_lacks_gets_error_8408(services):
     services.execute("CREATE SERVICE [//Test/Bare] ON QUEUE dbo.TargetQueue;")
     text = BEGIN.replace("//Test/Target", "//Test/Bare")
     send(services, services.execute(text.strip()).fetchval(), b"x")
@@ -273,7 +273,7 @@ def test_a_contract_that_the_service_has_not_is_error_8408(services):
     assert "<Code>-8408</Code>" in body
 
 
-def test_a_dialog_past_its_lifetime_is_error_8489_at_both_ends(services):
+def test_a_dialog_past_its_lifetime_gets_error_8489_at_both_ends(services):
     text = BEGIN.strip().replace("ENCRYPTION = OFF", "ENCRYPTION = OFF, LIFETIME = 2")
     send(services, services.execute(text).fetchval(), b"x")
     wait_until(lambda: receive(services))
@@ -308,7 +308,7 @@ def test_fire_and_forget_leaves_a_closed_target_without_a_time(services):
     assert services.execute(when).fetchval() == "1900-01-01"
 
 
-def test_receive_of_a_group_goes_conversation_by_conversation(services):
+def test_receive_of_a_group_returns_one_conversation_after_the_other(services):
     first = begin(services)
     related = BEGIN.strip().replace("ENCRYPTION = OFF", f"ENCRYPTION = OFF, RELATED_CONVERSATION = '{first}'")
     second = services.execute(related).fetchval()
@@ -327,7 +327,7 @@ def test_receive_of_a_group_goes_conversation_by_conversation(services):
 
 
 def test_transmission_status_of_a_message_for_a_queue_that_is_off(services):
-    """28021 by its text, but no source says so."""
+    """The text of 28021 fits, but no source says so."""
     services.execute("ALTER QUEUE dbo.TargetQueue WITH STATUS = OFF;")
     send(services, begin(services), b"x")
     status = wait_until(lambda: services.execute(STATUS).fetchval())
@@ -349,15 +349,15 @@ def test_transmission_status_in_a_database_whose_broker_is_disabled(services):
     assert "disabled in the sender's database" in wait_until(lambda: services.execute(STATUS).fetchval())
 
 
-def test_transmission_status_of_a_handle_that_there_is_not_is_blank(services):
+def test_transmission_status_of_an_unknown_handle_is_blank(services):
     assert rows(services, "SELECT GET_TRANSMISSION_STATUS('11111111-1111-1111-1111-111111111111');") == [("",)]
 
 
 # -- catalog -----------------------------------------------------------------------------------------------------------
 
 
-def test_which_system_databases_have_a_broker(connection):
-    """tempdb and msdb have one, master has none; of model nothing is known."""
+def test_tempdb_and_msdb_have_a_broker_and_master_has_none(connection):
+    """tempdb and msdb have one, master has none; no source says anything about model."""
     found = dict(
         rows(
             connection, "SELECT name, is_broker_enabled FROM sys.databases WHERE database_id <= 4 ORDER BY database_id;"
@@ -376,8 +376,8 @@ def test_which_system_databases_have_a_broker(connection):
         ("sys.service_queues", "name, is_ms_shipped, max_readers, is_activation_enabled, is_receive_enabled", "name"),
     ],
 )
-def test_what_a_new_database_holds_with_one_object_of_each_kind(services, view, columns, key):
-    """Which predefined contract has which id is nowhere said."""
+def test_the_catalog_of_a_new_database_with_one_object_of_each_kind(services, view, columns, key):
+    """No source gives the ids of the predefined objects."""
     services.execute("CREATE ROUTE Elsewhere WITH SERVICE_NAME = '//Far', ADDRESS = 'TCP://far.invalid:4022';")
     assert rows(services, f"SELECT {columns} FROM {view} ORDER BY {key};")
 
@@ -400,7 +400,7 @@ def test_what_a_new_database_holds_with_one_object_of_each_kind(services, view, 
         ("DROP MESSAGE TYPE [//Test/Message];", 3716),
     ],
 )
-def test_severity_state_and_text_of_mistakes(services, statement, number):
+def test_severity_state_and_text_of_errors(services, statement, number):
     dialog = BEGIN.split("uniqueidentifier;")[1].strip().removesuffix("SELECT @h;").strip().removesuffix(";")
     found = caught(services, statement.replace("{begin}", dialog))
     assert found is not None and found[0] == number
@@ -411,7 +411,7 @@ def test_names_of_the_brokers_performance_objects(connection):
     assert rows(connection, text)
 
 
-# -- SQL Server alone --------------------------------------------------------------------------------------------------
+# -- only on SQL Server --------------------------------------------------------------------------------------------------
 
 
 sqlserver_alone = pytest.mark.parametrize("server", [ON_SQLSERVER], indirect=True)
@@ -426,7 +426,7 @@ def test_extended_events_of_the_broker(connection):
 
 
 @sqlserver_alone
-def test_what_the_error_log_says_of_a_disabled_queue(services, connect):
+def test_the_error_log_names_a_disabled_queue(services, connect):
     send(services, begin(services), b"x")
     for _ in range(5):
         with connect(autocommit=False) as connection:
@@ -438,7 +438,7 @@ def test_what_the_error_log_says_of_a_disabled_queue(services, connect):
 
 
 @sqlserver_alone
-def test_how_many_files_tempdb_has(connection):
+def test_tempdb_has_files(connection):
     assert rows(
         connection,
         "SELECT type_desc, COUNT(*) AS files FROM tempdb.sys.database_files GROUP BY type_desc ORDER BY type_desc;",

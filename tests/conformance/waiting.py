@@ -1,4 +1,4 @@
-"""Waiting for what the server does in its own time."""
+"""Waiting for what the server does asynchronously."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], timeout_s: float = 10.0) -> T:
-    """The first true value of the condition; a failure once the time is up. A recording keeps the last attempt alone."""
+    """The first true value of the condition; fails when the time is up. A recording keeps only the last attempt."""
     deadline = time.monotonic() + timeout_s
     while True:
         with attempt() as forget:
             if value := condition():
                 return value
-            assert time.monotonic() < deadline, "condition not reached in time"
+            assert time.monotonic() < deadline, f"the condition was not met within {timeout_s:g} s"
             forget()
         time.sleep(0.02)

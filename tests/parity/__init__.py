@@ -1,6 +1,7 @@
-"""What the embedded broker and SQL Server answer to the same statements.
+"""The answers of the embedded broker and of SQL Server to the same statements, compared.
 
-`tests/conformance --record FILE` writes down every statement that a test sent and its whole answer (`recording`), with
-what differs between any two runs replaced (`normalising`). `python -m tests.parity` (`make parity`) records the suite on
-both and writes `results/parity.md` (`report`). A difference is a finding about the embedded broker, not a failed run.
+`tests/conformance --record FILE` records every statement that a test sent and its whole answer (`recording`); values
+that differ between any two runs are replaced (`normalising`). `python -m tests.parity` (`make parity`) records the suite
+on both servers and writes `results/parity.md` (`report`). A difference is a finding about the embedded broker, not a
+failed run.
 """

@@ -1,6 +1,6 @@
-"""`make parity`: the conformance suite on the embedded broker and on SQL Server, and `results/parity.md` about both.
+"""`make parity`: runs the conformance suite on the embedded broker and on SQL Server, and writes `results/parity.md`.
 
-Exit code 0 whatever differs, 3 where there is no SQL Server to compare with. Arguments are tests, to compare a part:
+The exit code is 0 whatever differs, and 3 without an SQL Server to compare with. Arguments are tests, to compare a part:
 `python -m tests.parity tests/conformance/test_dialogs.py`.
 """
 
@@ -17,7 +17,7 @@ from tests.parity.journal import Recording
 RESULTS = Path("results")
 SUITE = "tests/conformance"
 NO_SERVER = 3
-# The mark that selects the tests of a kind of server. SQL Server first: it is the one that may not come.
+# The mark that selects the tests of a kind of server. SQL Server first, because it may fail to start.
 _KINDS = {"sqlserver": "sqlserver", "embedded": "not sqlserver"}
 
 
@@ -43,10 +43,10 @@ def main(tests: list[str], results: Path = RESULTS) -> int:
 
 
 def record(path: Path, marked: str, tests: list[str]) -> Recording:
-    """Runs the suite in a process of its own; failures are in the recording."""
+    """Run the suite in its own process; the recording holds the failures."""
     path.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
-    # One driver: two would say everything twice.
+    # One driver: two would record everything twice.
     select = ["-m", marked, "-k", "microsoft", "--record", str(path)]
     done = subprocess.run([*command, *select, *(tests or [SUITE])], check=False, stdin=subprocess.DEVNULL)
     if done.returncode not in (0, 1, 5):  # passed, failed, none selected

@@ -1,6 +1,6 @@
-"""An embedded instance that answers two things otherwise than the embedded broker: what a comparison has to find.
+"""An embedded instance with two answers changed, which a comparison must find.
 
-`python -m tests.parity.differing_server FOLDER`; the password comes as for `harness serve`.
+`python -m tests.parity.differing_server FOLDER`; the password comes from the environment, as for `harness serve`.
 """
 
 import sys

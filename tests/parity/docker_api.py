@@ -1,7 +1,7 @@
-"""A stand-in for a Docker engine: as much of its HTTP interface as testcontainers needs for one container.
+"""A stand-in for a Docker engine: the part of its HTTP interface that testcontainers needs for one container.
 
-Starting the container starts an embedded instance with the password that the container was given, on a free port of
-127.0.0.1, whatever image it asked for.
+Starting the container starts an embedded instance, whatever the image, on a free port of 127.0.0.1 and with the password
+given to the container.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ID = "c0ffee" * 10
 
 
 class Engine:
-    """Serves until the end of its `with` block. `dies`: the container ends at once with these words."""
+    """Serves until the end of its `with` block. With `dies` the container ends at once, and this text is its log."""
 
     def __init__(self, folder: Path, *, dies: str = "") -> None:
         self.created: dict[str, Any] = {}
@@ -68,7 +68,7 @@ class Engine:
         if self._dies:
             return
         command = [sys.executable, "-m", "harness", "serve", "--name", "stand-in", "--port", "0"]
-        # Not a `Child`: those die with the thread that started them, and a request's thread ends at once.
+        # Not a `Child`, which dies with the thread that started it: a request's thread ends at once.
         self._instance = subprocess.Popen(
             [*command, "--data", str(self._folder)],
             stdout=subprocess.PIPE,
@@ -111,7 +111,7 @@ class Engine:
                 self._stop()
                 self.removed = True
                 return 204, b""
-        return 404, {"message": f"the stand-in knows no {method} {path}"}
+        return 404, {"message": f"the stand-in does not support {method} {path}"}
 
     def _inspected(self) -> dict[str, Any]:
         ports = {"1433/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(self._port)}]}

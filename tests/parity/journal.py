@@ -1,6 +1,6 @@
-"""The file of a recording: what pytest writes into it and what the comparison reads.
+"""The file of a recording, which pytest writes and the comparison reads.
 
-JSON lines. The first says which server answered; every other is one test: its outcome and its statements.
+It holds JSON lines. The first names the server; each of the others is a test with its outcome and its statements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RECORDER = pytest.StashKey[tuple[Recorder, Names]]()
 
 @dataclass
 class Recording:
-    """A recording as it was read: `tests` by their name, the same for every server."""
+    """A recording, read from its file; `tests` by name, which is the same for every server."""
 
     server: dict[str, str]
     tests: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Journal:
         self._introduced = False
 
     def introduce(self, server: Server, driver: Driver, administrator: pyodbc.Connection) -> None:
-        """Writes down, once, which server and driver this is."""
+        """Write once which server and driver are recorded."""
         if self._introduced:
             return
         self._introduced = True

@@ -1,9 +1,9 @@
-"""An answer as text that is the same in two runs where the servers behave the same.
+"""Answers as text that is equal in two runs if the servers behave the same.
 
-Replaced by the order of their appearance: uniqueidentifiers, ids of objects, transaction ids. Replaced by one word, because
-no order is promised: times of today, ids of sessions and databases, names of the server and the test's database. Ids below
-70000 stay (types, contracts, services and routes count from 65536), as do times that the test itself wrote and
-1900-01-01, which the catalog means as "none".
+Numbered in the order of their appearance: uniqueidentifiers, ids of objects, transaction ids. Replaced by a word, because
+their order is not defined: times of the run, ids of sessions and databases, names of the server and the test's database.
+Ids below 70000 stay (types, contracts, services and routes count from 65536), as do times that the test itself wrote and
+1900-01-01, which stands for "none" in the catalog.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Names:
     """Replacements within one test on one server."""
 
     def __init__(self, fixed: dict[str, str]) -> None:
-        """`fixed`: what stands in texts and differs between the runs, and the word for it."""
+        """`fixed`: texts that differ between the runs, and the word for each."""
         self._fixed = {text: word for text, word in fixed.items() if text}
         self._seen: dict[str, dict[object, str]] = {}
 
@@ -40,7 +40,7 @@ class Names:
         return seen.setdefault(value, f"<{kind} {len(seen) + 1}>")
 
     def text(self, text: str, given: frozenset[str] = frozenset()) -> str:
-        """`given`: times that the statement itself contains."""
+        """The text with its replacements; `given` are times that the statement itself contains."""
         for variable, word in self._fixed.items():
             text = re.sub(rf"(?<!\w){re.escape(variable)}(?!\w)", word, text, flags=re.IGNORECASE)
 
@@ -70,7 +70,7 @@ class Names:
         return str(int(value) if isinstance(value, bool) else value)
 
     def _identifier(self, name: str, value: int) -> str | None:
-        """The word for a number that names something, None for any other."""
+        """The replacement of a number that identifies something; None for any other number."""
         if name in _UNORDERED_IDS:
             return f"<{name}>"
         if name.endswith("_id") and abs(value) >= _FIRST_OBJECT_ID:
@@ -92,7 +92,7 @@ def _shortened(text: str) -> str:
 
 
 def written(sent: Iterable[Sent], names: Names) -> list[dict[str, Any]]:
-    """The statements of a test and their answers, as JSON has them."""
+    """The statements of a test and their answers, ready for JSON."""
     return [_statement(one, names) for one in sent]
 
 

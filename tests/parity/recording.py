@@ -1,11 +1,11 @@
-"""A connection that writes down what a test sent over it, and the whole of each answer.
+"""A connection that records the statements a test sends, and the whole of each answer.
 
-An answer is read to its end at once and then served from memory, so what is written does not depend on how much of it
-the test fetches. The one thing a test sees otherwise than through the driver itself: an error after the first result is
-already known, and is raised where the test gets to it.
+An answer is read to its end at once and then served from memory, so that the recording does not depend on how much of it
+the test fetches. The test sees one difference from the driver: an error after the first result is already known, and is
+raised when the test gets to it.
 
-Statements are kept by connection, because those of two connections in two threads have no order. A test that waits asks
-the same question until the answer pleases it; `attempt` lets only the last round of questions stay.
+Statements are kept by connection, because those of two connections in two threads have no order. A test that waits
+repeats a query until the answer is right; `attempt` keeps only the last round.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Result:
     rows: list[Any]
     row_count: int
     messages: list[str]
-    broken: bool = False  # the error of the answer came while its rows were read
+    broken: bool = False  # the error occurred while its rows were read
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[Callable[[], None]]:
-        """Gives a function that forgets what this thread has sent since."""
+        """Yield a function that removes what this thread has sent since."""
         before = len(self.sent)
 
         def forget() -> None:
@@ -73,7 +73,7 @@ _current: Recorder | None = None
 
 @contextlib.contextmanager
 def recording() -> Iterator[Recorder]:
-    """Makes a new recorder the one that `attempt` speaks of."""
+    """Make a new recorder the one that `attempt` uses."""
     global _current  # noqa: PLW0603  one test runs at a time
     _current = recorder = Recorder()
     try:
@@ -84,7 +84,7 @@ def recording() -> Iterator[Recorder]:
 
 @contextlib.contextmanager
 def attempt() -> Iterator[Callable[[], None]]:
-    """`Recorder.attempt` of the running test; nothing where nothing is recorded."""
+    """`Recorder.attempt` of the running test; without a recording it does nothing."""
     if _current is None:
         yield lambda: None
     else:
@@ -93,7 +93,7 @@ def attempt() -> Iterator[Callable[[], None]]:
 
 
 def note(question: str, answer: object) -> None:
-    """Puts into a recording what a test worked out from answers that are replaced in it, such as the order of handles."""
+    """Record what a test derives from values that the recording replaces, such as the order of handles."""
     if _current is not None:
         column = ("answer", type(answer), None, 0, 0, 0, False)
         _current.sent.append(Sent(0, f"-- {question}", (), [Result([column], [(str(answer),)], -1, [])]))

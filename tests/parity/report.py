@@ -1,4 +1,4 @@
-"""Two recordings against each other, as a page: what was the same, and each difference with both answers."""
+"""The comparison of two recordings as a page: counts, and each difference with both answers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from tests.parity.journal import Recording
 
-# What the embedded broker does not do, so that a difference there says nothing new.
+# Known differences of the embedded broker.
 NOT_MODELLED = (
     "fragments: a body travels whole, so `receive_sequence_frag` and its like stay 0; forwarding and mirrored routes",
     "`last_send_tran_id`, the file and page where anything of SQL Server's own lies, the database `model`",
     "T-SQL outside what Service Broker applications use (MERGE, temporary tables, INSERT ... EXEC, MARS): error 50001, which "
     "names statement and line",
-    "`@@VERSION` and `SERVERPROPERTY`: they say what it is",
+    "`@@VERSION` and `SERVERPROPERTY`: they name the embedded broker",
 )
 _RAN = ("passed", "failed")
 _MARK = "Microsoft SQL Server"
@@ -24,7 +24,7 @@ _MARK = "Microsoft SQL Server"
 
 @dataclass
 class Difference:
-    """One statement that both sent and that was answered differently, by the parts of the answer."""
+    """A statement sent to both and answered differently, by the parts of the answer."""
 
     connection: int
     statement: str
@@ -34,7 +34,7 @@ class Difference:
 
 @dataclass
 class TestDifference:
-    """What differs in one test."""
+    """The differences in one test."""
 
     name: str
     outcomes: tuple[str, str]
@@ -52,7 +52,7 @@ class TestDifference:
 
 @dataclass
 class Comparison:
-    """All that differs between two recordings, and how much does not."""
+    """The differences between two recordings, and how much was compared."""
 
     left: Recording
     right: Recording
@@ -60,7 +60,7 @@ class Comparison:
     compared: int
     statements: int
     skipped: list[str]
-    alone: list[dict[str, Any]]  # tests that SQL Server alone was given
+    alone: list[dict[str, Any]]  # tests that ran only on the right side
 
     @property
     def names(self) -> tuple[str, str]:
@@ -121,7 +121,7 @@ def _described(sent: dict[str, Any]) -> dict[str, str]:
     described = {"error": sent["error"] or "(none)"}
     for number, result in enumerate(sent["results"], 1):
         prefix = f"result {number}: " if len(sent["results"]) > 1 else ""
-        described[f"{prefix}columns"] = "\n".join(result["columns"]) or "(no rows by nature)"
+        described[f"{prefix}columns"] = "\n".join(result["columns"]) or "(no result set)"
         described[f"{prefix}rows"] = "\n".join(", ".join(row) for row in result["rows"]) or "(no row)"
         described[f"{prefix}row count"] = str(result["row_count"])
         described[f"{prefix}messages"] = "\n".join(result["messages"]) or "(none)"
@@ -156,7 +156,7 @@ def page(comparison: Comparison) -> str:
         f"{answers} of {comparison.statements} statements answered differently.",
         "",
         "Replaced before comparing: uniqueidentifiers, object and transaction ids by the order of their appearance; times of the "
-        "run, sessions, names of server and database by a word. A type is what the driver calls it (size, precision, scale). "
+        "run, sessions, names of server and database by a word. Types are those that the driver reports (size, precision, scale). "
         "State and severity of an error reach no ODBC client; the probes read them in CATCH.",
         "",
         "Not modelled by the embedded broker, so expected to differ:",
@@ -169,7 +169,7 @@ def page(comparison: Comparison) -> str:
     for difference in differences:
         lines += _section(difference, (left, right))
     if comparison.alone:
-        lines += ["", f"## Asked of {right} alone", ""]
+        lines += ["", f"## Only on {right}", ""]
     for test in comparison.alone:
         lines += _section_of_answers(test)
     if comparison.skipped:
@@ -212,12 +212,12 @@ def _section(difference: TestDifference, names: tuple[str, str]) -> list[str]:
     for name, texts in zip(names, difference.unmatched, strict=True):
         if texts:
             count = f"{len(texts)} statement{'s' if len(texts) > 1 else ''}"
-            lines += [f"Sent on {name} alone ({count}), the first: {_cell(texts[0])}", ""]
+            lines += [f"Sent only to {name} ({count}), the first: {_cell(texts[0])}", ""]
     return lines
 
 
 def _section_of_answers(test: dict[str, Any]) -> list[str]:
-    """What came back in a test that one side alone was given: rows and errors."""
+    """The rows and errors of a test that ran on one side only."""
     lines = [f"### `{_short(test['test'])}`: {test['outcome']}", ""]
     for sent in test["statements"]:
         answers = {part: text for part, text in _described(sent).items() if part.endswith(("rows", "error"))}
@@ -233,6 +233,6 @@ def _short(name: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text inside a table of Markdown: no pipe, no line break, nothing taken for markup."""
+    """Text for a Markdown table: pipes, line breaks and markup escaped."""
     lines = [html.escape(line, quote=False).replace("|", "&#124;").replace("`", "&#96;") for line in text.splitlines()]
     return "<br>".join(line.replace("*", "\\*").replace("_", "\\_") for line in lines)

@@ -1,4 +1,4 @@
-"""SQL Server in a container, rehearsed with a stand-in for the Docker engine."""
+"""SQL Server in a container, tested with a stand-in for the Docker engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.parity.docker_api import Engine
 def docker(monkeypatch: pytest.MonkeyPatch):
     """Makes testcontainers use a stand-in engine."""
     monkeypatch.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
-    # Else testcontainers looks for a network where the tests themselves run in a container.
+    # Otherwise testcontainers looks for a network if the tests themselves run in a container.
     monkeypatch.setattr(testcontainers_config, "connection_mode_override", ConnectionMode.docker_host)
 
     def use(engine: Engine) -> Engine:
@@ -40,12 +40,12 @@ def test_a_container_is_ready_when_it_answers_and_gone_afterwards(docker, tmp_pa
         assert engine.removed
 
 
-def test_the_port_is_published_on_this_machine_alone(docker, tmp_path: Path) -> None:
+def test_the_port_is_published_on_this_machine_only(docker, tmp_path: Path) -> None:
     with docker(Engine(tmp_path)) as engine, container.run(IMAGE):
         assert engine.created["HostConfig"]["PortBindings"] == {"1433/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}
 
 
-def test_every_container_has_a_password_of_its_own_that_nothing_shows(docker, tmp_path: Path, caplog, capfd) -> None:
+def test_every_container_has_its_own_password_and_nothing_shows_it(docker, tmp_path: Path, caplog, capfd) -> None:
     passwords = set()
     for _ in range(2):
         with docker(Engine(tmp_path)) as engine, container.run(IMAGE) as server:
@@ -57,7 +57,7 @@ def test_every_container_has_a_password_of_its_own_that_nothing_shows(docker, tm
     assert not any(password in said for password in passwords)
 
 
-def test_a_container_that_ends_is_a_line_with_its_last_words(docker, tmp_path: Path) -> None:
+def test_a_container_that_ends_is_an_error_of_one_line_with_the_end_of_its_log(docker, tmp_path: Path) -> None:
     words = "sqlservr: This program requires a machine with at least 2000 megabytes of memory."
     with docker(Engine(tmp_path, dies=words)) as engine:
         with (
@@ -68,7 +68,7 @@ def test_a_container_that_ends_is_a_line_with_its_last_words(docker, tmp_path: P
         assert engine.removed
 
 
-def test_an_engine_that_does_not_answer_is_a_line(docker, tmp_path: Path) -> None:
+def test_an_engine_that_does_not_answer_is_an_error_of_one_line(docker, tmp_path: Path) -> None:
     with docker(Engine(tmp_path)):
         pass  # nothing listens there any more
     with pytest.raises(NoServer, match="does not start") as caught, container.run(IMAGE):

@@ -1,4 +1,4 @@
-"""`make parity`, with embedded instances where SQL Server would stand."""
+"""`make parity`, with embedded instances in the place of SQL Server."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import pytest
 from harness.lab.processes import Child
 
 SUITE = "tests/conformance/test_dialogs.py"
-# A few tests that among them have rows, messages, several connections, a thread that waits, and errors.
+# A few tests with rows, messages, several connections, a waiting thread, and errors.
 TESTS = [
     f"{SUITE}::{name}"
     for name in (
         "test_waitfor_receive_wakes_when_a_message_arrives",
         "test_ending_a_dialog_sends_enddialog_and_both_ends_close",
         "test_a_rolled_back_receive_returns_the_messages",
-        "test_mistakes_have_sql_servers_error_numbers",
+        "test_wrong_statements_raise_sql_servers_error_numbers",
     )
 ]
-TESTS.append("tests/conformance/test_probes.py::test_how_many_files_tempdb_has")
+TESTS.append("tests/conformance/test_probes.py::test_tempdb_has_files")
 TESTS.append("tests/conformance/test_language.py::test_names_of_databases_services_and_types_come_from_the_catalog")
 ENTRY = (
     "from tests.parity.__main__ import main; import pathlib, sys;",
@@ -39,7 +39,7 @@ def parity(results: Path, *, environment: dict[str, str]) -> subprocess.Complete
 
 
 def against(command: list[str], folder: Path) -> tuple[subprocess.CompletedProcess[str], str]:
-    """A comparison with the server that a command starts; its output and its page."""
+    """Compare with the server that a command starts; the output and the page."""
     password = secrets.token_urlsafe(16)
     serve = [sys.executable, "-m", *command]
     environment = {"HARNESS_SA_PASSWORD": password}
@@ -52,18 +52,18 @@ def against(command: list[str], folder: Path) -> tuple[subprocess.CompletedProce
     return done, (folder / "results" / "parity.md").read_text(encoding="utf-8")
 
 
-def test_the_embedded_broker_differs_in_nothing_from_itself(tmp_path: Path) -> None:
+def test_the_embedded_broker_does_not_differ_from_itself(tmp_path: Path) -> None:
     serve = ["harness", "serve", "--name", "other", "--port", "0", "--data", str(tmp_path / "data")]
     done, page = against(serve, tmp_path)
     assert "18 tests compared, 0 different" in done.stdout.splitlines()[-1]
-    assert "0 of " in page and "## Differences" not in page
+    assert "0 different; 0 of " in page and "## Differences" not in page
     assert "not SQL Server but a stand-in" in page
-    assert "## Asked of stand-in alone" in page and "FROM tempdb.sys.database_files" in page
+    assert "## Only on stand-in" in page and "FROM tempdb.sys.database_files" in page
 
 
 def test_a_changed_text_and_a_changed_column_are_shown_with_both_answers(tmp_path: Path) -> None:
     _, page = against(["tests.parity.differing_server", str(tmp_path / "data")], tmp_path)
-    text, column = page.split("## Differences")[1].split("## Asked")[0].split("### ")[1:]
+    text, column = page.split("## Differences")[1].split("## Only on")[0].split("### ")[1:]
     [answers] = [line for line in text.splitlines() if line.startswith("| error |")]
     assert "BEGIN DIALOG @h FROM SERVICE [//No]" in text
     assert "is not found" in answers.split(" | ")[1] and "No service '//No' is &#124; known here." in answers
@@ -72,14 +72,14 @@ def test_a_changed_text_and_a_changed_column_are_shown_with_both_answers(tmp_pat
     assert "not SQL Server but a stand-in" in page
 
 
-def test_without_a_server_it_is_one_line_and_exit_code_3(tmp_path: Path) -> None:
+def test_without_a_server_it_prints_one_line_and_ends_with_exit_code_3(tmp_path: Path) -> None:
     done = parity(tmp_path, environment={"DOCKER_HOST": "tcp://127.0.0.1:9"})
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1 and "no Docker engine answers" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_a_server_that_refuses_the_password_is_one_line_and_exit_code_3(tmp_path: Path) -> None:
+def test_with_a_refused_password_it_prints_one_line_and_ends_with_exit_code_3(tmp_path: Path) -> None:
     serve = [
         sys.executable,
         "-m",

@@ -34,6 +34,7 @@ from harness.embedded.server.tds_listener import FIRST_SPID, Authenticator, TdsL
 from harness.embedded.store.file import FileStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
+from harness.embedded.tsql.instance.products import PRODUCTS, product
 from harness.embedded.tsql.requests import activation
 from harness.embedded.tsql.storage.tables import database_of
 from harness.failures import UsageFailure
@@ -41,19 +42,6 @@ from harness.failures import UsageFailure
 log = logging.getLogger(__name__)
 
 PASSWORD_VARIABLE = "HARNESS_SA_PASSWORD"
-# The version numbers that an instance reports: the paper's two versions and those since, each with its last service
-# pack. Since 2017 there are no service packs; those versions are the first releases.
-VERSIONS = {
-    "2005": (9, 0, 5000),
-    "2008": (10, 0, 6000),
-    "2012": (11, 0, 7001),
-    "2014": (12, 0, 6024),
-    "2016": (13, 0, 6300),
-    "2017": (14, 0, 1000),
-    "2019": (15, 0, 2000),
-    "2022": (16, 0, 1000),
-    "2025": (17, 0, 1000),
-}
 OK, INTERNAL_ERROR = 0, 70
 LOOPBACK = "127.0.0.1"
 # Messages and rows live long and form no cycles. With Python's own thresholds (700, 10, 10) a collection stops a
@@ -76,8 +64,8 @@ def main(
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if with_parent:
         die_with_parent()
-    if server_version not in VERSIONS:
-        raise UsageFailure(f"unknown version {server_version} of SQL Server: choose one of {', '.join(VERSIONS)}")
+    if server_version not in PRODUCTS:
+        raise UsageFailure(f"unknown version {server_version} of SQL Server: choose one of {', '.join(PRODUCTS)}")
     # Removed from the environment so that no child process inherits it.
     password = os.environ.pop(PASSWORD_VARIABLE, "")
     if not password:
@@ -146,9 +134,10 @@ class InstanceServer:
         authenticator = LoginAuthenticator(engine, sa_password=self._password)
         tls = self_signed_context(self._name)
         spids = itertools.count(FIRST_SPID)
+        major, minor, build, _ = product(self._version)[0].split(".")
+        identity = ServerIdentity(self._name, (int(major), int(minor), int(build)))
 
         def listener(authenticator: Authenticator) -> TdsListener:
-            identity = ServerIdentity(self._name, VERSIONS[self._version])
             return TdsListener(identity, authenticator, scheduler=scheduler, driver=driver, tls=tls, spids=spids)
 
         gc.collect()
