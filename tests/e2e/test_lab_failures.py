@@ -280,7 +280,7 @@ FULL = "The transaction log for database 'ssbh' is full due to 'LOG_BACKUP'. (er
 TRANSIENT = {
     "statement:SEND=9002/ssbh@100-111": FULL,
     "statement:SEND=1205/57@100": "chosen as the deadlock victim. Rerun the transaction. (error 1205)",
-    "drop:SEND@100-101": "gave up after 10 failed calls in a row: Communication link failure",
+    "drop:SEND@100": "gave up after 10 failed calls in a row: Communication link failure",
 }
 
 
