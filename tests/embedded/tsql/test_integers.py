@@ -1,4 +1,4 @@
-"""Integers counted in Python, as SQLite would: the same value or the same error, whichever of the two is asked."""
+"""Python and SQLite evaluate integer expressions to the same value or error."""
 
 from unittest.mock import patch
 
@@ -29,7 +29,7 @@ CONDITIONS = st.recursive(binary(["=", "<>", "<", "<=", ">", ">="])(NUMBERS), bi
 
 @st.composite
 def variables(draw):
-    """A type and a value of it: NULL, or where something may go wrong."""
+    """A type, and NULL or an edge value of it."""
     type_ = draw(st.sampled_from(TYPES))
     low, high = INTEGER_RANGES[type_]
     value = draw(st.sampled_from(["NULL", *(str(n) for n in (0, 1, -1, 2, low, high) if low <= n <= high)]))
@@ -38,7 +38,7 @@ def variables(draw):
 
 @pytest.fixture(scope="module")
 def both_ways():
-    """Runs a batch with and without the evaluation of integers in Python."""
+    """Run a batch with and without the evaluation of integers in Python."""
     quick, slow = World().side("Quick"), World().side("Slow")
 
     def outcome(side, batch):
@@ -54,7 +54,7 @@ def both_ways():
 
 
 def declared(a, b):
-    """With @@ROWCOUNT 0, whatever ran before."""
+    """Declare the variables, and set @@ROWCOUNT to 0."""
     return f"PRINT 'anew'; DECLARE @a {a[0]} = {a[1]}, @b {b[0]} = {b[1]}; "
 
 
@@ -72,7 +72,7 @@ LOWEST, MINUS_ONE, NULL = ("bigint", str(-(2**63))), ("int", "-1"), ("int", "NUL
 @example(a=NULL, b=("bit", "0"), type_="bigint", number="(@a % @b)")
 @example(a=("bit", "1"), b=("bit", "1"), type_="bit", number="(@a + @b)")
 @example(a=("tinyint", "1"), b=("tinyint", "2"), type_="tinyint", number="(@a - @b)")
-def test_a_number_is_the_same_either_way(both_ways, a, b, type_, number):
+def test_an_expression_has_the_same_value_both_ways(both_ways, a, b, type_, number):
     counted, asked = both_ways(f"{declared(a, b)}DECLARE @r {type_}; SET @r = {number}; SELECT @r;")
     assert counted == asked
 
@@ -84,7 +84,7 @@ def test_a_number_is_the_same_either_way(both_ways, a, b, type_, number):
 @example(a=NULL, b=("int", "0"), condition="((@b = 0) AND (@a = 0))")
 @example(a=NULL, b=("int", "0"), condition="((@a = 0) AND (@b = 0))")
 @example(a=("int", "2"), b=("int", "2"), condition="((@a = 3) AND ((@b % 0) = 0))")
-def test_a_condition_is_the_same_either_way(both_ways, a, b, condition):
+def test_a_condition_has_the_same_value_both_ways(both_ways, a, b, condition):
     counted, asked = both_ways(f"{declared(a, b)}IF {condition} SELECT 1 ELSE SELECT 0;")
     if counted != asked:
         # T-SQL promises no order for AND and OR: one way need not come to what fails in the other.
@@ -97,11 +97,11 @@ def test_a_condition_is_the_same_either_way(both_ways, a, b, condition):
     ("number", "value"),
     [("-7 % 2", -1), ("7 % -2", 1), ("@a * 3 + 1", 13), ("@a % 3", 1), ("@@ROWCOUNT * 2", 4), ("@a + NULL", None)],
 )
-def test_numbers_are_those_of_sql_server(both_ways, number, value):
+def test_values_are_those_of_sql_server(both_ways, number, value):
     ways = both_ways(f"DECLARE @a int = 4, @r int; SELECT 1 UNION ALL SELECT 2; SET @r = {number}; SELECT @r;")
     assert ways == (([[(1,), (2,)], [(value,)]], []),) * 2
 
 
 @pytest.mark.parametrize("condition", ["@a = 1", "@a <> 1", "1 = 1 AND @a = 1", "@a = 1 AND 1 = 1", "@a = @a"])
-def test_what_is_compared_with_null_does_not_hold(both_ways, condition):
+def test_a_comparison_with_null_does_not_hold(both_ways, condition):
     assert both_ways(f"DECLARE @a int; IF {condition} SELECT 1 ELSE SELECT 0;") == (([[(0,)]], []),) * 2

@@ -1,4 +1,4 @@
-"""What a login that is no sysadmin may and may not do, with SQL Server's errors."""
+"""Permissions of logins that are not sysadmin, and SQL Server's errors."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def as_login(side: Side, login: str, database: str = "shop") -> ClientSession:
 
 
 def number(side: Side, text: str, session: ClientSession) -> int | None:
-    """Of the first error; None without one."""
+    """The number of the first error; None if there is none."""
     errors = side.results(text, session).errors
     return errors[0].number if errors else None
 
 
-# -- what a login may not ----------------------------------------------------------------------------------------------
+# -- refused ----------------------------------------------------------------------------------------------------------
 
 REFUSED = {
     "SELECT a FROM dbo.t;": (229, "The SELECT permission was denied on the object 't', database 'shop', schema 'dbo'."),
@@ -112,13 +112,13 @@ def test_a_user_without_rights_is_refused(side, text):
 
 
 @pytest.mark.parametrize("text", [text for text in REFUSED if "ALTER LOGIN" not in text])
-def test_a_member_of_sysadmin_is_not(side, text):
+def test_a_member_of_sysadmin_is_not_refused(side, text):
     side.run("ALTER SERVER ROLE sysadmin ADD MEMBER ann;")
     permissions = {229, 262, 300, 1088, 2571, 4613, 5011, 5812, 15151, 15247}
     assert number(side, text, as_login(side, "ann")) not in permissions
 
 
-def test_a_login_without_a_user_enters_neither_by_use_nor_by_name(side):
+def test_a_login_without_a_user_cannot_enter_a_database(side):
     session = as_login(side, "bob", "master")
     error = side.error("USE shop;", session)
     assert (error.number, error.text) == (
@@ -130,10 +130,10 @@ def test_a_login_without_a_user_enters_neither_by_use_nor_by_name(side):
     assert side.value("SELECT USER_NAME();", session) == "guest"
 
 
-# -- what it may -------------------------------------------------------------------------------------------------------
+# -- allowed -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_granted_permission_is_enough_a_denied_one_wins_and_a_revoked_one_is_gone(side):
+def test_grant_allows_deny_wins_and_revoke_takes_back(side):
     session = as_login(side, "ann")
     select = "SELECT a FROM dbo.t;"
     side.run("GRANT SELECT ON OBJECT::dbo.t TO ann;")
@@ -159,18 +159,18 @@ def test_a_granted_permission_is_enough_a_denied_one_wins_and_a_revoked_one_is_g
         "USE master; GRANT CONTROL SERVER TO ann;",
     ],
 )
-def test_a_permission_follows_from_what_contains_it(side, grant):
+def test_a_permission_on_what_contains_a_table_implies_it_on_the_table(side, grant):
     session = as_login(side, "ann")
     side.run(grant)
     assert side.rows("SELECT a FROM dbo.t;", session) == [(1,)]
 
 
-def test_a_grant_that_is_rolled_back_was_never_made(side):
+def test_a_rollback_takes_a_grant_back(side):
     side.run("BEGIN TRANSACTION; GRANT SELECT ON OBJECT::dbo.t TO ann; ROLLBACK;")
     assert number(side, "SELECT a FROM dbo.t;", as_login(side, "ann")) == 229
 
 
-def test_grants_members_and_owners_outlive_a_crash(side):
+def test_grants_members_and_owners_survive_a_crash(side):
     side.run("GRANT SELECT ON OBJECT::dbo.t TO ann; ALTER ROLE db_datawriter ADD MEMBER ann;")
     side.run("USE master; GRANT CREATE ANY DATABASE TO bob;")
     side.run("CREATE DATABASE bobs;", as_login(side, "bob", "master"))
@@ -191,7 +191,7 @@ def test_the_creator_of_a_database_is_its_dbo(side):
     assert number(side, "SELECT * FROM sys.dm_os_wait_stats;", session) == 300
 
 
-def test_what_a_dropped_principal_was_given_does_not_come_back_with_its_name(side):
+def test_a_principal_created_again_has_none_of_its_former_permissions(side):
     side.run("GRANT SELECT ON OBJECT::dbo.t TO ann; DROP USER ann; CREATE USER ann FOR LOGIN ann;")
     assert number(side, "SELECT a FROM dbo.t;", as_login(side, "ann")) == 229
     side.run("USE master; ALTER SERVER ROLE sysadmin ADD MEMBER bob; DROP LOGIN bob;")
@@ -202,7 +202,7 @@ def test_what_a_dropped_principal_was_given_does_not_come_back_with_its_name(sid
 # -- modules -----------------------------------------------------------------------------------------------------------
 
 
-def test_execute_is_enough_for_what_a_procedure_does_to_its_owners_objects(side):
+def test_execute_permission_covers_what_a_procedure_does_to_objects_of_its_owner(side):
     side.run("GRANT EXECUTE ON OBJECT::dbo.read_t TO ann; GRANT EXECUTE ON OBJECT::dbo.call_read_t TO ann;")
     session = as_login(side, "ann")
     assert side.rows("EXECUTE dbo.read_t;", session) == [(1,)]
@@ -210,7 +210,7 @@ def test_execute_is_enough_for_what_a_procedure_does_to_its_owners_objects(side)
     assert side.rows("EXECUTE dbo.call_read_t;", session) == [(1,)]
 
 
-def test_a_text_executed_in_a_procedure_breaks_the_chain_unless_it_executes_as_owner(side):
+def test_dynamic_sql_breaks_the_ownership_chain_unless_the_procedure_executes_as_owner(side):
     side.run("GRANT EXECUTE ON SCHEMA::dbo TO ann;")
     session = as_login(side, "ann")
     assert number(side, "EXECUTE dbo.read_t_by_text;", session) == 229
@@ -218,12 +218,12 @@ def test_a_text_executed_in_a_procedure_breaks_the_chain_unless_it_executes_as_o
     assert number(side, "SELECT a FROM dbo.t;", session) == 229  # the context is back
 
 
-def test_a_module_that_executes_as_owner_is_dbo_and_nobody_at_the_server(side):
+def test_a_procedure_that_executes_as_owner_is_dbo_without_server_permissions(side):
     side.run("GRANT EXECUTE ON OBJECT::dbo.who TO ann;")
     assert side.rows("EXECUTE dbo.who;", as_login(side, "ann")) == [("dbo", "sa", "ann", 0)]
 
 
-def test_a_module_executes_as_itself_or_as_a_user(side):
+def test_a_procedure_can_execute_as_self_or_as_a_user(side):
     side.run("CREATE USER reader WITHOUT LOGIN; GRANT SELECT ON OBJECT::dbo.t TO reader;")
     side.run("CREATE PROCEDURE dbo.as_reader WITH EXECUTE AS 'reader' AS EXECUTE (N'SELECT a FROM dbo.t;');")
     side.run("CREATE PROCEDURE dbo.as_self WITH EXECUTE AS SELF AS SELECT USER_NAME();")
@@ -233,7 +233,7 @@ def test_a_module_executes_as_itself_or_as_a_user(side):
     assert side.rows("EXECUTE dbo.as_self;", session) == [("dbo",)]
 
 
-def test_send_in_a_procedure_needs_receive_of_whoever_executes_it(side):
+def test_send_in_a_procedure_needs_receive_permission_of_its_context(side):
     side.run("CREATE PROCEDURE dbo.send_as_caller @h uniqueidentifier AS SEND ON CONVERSATION @h (0x01);")
     side.run(
         "CREATE PROCEDURE dbo.send_as_owner @h uniqueidentifier WITH EXECUTE AS OWNER AS SEND ON CONVERSATION @h (0x01);"
@@ -264,10 +264,10 @@ def test_an_activated_procedure_runs_as_the_queues_user(side):
     assert side.rows("SELECT DISTINCT who FROM dbo.seen ORDER BY who;") == [("dbo",), ("reader",)]
 
 
-# -- questions ---------------------------------------------------------------------------------------------------------
+# -- functions ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_functions_answer_from_the_same_model(side):
+def test_functions_show_the_permissions_that_are_checked(side):
     side.run("GRANT EXECUTE ON OBJECT::dbo.read_t TO ann; ALTER ROLE db_datareader ADD MEMBER ann;")
     side.run("USE master; GRANT ALTER ANY LOGIN TO ann; USE shop;")
     asked = """
@@ -286,7 +286,7 @@ def test_the_functions_answer_from_the_same_model(side):
     assert side.rows(asked) == [sa]
 
 
-def test_the_views_show_what_was_granted(side):
+def test_views_show_grants_and_members(side):
     side.run("GRANT EXECUTE ON OBJECT::dbo.read_t TO ann; DENY SELECT ON SCHEMA::dbo TO public;")
     side.run("GRANT SEND ON SERVICE::s TO ann WITH GRANT OPTION; ALTER ROLE db_ddladmin ADD MEMBER ann;")
     rows = side.rows(
@@ -325,7 +325,7 @@ def test_the_views_show_what_was_granted(side):
     assert side.rows(members) == [("dbcreator", "bob"), ("sysadmin", "sa")]
 
 
-def test_without_view_any_definition_other_logins_do_not_show(side):
+def test_other_logins_are_hidden_without_view_any_definition(side):
     session = as_login(side, "ann")
     logins = "SELECT name FROM sys.server_principals WHERE type = 'S' ORDER BY name;"
     assert side.rows(logins, session) == [("ann",), ("sa",)]
@@ -335,10 +335,10 @@ def test_without_view_any_definition_other_logins_do_not_show(side):
     assert len(side.rows("SELECT session_id FROM sys.dm_exec_sessions;", session)) > 1
 
 
-# -- the lab's logins --------------------------------------------------------------------------------------------------
+# -- logins of a lab --------------------------------------------------------------------------------------------------
 
 
-def test_the_test_clients_login_may_send_and_nothing_else():
+def test_the_login_of_test_clients_can_only_send():
     linked = Linked()
     linked.pool(2, 1)
     [side] = linked.initiators
@@ -374,7 +374,7 @@ def test_the_test_clients_login_may_send_and_nothing_else():
     assert linked.target.value("SELECT COUNT(*) FROM dbo.messageDrop;") == 4
 
 
-def test_a_login_with_the_minimal_rights_builds_a_lab_and_a_login_with_less_does_not():
+def test_the_minimal_rights_are_needed_and_enough_to_build_a_lab():
     world = World()
     side = world.side("Target")
     side.run("CREATE LOGIN harness WITH PASSWORD = 'Secret-word-1';")

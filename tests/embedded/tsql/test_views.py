@@ -23,7 +23,7 @@ SEND ON CONVERSATION @h MESSAGE TYPE M (0x03);
 
 @pytest.fixture
 def full(world):
-    """Of the newest version, so that every view is there, with base tables to be read as well."""
+    """An instance of the newest version, which has every view, with a session that can read base tables."""
     side = world.side("Here", "2025")
     side.run("CREATE DATABASE db;")
     side.session.close()
@@ -36,7 +36,7 @@ def full(world):
 
 
 @pytest.mark.parametrize("name", sorted(VIEWS))
-def test_every_view_can_be_read_whole_and_its_values_are_of_its_types(full, name):
+def test_every_view_can_be_read_and_its_values_have_the_declared_types(full, name):
     [(columns, rows)] = full.run(f"SELECT * FROM sys.{name}").sets
     assert [column.name for column in columns] == [member.name for member in VIEWS[name].members]
     python = {
@@ -77,7 +77,7 @@ def test_a_queue_shows_its_messages(full):
     assert full.error("DELETE dbo.q").number == 259
 
 
-def test_the_transmission_queue_says_why_a_message_waits(full):
+def test_the_transmission_queue_shows_why_a_message_waits(full):
     rows = full.rows("SELECT to_service_name, message_body, transmission_status FROM sys.transmission_queue")
     assert rows[0][:2] == ("nowhere", b"\3")
     assert "target service name could not be found" in rows[0][2]
@@ -86,7 +86,7 @@ def test_the_transmission_queue_says_why_a_message_waits(full):
     assert full.value(f"SELECT GET_TRANSMISSION_STATUS('{handle}')") == rows[0][2]
 
 
-def test_views_know_the_objects_that_were_made(full):
+def test_views_show_created_objects(full):
     assert full.rows(
         "SELECT name, type FROM sys.objects WHERE is_ms_shipped = 0 AND name IN ('t', 'q') ORDER BY name"
     ) == [("q", "SQ"), ("t", "U ")]
@@ -106,13 +106,13 @@ def test_views_know_the_objects_that_were_made(full):
     assert full.value("SELECT COUNT(*) FROM master.sys.certificates") == 0
 
 
-def test_views_of_other_databases_are_named_by_theirs(full):
+def test_a_view_of_another_database_is_named_with_its_database(full):
     full.run("CREATE DATABASE other")
     assert full.value("SELECT COUNT(*) FROM other.sys.tables") == 0
     assert full.rows("SELECT (SELECT COUNT(*) FROM sys.tables), (SELECT COUNT(*) FROM other.sys.tables)") == [(1, 0)]
 
 
-def test_queues_that_every_database_has_are_microsofts(full):
+def test_queues_that_every_database_has_are_ms_shipped(full):
     shipped = full.rows("SELECT name FROM sys.service_queues WHERE is_ms_shipped = 1 ORDER BY name;")
     assert [name for (name,) in shipped] == [
         "EventNotificationErrorsQueue",
@@ -122,7 +122,7 @@ def test_queues_that_every_database_has_are_microsofts(full):
     assert full.rows("SELECT name FROM sys.objects WHERE type = 'SQ' AND is_ms_shipped = 0;") == [("q",)]
 
 
-def test_a_view_may_stand_in_a_query_twice_with_other_columns(side):
+def test_a_query_can_name_a_view_twice_with_different_columns(side):
     text = """
         SELECT name FROM sys.databases WHERE database_id = DB_ID()
         UNION ALL SELECT name FROM sys.databases WHERE state_desc = N'ONLINE' AND name = N'master';

@@ -28,7 +28,7 @@ from harness.embedded.tsql.catalog.view import (
     nvarchar,
     smallint,
 )
-from harness.embedded.tsql.instance.instance import Session
+from harness.embedded.tsql.instance.instance import ConnectedSession
 
 DATA_PAGE = 1  # page_type
 CLUSTERED = 1  # index_id
@@ -81,7 +81,7 @@ def _page_info(context: Context, database_id: Any, file_id: Any, page_id: Any, m
 
 class WaitingTask(NamedTuple):
     wait: CurrentWait
-    session: Session | None  # None for a system task
+    session: ConnectedSession | None  # None for a system task
     now_ns: int
 
 

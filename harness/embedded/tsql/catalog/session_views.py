@@ -19,27 +19,27 @@ from harness.embedded.tsql.catalog.view import (
     nvarchar,
     smallint,
 )
-from harness.embedded.tsql.instance.instance import Session
+from harness.embedded.tsql.instance.instance import ConnectedSession
 from harness.embedded.tsql.permissions.fixed_principals import DBO_ID
 from harness.embedded.tsql.permissions.guard import sees_server_state
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 
-def _sessions(context: Context) -> list[Session]:
+def _sessions(context: Context) -> list[ConnectedSession]:
     if not sees_server_state(context.session):
         return [context.session]
     return list(context.instance.sessions.values())
 
 
-def _requests(context: Context) -> Iterator[Session]:
+def _requests(context: Context) -> Iterator[ConnectedSession]:
     return (session for session in _sessions(context) if session.is_running)
 
 
-def _endpoint_id(session: Session) -> int:
+def _endpoint_id(session: ConnectedSession) -> int:
     return ADMIN_ENDPOINT if session.is_administrative else TCP_ENDPOINT
 
 
-def _status(session: Session) -> str:
+def _status(session: ConnectedSession) -> str:
     if session.wait_type is not None:
         return "suspended"
     return "running" if session.is_running else "sleeping"

@@ -20,7 +20,7 @@ from harness.embedded.sqltypes import (
     Column,
     SqlType,
 )
-from harness.embedded.tsql.instance.instance import Instance, Session
+from harness.embedded.tsql.instance.instance import ConnectedSession, Instance
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.storage.sqlite import declared, quoted
 
@@ -30,7 +30,7 @@ class Context(NamedTuple):
 
     instance: Instance
     database: Database
-    session: Session
+    session: ConnectedSession
 
     @property
     def engine(self) -> Any:

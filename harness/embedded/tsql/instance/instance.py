@@ -44,7 +44,7 @@ class Usage:
     process_kernel_time_ms: int = 0
 
 
-class Session(Protocol):
+class ConnectedSession(Protocol):
     """A session, as the instance and the views see it."""
 
     spid: int
@@ -81,7 +81,7 @@ class Instance:
         self.tables: dict[tuple[int, str], Table] = {}  # by database and schema.name, lower case
         self.procedures: dict[tuple[int, str], Procedure] = {}
         self.extended_properties = ExtendedProperties()
-        self.sessions: dict[int, Session] = {}  # by spid
+        self.sessions: dict[int, ConnectedSession] = {}  # by spid
         self.grants = Grants()
         self.contexts: dict[tuple[int, str], Guard] = {}  # of EXECUTE AS, by database and user
         self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text

@@ -15,25 +15,25 @@ from harness.embedded.tsql.permissions.guard import THE_SERVER, object_of
 from harness.embedded.tsql.permissions.rights import SCHEMA_DBO
 
 
-class Frame(guard.Frame, Protocol):
+class NameContext(guard.Context, Protocol):
     """The session and the database in which a name is looked up."""
 
     @property
     def instance(self) -> Instance: ...
 
 
-def _schema(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+def _schema(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     if parts[-1].lower() != "dbo":
         return None
     return Securable(frame.database.database_id, "SCHEMA", SCHEMA_DBO)
 
 
-def _database(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+def _database(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     database = frame.instance.engine.databases.get(parts[-1].lower())
     return None if database is None else Securable(database.database_id, "DATABASE", 0)
 
 
-def _object(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+def _object(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     database, schema, name = frame.instance.located(parts, frame.database)
     item = (
         frame.instance.table(parts, frame.database)
@@ -43,43 +43,43 @@ def _object(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
     return None if item is None else object_of(database, item)
 
 
-def _user(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+def _user(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     user = frame.database.principals.users.get(parts[-1].lower())
     if user is None and parts[-1].lower() != "dbo":
         return None
     return Securable(frame.database.database_id, "USER", user.principal_id if user is not None else DBO_ID)
 
 
-def _login(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+def _login(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     login = frame.instance.engine.logins.get(parts[-1].lower())
     if login is None and parts[-1].lower() != "sa":
         return None
     return Securable(SERVER, "LOGIN", login.principal_id if login is not None else SA_ID)
 
 
-def _endpoint(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+def _endpoint(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     endpoint = frame.instance.engine.broker_endpoint
     if endpoint is None or endpoint.name.lower() != parts[-1].lower():
         return None
     return Securable(SERVER, "ENDPOINT", endpoint.endpoint_id)
 
 
-def _named(class_: str, attribute: str, identifier: str) -> Callable[[Frame, tuple[str, ...]], Securable | None]:
+def _named(class_: str, attribute: str, identifier: str) -> Callable[[NameContext, tuple[str, ...]], Securable | None]:
     """Find a Service Broker object, whose name is compared byte by byte."""
 
-    def find(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+    def find(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
         item: Any = getattr(frame.database, attribute).get(parts[-1])
         return None if item is None else Securable(frame.database.database_id, class_, getattr(item, identifier))
 
     return find
 
 
-def _certificate(frame: Frame, parts: tuple[str, ...]) -> Securable | None:
+def _certificate(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     found = frame.database.certificate(parts[-1])
     return None if found is None else Securable(frame.database.database_id, "CERTIFICATE", found.certificate_id)
 
 
-FINDERS: dict[str, Callable[[Frame, tuple[str, ...]], Securable | None]] = {
+FINDERS: dict[str, Callable[[NameContext, tuple[str, ...]], Securable | None]] = {
     "SERVER": lambda frame, parts: THE_SERVER,
     "ENDPOINT": _endpoint,
     "LOGIN": _login,
@@ -96,12 +96,12 @@ FINDERS: dict[str, Callable[[Frame, tuple[str, ...]], Securable | None]] = {
 }
 
 
-def find(frame: Frame, class_: str, parts: tuple[str, ...]) -> Securable | None:
+def find(frame: NameContext, class_: str, parts: tuple[str, ...]) -> Securable | None:
     """The securable of that name; None if there is none."""
     return FINDERS[class_](frame, parts)
 
 
-def is_held(frame: Frame, securable: Securable, permission: str) -> bool:
+def is_held(frame: NameContext, securable: Securable, permission: str) -> bool:
     """Whether the session holds a permission. A sysadmin holds all."""
     held_by = frame.session.guard
     if held_by is None:
@@ -111,12 +111,12 @@ def is_held(frame: Frame, securable: Securable, permission: str) -> bool:
     return held_by.allows(_database_of(frame, securable), *securable[1:], permission)
 
 
-def _database_of(frame: Frame, securable: Securable) -> Database:
+def _database_of(frame: NameContext, securable: Securable) -> Database:
     databases = frame.instance.engine.databases.values()
     return next(database for database in databases if database.database_id == securable.database_id)
 
 
-def principal(frame: Frame, name: str, *, of_server: bool) -> str:
+def principal(frame: NameContext, name: str, *, of_server: bool) -> str:
     """The name of a login or server role, or of a user or database role, in lower case; 15151 if there is none."""
     key = name.lower()
     if of_server:

@@ -65,16 +65,16 @@ class Catalog(Protocol):
     version: int
 
 
-class Session(Protocol):
+class Guarded(Protocol):
     @property
     def guard(self) -> Guard | None: ...
 
 
-class Frame(Protocol):
+class Context(Protocol):
     """A running batch or procedure, as far as checks depend on it."""
 
     @property
-    def session(self) -> Session: ...
+    def session(self) -> Guarded: ...
     @property
     def database(self) -> Database: ...
     @property
@@ -178,7 +178,7 @@ class Guard:
         """Raise 229 unless it may RECEIVE from the queue."""
         self._require(Need(database, object_of(database, queue), "RECEIVE", queue.schema, queue.name))
 
-    def run(self, plan: Any, frame: Frame) -> None:
+    def run(self, plan: Any, frame: Context) -> None:
         """Raise an error unless it holds all that a plan needs."""
         self._keep_up()
         if plan in self._plans:
@@ -220,7 +220,7 @@ def state_shown_by(view: str, database: Database) -> Need | None:
     return Need(database, THE_SERVER, permission, "", "")
 
 
-def sees_server_state(session: Session) -> bool:
+def sees_server_state(session: Guarded) -> bool:
     return session.guard is None or session.guard.allows_on_server("VIEW SERVER STATE")
 
 
@@ -245,7 +245,7 @@ def of_user(catalog: Catalog, database: Database, user: str) -> Guard:
     return guard
 
 
-def is_allowed_to(frame: Frame, class_: str, identifier: int, permission: str) -> bool:
+def is_allowed_to(frame: Context, class_: str, identifier: int, permission: str) -> bool:
     """Whether the session holds a permission on a securable of the current database."""
     guard = frame.session.guard
     return guard is None or guard.allows(frame.database, class_, identifier, permission)

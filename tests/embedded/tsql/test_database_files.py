@@ -1,4 +1,4 @@
-"""The files that a database says it has, the options of an instance, and the scripts that lay both out."""
+"""Files of databases, options of an instance, and the scripts that change them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def side() -> Side:
     return side
 
 
-def test_a_database_begins_with_a_data_and_a_log_file(side):
+def test_a_new_database_has_a_data_file_and_a_log_file(side):
     assert side.rows(FILES) == [("db", "ROWS", 1024, 8192, False), ("db_log", "LOG", 1024, 8192, False)]
     assert side.value("SELECT COUNT(*) FROM sys.master_files WHERE database_id = DB_ID('db');") == 2
 
 
-def test_files_are_added_and_modified_and_come_back_after_a_crash(side):
+def test_added_and_modified_files_survive_a_crash(side):
     side.run("ALTER DATABASE db MODIFY FILE (NAME = N'db', SIZE = 16MB, FILEGROWTH = 10%);")
     side.run("ALTER DATABASE db ADD FILE (NAME = more, FILENAME = '/tmp/more.ndf', SIZE = 64KB);")
     side.run("ALTER DATABASE db ADD LOG FILE (NAME = [more log], FILENAME = '/tmp/more.ldf', SIZE = 1GB);")
@@ -48,21 +48,21 @@ def test_files_are_added_and_modified_and_come_back_after_a_crash(side):
         ("BEGIN TRANSACTION; RECONFIGURE;", 574),
     ],
 )
-def test_what_cannot_be_is_refused_with_sql_servers_number(side, statement, number):
+def test_invalid_changes_have_sql_servers_error_numbers(side, statement, number):
     assert side.error(statement).number == number
 
 
-def test_a_dropped_database_takes_its_files_along(side):
+def test_dropping_a_database_drops_its_files(side):
     side.run("ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 16MB);")
     side.run("USE master; DROP DATABASE db; CREATE DATABASE db; USE db;")
     assert side.rows(FILES)[0][2] == 1024
 
 
-def test_an_option_holds_after_reconfigure_and_after_a_new_start(side):
+def test_an_option_takes_effect_after_reconfigure_and_after_a_restart(side):
     text = "SELECT value, value_in_use FROM sys.configurations WHERE name = 'remote admin connections';"
     assert side.rows(text) == [(0, 0)]
-    told = side.run("EXEC sp_configure 'remote admin connections', 1;").messages
-    assert [(one.number, one.severity) for one in told] == [(15457, 0)]
+    messages = side.run("EXEC sp_configure 'remote admin connections', 1;").messages
+    assert [(one.number, one.severity) for one in messages] == [(15457, 0)]
     assert side.rows(text) == [(1, 0)]
     side.run("RECONFIGURE;")
     assert side.rows(text) == [(1, 1)]
@@ -73,13 +73,13 @@ def test_an_option_holds_after_reconfigure_and_after_a_new_start(side):
 # -- scripts -----------------------------------------------------------------------------------------------------------
 
 
-def test_files_of_a_lab_become_large_enough_and_never_smaller(side):
+def test_the_files_of_a_lab_only_grow(side):
     for size in ("32", "16"):
         side.script("common/files.sql", Database="db", DataSizeMb=size, LogSizeMb="64")
         assert [(row[2], row[3]) for row in side.rows(FILES)] == [(4096, 32768), (8192, 32768)]
 
 
-def test_tempdb_gets_a_data_file_for_each_core_all_of_one_size(side):
+def test_tempdb_gets_a_data_file_of_the_same_size_for_each_core(side):
     side.instance.usage = lambda: Usage(cpu_count=4)
     for _ in range(2):
         side.script("container/tempdb.sql", TempdbSizeMb="512")
@@ -91,7 +91,7 @@ def test_tempdb_gets_a_data_file_for_each_core_all_of_one_size(side):
         ]
 
 
-def test_the_other_scripts_for_containers_run_twice(side):
+def test_the_other_container_scripts_can_run_twice(side):
     for _ in range(2):
         side.script("container/remote_admin_connections.sql")
         assert side.script("container/ready.sql")[-1].sets[0][1] == [(0,)]

@@ -1,4 +1,4 @@
-"""Where rows lie, who waits for a page, what lies on it: the base tables and views behind the proof on the page."""
+"""Base tables and views that show which rows a page holds, which tasks wait for it and how long."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def new():
     return with_dialogs(World().side("Here", "2022"), DIALOGS)
 
 
-def test_rows_of_sysdesend_lie_in_handle_order_144_a_page(old_or_new):
+def test_rows_of_sysdesend_are_in_handle_order_144_on_a_page(old_or_new):
     rows = old_or_new.rows(LOCATED, administrator(old_or_new))
     assert [place for place, _ in rows] == [f"(1:{16 + n // 144}:{n % 144})" for n in range(DIALOGS)]
     handles = old_or_new.rows("SELECT conversation_handle FROM sys.conversation_endpoints;")
     assert [handle for _, handle in rows] == [handle for (handle,) in handles]
 
 
-def test_base_tables_are_there_for_the_administrator_connection_alone(new):
+def test_base_tables_can_only_be_read_over_the_administrator_connection(new):
     session = administrator(new)
     for name in ("sysdesend", "sysdercv", "sysxmitqueue"):
         text = f"SELECT COUNT(*) FROM sys.{name};"
@@ -55,7 +55,7 @@ def test_base_tables_are_there_for_the_administrator_connection_alone(new):
         assert (error.number, error.text) == (208, f"Invalid object name 'sys.{name}'.")
 
 
-def test_a_star_leaves_the_place_out_and_an_alias_finds_it(new):
+def test_physloc_is_not_part_of_a_star_and_can_be_qualified_by_an_alias(new):
     session = administrator(new)
     [(columns, _)] = new.run("SELECT * FROM sys.sysdesend;", session).sets
     assert [column.name for column in columns] == ["handle", "diagid", "initiator", "sendseq", "sendxact"]
@@ -65,7 +65,7 @@ def test_a_star_leaves_the_place_out_and_an_alias_finds_it(new):
     assert new.value("SELECT 7 % 4 % 2;") == 1
 
 
-def test_a_page_tells_whose_it_is(new):
+def test_page_info_shows_the_object_of_a_page(new):
     text = (
         "SELECT object_id, index_id, slot_count, page_level FROM sys.dm_db_page_info(DB_ID(), 1, {}, N'LIMITED') AS p;"
     )
@@ -78,7 +78,7 @@ def test_a_page_tells_whose_it_is(new):
     assert new.value("SELECT OBJECT_NAME(72);") == "sysdesend"
 
 
-def test_page_info_came_with_2019():
+def test_page_info_exists_since_2019():
     side = World().side("Here", "2017")
     text = "SELECT object_id FROM sys.dm_db_page_info(1, 1, 16, N'LIMITED');"
     error = side.error(text)
@@ -96,11 +96,11 @@ def test_page_info_came_with_2019():
         (195, "SELECT fn_PhysLocFormatter(0x);"),
     ],
 )
-def test_calls_that_cannot_be(new, number, text):
+def test_invalid_calls_of_functions_are_errors(new, number, text):
     assert new.error(text).number == number
 
 
-def test_dbcc_page_tells_it_in_every_version(old_or_new):
+def test_dbcc_page_shows_the_header_in_every_version(old_or_new):
     [(columns, rows)] = old_or_new.run(
         "DECLARE @db int = DB_ID(); DBCC TRACEON (3604) WITH NO_INFOMSGS; DBCC PAGE (@db, 1, 17, 0) WITH TABLERESULTS, NO_INFOMSGS;"
     ).sets
@@ -111,7 +111,7 @@ def test_dbcc_page_tells_it_in_every_version(old_or_new):
     assert (fields["m_prevPage"], fields["m_nextPage"]) == ("(1:16)", "(1:18)")
 
 
-def test_trace_flags_are_the_sessions_or_everybodys(side):
+def test_a_trace_flag_holds_for_a_session_or_for_all(side):
     status = "DBCC TRACESTATUS (-1) WITH NO_INFOMSGS;"
     side.run("DBCC TRACEON (3604); DBCC TRACEON (1118, -1);")
     other = side.connect("db")
@@ -124,7 +124,7 @@ def test_trace_flags_are_the_sessions_or_everybodys(side):
     assert side.error("DBCC CHECKDB;").text == "The embedded Service Broker does not support DBCC CHECKDB (line 1)."
 
 
-def test_who_waits_for_a_page_is_seen_with_its_page_and_counted():
+def test_tasks_that_wait_for_a_page_are_shown_with_it_and_counted():
     world = World()
     world.latch_ns = 50 * MILLISECOND
     side = with_dialogs(world.side("Here", "2022"), 3)
@@ -148,7 +148,7 @@ def test_who_waits_for_a_page_is_seen_with_its_page_and_counted():
     ) == [("BUFFER", 2, 150, 100)]
 
 
-def test_waits_of_other_kinds_are_seen_too(side):
+def test_waits_of_other_kinds_are_shown_too(side):
     side.run("CREATE QUEUE dbo.q;")
     reader = side.connect("db")
     side.scheduler.spawn(reader.batch("WAITFOR (RECEIVE * FROM dbo.q), TIMEOUT 5000;", Discarded()), "reader")
@@ -170,14 +170,14 @@ def test_writes_are_counted_for_the_log_of_their_database(side):
     assert everywhere == side.rows("SELECT COUNT(*) FROM sys.databases;")
 
 
-def test_a_session_says_which_endpoint_it_came_by(side):
+def test_a_session_shows_the_endpoint_it_connected_to(side):
     text = "SELECT e.name, e.is_admin_endpoint FROM sys.dm_exec_sessions AS s JOIN sys.endpoints AS e ON e.endpoint_id = s.endpoint_id WHERE s.session_id = @@SPID;"
     assert side.rows(text) == [("TSQL Default TCP", 0)]
     assert side.rows(text, administrator(side)) == [("Dedicated Admin Connection", 1)]
 
 
 class Discarded:
-    """Results of a session that somebody else watches; an error in them is a failure."""
+    """Discards the results of a session, but fails at an error."""
 
     def columns(self, *_): ...
     def rows(self, *_): ...
