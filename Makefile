@@ -17,7 +17,7 @@ CELL_OPTIONS := $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(ME
 MATRIX_OPTIONS := $(LAB_OPTIONS) $(CELL_OPTIONS)
 MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),--hardware '$(HARDWARE)') $(if $(MASTER),--master '$(MASTER)')
 
-.PHONY: help setup matrix quick simulate techniques ui doctor up down status compare test parity lint bench clean
+.PHONY: help setup matrix quick simulate techniques ui doctor up down status compare test check parity lint bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -64,11 +64,18 @@ compare: setup  ## side-by-side figures and ratios of two result folders: A=... 
 test: setup  ## all tests, two files at a time; neither Docker nor network
 	@.venv/bin/python -m pytest -m "not sqlserver" -n 2 --dist loadfile --no-loadscope-reorder
 
+check: setup  ## the tests that need neither processes, Spark nor a driver: a minute
+	@.venv/bin/python -m pytest -m "not (process or spark or sqlserver)" -n 2
+
 parity: setup  ## the embedded broker against SQL Server in a container: results/parity.md
 	@.venv/bin/python -m tests.parity
 
-lint: setup  ## ruff and mypy
-	@.venv/bin/ruff check harness tests && .venv/bin/mypy
+lint: setup  ## ruff, mypy, layers of imports, rules about source text
+	@.venv/bin/ruff check harness tests
+	@.venv/bin/ruff format --check harness tests
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-cache
+	@.venv/bin/python -m tests.source_rules
 
 bench: setup  ## print what the parts carry on this machine
 	@.venv/bin/python -m tests.benchmarks

@@ -1,0 +1,149 @@
+"""The rules about source text that ruff does not know: `make lint` runs this and prints what breaks one.
+
+Each function yields a line a violation, `file: what is wrong`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SQL = ROOT / "sql"
+MODULES = sorted((ROOT / "harness").rglob("*.py"))
+SCRIPTS = sorted(SQL.rglob("*.sql"))
+LINES_MAX = 500
+
+# Time and entropy are injected into the embedded broker; only these know the real ones.
+KNOW_REAL_TIME = ("runtime/realtime.py", "store/", "server/")
+REAL_TIME_MODULES = {"asyncio", "random", "threading", "time"}
+REAL_TIME_CALLS = {"now", "today", "utcnow", "uuid1", "uuid4"}
+
+VARIABLE = re.compile(r"\$\((\w+)\)")
+HEAD = re.compile(r"/\*\n(.*?)\n\*/\n", re.DOTALL)
+FIELD = re.compile(r"^(\w[\w ]*):\s*(.*?)(?=^\w[\w ]*:|\Z)", re.DOTALL | re.MULTILINE)
+HEAD_FIELDS = ["Purpose", "Called by", "Assumes", "Variables"]
+README_ROW = re.compile(r"^\| `(\w+/\w+\.sql)`.*\|([^|]*)\|$", re.MULTILINE)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def modules_that_are_too_long() -> Iterator[str]:
+    for path in MODULES:
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LINES_MAX:
+            yield f"{name_of(path)}: {lines} lines, more than {LINES_MAX}: cut it"
+
+
+def real_time_in_the_embedded_broker() -> Iterator[str]:
+    for path in MODULES:
+        if "embedded" not in path.parts or any(part in path.as_posix() for part in KNOW_REAL_TIME):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found = {alias.name.split(".")[0] for alias in node.names} & REAL_TIME_MODULES
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found = {node.module.split(".")[0]} & REAL_TIME_MODULES
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                found = {node.func.attr} & REAL_TIME_CALLS
+            else:
+                continue
+            for one in found:
+                yield f"{name_of(path)}:{node.lineno}: {one}: take time and entropy from the scheduler"
+
+
+def text_of_scripts() -> Iterator[str]:
+    for path in SCRIPTS:
+        raw = path.read_bytes()
+        for pattern, what in (
+            (rb"\A\xef\xbb\xbf", "begins with a byte order mark"),
+            (rb"\r", "has carriage returns"),
+            (rb"\t", "has tabs"),
+            (rb"(?m) +$", "has blanks at the end of a line"),
+            (rb"\n\n\Z|[^\n]\Z", "does not end with one newline"),
+            (rb"[^\x00-\x7f]", "has characters beyond ASCII"),
+        ):
+            if re.search(pattern, raw):
+                yield f"{name_of(path)}: {what}"
+
+
+def heads_of_scripts() -> Iterator[str]:
+    """The head says purpose, caller, assumptions and variables: those in use and no others."""
+    for path in SCRIPTS:
+        fields, body = split(path)
+        if list(fields)[:4] != HEAD_FIELDS or not all(fields[name] for name in HEAD_FIELDS):
+            yield f"{name_of(path)}: the head needs {', '.join(HEAD_FIELDS)}, in this order"
+            continue
+        described = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", fields["Variables"])
+        documented = set() if described.strip() == "none" else set(re.findall(r"\w+", described))
+        if documented != set(VARIABLE.findall(body)):
+            yield f"{name_of(path)}: the head names the variables {documented}, the script {set(VARIABLE.findall(body))}"
+        # sqlcmd substitutes inside comments too, and would send a password along with the head.
+        if any(VARIABLE.search(value) for value in fields.values()):
+            yield f"{name_of(path)}: the head refers to a variable by $(...)"
+
+
+def bodies_of_scripts() -> Iterator[str]:
+    for path in SCRIPTS:
+        fields, body = split(path)
+        if path.parent.name == "observe":
+            if re.search(r"^\s*GO\b", body, re.MULTILINE | re.IGNORECASE) or body.count(";") != 1:
+                yield f"{name_of(path)}: an observation is one statement without GO"
+            for column in re.findall(r"\bAS (\w+)(?=,|\nFROM)", body.rpartition("\nSELECT")[2]):
+                if not re.search(rf"\b{column}\b", fields.get("Columns", "")):
+                    yield f"{name_of(path)}: the head does not describe the column {column}"
+        elif not body.endswith("\nGO\n"):
+            yield f"{name_of(path)}: does not end with GO"
+        elif not all(batch.rstrip().endswith(";") for batch in re.split(r"^GO\n", body, flags=re.MULTILINE)[:-1]):
+            yield f"{name_of(path)}: a batch does not end with a semicolon"
+        settings = re.findall(r"SET NOEXEC (ON|OFF);", body)
+        if settings != ["ON", "OFF"] * (len(settings) // 2):
+            yield f"{name_of(path)}: SET NOEXEC ON without OFF"
+        for value in re.findall(r"PASSWORD = N?'([^']*)'", body):
+            if not VARIABLE.fullmatch(value):
+                yield f"{name_of(path)}: a password is written down"
+
+
+def readme_of_scripts() -> Iterator[str]:
+    """sql/README.md lists each script once, with its variables."""
+    rows = README_ROW.findall((SQL / "README.md").read_text(encoding="utf-8"))
+    scripts = {path.relative_to(SQL).as_posix(): path for path in SCRIPTS}
+    if sorted(name for name, _ in rows) != sorted(scripts):
+        difference = set(scripts).symmetric_difference(name for name, _ in rows)
+        yield f"sql/README.md: lists other files than there are, or one twice: {', '.join(sorted(difference))}"
+    for name, cell in rows:
+        if name in scripts and set(re.findall(r"\w+", cell)) != set(VARIABLE.findall(split(scripts[name])[1])):
+            yield f"sql/README.md: the row of {name} names other variables than the script"
+
+
+def split(path: Path) -> tuple[dict[str, str], str]:
+    """The fields of a script's head comment, and the rest."""
+    text = path.read_text(encoding="utf-8")
+    head = HEAD.match(text)
+    if head is None:
+        return {}, text
+    return {name: value.strip() for name, value in FIELD.findall(head[1])}, text[head.end() :]
+
+
+RULES = (
+    modules_that_are_too_long,
+    real_time_in_the_embedded_broker,
+    text_of_scripts,
+    heads_of_scripts,
+    bodies_of_scripts,
+    readme_of_scripts,
+)
+
+
+def main() -> None:
+    broken = [line for rule in RULES for line in rule()]
+    print("\n".join(broken) or f"{len(MODULES)} modules and {len(SCRIPTS)} scripts keep the rules of tests/source_rules.py")
+    sys.exit(bool(broken))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""`make lint` reports a file that breaks a rule."""
+
+import pytest
+
+from tests import source_rules
+
+BAD_SCRIPT = """/*
+Purpose: breaks the rules.
+Called by: nobody.
+Assumes: nothing.
+Variables: Other.
+*/
+SET NOEXEC ON;
+CREATE LOGIN x WITH PASSWORD = N'secret';\t
+SELECT $(Name)
+GO
+"""
+BAD_MODULE = "import time\nnow = time.time()\n" + "\n" * source_rules.LINES_MAX
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    script = tmp_path / "sql" / "link" / "bad.sql"
+    module = tmp_path / "harness" / "embedded" / "bad.py"
+    for path, text in ((script, BAD_SCRIPT), (module, BAD_MODULE)):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    (tmp_path / "sql" / "README.md").write_text("| `link/other.sql` | purpose | Name |\n")
+    monkeypatch.setattr(source_rules, "ROOT", tmp_path)
+    monkeypatch.setattr(source_rules, "SQL", tmp_path / "sql")
+    monkeypatch.setattr(source_rules, "SCRIPTS", [script])
+    monkeypatch.setattr(source_rules, "MODULES", [module])
+
+
+@pytest.mark.usefixtures("tree")
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (source_rules.modules_that_are_too_long, ["more than 500"]),
+        (source_rules.real_time_in_the_embedded_broker, ["time: take time"]),
+        (source_rules.text_of_scripts, ["tabs"]),
+        (source_rules.heads_of_scripts, ["names the variables"]),
+        (source_rules.bodies_of_scripts, ["semicolon", "without OFF", "password"]),
+        (source_rules.readme_of_scripts, ["other files than there are"]),
+    ],
+)
+def test_a_rule_reports_what_breaks_it(rule, said):
+    lines = list(rule())
+    assert len(lines) == len(said)
+    assert all(words in line for words, line in zip(said, lines, strict=True))
+
+
+def test_every_rule_is_tried_here():
+    [mark] = [mark for mark in test_a_rule_reports_what_breaks_it.pytestmark if mark.name == "parametrize"]
+    assert [rule for rule, _ in mark.args[1]] == list(source_rules.RULES)
