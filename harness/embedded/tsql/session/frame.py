@@ -7,9 +7,8 @@ from typing import Any
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.session.cursor import Cursor
 from harness.embedded.tsql.session.result_sink import ResultSink
-from harness.embedded.tsql.session.session import DOOMING_ERRORS, Session
+from harness.embedded.tsql.session.session import DOOMING_ERRORS, Cursor, Session
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.broker.database import Database
@@ -9,18 +11,50 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Mark, Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
+from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.fixed_principals import DBO
-from harness.embedded.tsql.session.cursor import Cursor
 from harness.embedded.tsql.session.raised_error import RaisedError
 from harness.embedded.tsql.session.result_sink import ResultSink
-from harness.embedded.tsql.session.session_options import DEFAULTS
 
 # Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.
 DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169})
 # Names that are not found and text that does not parse end the batch, but not the transaction.
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 1087, 4104, 4145})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What SET changes. A procedure's changes end with it, so options are immutable and replaced as a whole."""
+
+    nocount: bool = False
+    xact_abort: bool = False
+    implicit_transactions: bool = False
+    noexec: bool = False
+    fmtonly: bool = False
+    lock_timeout_ms: int = -1
+    isolation_level: int = 2  # of sys.dm_exec_sessions: 1 READ UNCOMMITTED, 2 READ COMMITTED, ...
+
+
+DEFAULTS = Options()  # shared by all sessions, so that the result of a SET is made once
+
+
+# Takes the frame that opens the cursor; returns the columns and rows of its query.
+Fetch = Callable[[Any], tuple[Sequence[Column], list[tuple[Any, ...]]]]
+
+
+class Cursor:
+    """A STATIC cursor: OPEN fetches its rows."""
+
+    __slots__ = ("columns", "fetch", "is_open", "position", "rows")
+
+    def __init__(self, fetch: Fetch) -> None:
+        self.fetch = fetch
+        self.is_open = False
+        self.columns: Sequence[Column] = ()
+        self.rows: list[tuple[Any, ...]] = []
+        self.position = 0
 
 
 class Session:

@@ -9,8 +9,8 @@ from typing import Any
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.session import result_sets
-from harness.embedded.tsql.session.cursor import Cursor
 from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Cursor
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import converter

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.session_options import DEFAULTS, SETTERS
+from harness.embedded.tsql.session.session import DEFAULTS, Options
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import Parser, Statement
+
+Setter = Callable[[Options, str], Options]
+
+
+def _switch(name: str) -> Setter:
+    return lambda options, value: replace(options, **{name: value == "ON"})
+
+
+ISOLATION_LEVELS = {"UNCOMMITTED": 1, "COMMITTED": 2, "REPEATABLE": 3, "SERIALIZABLE": 4, "SNAPSHOT": 5}
+
+# Other options are accepted without effect: this server has only one of the behaviours they choose from.
+SETTERS: dict[str, Setter] = {
+    "NOCOUNT": _switch("nocount"),
+    "XACT_ABORT": _switch("xact_abort"),
+    "IMPLICIT_TRANSACTIONS": _switch("implicit_transactions"),
+    "NOEXEC": _switch("noexec"),
+    "FMTONLY": _switch("fmtonly"),
+    "LOCK_TIMEOUT": lambda options, value: replace(options, lock_timeout_ms=int(value)),
+    "TRANSACTION ISOLATION LEVEL": lambda options, value: replace(options, isolation_level=ISOLATION_LEVELS[value]),
+}
 
 OPTIONS_ON_OFF = frozenset(
     """
@@ -36,8 +57,10 @@ def parse_set(parser: Parser) -> Statement:
     tokens = parser.tokens
     if tokens.accept("TRANSACTION", "ISOLATION", "LEVEL"):
         level = tokens.choose("READ", "REPEATABLE", "SNAPSHOT", "SERIALIZABLE")
-        if level in ("READ", "REPEATABLE"):
-            tokens.choose("UNCOMMITTED", "COMMITTED", "READ")
+        if level == "READ":
+            level = tokens.choose("UNCOMMITTED", "COMMITTED")
+        elif level == "REPEATABLE":
+            tokens.expect("READ")
         return SetOption(parser.line, ["TRANSACTION ISOLATION LEVEL"], level)
     if tokens.accept("IDENTITY_INSERT"):
         tokens.object_name()
