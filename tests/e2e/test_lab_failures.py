@@ -19,7 +19,7 @@ from harness.lab.drivers import Secret
 from harness.lab.error_remedies import REMEDIES
 from harness.lab.scripts import ScriptError
 from harness.sweep.journal import Entry, read
-from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, Told, output_until, stop_all
+from tests.stand_ins.own_servers import PASSWORD, CommandResult, OwnServers, Server, output_until, stop_all
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -69,7 +69,7 @@ def heal(own: OwnServers) -> None:
             server.start()
 
 
-def clean_as_told(own: OwnServers, told: Told) -> None:
+def clean_as_told(own: OwnServers, told: CommandResult) -> None:
     """What an opening could not remove itself is removed by the command that it has named."""
     heal(own)
     if "harness lab clean removes it" in told.out:

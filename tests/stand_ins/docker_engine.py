@@ -1,8 +1,8 @@
-"""A stand-in for the Docker engine, and for Compose: what `harness.lab.compose` asks of both, and no more.
+"""A stand-in for the Docker engine and for Compose: the parts of both that `harness.lab.compose` uses.
 
-It reads the real docker-compose.yml with the values that it is called with. A container of SQL Server is an embedded
-instance (see embedded_container.py) on a loopback address of its own; published ports are relayed to it, as Docker's proxy does.
-Data lies in folders named like the volumes. Everything ends with the process that started the engine.
+It reads the real docker-compose.yml with the values it is called with. A container of SQL Server is an embedded instance
+(see embedded_container.py) on its own loopback address; published ports are relayed to it, as by Docker's proxy. Data is
+kept in folders named after the volumes. Everything ends with the process that started the engine.
 
     with docker_engine.running() as docker:          # docker.environment: for the code under test
         ...
@@ -45,14 +45,14 @@ _LISTENING_TIMEOUT_S = 30.0
 
 @dataclass
 class StandIn:
-    """A running engine, as a test sees it."""
+    """A running engine, for a test."""
 
     folder: Path
     process: subprocess.Popen[bytes]
     environment: dict[str, str]
 
     def requests(self) -> list[list[str]]:
-        """The words of every call of `docker` so far."""
+        """The arguments of every call of `docker` so far."""
         path = self.folder / "requests"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -66,8 +66,8 @@ class StandIn:
 
 @contextlib.contextmanager
 def running(*faults: str, images: Sequence[str] = ()) -> Iterator[StandIn]:
-    """An engine with free ports for everything that docker-compose.yml publishes; its end ends the containers."""
-    # Not below pytest's folders: the path of a socket has 108 characters at most.
+    """An engine with free ports for all that docker-compose.yml publishes; the containers end with it."""
+    # Not below pytest's folders: the path of a socket is limited to 108 characters.
     folder = Path(tempfile.mkdtemp(prefix="docker-"))
     words = [sys.executable, str(HERE / "docker_engine.py"), str(folder), json.dumps(faults), json.dumps(images)]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
@@ -98,7 +98,7 @@ class Refused(Exception):
 
 
 def interpolated(text: str, values: Mapping[str, str]) -> str:
-    """`$$`, `${NAME}`, `${NAME:-default}` and `${NAME:?text}`, as Compose has them."""
+    """The text with `$$`, `${NAME}`, `${NAME:-default}` and `${NAME:?text}` replaced as by Compose."""
 
     def value(match: re.Match[str]) -> str:
         escaped, name, kind, rest = match.groups()
@@ -113,7 +113,7 @@ def interpolated(text: str, values: Mapping[str, str]) -> str:
 
 
 def project(folder: Path, file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """A compose file with its values in it: the environment's, else those of .env."""
+    """A compose file with its values filled in: those of the environment, else those of .env."""
     dotenv = folder / ".env"
     lines = dotenv.read_text().splitlines() if dotenv.exists() else []
     values = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
@@ -145,7 +145,7 @@ class Container:
     relays: list[asyncio.Server] = field(default_factory=list)
     inside: dict[int, tuple[str, int]] = field(default_factory=dict)  # port of the container -> where it really is
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    mourner: asyncio.Task[None] | None = None
+    watcher: asyncio.Task[None] | None = None
 
     @property
     def ports(self) -> list[tuple[int, int]]:
@@ -226,7 +226,7 @@ class Engine:
                 *arguments,
             ]:
                 return await self.compose(project(Path(folder), Path(file), environment), profile, verb, arguments)
-        raise Refused(f"the stand-in for Docker knows no {' '.join(words)}")
+        raise Refused(f"the stand-in for Docker does not support {' '.join(words)}")
 
     async def compose(self, given: dict[str, Any], profile: str, verb: str, arguments: list[str]) -> str:
         services = {
@@ -247,7 +247,7 @@ class Engine:
             case "restart":
                 for name in names:
                     await self.end(self.containers[name])
-                    await self.play(given["name"], self.containers[name])
+                    await self.run_process(given["name"], self.containers[name])
                 return ""
             case "rm" | "down":
                 for name in names or list(self.containers):
@@ -256,7 +256,7 @@ class Engine:
                 if verb == "down" and "--volumes" in arguments:
                     shutil.rmtree(self.folder / "volumes", ignore_errors=True)
                 return ""
-        raise Refused(f"the stand-in for Compose knows no {verb}")
+        raise Refused(f"the stand-in for Compose does not support {verb}")
 
     async def start(self, project_name: str, services: dict[str, Any], name: str) -> None:
         if name not in services:
@@ -272,10 +272,10 @@ class Engine:
         address = self.hosts().get(definition.get("hostname", ""), "")
         container = Container(name, definition, f"{project_name}-{name}-1", address, log)
         self.containers[name] = container
-        await self.play(project_name, container)
+        await self.run_process(project_name, container)
 
-    async def play(self, project_name: str, container: Container) -> None:
-        """Runs what the container runs."""
+    async def run_process(self, project_name: str, container: Container) -> None:
+        """Run the process of the container."""
         container.log.touch()
         container.ended.clear()
         environment = container.definition.get("environment", {})
@@ -313,13 +313,14 @@ class Engine:
         if line:
             ready = json.loads(line)
             container.inside = {1433: (container.address, 1433), 1434: ("127.0.0.1", ready["admin_port"])}
-        container.mourner = asyncio.create_task(self.mourn(container))
+        container.watcher = asyncio.create_task(self.watch(container))
 
     def hosts(self) -> dict[str, str]:
         """Addresses by name."""
         return {role.lower(): f"{self.subnet}.{number}" for number, role in enumerate(ROLES, start=1)}
 
-    async def mourn(self, container: Container) -> None:
+    async def watch(self, container: Container) -> None:
+        """Record the end of the container's process."""
         assert container.process is not None
         container.exit_code = abs(await container.process.wait())
         if container.exit_code == 9:
@@ -353,7 +354,7 @@ class Engine:
     async def relay(
         self, container: Container, inner: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Carries bytes both ways until either side ends."""
+        """Relay bytes in both directions until either side ends."""
         try:
             if inner not in container.inside:
                 return

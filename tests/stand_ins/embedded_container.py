@@ -1,5 +1,5 @@
-"""What runs in a container of the stand-in for Docker: an embedded instance at an address of its own on the loopback
-interface, in a process that knows the other containers by their names, as Docker's own name server would tell them."""
+"""The process in a container of the stand-in for Docker: an embedded instance on its own loopback address. It resolves
+the names of the other containers, as Docker's name server would."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.embedded.server import serve
 
 
 def know_hosts(addresses: dict[str, str]) -> None:
-    """Names of containers resolve; everything else as before."""
+    """Resolve the names of containers; leave all others to the system."""
     resolve = socket.getaddrinfo
 
     def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:

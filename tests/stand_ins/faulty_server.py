@@ -1,27 +1,27 @@
-"""An embedded server that misbehaves as it is told: the stand-in for a SQL Server on which something is wrong.
+"""An embedded server with faults: the stand-in for a SQL Server on which something is wrong.
 
-Started as `harness serve` is, with the same options, and `--fault` as often as wanted:
+It takes the options of `harness serve`, and `--fault` any number of times:
 
     python tests/stand_ins/faulty_server.py --port 14331 --data /tmp/target --fault 'login=18456'
 
     login[:USER]=NUMBER[/ARGUMENT...]       logins (of users whose name matches) are refused with this error
-    statement:REGEX=NUMBER[/ARGUMENT...]    statements that begin so fail with it; several numbers, separated by commas,
-                                            are sent as SQL Server sends them: the last one is the one that counts
-    commit=NUMBER[/ARGUMENT...]             transactions that wrote something fail at their end and are rolled back
-    hang:REGEX                              statements that begin so never end
-    drop:REGEX                              the connection is lost in the middle of them
-    die:REGEX                               the process is
-    says:PROPERTY=VALUE                     what SERVERPROPERTY('PROPERTY') says
-    slow-start=SECONDS                      it listens late
-    close-port                              it accepts connections and closes them
+    statement:REGEX=NUMBER[/ARGUMENT...]    matching statements fail with this error; of several, separated by commas,
+                                            the last one is raised and the others are sent before it
+    commit=NUMBER[/ARGUMENT...]             transactions that wrote something fail at commit and are rolled back
+    hang:REGEX                              matching statements never end
+    drop:REGEX                              matching statements lose their connection
+    die:REGEX                               matching statements kill the process
+    says:PROPERTY=VALUE                     the value of SERVERPROPERTY('PROPERTY')
+    slow-start=SECONDS                      the server listens late
+    close-port                              the server accepts connections and closes them
 
-What a REGEX is matched with is the statement's own text, white space made single, wherever the statement stands: in a
-batch, a string that is executed, a procedure. With `@3` behind it a fault comes at the third occasion only, with `@3+`
-from then on, with `@3-5` at these. Texts and severities are those of the catalogue; missing arguments are an error.
+A REGEX is matched from the beginning of a statement's text, with white space reduced to single spaces, wherever the
+statement is: in a batch, an executed string, a procedure. With `@3` behind it a fault strikes only the third time, with
+`@3+` from the third time on, with `@3-5` the third to fifth time. Texts and severities are those of the catalogue;
+missing arguments are an error.
 
-Standard input is a pipe whose other end the parent holds: the server ends with it. A line there, a list of faults in
-JSON, takes the place of the faults so far; the answer on standard output is how many there are now. A fault that makes
-somebody wait says so there: `struck`.
+Standard input is a pipe held by the parent: the server ends with it. A line of it, a list of faults in JSON, replaces
+the faults; the answer on standard output is their number. A fault that makes a statement wait prints `struck` there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from harness.embedded.errors import CATALOGUE, SqlServerError
 from harness.embedded.runtime.tasks import Delay, Waiting
 from harness.embedded.server import lifetime, serve
 from harness.embedded.server.authentication import LoginAuthenticator
-from harness.embedded.server.tds_listener import TdsProtocol
+from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
 from harness.embedded.tds.login7 import Login7
 from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.session.frame import Frame
@@ -64,7 +64,7 @@ _SPECIFICATION = re.compile(
 
 @dataclass
 class Fault:
-    """One thing that goes wrong; it counts its occasions."""
+    """A fault, and how often it could have struck."""
 
     kind: str
     pattern: str
@@ -77,16 +77,19 @@ class Fault:
     def parse(cls, text: str) -> Fault:
         match = _SPECIFICATION.fullmatch(text)
         if match is None or match["kind"] not in KINDS:
-            raise argparse.ArgumentTypeError(f"{text!r} is no fault; kinds: {', '.join(KINDS)}")
+            raise argparse.ArgumentTypeError(f"invalid fault {text!r}: its kind must be one of {', '.join(KINDS)}")
         fault = cls(match["kind"], match["pattern"] or "", match["value"] or "")
         if match["first"]:
             fault.first = int(match["first"])
             more = match["more"] or f"-{fault.first}"
             fault.last = float("inf") if more == "+" else int(more[1:])
         if fault.kind in ("hang", "drop", "die") and fault.value:
-            fault.pattern, fault.value = f"{fault.pattern}={fault.value}", ""  # an equals sign of the statement's
+            fault.pattern, fault.value = (
+                f"{fault.pattern}={fault.value}",
+                "",
+            )  # the equals sign belongs to the statement
         if fault.kind in ("login", "statement", "commit"):
-            fault.errors()  # those that the catalogue does not know fail here and not in the middle of a test
+            fault.errors()  # a number that is not in the catalogue fails here and not in the middle of a test
         return fault
 
     def concerns(self, text: str) -> bool:
@@ -106,7 +109,7 @@ class Fault:
 
 
 class Faults:
-    """Those that are planted now, each kind looked up where it strikes."""
+    """The current faults."""
 
     def __init__(self) -> None:
         self._planted: list[Fault] = []
@@ -121,7 +124,7 @@ class Faults:
 
 
 FAULTS = Faults()
-_connections: dict[int, TdsProtocol] = {}
+_listeners: list[TdsListener] = []
 
 
 class FaultyAuthenticator(LoginAuthenticator):
@@ -133,9 +136,18 @@ class FaultyAuthenticator(LoginAuthenticator):
         return super().admit(login, spid, is_administrative=is_administrative)
 
 
+class RememberedListener(TdsListener):
+    """Lets a statement find its connection."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        _listeners.append(self)
+
+
 def install() -> None:
-    """Puts the places where faults strike into this process."""
+    """Patch this process in all places where faults strike."""
     serve.LoginAuthenticator = FaultyAuthenticator  # type: ignore[misc]
+    serve.TdsListener = RememberedListener  # type: ignore[misc]
     serve.stop_at_end_of_stdin = _listen_to_the_parent
     _install_in_connections()
     _install_in_commits()
@@ -164,13 +176,12 @@ def _listen_to_the_parent(loop: asyncio.AbstractEventLoop, stop: Callable[[], No
 def _install_in_connections() -> None:
     connection_made = TdsProtocol.connection_made
 
-    def remember(self: TdsProtocol, transport: Any) -> None:
+    def accept_or_close(self: TdsProtocol, transport: Any) -> None:
         connection_made(self, transport)
-        _connections[self._spid] = self
         for _ in FAULTS.due(["close-port"]):
             transport.abort()
 
-    TdsProtocol.connection_made = remember  # type: ignore[method-assign]
+    TdsProtocol.connection_made = accept_or_close  # type: ignore[method-assign]
 
 
 def _install_in_commits() -> None:
@@ -234,7 +245,9 @@ def _befall(fault: Fault, frame: Frame) -> Waiting[None]:
     if fault.kind == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if fault.kind == "drop":
-        _connections[session.spid].abort()
+        next(
+            one for listener in _listeners for spid, one in listener.connections.items() if spid == session.spid
+        ).abort()
     if fault.kind != "statement":
         print("struck", flush=True)
         yield Delay(FOR_EVER_NS)

@@ -1,4 +1,4 @@
-"""Servers of a user's own, as far as this machine can have them: embedded ones, healthy or faulty, and their lab.toml."""
+"""Stand-ins for a user's own servers: embedded instances, healthy or faulty, and their lab.toml."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.processes import children_of, is_alive
 
 FAULTY_SERVER = Path(__file__).with_name("faulty_server.py")
 PASSWORD = "Stand-in, never 2 be seen!"  # of the login sa, and so of the harness
-GENERATED = "aA1!"  # how the passwords end that the harness makes up
+GENERATED = "aA1!"  # the end of the passwords that the harness generates
 PLACES = {
     "databases": "SELECT name FROM sys.databases",
     "endpoints": "SELECT name FROM sys.service_broker_endpoints",
@@ -71,16 +71,16 @@ class Server:
         assert json.loads(line)["port"] == self.port
 
     def plant(self, *faults: str) -> None:
-        """These faults, and none of those before."""
+        """Replace the faults."""
         assert self.process is not None and self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(faults).encode() + b"\n")
         self.process.stdin.flush()
         while (line := self.process.stdout.readline()) == b"struck\n":
-            pass  # by those before
+            pass  # by earlier faults
         assert line == b"%d\n" % len(faults), line
 
     def wait_until_struck(self) -> None:
-        """By a fault that makes somebody wait."""
+        """Wait until a fault has made a statement wait."""
         assert self.process is not None and self.process.stdout is not None
         assert self.process.stdout.readline() == b"struck\n"
 
@@ -119,7 +119,7 @@ class Server:
                 connection.execute(statement)
 
     def contents(self) -> dict[str, list[str]]:
-        """Everything on it that outlives a session and lies outside the databases of users."""
+        """The objects on the server that outlive a session and are outside user databases."""
         with self.connection() as connection:
             return {
                 place: sorted(str(row[0]) for row in connection.execute(query).fetchall())
@@ -128,8 +128,8 @@ class Server:
 
 
 @dataclass
-class Told:
-    """What a command said, and how it ended."""
+class CommandResult:
+    """The output and exit code of a command."""
 
     code: int
     out: str
@@ -155,7 +155,8 @@ class OwnServers:
     password: str = PASSWORD
 
     def lab_file(self, *, version: str = "2022", prefix: str = "ssbh_", **keys: object) -> Path:
-        """Keys as `target_port=1` or `initiator_1_host="nowhere"` replace those of a side, None leaves them out."""
+        """Write lab.toml. Keys such as `target_port=1` or `initiator_1_host="nowhere"` replace those of a side, or remove
+        them if None."""
         lines = [f'version = "{version}"', f'prefix = "{prefix}"']
         for server in self.servers:
             lines.append("[target]" if server.role == "target" else "[[initiator]]")
@@ -178,8 +179,8 @@ class OwnServers:
             env={**child_environment({"HARNESS_PASSWORD": self.password}), "COLUMNS": "200"},
         )
 
-    def harness(self, *arguments: str, timeout_s: float = 90) -> Told:
-        """Runs a command to its end. Nothing that it started is left, and no password in what it said or wrote."""
+    def harness(self, *arguments: str, timeout_s: float = 90) -> CommandResult:
+        """Run a command to its end. Assert that no process is left and that it showed and wrote no password."""
         began = time.monotonic()
         with self.begin(*arguments) as process:
             children: dict[int, psutil.Process] = {}
@@ -193,14 +194,14 @@ class OwnServers:
                 except subprocess.TimeoutExpired:
                     continue
             out, err = process.communicate()
-        told = Told(process.returncode, out, err, time.monotonic() - began)
+        result = CommandResult(process.returncode, out, err, time.monotonic() - began)
         assert not [child for child in children.values() if is_alive(child)]
-        self.assert_no_secret(told)
-        return told
+        self.assert_no_secret(result)
+        return result
 
-    def assert_no_secret(self, told: Told) -> None:
+    def assert_no_secret(self, result: CommandResult) -> None:
         for secret in (PASSWORD, GENERATED):
-            assert secret not in told.out + told.err
+            assert secret not in result.out + result.err
             for file in self.folder.rglob("*"):
                 if file.is_file():
                     assert secret.encode() not in file.read_bytes(), file
@@ -215,11 +216,13 @@ def stop_all(servers: Iterable[Server]) -> None:
 
 
 def output_until(process: subprocess.Popen[str], word: str) -> list[str]:
-    """The lines up to the one with a word in it."""
+    """The lines up to the first one that contains a word."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:
         lines.append(line)
         if word in line:
             return lines
-    raise AssertionError(f"it ended without {word!r}: {lines} {process.stderr.read() if process.stderr else ''}")
+    raise AssertionError(
+        f"the command ended without printing {word!r}: {lines} {process.stderr.read() if process.stderr else ''}"
+    )
