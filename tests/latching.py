@@ -16,8 +16,8 @@ CORES = 64  # nobody waits for one
 
 class LatchingPlatform(RealPlatform):
     def __init__(self, scheduler: Scheduler, waits: WaitStatistics, *, hold_ns: int) -> None:
-        prices = LatchParameters(hold_us=hold_ns / 1000, shared_hold_us=0, hand_over_us=0, hand_over_us_per_waiter=0)
-        self._latches = PageLatches(scheduler, waits, Cores(scheduler, waits, CORES), prices)
+        costs = LatchParameters(hold_us=hold_ns / 1000, shared_hold_us=0, hand_over_us=0, hand_over_us_per_waiter=0)
+        self._latches = PageLatches(scheduler, waits, Cores(scheduler, waits, CORES), costs)
 
     def latch(self, page: Page) -> Iterable[Wait]:
         return self._latches.touch(page)

@@ -90,10 +90,10 @@ def calibrate(  # noqa: PLR0917
 
         model = parameters.read(hardware)
         wanted = measured_numbers.numbers_of(like, model) if like else calibration.PAPER
-        moved = names or calibration.priced(model) if sensitivity else model.free
+        moved = names or calibration.charged(model) if sensitivity else model.free
         if not moved:
             raise parameters.HardwareError(f"hardware {model.name}: no parameter is `free = true`, so none is fitted")
-        calibration.require_priced(model, moved)
+        calibration.require_charged(model, moved)
         text = parameters.text_of(hardware) if write else ""
         if write:
             parameters.with_values_in(text, {name: model.value(name) for name in moved})

@@ -1,23 +1,24 @@
 """The paper's lab in virtual time: the embedded broker and the scripts of `sql/` on a model of the paper's hardware.
 
-A model: its numbers are never SQL Server's, and whatever shows them says so.
+It is a model: its numbers are never SQL Server's, and whatever shows them says so. `README.md` describes the model.
 
-Theory of operation. A `world` holds instances of the embedded broker that share one virtual clock and one network; what
-takes time is charged to the hardware under each: `cores`, `latches`, `log`, `network`, at the prices of `parameters`
-(`hardware/*.toml`, calibrated by `calibration`), by way of `platform`. `lab` makes a `harness.lab.instances.Lab` of it:
-its `instances` give a `connection` that looks like pyodbc's, and whoever executes a statement there waits while virtual
-time passes, for everybody. So linking, dialogs, resets and observers are the ones of every lab, and so is the protocol
-of a cell (`sweep.attempt`); only the `clients` are tasks in the world, and the `observers` visit it from outside.
+Theory of operation. A `world` holds instances of the embedded broker that share one virtual clock and one network. The
+hardware of each (`computer`: `cores`, `page_latches`, `log_device`) and the `network` charge time according to the
+`parameters` (`hardware/*.toml`, fitted by `calibration`). `simulated_lab` makes a `harness.lab.instances.Lab` of a
+world. Its instances give a `virtual_connection` that looks like pyodbc's; while a caller's statement runs, virtual time
+passes for everybody. So linking, dialogs, resets and observation are those of every lab, and so is the protocol of a
+cell (`sweep.attempt`). Only the clients (`client_threads`) are tasks in the world, and the observers
+(`world_observers`) visit it from outside.
 
-A `group` is a warmed world: linked, with its dialogs and queue readers. A `cell` runs on one of its `copies`, a forked
-process. `job` has Spark compute the cells, in processes forked from `workers`; `run` is the whole of it. A `bench`
-measures cells at other prices: for `calibration`, to the paper's numbers or those of a measured run (`likeness`), and
-for `sensitivity`. `faults` inflicts damage beside a load and checks from outside what became of it.
+A `warmed_world` is linked and has its dialogs and queue readers. `cell_run` runs a cell in a fork of it (`forks`).
+`spark_job` has Spark compute cells, in processes that `spark_daemon` forks, in the `slices` that balance best;
+`simulated_run` is a whole run. `bench` measures cells at other costs: for `calibration`, against the paper's numbers or
+those of a measured run (`measured_numbers`), and for `sensitivity`. `faults` breaks things under load and checks from
+outside that no message is lost, repeated or out of order.
 
-Rules: time and entropy come from the world, entropy from its seed; nothing depends on an order of sets, on hash() of
-text, on threads or on the machine. What a cell comes to depends on the seed, the cell and the number of the attempt
-at it.
+Rules: time and entropy come from the world, and entropy from its seed. Nothing depends on the order of a set, on hash()
+of text, on threads or on the machine. The result of a cell depends on the seed, the cell and the number of the attempt.
 
-Not in the model: memory, data files and checkpoints, latches of other tables than sys.sysdesend, the clients'
-computers unless they are the instances' too; statements of observers take no time.
+Not modelled: memory, data files and checkpoints, latches of tables other than sys.sysdesend, and the clients' computers
+unless they are the instances' too. Statements of observers take no time.
 """

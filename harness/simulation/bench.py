@@ -43,7 +43,7 @@ FiguresByCell = Mapping[Cell, CellFigures]
 
 
 class Bench:
-    """Warmed worlds of both dialog ratios."""
+    """CellRunner worlds of both dialog ratios."""
 
     def __init__(self, parameters: Parameters, *, seed: int) -> None:
         """Build the worlds, which takes some seconds of real time."""

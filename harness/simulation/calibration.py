@@ -1,14 +1,13 @@
-"""Calibration: the prices that nobody knows, fitted to four of the paper's numbers and one of ours.
+"""Fit unknown costs to four of the paper's numbers and one of ours.
 
 The free parameters of a hardware file (`free = true`) are moved within their bounds until the model's cells give the
-`PAPER.fitted` numbers: least squares of the logarithms of (model / paper), by SciPy's trust-region method. Five
-parameters for five numbers: nothing is left over to bend the rest. What the paper says of one and two initiators, of
-3×5 threads, of payloads, of waits and of its techniques takes no part; `PAPER.held_out` are those of them that are
-numbers of a cell. Some of what took no part holds by construction and is no prediction either:
-`harness.claims.provenance` says of each claim which it is. Another hardware has other numbers:
-`harness.simulation.measured_numbers` takes them from a measured run.
+`PAPER.fitted` numbers: least squares of the logarithms of (model / paper), by SciPy's trust-region method. There are as
+many parameters as numbers, so none is left to bend the rest. The paper's numbers for one and two initiators, 3×5
+threads, payloads, waits and techniques take no part; `PAPER.held_out` are those that are numbers of a cell. Some claims
+that take no part hold by construction and are not predictions either: see `harness.claims.provenance`. For other
+hardware, `measured_numbers` takes the numbers from a measured run.
 
-What measures cells is given: a `bench`, or what pretends to be one. Same seed, same hardware, same result.
+The caller passes what measures cells: a `bench`, or a fake. Same seed, same hardware, same result.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ from harness.whitepaper import (
     TRICK_DIALOG_RATIO,
 )
 
-SLOPE_STEP = 0.08  # how far the fit moves a parameter to see its slope: well above the noise of a cell
+SLOPE_STEP = 0.08  # step for slopes: well above the noise of a cell
 NOTICEABLE_GAIN_PERCENT = 15.0
-
 
 Measure = Callable[[Parameters, Iterable[Cell]], FiguresByCell]  # such as `Bench.measure`
 
@@ -45,23 +43,23 @@ def cell_of(initiators: int, threads: int, dialog_ratio: int, payload_bytes: int
 
 @dataclass(frozen=True)
 class ReferenceNumber:
-    """A number that is known of a hardware, and how it comes out of cells."""
+    """A number that is known of a hardware, and how to compute it from cells."""
 
     name: str
-    known: float | None  # None: the paper gives words for it
+    known: float | None  # None: the paper describes it in words only
     unit: str
     cells: tuple[Cell, ...]
-    of: Callable[..., float]  # of their figures, in that order
-    is_gain: bool = False  # in percent, so of what factor it speaks is 1 + it / 100
+    of: Callable[..., float]  # takes the figures of the cells, in their order
+    is_gain: bool = False  # in percent: the factor is 1 + value / 100
 
 
 @dataclass(frozen=True)
 class ReferenceNumbers:
-    """What a model is held against."""
+    """The numbers with which a model is compared."""
 
     source: str
     fitted: tuple[ReferenceNumber, ...]  # as many as parameters are free
-    held_out: tuple[ReferenceNumber, ...]  # take no part in the fit: the model predicts them
+    held_out: tuple[ReferenceNumber, ...]  # predicted: they take no part in the fit
 
     @property
     def all(self) -> tuple[ReferenceNumber, ...]:
@@ -87,7 +85,7 @@ def _gain(name: str, known: float | None, initiators: int, threads: int) -> Refe
 
 _BUSIEST = cell_of(3, 50, TRICK_DIALOG_RATIO)
 _FITTED = (
-    # "Over 18,000" in the text, "almost 19,000" in the conclusion: between them.
+    # The mean of "over 18,000" in the text and "almost 19,000" in the conclusion.
     rate(
         "peak of three initiators",
         (PEAK_THROUGHPUT[3].value + PEAK_THROUGHPUT_AS_CONCLUDED.value) / 2,
@@ -97,7 +95,7 @@ _FITTED = (
     ReferenceNumber(
         "initiators' processors", INITIATOR_PROCESSOR_PERCENT.value, "%", (_BUSIEST,), lambda one: one.initiator_percent
     ),
-    # The paper has a word for it, "noticeable", and no number: this one is ours.
+    # The paper says "noticeable" and gives no number: this one is ours.
     _gain("gain at 3×10 threads", NOTICEABLE_GAIN_PERCENT, 3, 10),
     ReferenceNumber(
         "target's processors", TARGET_PROCESSOR_PERCENT.value, "%", (_BUSIEST,), lambda one: one.target_percent
@@ -114,7 +112,7 @@ PAPER = ReferenceNumbers("the paper", _FITTED, _HELD_OUT)
 
 
 def numbers_at(measure: Measure, parameters: Parameters, numbers: Sequence[ReferenceNumber]) -> list[float]:
-    """What these numbers are at these parameters."""
+    """Compute numbers at given parameters."""
     found = measure(parameters, dict.fromkeys(cell for number in numbers for cell in number.cells))
     return [number.of(*(found[cell] for cell in number.cells)) for number in numbers]
 
@@ -126,9 +124,9 @@ def fit(
     *,
     on_evaluation: Callable[[int, Parameters], None],
 ) -> Parameters:
-    """The same hardware with the free parameters that give the fitted numbers best. They have to be `priced`."""
+    """Copy hardware with the free parameters that best give the fitted numbers; see `require_charged`."""
     names = parameters.free
-    # 1 and the logarithm of value / start: SciPy's steps are parts of an unknown, so it must not be near 0.
+    # 1 + log(value / start): SciPy's steps are relative to an unknown, so it must not be near 0.
     low, high = (
         [1 + math.log(getattr(parameters.declared[name], end) / parameters.value(name)) for name in names]
         for end in ("low", "high")
@@ -145,9 +143,9 @@ def fit(
     def residuals(unknowns: Sequence[float]) -> list[float]:
         nonlocal evaluations
         evaluations += 1
-        priced = at(unknowns)
-        on_evaluation(evaluations, priced)
-        found = numbers_at(measure, priced, wanted.fitted)
+        charged = at(unknowns)
+        on_evaluation(evaluations, charged)
+        found = numbers_at(measure, charged, wanted.fitted)
         return [_log_ratio(number, value) for number, value in zip(wanted.fitted, found, strict=True)]
 
     start = [1.0] * len(names)
@@ -158,32 +156,36 @@ def fit(
 
 
 def _log_ratio(number: ReferenceNumber, value: float) -> float:
-    """Of a gain that of the factors: it has no sign to lose."""
+    """Log ratio of model to reference; of a gain, that of its factors, which are always positive."""
     assert number.known is not None
     if number.is_gain:
         return math.log((100 + value) / (100 + number.known))
     if value <= 0:
-        raise HardwareError(f"{number.name}: the model says {value:g} of it, which no fit can mend")
+        raise HardwareError(
+            f"{number.name}: the model gives {value:g}, which cannot be fitted: begin from other parameters"
+        )
     return math.log(value / number.known)
 
 
-# How many there are of something is the world's build, and the rest is paid before a cell begins.
+# Counts are fixed when a world is built; the other costs are charged before a cell begins.
 _NOT_MOVED = {
     *("count", "are_shared", "dispatchers", "flushes_in_flight", "writes_in_flight"),
     *("begin_dialog_us", "create_target_us", "end_conversation_us", "launch_us"),
 }
 
 
-def priced(parameters: Parameters) -> list[str]:
-    """The parameters whose prices a cell pays; one that is 0 would stay it, however it is moved."""
+def charged(parameters: Parameters) -> list[str]:
+    """Names of the parameters whose costs a cell is charged; 0 stays 0 when it is scaled, so it does not count."""
     return [name for name in parameters.declared if name not in _NOT_MOVED and parameters.value(name)]
 
 
-def require_priced(parameters: Parameters, names: Iterable[str]) -> None:
-    """HardwareError where one of these makes no difference to a cell."""
-    paid = priced(parameters)
+def require_charged(parameters: Parameters, names: Iterable[str]) -> None:
+    """Raise HardwareError if one of these parameters makes no difference to a cell."""
+    paid = charged(parameters)
     for name in names:
         if not parameters.value(name):
-            raise HardwareError(f"hardware {parameters.name}: {name} is 0, and stays it however it is moved")
+            raise HardwareError(f"hardware {parameters.name}: {name} is 0, which cannot be scaled")
         if name not in paid:
-            raise HardwareError(f"hardware {parameters.name}: no cell pays {name}; what is paid: {', '.join(paid)}")
+            raise HardwareError(
+                f"hardware {parameters.name}: {name} makes no difference to a cell: choose from {', '.join(paid)}"
+            )

@@ -1,4 +1,4 @@
-"""One cell in virtual time: the protocol of `sweep.attempt`, with clients and observers that live in the world."""
+"""Run a cell in virtual time: the protocol of `sweep.attempt` with clients and observers that live in the world."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from harness.sweep.phases import Phases
 
 @dataclass(frozen=True)
 class Times:
-    """In virtual seconds."""
+    """How long the phases of a cell last, in virtual seconds."""
 
-    settle: float  # passes before the window, steady or not
+    settle: float  # passes in full, even if the rate is steady before
     measure: float
     drain: float = 60.0
 
@@ -36,8 +36,10 @@ def run(
     sending: Sending | None = None,
     on_stopped: Callable[[], None] = lambda: None,
 ) -> Measured:
-    """Runs a cell on a lab with dialogs, whose used ones lie on `pages`, and writes all its records; CellFailed with
-    the reason otherwise. `sending` and `on_stopped` are those of `Attempt`."""
+    """Run a cell on a lab with dialogs and write all its records, or raise CellFailed.
+
+    `pages` are those of the used dialogs; `sending` and `on_stopped` are those of `Attempt`.
+    """
     observers = SimulatedObservers(lab)
     equipment = Equipment(
         lab,

@@ -1,11 +1,11 @@
-"""The test clients in virtual time: `threads` tasks an initiator, each a closed loop of calls on its own dialog.
+"""The threads of the test clients in virtual time: each is a task that calls in a closed loop on its own dialog.
 
-A client is a session as the client's login, which may do nothing but send, and calls the procedure of the plan by RPC
-with a body as `load.payload` lays it out. What lies between client and instance (driver, protocol and network, there
-and back) is one delay before the call; think time comes on top of it, outside the call.
+A client has a session with the clients' login, which may only send. It calls the plan's procedure by RPC, with a body
+as `load.payload` lays it out. Driver, protocol and network between client and instance, there and back, are one delay
+before the call; think time is added outside the call.
 
-Not as elsewhere: the clients' computers are never short of anything, so there is no generator's health to report. Only
-where everything runs on one machine, a call waits for a processor in the client too.
+The clients' computers always have enough resources, so there is no health of the load generator to report. Only where
+clients and instances share a machine does a call also wait for a processor in the client.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import CellPlan, LoadReport, Progress
 from harness.simulation.cores import Cores
 from harness.simulation.parameters import ClientParameters
-from harness.simulation.simulated_instance import SimulatedInstance
-from harness.simulation.simulated_lab import SimulatedLab
+from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 
 STOP_TIMEOUT_S = 10.0  # for the last calls to return
-FAILURES_IN_A_ROW_MAX = 10  # as elsewhere: a client that cannot send must not spin
+FAILURES_IN_A_ROW_MAX = 10  # a client that cannot send must not spin
 _BODY_TYPE = SqlType("varbinary", MAX)
 
 
 @dataclass
 class CallLog:
-    """The calls of one client."""
+    """Start, latency and error of each call of one client."""
 
     starts: array[int] = field(default_factory=lambda: array("q"))  # UTC
     latencies: array[int] = field(default_factory=lambda: array("q"))
@@ -55,7 +54,7 @@ class CallLog:
 
 
 class _FirstError(DiscardedResults):
-    """Keeps the first error of a call."""
+    """Keep the first error of a call."""
 
     text = ""
 
@@ -65,15 +64,15 @@ class _FirstError(DiscardedResults):
 
 
 class _Run:
-    """What the clients of a cell share. `stopping` is the only word that reaches them in their loop."""
+    """Plan and costs that the clients of a cell share; `stopping` ends their loops."""
 
-    def __init__(self, plan: CellPlan, prices: ClientParameters, cores: Cores | None) -> None:
+    def __init__(self, plan: CellPlan, costs: ClientParameters, cores: Cores | None) -> None:
         self.procedure = plan.procedure
         self.stopping = False
         self.cores = cores
-        self.call_ns = round(prices.call_us * 1000)
-        self.round_trip_ns = round(prices.round_trip_us * 1000) + (self.call_ns if cores is None else 0)
-        self.think_time_ns = round(prices.think_time_us * 1000)
+        self.call_ns = round(costs.call_us * 1000)
+        self.round_trip_ns = round(costs.round_trip_us * 1000) + (self.call_ns if cores is None else 0)
+        self.think_time_ns = round(costs.think_time_us * 1000)
 
 
 class ClientThread:
@@ -90,11 +89,11 @@ class ClientThread:
         self._body = body
 
     def begin(self, first_delay_ns: int) -> None:
-        """The loop runs as a task of the instance, and dies with it."""
+        """Start the loop, as a task of the instance that dies with it."""
         self._session.engine.scheduler.spawn(self._loop(first_delay_ns), f"client {self.number}")
 
     def _loop(self, first_delay_ns: int) -> Waiting[None]:
-        """Sends until the run is stopping, or until too many calls in a row have failed."""
+        """Send until the run is stopping or too many calls in a row have failed."""
         run, session, body, handle = self._run, self._session, self._body, self._handle
         clock, cores = session.engine.clock, run.cores
         offset_ns = clock.utc_ns() - clock.now_ns
@@ -127,7 +126,7 @@ class ClientThread:
         self.has_finished = True
 
     def close(self) -> None:
-        """Ends the session of a client that has finished."""
+        """End the session of a client that has finished."""
         self._session.close()
 
     @property
@@ -136,16 +135,16 @@ class ClientThread:
 
 
 class SimulatedClients:
-    """Implements `sweep.attempt.Clients` in the lab's own time. One cell after the other."""
+    """Implement `sweep.attempt.Clients` in the lab's own time, for one cell after the other."""
 
-    def __init__(self, lab: SimulatedLab, prices: ClientParameters) -> None:
+    def __init__(self, lab: SimulatedLab, costs: ClientParameters) -> None:
         self._lab = lab
-        self._prices = prices
+        self._prices = costs
         self._clients: list[list[ClientThread]] = []  # by initiator
-        self._before = (0, 0)  # calls, and when they were counted
+        self._before = (0, 0)  # calls at the last `progress`, and its time
 
     def prepare(self, plan: CellPlan) -> None:
-        """Every client has its session and its dialog; LabError where a session is refused."""
+        """Give every client its session and its dialog; raise LabError if a session is refused."""
         self._plan = plan
         self._run = _Run(plan, self._prices, self._lab.world.cores)
         filler = self._lab.world.entropy("filler").random_bytes(plan.cell.payload_bytes)
@@ -156,7 +155,7 @@ class SimulatedClients:
         ]
 
     def start(self) -> None:
-        """All begin within one round trip, in no order: no two computers let go at the very same moment."""
+        """Start all clients within one round trip, in random order: real computers never start at the same moment."""
         self._started_at_ns = self._lab.clock.utc_ns()
         self._before = (0, self._started_at_ns)
         entropy = self._lab.world.entropy("start", self._plan.cell.id, self._plan.attempt)
@@ -177,7 +176,7 @@ class SimulatedClients:
         )
 
     def stop(self) -> LoadReport:
-        """Waits for every client's last call, ends their sessions and writes the `calls` files."""
+        """Wait for every client's last call, end their sessions and write the `calls` files."""
         self._run.stopping = True
         everybody = self._everybody()
         self._lab.world.run_until(lambda: all(one.has_finished for one in everybody), limit_s=STOP_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The platform of a simulated instance: what the broker does, at the prices of the model's hardware."""
+"""The computer of a simulated instance: cores, page latches and log device, charged through the broker's platform."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ HOST_PLATFORM = "a model in virtual time"
 
 
 class SimulatedPlatform:
-    """`runtime.platform.Platform` on cores and latches."""
+    """Implement `runtime.platform.Platform` on cores and latches."""
 
     def __init__(
-        self, cores: Cores, latches: PageLatches | None, prices: ProcessorParameters, *, dispatchers: int
+        self, cores: Cores, latches: PageLatches | None, costs: ProcessorParameters, *, dispatchers: int
     ) -> None:
         self.dispatchers = dispatchers
         self._cores = cores
         self._latches = latches
-        self.change_costs(prices)
+        self.change_costs(costs)
 
-    def change_costs(self, prices: ProcessorParameters) -> None:
-        self._price_ns = {work: round(prices.price_us(work) * 1000) for work in WORKS}
-        self._price_ns_per_kib = {work: round(prices.price_us_per_kib(work) * 1000) for work in WORKS}
+    def change_costs(self, costs: ProcessorParameters) -> None:
+        self._cost_ns = {work: round(costs.cost_us(work) * 1000) for work in WORKS}
+        self._cost_ns_per_kib = {work: round(costs.cost_us_per_kib(work) * 1000) for work in WORKS}
 
     def cpu(self, work: Work, count: int = 1, size_bytes: int = 0) -> Iterable[Wait]:
-        return self._cores.use(self._price_ns[work] * count + (self._price_ns_per_kib[work] * size_bytes >> 10))
+        return self._cores.use(self._cost_ns[work] * count + (self._cost_ns_per_kib[work] * size_bytes >> 10))
 
     def latch(self, page: Page) -> Iterable[Wait]:
         return () if self._latches is None else self._latches.touch(page)
 
 
 class Computer:
-    """The hardware under one running instance: everything that is made anew when the instance starts."""
+    """The hardware of one running instance, created anew at each start."""
 
     def __init__(
         self,
@@ -61,18 +61,18 @@ class Computer:
         )
 
     def change_costs(self, parameters: Parameters) -> None:
-        """Other prices from now on, of everything but how many cores, dispatchers and writes in flight there are,
-        and whether there are latches."""
+        """Charge these costs from now on; the counts of cores, dispatchers and writes in flight stay, and so does
+        whether there are latches."""
         latch = parameters.latch
         if self.latches is not None:
             self.latches.change_costs(latch)
         else:
-            assert not (latch.hold_us or latch.shared_hold_us), "whether there are latches is the computer's build"
+            assert not (latch.hold_us or latch.shared_hold_us), "a computer built without latches cannot get them"
         self.log.change_costs(parameters.log)
         self.platform.change_costs(parameters.processors)
 
     def usage(self) -> Usage:
-        """For `Instance.usage`: sys.dm_os_sys_info and its kin; memory is not part of the model."""
+        """Processors for sys.dm_os_sys_info and similar views; memory is not modelled."""
         return Usage(
             cpu_count=self.cores.count,
             host_platform=HOST_PLATFORM,

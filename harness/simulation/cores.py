@@ -1,7 +1,7 @@
-"""The cores of a simulated computer, which may be one for several instances: first come, first served on all of them.
+"""The cores of a simulated computer, first come, first served; several instances may share them.
 
-A use is one delay: the cores' next free moments are kept, so the moment at which a use will end is known when it is
-asked for, and no queue of events is needed. A long use is cut into quanta, as SQL Server's schedulers do.
+A use is one delay: the moments at which the cores become free are kept, so the end of a use is known when it begins and
+no queue of events is needed. A long use is cut into quanta, as SQL Server's schedulers do.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ QUANTUM_NS = 4 * MILLISECOND
 
 
 class Cores:
-    """`count` servers with one queue; a task that is on a core stays there until its use, or its quantum, is over.
+    """`count` cores with one queue; a task stays on its core until its use or its quantum ends.
 
-    What a task waits for a core is signal wait time of the wait that has just ended, or of SOS_SCHEDULER_YIELD.
+    The time that a task waits for a core is signal wait time of the wait that just ended, or of SOS_SCHEDULER_YIELD.
     """
 
     def __init__(
@@ -31,10 +31,10 @@ class Cores:
         self._waits = waits
         self._are_shared = shared_with is not None
         self._free_at_ns: list[int] = shared_with._free_at_ns if shared_with else [self._clock.now_ns] * count  # heap
-        self._used_ns = 0  # of what was asked for, also in the future
+        self._used_ns = 0  # includes what ends in the future
 
     def use(self, duration_ns: int) -> Iterable[Wait]:
-        """So much processor time for the current task; its turn is the one it has now, so yield from it at once."""
+        """Take processor time for the current task. It is assigned now, so yield from the result at once."""
         if duration_ns > QUANTUM_NS:
             return self._in_quanta(duration_ns)
         if duration_ns <= 0:
@@ -58,7 +58,7 @@ class Cores:
 
     @property
     def busy_ns(self) -> int:
-        """Processor time spent until now, on all cores; on shared ones what is asked for counts as spent."""
+        """Processor time spent until now on all cores; on shared cores, time assigned in the future counts too."""
         if self._are_shared:
             return self._used_ns
         now_ns = self._clock.now_ns

@@ -1,9 +1,9 @@
-"""The device that a simulated transaction log is on.
+"""The device of a simulated transaction log.
 
-Group commit is the store's: it gathers the commits that come while as many flushes are in flight as may be. The device
-says how long a flush takes. It goes out in writes of at most `bytes_per_flush`; `writes_in_flight` of those of all
-flushes may be on their way; the bytes of all go one after another through one channel of `bytes_per_s`; each is done a
-latency after its last byte, and not before the one that went out before it: a log is written in order.
+The store does group commit: commits gather while as many flushes are in flight as allowed. The device says how long a
+flush takes. A flush is cut into writes of at most `bytes_per_flush`, of which `writes_in_flight` may be under way for
+all flushes together. Their bytes pass one after another through a channel of `bytes_per_s`. A write ends one latency
+after its last byte, and never before the previous write, because a log is written in order.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from harness.embedded.runtime.tasks import SECOND, Clock, Entropy
 from harness.simulation.parameters import LogParameters
 
 _MICROSECOND = 1_000
-_DRAWS = 256  # random numbers are made ahead, so many at a time
+_DRAWS = 256  # random numbers drawn ahead at a time
 
 
 class LogDevice:
-    """`duration_ns` is what `MemoryStore` asks. `slowdown` stretches every write: 1.0 unless a fault or a ramp
-    says so."""
+    """A device with latency and bandwidth; `slowdown` stretches every write, for faults and the launch of readers."""
 
     def __init__(self, clock: Clock, entropy: Entropy, parameters: LogParameters) -> None:
         self.slowdown = 1.0
         self._clock = clock
         self.reseed(entropy)
         count = parameters.writes_in_flight
-        self._done_at_ns = deque([0] * count, maxlen=count)  # of the last writes, the oldest first
+        self._done_at_ns = deque([0] * count, maxlen=count)  # ends of the last writes, the oldest first
         self._channel_free_at_ns = 0
         self.change_costs(parameters)
 
@@ -36,12 +35,12 @@ class LogDevice:
         self._latency_ns = parameters.flush_latency_us * _MICROSECOND
 
     def reseed(self, entropy: Entropy) -> None:
-        """Other chances from now on; what was drawn ahead is forgotten."""
+        """Draw from other entropy from now on; discard what was drawn ahead."""
         self._entropy = entropy
         self._draws: list[float] = []
 
     def duration_ns(self, size_bytes: int) -> int:
-        """Of a flush of so many bytes that begins now; each asking draws a latency for each of its writes."""
+        """The duration of a flush that begins now; every call draws a latency for each write."""
         now_ns = self._clock.now_ns
         left_bytes = size_bytes
         while True:

@@ -1,10 +1,11 @@
-"""The numbers of a measured run that a model of its machine is fitted to, and those that it then predicts.
+"""The numbers of a measured run to which a model of its machine is fitted, and those that the model then predicts.
 
-Fitted: messages per second of one initiator with every 150th dialog and the smallest payload, at one thread, five, ten
-and fifty, and the processor time of target and initiator at fifty. Predicted: all other numbers of threads, and every
-dialog in use. Cells are means over the run's versions: on a lab that imitates them they are repetitions.
+Fitted: messages per second of one initiator with every 150th dialog and the smallest payload at 1, 5, 10 and 50
+threads, and the processor time of target and initiator at 50. Predicted: all other thread counts, and the cells in
+which every dialog is used. Cells are means over the run's server versions, which are repetitions on a lab that imitates
+them.
 
-Processor time counts in percent of one processor, because a model may have other processors than the machine.
+Processor time is in percent of one processor, because the model may have another number of processors.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ _UNIT = "% of a processor"
 
 
 def numbers_of(folder: Path, model: Parameters) -> ReferenceNumbers:
-    """The numbers of the run in `folder`; UsageFailure where it is a model's, or lacks a cell that is fitted."""
+    """Read the numbers of the run in `folder`; raise UsageFailure if it is a model's or lacks a fitted cell."""
     run = reduced_run.read(folder)
     if run.is_model:
-        raise UsageFailure(f"{folder} is a model's run: fit to one that was measured")
+        raise UsageFailure(f"{folder} is a run of the model: choose a measured run, such as one of the embedded lab")
     mine = run.cells[(run.cells.initiators == 1) & (run.cells.payload_bytes == _PAYLOAD_BYTES)]
     measured = mine.groupby(["dialog_ratio", "threads"]).mean(numeric_only=True)
     if missing := [threads for threads in FITTED_THREADS if (TRICK_DIALOG_RATIO, threads) not in measured.index]:
         absent = cell_of(1, missing[0], TRICK_DIALOG_RATIO, _PAYLOAD_BYTES)
         raise UsageFailure(
-            f"{folder} has no cell like {absent.id}: a run of `i1-*-p{_PAYLOAD_BYTES}-*` has all it takes"
+            f"{folder} has no cell like {absent.id}: choose a run with all cells `i1-*-p{_PAYLOAD_BYTES}-*`"
         )
     rates = {
         (int(ratio), int(threads)): rate(
@@ -59,7 +60,7 @@ def numbers_of(folder: Path, model: Parameters) -> ReferenceNumbers:
         for role, instance in (("target", "target"), ("initiator", "initiator-1"))
     ]
     fitted = [rates.pop((TRICK_DIALOG_RATIO, threads)) for threads in FITTED_THREADS]
-    # Ratio 150 first, as the fitted ones.
+    # Ratio 150 first, like the fitted ones.
     others = [number for _, number in sorted(rates.items(), key=lambda one: (-one[0][0], one[0][1]))]
     return ReferenceNumbers(run.run_id, (*fitted, *processors), tuple(others))
 
@@ -76,4 +77,4 @@ def _processors(folder: Path, manifest: Mapping[str, Any], instance: str) -> int
     for one in manifest.get("instances") or []:
         if one.get("name") == instance and str(one.get("cpu_count", "")).isdigit():
             return int(one["cpu_count"])
-    raise UsageFailure(f"{folder / 'manifest.json'} does not tell how many processors {instance} has (cpu_count)")
+    raise UsageFailure(f"{folder / 'manifest.json'} does not say how many processors {instance} has (cpu_count)")

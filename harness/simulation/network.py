@@ -1,12 +1,12 @@
-"""The network of the simulated lab: full-duplex ports at a switch, and the connections between the brokers.
+"""The network of the simulated lab: full-duplex ports of a switch, and the connections between the brokers.
 
-Frames that a broker sends at once travel as one train: through the sender's port, over the wire, through the receiver's
-port, each as fast as the port is and one train after another. So what several initiators send shares the target's one
-port. A frame's size on the wire is its message's body and `frame_overhead_bytes`.
+Frames that a broker sends together travel as one train: through the sender's port, over the wire and through the
+receiver's port. A port passes one train after another, so several initiators share the bandwidth of the target's port.
+A frame's size on the wire is its message's body plus `frame_overhead_bytes`.
 
-Between two computers frames keep their order and none is lost, as TCP has it, until a fault is set on the link. When a
-link is cut, a computer goes down or nobody listens, the sender's broker hears that its connection is gone, and again
-when there is a new one.
+Between two computers frames keep their order and none is lost, as with TCP, unless a fault is set on the link. When a
+link is cut, a computer goes down or nobody listens, the sender's broker is told that its connection is gone, and later
+that there is a new one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.simulation.parameters import NetworkParameters
 
 Address = tuple[str, int]
 
-# As Windows says it; what sys.transmission_queue shows behind "Connection attempt failed with error".
+# Windows' texts, which sys.transmission_queue shows after "Connection attempt failed with error".
 REFUSED = "10061(No connection could be made because the target machine actively refused it.)"
 RESET = "10054(An existing connection was forcibly closed by the remote host.)"
 TIMED_OUT = (
@@ -41,16 +41,16 @@ class Broker(Protocol):
 
 @dataclass
 class LinkFaults:
-    """What is wrong with a link, one way; nothing by default."""
+    """The faults of a link in one direction; none by default."""
 
     extra_latency_ns: int = 0
-    duplicate_share: float = 0.0  # of frames, that arrive twice
-    delay_share: float = 0.0  # of frames, that others overtake
-    delay_max_ns: int = 0  # how much later such a frame, or the second of two, arrives at most
+    duplicate_share: float = 0.0  # of frames: they arrive twice
+    delay_share: float = 0.0  # of frames: others overtake them
+    delay_max_ns: int = 0  # greatest delay of such a frame, or of the second of two
 
 
 class Network:
-    """Computers by name. An instance's broker endpoint is reached at its computer's name and its port."""
+    """Computers by name, and their links. A broker endpoint has the address (computer, port)."""
 
     def __init__(self, clock: Clock, entropy: Entropy, network: NetworkParameters) -> None:
         self.clock = clock
@@ -67,13 +67,13 @@ class Network:
         self._frame_overhead_bytes = network.frame_overhead_bytes
 
     def transport(self, computer: str, scheduler: Scheduler) -> Transport:
-        """For the engine of a computer that is being started; `attach` the engine before it recovers."""
+        """Give the computer that is being started its transport; `attach` the engine before it recovers."""
         assert computer not in self.transports, f"{computer} is up"
         transport = self.transports[computer] = Transport(self, computer, scheduler)
         return transport
 
     def down(self, computer: str) -> None:
-        """The computer's instance was killed: its connections break, and what is on the way to it is lost."""
+        """Take a killed computer down: its connections break, and frames on the way to it are lost."""
         gone = self.transports.pop(computer)
         for address in [address for address, transport in self.listening.items() if transport is gone]:
             del self.listening[address]
@@ -82,24 +82,24 @@ class Network:
             transport.lost(computer, RESET)
 
     def cut(self, one: str, other: str) -> None:
-        """Nothing passes between the two, and what is on the way is lost."""
+        """Cut the link between two computers; frames on the way are lost."""
         for here, there in ((one, other), (other, one)):
             self.link(here, there).cut()
             if here in self.transports:
                 self.transports[here].lost(there, TIMED_OUT)
 
     def join(self, one: str, other: str) -> None:
-        """The end of a cut."""
+        """Join a cut link again."""
         for here, there in ((one, other), (other, one)):
             self.link(here, there).is_cut = False
             if here in self.transports:
                 self.transports[here].try_again()
 
     def faults(self, sender: str, receiver: str) -> LinkFaults:
-        """Of the link that way; set what is to be wrong with it."""
+        """Return the faults of the link in this direction, to be changed."""
         return self.link(sender, receiver).faults
 
-    # What the transports ask
+    # For the transports
 
     def link(self, sender: str, receiver: str) -> Link:
         link = self._links.get((sender, receiver))
@@ -111,7 +111,7 @@ class Network:
         return self._ports.setdefault(computer, Port())
 
     def carry(self, link: Link, receiver: Transport, frames: Sequence[Frame]) -> None:
-        """Through the sender's port."""
+        """Send a train through the sender's port."""
         size_bytes = self._frame_overhead_bytes * len(frames) + body_bytes(frames)
         through_ns = size_bytes * 8 * SECOND // self._bits_per_s
         port = link.sender_port
@@ -126,18 +126,21 @@ class Network:
             self.transports[link.sender].scheduler.call_at(begins_ns, passing)
 
     def _through(self, link: Link, receiver: Transport, frames: Sequence[Frame], through_ns: int, cuts: int) -> None:
-        """The train begins to leave the sender's port now. Latency being the same everywhere, trains come to a
-        receiver's port in the order in which they begin to leave: its turn can be settled here."""
+        """Deliver a train that begins to leave the sender's port now.
+
+        Latency is the same everywhere, so trains reach a receiver's port in the order in which they begin to leave, and
+        the train's turn there is known here.
+        """
         port, faults = link.receiver_port, link.faults
         first_bit_ns = self.clock.now_ns + self.latency_ns
         port.in_free_ns = arrived_ns = max(first_bit_ns, port.in_free_ns) + through_ns
         due_ns = link.last_due_ns = max(arrived_ns + faults.extra_latency_ns, link.last_due_ns)
         if faults.duplicate_share or faults.delay_share:
-            self._disorderly(link, receiver, frames, due_ns, cuts)
+            self._disordered(link, receiver, frames, due_ns, cuts)
         else:
             receiver.scheduler.call_at(due_ns, partial(receiver.arrived, link, frames, cuts))
 
-    def _disorderly(self, link: Link, receiver: Transport, frames: Sequence[Frame], due_ns: int, cuts: int) -> None:
+    def _disordered(self, link: Link, receiver: Transport, frames: Sequence[Frame], due_ns: int, cuts: int) -> None:
         faults = link.faults
         for frame in frames:
             arrivals_ns = [due_ns]
@@ -149,12 +152,12 @@ class Network:
                 receiver.scheduler.call_at(at_ns, partial(receiver.arrived, link, [frame], cuts))
 
     def _random(self) -> float:
-        """From 0 to 1, 1 excluded."""
+        """Draw a number from 0 to 1, 1 excluded."""
         return int.from_bytes(self.entropy.random_bytes(4), "big") / 2**32
 
 
 class Transport:
-    """The engine's transport while its computer is up (`broker.engine.Transport`)."""
+    """The transport of an engine while its computer is up (`broker.engine.Transport`)."""
 
     broker: Broker
 
@@ -163,13 +166,13 @@ class Transport:
         self.scheduler = scheduler
         self.is_up = True
         self._network = network
-        self._peers: dict[Address, bool] = {}  # whom this one has sent to; whether the connection is there
+        self._peers: dict[Address, bool] = {}  # to which this one has sent; whether the connection is up
 
     def attach(self, broker: Broker) -> None:
         self.broker = broker
 
     def listen(self, host: str, port: int) -> None:
-        """On the computer's name, whatever the host."""
+        """Listen at the computer's name, whatever the host."""
         self.stop_listening()
         self._network.listening[self.computer, port] = self
         for transport in self._network.transports.values():
@@ -193,13 +196,13 @@ class Transport:
             self._break(address, TIMED_OUT if link.is_cut else REFUSED)
 
     def lost(self, computer: str, error: str) -> None:
-        """The connections to a computer are gone."""
+        """Break the connections to a computer."""
         for address, is_there in self._peers.items():
             if is_there and address[0] == computer:
                 self._break(address, error)
 
     def try_again(self) -> None:
-        """Somebody listens, or a link is whole again: connections that were gone are made where they can be."""
+        """Reconnect where a peer listens again or a link is whole again."""
         network = self._network
         for address, is_there in self._peers.items():
             if not is_there and address in network.listening and not network.link(self.computer, address[0]).is_cut:
@@ -215,13 +218,13 @@ class Transport:
         self._tell(address, False, error)
 
     def _tell(self, address: Address, is_up: bool, error: str) -> None:
-        # Not at once: the broker is in the middle of sending.
+        # Later, because the broker is in the middle of sending.
         at_ns = self._network.clock.now_ns + self._network.latency_ns
         self.scheduler.call_at(at_ns, partial(self.broker.on_connection_state, address, is_up, error))
 
 
 class Port:
-    """When a computer's port has passed on what it has, each way."""
+    """When a computer's port becomes free, in each direction."""
 
     __slots__ = ("in_free_ns", "out_free_ns")
 
@@ -231,7 +234,7 @@ class Port:
 
 
 class Link:
-    """One way between two computers."""
+    """One direction between two computers."""
 
     __slots__ = ("cuts", "faults", "is_cut", "last_due_ns", "receiver_port", "sender", "sender_port")
 
@@ -241,7 +244,7 @@ class Link:
         self.receiver_port = receiver_port
         self.faults = LinkFaults()
         self.is_cut = False
-        self.cuts = 0  # what left before a cut does not arrive after it
+        self.cuts = 0  # frames sent before a cut do not arrive after it
         self.last_due_ns = 0
 
     def cut(self) -> None:

@@ -1,11 +1,11 @@
 """Page latches of a simulated instance: shared and exclusive, first come, first served.
 
-Who changes a row looks it up under a shared latch (PAGELATCH_SH) and changes it under an exclusive one (PAGELATCH_EX).
-While a latch is held its owner needs a core, so where processors are short a granted latch waits with its owner. A
-latch goes from its owner straight to the one that waited longest; that one has to be woken first, which costs
-`hand_over_us` and `hand_over_us_per_waiter` for each that goes on waiting (T. E. Anderson, 1990: with a plain lock the
-time to pass it on grows with those who want it), and all that time the page belongs to a task that does not run. Hence
-the convoy: once a queue has formed, a page serves few tasks a second, and those that come find it held.
+A task that changes a row looks it up under a shared latch (PAGELATCH_SH) and changes it under an exclusive one
+(PAGELATCH_EX). The owner of a latch needs a core, so when processors are short a granted latch waits with its owner. A
+released latch goes straight to the task that waited longest. Waking that task costs `hand_over_us`, and
+`hand_over_us_per_waiter` for each task that continues to wait (T. E. Anderson, 1990: the time to pass on a simple lock
+grows with the number of contenders). During that time the page belongs to a task that does not run. This causes the
+convoy: once a queue has formed, a page serves few tasks a second, and new arrivals find it held.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ SHARED, EXCLUSIVE = "PAGELATCH_SH", "PAGELATCH_EX"
 
 
 class PageLatches:
-    """Latches of all pages of an instance. Without `shared_hold_us` nobody looks rows up."""
+    """Latches of all pages of an instance. If `shared_hold_us` is 0, look-ups take no latch."""
 
-    def __init__(self, scheduler: Scheduler, waits: WaitStatistics, cores: Cores, prices: LatchParameters) -> None:
+    def __init__(self, scheduler: Scheduler, waits: WaitStatistics, cores: Cores, costs: LatchParameters) -> None:
         self.scheduler = scheduler
         self._waits = waits
         self._cores = cores
         self._held: dict[Page, _Held] = {}
-        self.change_costs(prices)
+        self.change_costs(costs)
 
-    def change_costs(self, prices: LatchParameters) -> None:
-        self._hold_ns = round(prices.hold_us * 1000)
-        self._shared_hold_ns = round(prices.shared_hold_us * 1000)
-        self._hand_over_ns = round(prices.hand_over_us * 1000)
-        self._hand_over_per_waiter_ns = round(prices.hand_over_us_per_waiter * 1000)
+    def change_costs(self, costs: LatchParameters) -> None:
+        self._hold_ns = round(costs.hold_us * 1000)
+        self._shared_hold_ns = round(costs.shared_hold_us * 1000)
+        self._hand_over_ns = round(costs.hand_over_us * 1000)
+        self._hand_over_per_waiter_ns = round(costs.hand_over_us_per_waiter * 1000)
 
     def touch(self, page: Page) -> Iterator[Wait]:
-        """A row of the page is looked up and changed."""
+        """Look up and change a row of the page."""
         latch = self._held.get(page)
         if latch is None:
-            # Nobody is there, so the look-up and the change are one use of a core. Who comes in its first part, and
-            # might have looked up a row of his own beside it, waits for all of it.
+            # The page is free, so look-up and change are one use of a core. A task that arrives during the look-up,
+            # and could have shared the latch, waits for all of it.
             self._held[page] = latch = _Held()
             try:
                 yield from self._cores.use(self._shared_hold_ns + self._hold_ns)
@@ -75,7 +75,7 @@ class PageLatches:
         try:
             yield wait
         except BaseException:
-            if wait.is_granted:  # and cancelled before it ran
+            if wait.is_granted:  # but the task was cancelled before it ran
                 self._release(page, latch)
             raise
         finally:
@@ -100,7 +100,7 @@ class PageLatches:
 
 
 class _Held:
-    """A latch that somebody has."""
+    """A latch that at least one task owns."""
 
     __slots__ = ("mode", "owners", "waiting")
 

@@ -1,13 +1,13 @@
-"""What the model's hardware can do: parameters with units, bounds and where each value comes from.
+"""The parameters of the model's hardware, with units, bounds and the source of each value.
 
-A hardware file is TOML, one table a section, one line a parameter:
+A hardware file is TOML with a table for each section and a line for each parameter:
 
     [log]
     flush_latency_us = { value = 4500, low = 500, high = 12000, free = true, source = "..." }
 
-`low` and `high` bound what the hardware makes plausible; `free` marks the few that calibration may fit, the others are
-given. `paper` and `this-machine` come with the package. What stands here are inputs of a model, never measurements of
-SQL Server.
+`low` and `high` are the bounds of what is plausible for the hardware; `free` marks the few parameters that calibration
+may fit. `paper` and `this-machine` come with the package. All values are inputs of a model, never measurements of SQL
+Server.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class ClientParameters(_Frozen):
 
     round_trip_us: float  # network, driver and protocol on both sides, beside the procedure itself
     think_time_us: float
-    call_us: float  # processor time of a call in the client; 0: its computer is never short of any
+    call_us: float  # processor time of a call in the client; 0: its computer always has enough
 
 
 class ProcessorParameters(_Frozen):
-    """Cores of a database server, and the processor time of what the broker does with them (`platform.Work`)."""
+    """Cores of a database server, and the processor time of each kind of the broker's work (`platform.Work`)."""
 
     count: PositiveInt
-    are_shared: bool  # by all instances and clients, which run on one machine
+    are_shared: bool  # all instances and clients run on one machine
     begin_dialog_us: float
     send_us: float
     send_us_per_kib: float
@@ -77,50 +77,50 @@ class ProcessorParameters(_Frozen):
     end_conversation_us: float
     launch_us: float
 
-    def price_us(self, work: Work) -> float:
-        """For each time."""
-        price: float = getattr(self, f"{work}_us")
-        return price
+    def cost_us(self, work: Work) -> float:
+        """Processor time of each execution."""
+        cost: float = getattr(self, f"{work}_us")
+        return cost
 
-    def price_us_per_kib(self, work: Work) -> float:
-        """For each KiB of the messages that it moves; 0 where size does not matter."""
-        price: float = getattr(self, f"{work}_us_per_kib", 0.0)
-        return price
+    def cost_us_per_kib(self, work: Work) -> float:
+        """Processor time of each KiB that it moves; 0 if size does not matter."""
+        cost: float = getattr(self, f"{work}_us_per_kib", 0.0)
+        return cost
 
 
 class LatchParameters(_Frozen):
     """The latch of a page of sys.sysdesend."""
 
     hold_us: float  # exclusive, for the change of a row
-    shared_hold_us: float  # for looking the row up; 0: nobody looks it up
-    hand_over_us: float  # from a release to the next owner's being able to go on, when somebody waited
-    hand_over_us_per_waiter: float  # on top, for each that goes on waiting
+    shared_hold_us: float  # for looking the row up; 0: look-ups take no latch
+    hand_over_us: float  # from a release until the next owner, which waited, can continue
+    hand_over_us_per_waiter: float  # added for each task that continues to wait
 
 
 class LogParameters(_Frozen):
-    """The device that a transaction log is on."""
+    """The device of a transaction log."""
 
     flush_latency_us: PositiveFloat  # of one write, whatever its size
-    flush_latency_spread: Annotated[float, Field(le=1)]  # a write's is uniform within this part of it below and above
+    flush_latency_spread: Annotated[float, Field(le=1)]  # uniform within this share below and above
     bytes_per_s: PositiveInt
     bytes_per_flush: PositiveInt  # the longest write
-    flushes_in_flight: PositiveInt  # requests of the log writer that are under way together; commits gather meanwhile
-    writes_in_flight: PositiveInt  # of all of them
-    record_overhead_bytes: int  # of each row's record, beside its values
+    flushes_in_flight: PositiveInt  # at a time; commits gather meanwhile
+    writes_in_flight: PositiveInt  # of all flushes together
+    record_overhead_bytes: int  # of each row's record, added to its values
 
 
 class NetworkParameters(_Frozen):
-    """Switched, full-duplex Ethernet: one port a computer."""
+    """Switched, full-duplex Ethernet with one port for each computer."""
 
     latency_us: float  # one way
-    bits_per_s: PositiveInt  # of each port, each way
-    frame_overhead_bytes: int  # of each frame of the dialog protocol, beside a message's body
+    bits_per_s: PositiveInt  # of each port, in each direction
+    frame_overhead_bytes: int  # of each frame of the dialog protocol, added to a message's body
 
 
 class BrokerParameters(_Frozen):
     """Degrees of parallelism inside an instance."""
 
-    dispatchers: PositiveInt  # tasks that transmit, and tasks that take what arrives
+    dispatchers: PositiveInt  # tasks that transmit, and as many that process arrivals
 
 
 SECTIONS: Mapping[str, type[_Frozen]] = {
@@ -149,7 +149,7 @@ _DOCUMENT = _declared(
 
 
 class Parameters(_Frozen):
-    """One hardware: `name`, typed values by section, and `declared`, each parameter's bounds and source by its name."""
+    """A hardware: its name, typed values by section, and the declaration of each parameter by name."""
 
     name: str
     client: ClientParameters
@@ -162,15 +162,15 @@ class Parameters(_Frozen):
 
     @property
     def free(self) -> list[str]:
-        """Names of those that calibration may fit, in the file's order."""
+        """Names of the parameters that calibration may fit, in the file's order."""
         return [name for name, one in self.declared.items() if one.free]
 
     def value(self, name: str) -> float:
-        """By the parameter's name alone, such as `send_us`: no two sections share a name."""
+        """Return a parameter's value by its name, such as `send_us`; no two sections share a name."""
         return self._known(name).value
 
     def nearest(self, name: str, value: float) -> float:
-        """What the parameter can be that is nearest: within its bounds, and whole where it counts something."""
+        """Return the nearest value that the parameter can have: within its bounds, and whole if it is a count."""
         declared = self._known(name)
         [model] = [model for model in SECTIONS.values() if name in model.model_fields]
         if model.model_fields[name].annotation is int:
@@ -178,7 +178,7 @@ class Parameters(_Frozen):
         return min(max(value, declared.low), declared.high)
 
     def with_values(self, values: Mapping[str, float]) -> Parameters:
-        """The same hardware but for these; HardwareError outside a parameter's bounds."""
+        """Copy this hardware with other values; raise HardwareError outside a parameter's bounds."""
         changed = {name: self._known(name).model_copy(update={"value": value}) for name, value in values.items()}
 
         def error(key: Key, message: str) -> HardwareError:
@@ -186,13 +186,13 @@ class Parameters(_Frozen):
 
         return _checked(self.name, {**self.declared, **changed}, error)
 
-    def as_rows(self) -> list[dict[str, Any]]:
-        """One row a parameter: for the manifest of a run."""
-        return [
-            {"section": section, "parameter": name, **self.declared[name].model_dump()}
+    def as_manifest(self) -> dict[str, dict[str, Any]]:
+        """All declarations by section and name, for the manifest of a run."""
+        return {
+            f"{section}.{name}": self.declared[name].model_dump()
             for section, model in SECTIONS.items()
             for name in model.model_fields
-        ]
+        }
 
     def _known(self, name: str) -> Declared:
         declared = self.declared.get(name)
@@ -202,13 +202,13 @@ class Parameters(_Frozen):
 
 
 def names() -> list[str]:
-    """The hardware that comes with the package."""
+    """Names of the hardware files that come with the package."""
     folder = files(__package__) / "hardware"
     return sorted(one.name.removesuffix(_SUFFIX) for one in folder.iterdir() if one.name.endswith(_SUFFIX))
 
 
 def read(name_or_path: str) -> Parameters:
-    """Hardware by the name it has in the package, or by the path of a file of one's own."""
+    """Read hardware by its name in the package or by the path of a file."""
     if name_or_path in names():
         return _read_packaged(name_or_path)
     path = Path(name_or_path)
@@ -258,17 +258,16 @@ WORKS: tuple[Work, ...] = get_args(Work)
 
 
 def text_of(name_or_path: str) -> str:
-    """The hardware file itself."""
+    """Return the text of a hardware file."""
     if name_or_path in names():
         return (files(__package__) / "hardware" / f"{name_or_path}{_SUFFIX}").read_text(encoding="utf-8")
     return Path(name_or_path).read_text(encoding="utf-8")
 
 
 def with_values_in(text: str, values: Mapping[str, float]) -> str:
-    """A hardware file's text with other values, everything else as it is; HardwareError where a value's place cannot
-    be told."""
+    """Return a hardware file's text with other values; raise HardwareError if a value is not found in it."""
     for name, value in values.items():
         text, count = re.subn(rf"(?m)^(\s*{name}\s*=\s*{{\s*value\s*=\s*)[^,\s]+", rf"\g<1>{value:g}", text)
         if count != 1:
-            raise HardwareError(f"a fitted value has no place to be written: no line begins `{name} = {{ value = ...`")
+            raise HardwareError(f"cannot write {name} to the file: begin its line with `{name} = {{ value = ...`")
     return text

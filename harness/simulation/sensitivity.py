@@ -1,7 +1,7 @@
-"""How far the paper's claims move when a parameter of the model does: each by a fifth, down and up.
+"""Measure how far the paper's claims move when each parameter of the model moves by a fifth, down and up.
 
-At every price the cells that most claims speak of are run, reduced and judged as those of any run. Of the others,
-versions and techniques are not measured then, and the matrix is not complete.
+At each step the cells of most claims are run, reduced and judged like those of any run. Claims about versions, the
+techniques and the complete matrix are not measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from harness.claims.judgement import amount
 from harness.figures import reduced_run
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells
 from harness.settings import create_simulation
-from harness.simulation import simulated_run
 from harness.simulation.bench import VERSION, Bench
 from harness.simulation.parameters import Parameters
 from harness.sweep import manifest
@@ -26,7 +25,7 @@ from harness.whitepaper import TRICK_DIALOG_RATIO
 
 STEPS = (0.8, 1.2)
 COLUMNS = ("lab", "parameter", "factor", "value", "claim", "number", "unit", "verdict")
-_LAB = "simulated"  # a table that left its folder still says whose numbers it holds
+_LAB = "simulated"  # for a table that left its folder
 _THREADS = (1, 5, 10, 15, 50)
 _PAYLOADS_BYTES = (PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1])
 
@@ -46,16 +45,16 @@ CELLS = tuple(cell for cell in all_cells() if _is_asked(cell))
 
 @dataclass(frozen=True)
 class Moved:
-    """All claims with one parameter at another value."""
+    """The judgements of all claims with one parameter at another value."""
 
     parameter: str
     factor: float
-    value: float  # nearer where its bounds, or whole numbers, leave no room
+    value: float  # limited by the bounds, and whole if it is a count
     judgements: Sequence[Judgement]
 
 
 def sensitivity(judge: Judge, parameters: Parameters, names: Sequence[str]) -> Iterator[Moved]:
-    """Each of these parameters lower and higher, one after the other."""
+    """Judge with each parameter lower and higher, one after the other."""
     for name in names:
         for factor in STEPS:
             value = parameters.nearest(name, parameters.value(name) * factor)
@@ -63,12 +62,12 @@ def sensitivity(judge: Judge, parameters: Parameters, names: Sequence[str]) -> I
 
 
 def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) -> Sequence[Judgement]:
-    """The claims, of these cells at these prices."""
-    # In the bench's folder, for its processes may still write there when this is interrupted.
+    """Run cells at these costs and judge the claims."""
+    # In the bench's folder, which is removed even if this is interrupted.
     results = Path(tempfile.mkdtemp(dir=bench.folder))
     bench.measure(parameters, cells, results=results)
     circumstances = manifest.new("sensitivity", create_simulation({}), cells=len(cells), driver=None)
-    manifest.write(results, circumstances | {"model": simulated_run.model_of(parameters)})
+    manifest.write(results, circumstances | {"model": parameters.as_manifest()})
     reductions.reduce(results, progress=lambda line: None)
     found = claims.evaluate(reduced_run.read(results))
     shutil.rmtree(results)
@@ -76,8 +75,8 @@ def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) 
 
 
 def ranges(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
-    """A row a claim whose number moves: as the parameters are, the least and the most that it came to with the
-    parameter that did it, and where its verdict was another."""
+    """One row for each claim whose number moves: its number now, least and most with the parameter that caused it, and
+    the steps at which its verdict differs."""
     rows = []
     for place, as_is in enumerate(base):
         steps = [(step, measured) for step in moved if (measured := step.judgements[place].measured) is not None]
@@ -94,7 +93,7 @@ def ranges(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]
 
 
 def rows(base: Sequence[Judgement], moved: Sequence[Moved]) -> list[list[str]]:
-    """A row a claim and step, with the columns `COLUMNS`; first those of the parameters as they are."""
+    """One row for each claim and step, with the columns `COLUMNS`; the first step is the unchanged parameters."""
     steps = [(("", "", ""), base)]
     steps += [((step.parameter, f"{step.factor:g}", f"{step.value:g}"), step.judgements) for step in moved]
     return [

@@ -1,11 +1,10 @@
-"""A run in virtual time from its settings to its folder: manifest, journal, raw records, as every run has them."""
+"""Run cells of the matrix in virtual time, from settings to a results folder with manifest, journal and raw records."""
 
 from __future__ import annotations
 
 import errno
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,22 @@ from harness.matrix import Cell
 from harness.reporting import Reporter, TimeLeftByWork
 from harness.settings import SimulationSettings
 from harness.simulation import parameters, spark_job
+from harness.simulation.cell_run import Times
 from harness.simulation.parameters import Parameters
 from harness.simulation.slices import Turn, cell_work_s
-from harness.simulation.spark_job import Experiment, OpenGroup, Warmed
+from harness.simulation.spark_job import Experiment, OpenWorld, RunCell
+from harness.simulation.warmed_world import WarmedWorld
 from harness.sweep import journal, manifest, planning, run_folder
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe
 from harness.sweep.matrix_run import Outcome
 
 
-def opened(experiment: Experiment, server_version: str, dialog_ratio: int) -> AbstractContextManager[Warmed]:
-    """Implements `spark_job.OpenGroup`. What a world is made of is imported by workers, not before Spark starts."""
-    from harness.simulation import warmed_world  # noqa: PLC0415
-
-    return warmed_world.opened(experiment, server_version, dialog_ratio)
+def open_warmed_world(experiment: Experiment, server_version: str, dialog_ratio: int) -> RunCell:
+    """Implement `spark_job.OpenWorld`."""
+    world = WarmedWorld(experiment.parameters, server_version, dialog_ratio, seed=experiment.seed)
+    times = Times(experiment.settle_s, experiment.measure_s)
+    return lambda cell, attempt: world.run(cell, attempt, times, experiment.results)
 
 
 def simulate(
@@ -36,9 +37,9 @@ def simulate(
     reporter: Reporter,
     *,
     resume: Path | None,
-    open_group: OpenGroup = opened,
+    open_world: OpenWorld = open_warmed_world,
 ) -> Outcome:
-    """The cells that the options select, or those that a run lacks."""
+    """Run the cells that the options select, or those that the run in `resume` lacks."""
     settings = _settings(options, resume)
     hardware = parameters.read(settings.hardware)
     cells = planning.chosen_cells(settings)
@@ -48,13 +49,13 @@ def simulate(
     reporter.note(f"{len(cells)} cells; results in {results}")
     experiment = Experiment(hardware, settings.seed, settings.settle, settings.measure, results.absolute())
     with interruption.noted():
-        outcome = _run(experiment, cells, settings.master, open_group, reporter)
+        outcome = _run(experiment, cells, settings.master, open_world, reporter)
     run_folder.finish(results)
     return outcome
 
 
 def first_lines(settings: SimulationSettings) -> list[str]:
-    """What is printed first: whose numbers these are not, and everything that decides them."""
+    """Lines to print first: that the numbers are a model's, and what decides them."""
     return [
         f"lab: simulated - a model of the hardware {settings.hardware!r} in virtual time; "
         "its numbers are not SQL Server's and measure nothing",
@@ -75,38 +76,29 @@ def _open_results(
     settings: SimulationSettings, hardware: Parameters, resume: Path | None, cells: Sequence[Cell]
 ) -> Path:
     def circumstances(run_id: str) -> dict[str, Any]:
-        return manifest.new(run_id, settings, cells=len(cells), driver=None) | {"model": model_of(hardware)}
+        return manifest.new(run_id, settings, cells=len(cells), driver=None) | {"model": hardware.as_manifest()}
 
     return run_folder.reopen(resume, circumstances) if resume else run_folder.create(settings, circumstances)
 
 
-def model_of(hardware: Parameters) -> dict[str, dict[str, Any]]:
-    """Every parameter of the model, for the manifest."""
-    return {
-        f"{row['section']}.{row['parameter']}": {
-            key: value for key, value in row.items() if key not in ("section", "parameter")
-        }
-        for row in hardware.as_rows()
-    }
-
-
 def _run(
-    experiment: Experiment, cells: Sequence[Cell], master: str, open_group: OpenGroup, reporter: Reporter
+    experiment: Experiment, cells: Sequence[Cell], master: str, open_world: OpenWorld, reporter: Reporter
 ) -> Outcome:
     results = experiment.results
-    book = Journal(results / journal.NAME)
+    run_journal = Journal(results / journal.NAME)
     outcome = Outcome(results, len(cells), 0, 0)
-    # What ended as the run before was killed.
-    spark_job.Post(results).take(book.append)
-    done = book.completed()
+    spark_job.Mailbox(results).take(run_journal.append)  # entries that a killed run did not collect
+    done = run_journal.completed()
     virtual_s = experiment.settle_s + experiment.measure_s
     turns = [
-        Turn(cell, book.attempts(cell.id) + 1, cell_work_s(cell, virtual_s)) for cell in cells if cell.id not in done
+        Turn(cell, run_journal.attempts(cell.id) + 1, cell_work_s(cell, virtual_s))
+        for cell in cells
+        if cell.id not in done
     ]
     outcome.completed = len(cells) - len(turns)
 
     def ended(entry: Entry) -> None:
-        book.append(entry)
+        run_journal.append(entry)
         if entry.outcome == "completed":
             outcome.completed += 1
         else:
@@ -116,13 +108,13 @@ def _run(
         reporter.phase(f"{entry.cell}: {text}")
         reporter.cell_done(outcome.completed + outcome.failed, entry.cell, entry.outcome, text)
         if entry.outcome == "failed" and shutil.disk_usage(results).free < FREE_SPACE_MIN_BYTES:
-            raise OSError(errno.ENOSPC, "No space left on device", str(results))  # every further one would fail
+            raise OSError(errno.ENOSPC, "No space left on device", str(results))  # all further cells would fail
 
     left = TimeLeftByWork({turn.cell.id: turn.work_s for turn in turns})
     reporter.begin(len(cells), outcome.completed, left)
     try:
-        reporter.phase("worlds are built and warmed")
-        spark_job.run(experiment, turns, master=master, open_group=open_group, on_entry=ended)
+        reporter.phase("building and warming worlds")
+        spark_job.run(experiment, turns, master=master, open_world=open_world, on_entry=ended)
     finally:
         reporter.end()
     return outcome

@@ -1,7 +1,7 @@
-"""Which worker computes which cells: slices of a group, balanced by the work that they are expected to be.
+"""Deal cells to workers in slices, balanced by the work they are expected to take.
 
-Cells of a group (server version, dialog ratio) begin as copies of one warmed world, and building that costs as much as
-many cells. So a group is cut into no more slices than the workers need to end at about the same time.
+The cells of one server version and dialog ratio, a group, run in forks of one warmed world, and building a world costs
+as much as many cells. So a group is cut into no more slices than the workers need to end at about the same time.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from harness.matrix import INITIATORS, THREADS, Cell
 from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
 
-# How fast cells are expected to be, for the sake of balance alone: the paper's peaks, towards which a thread that has
-# its initiator to itself adds so many calls a second.
+# Expected rates of cells, used for balance only: each thread adds CALLS_PER_S, up to the paper's peaks.
 CALLS_PER_S = 180.0
 PEAK_PER_S = PEAK_THROUGHPUT[3].value / 3
 BASE_PEAK_PER_S = PEAK_PER_S / (1 + GAIN_MAX_PERCENT.value / 100)
-# Processor time on the machine on which it was measured.
+# Processor time, as measured on one machine.
 MESSAGE_S = 300e-6
 CELL_S = 0.2
 DIALOG_S = 600e-6
@@ -29,7 +28,7 @@ FINEST = 4  # slices a worker
 
 @dataclass(frozen=True)
 class Turn:
-    """A cell, the number of the attempt at it, and the processor time that it is expected to take."""
+    """A cell, the number of the attempt, and its expected processor time."""
 
     cell: Cell
     attempt: int
@@ -50,25 +49,25 @@ class Slice:
 
 
 def cell_work_s(cell: Cell, virtual_s: float) -> float:
-    """Processor time that a cell of so much virtual time is expected to take."""
+    """Expected processor time of a cell of some virtual time."""
     peak = BASE_PEAK_PER_S if cell.dialog_ratio == BASE_DIALOG_RATIO else PEAK_PER_S
     messages_per_s = cell.initiators * min(cell.threads * CALLS_PER_S, peak)
     return CELL_S + virtual_s * messages_per_s * MESSAGE_S
 
 
 def group_work_s(dialog_ratio: int) -> float:
-    """Processor time that a group's warmed world is expected to take."""
+    """Expected processor time of building a group's warmed world."""
     return GROUP_S + INITIATORS[-1] * THREADS[-1] * dialog_ratio * DIALOG_S
 
 
 def slices(turns: Sequence[Turn], workers: int) -> list[Slice]:
-    """Every turn in one slice, the slices of the most work first; cut as so many workers end soonest."""
+    """Cut turns into slices, those with the most work first, such that the workers end soonest."""
     cuts = [_cut(turns, workers * parts) for parts in range(1, FINEST + 1)]
     return min(cuts, key=lambda cut: elapsed_s(cut, workers))
 
 
 def elapsed_s(cut: Sequence[Slice], workers: int) -> float:
-    """How long so many workers take for slices that each begins when it is free."""
+    """Time in which the workers compute the slices, each taking the next one when it is free."""
     free_s = [0.0] * workers
     for part in cut:
         heapq.heapreplace(free_s, free_s[0] + part.work_s)
@@ -89,7 +88,7 @@ def _cut(turns: Sequence[Turn], parts: int) -> list[Slice]:
 
 
 def _dealt(turns: Sequence[Turn], hands: int) -> list[list[Turn]]:
-    """The turns, longest first, each to the hand with the least work."""
+    """Deal turns, longest first, each to the hand with the least work."""
     dealt: list[list[Turn]] = [[] for _ in range(hands)]
     least = [(0.0, hand) for hand in range(hands)]
     for turn in turns:

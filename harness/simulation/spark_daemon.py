@@ -1,7 +1,7 @@
-"""What Spark forks its Python workers from: a process that has imported, once, what every slice needs.
+"""The process from which Spark forks its Python workers: it imports once what every slice needs.
 
-Spark's own imports nothing before it forks, for fear of threads that a fork leaves behind. None of these modules counts
-on one: a cell is itself a fork of its worker.
+Spark's own daemon imports nothing before it forks, since threads do not survive a fork. None of these modules depends
+on a thread that an import starts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Cells as a Spark job: a partition is a slice of a group, and its worker posts what became of each cell as it ends.
+"""Compute cells as a Spark job: each partition is a slice, whose worker reports every cell as it ends.
 
-A worker builds its group's warmed world once and runs each cell on a copy of it, in a process of its own. A cell's raw
-records go to the results folder, as in every lab; beside them the worker leaves the line for the journal, which the
-driver collects, who alone writes the journal. On a cluster the results folder must be the same folder everywhere.
+A worker builds the warmed world of its slice once and runs each cell in a fork of it. Raw records go to the results
+folder, as in every lab. There the worker also leaves the journal entry of each cell, because only the driver writes the
+journal. On a cluster the results folder must be the same folder everywhere.
 
-Nothing is lost but the cells in progress: where a worker or Spark itself dies, the cells that have no line yet are
-begun anew, as long as every such round ends some of them.
+If a worker or Spark itself dies, only the cells in progress are lost. Cells without an entry are started again, as long
+as every such round completes some.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
 from pyspark import SparkContext
 
@@ -36,12 +34,12 @@ from harness.sweep import manifest
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
 
-POLL_S = 0.5  # what has ended waits so long to be told; looking takes time from the workers
+POLL_S = 0.5  # more often would take time from the workers
 CANCEL_TIMEOUT_S = 5.0
-# The JVM hands out slices and computes nothing. A slice that broke is not tried again behind the journal's back, and
-# each gets a fresh worker: the world of the one before is gone with its process.
+# The JVM hands out slices and computes nothing. Spark must not repeat a slice that broke, because the journal counts
+# attempts. Each slice gets a new worker, so that the memory of the previous world is freed with its process.
 SPARK = {
-    "spark.driver.memory": "512m",  # Spark begins with no less; half of it stays untouched
+    "spark.driver.memory": "512m",  # Spark's minimum; half of it stays unused
     "spark.python.daemon.module": "harness.simulation.spark_daemon",
     "spark.python.worker.reuse": "false",
     "spark.task.maxFailures": "1",
@@ -49,33 +47,27 @@ SPARK = {
 
 
 class JobBroken(MachineFailure):
-    """Spark or its workers end before any cell does; the message says what was heard last."""
+    """Spark or its workers failed before any cell ended; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What all cells of a run have in common."""
+    """The circumstances that all cells of a run share."""
 
     parameters: Parameters
     seed: int
-    settle_s: float  # virtual, as the next
-    measure_s: float
+    settle_s: float  # of virtual time
+    measure_s: float  # of virtual time
     results: Path  # absolute
 
 
-class Warmed(Protocol):
-    """A group's world, linked and warmed."""
-
-    def run(self, cell: Cell, attempt: int) -> Measured:
-        """The cell on a copy of this world; CellFailed otherwise. Raw records are written when it returns."""
-        ...
+# Runs a cell in a fork of a world, writes its raw records, and raises CellFailed if that fails.
+RunCell = Callable[[Cell, int], Measured]
+OpenWorld = Callable[[Experiment, str, int], RunCell]
 
 
-OpenGroup = Callable[[Experiment, str, int], AbstractContextManager[Warmed]]
-
-
-class Post:
-    """Lines for the journal on their way from the workers to the driver: a file each, whole or absent."""
+class Mailbox:
+    """Journal entries on their way from workers to the driver, each a file that is complete or absent."""
 
     def __init__(self, results: Path) -> None:
         self._folder = results / "ended"
@@ -88,14 +80,14 @@ class Post:
         os.replace(temporary, path)
 
     def take(self, keep: Callable[[Entry], None]) -> None:
-        """Hands over what has come, the earliest end first; a line is gone when `keep` has returned."""
+        """Pass new entries to `keep`, the earliest end first, and delete each afterwards."""
         come = [(Entry(**json.loads(path.read_text(encoding="utf-8"))), path) for path in self._folder.glob("*.json")]
         for entry, path in sorted(come, key=lambda pair: (pair[0].at, pair[0].cell)):
             keep(entry)
             path.unlink()
 
     def close(self) -> None:
-        """Removes the folder; what a killed worker left half written goes with it."""
+        """Remove the folder, and the half-written files of killed workers."""
         for path in self._folder.glob("*.tmp"):
             path.unlink()
         with contextlib.suppress(FileNotFoundError):
@@ -107,11 +99,11 @@ def run(
     turns: Sequence[Turn],
     *,
     master: str,
-    open_group: OpenGroup,
+    open_world: OpenWorld,
     on_entry: Callable[[Entry], None],
 ) -> None:
-    """One attempt at each turn; `on_entry` hears of each as it ends. JobBroken where Spark cannot go on."""
-    post = Post(experiment.results)
+    """Attempt each turn once and call `on_entry` as each ends; raise JobBroken if Spark cannot continue."""
+    mailbox = Mailbox(experiment.results)
     open_turns = {(turn.cell.id, turn.attempt): turn for turn in turns}
 
     def keep(entry: Entry) -> None:
@@ -121,23 +113,23 @@ def run(
     while open_turns:
         before = len(open_turns)
         with context(master, SPARK) as spark:
-            broken = _round(spark, experiment, list(open_turns.values()), open_group, lambda: post.take(keep))
+            broken = _round(spark, experiment, list(open_turns.values()), open_world, lambda: mailbox.take(keep))
         if len(open_turns) == before:
-            raise JobBroken(f"the cells end without a word: {broken}")
-    post.close()
+            raise JobBroken(f"Spark's Python workers failed: {broken}{_remedy(broken)}")
+    mailbox.close()
 
 
 def _round(
     spark: SparkContext,
     experiment: Experiment,
     turns: Sequence[Turn],
-    open_group: OpenGroup,
+    open_world: OpenWorld,
     collect: Callable[[], None],
 ) -> str:
-    """Gives every turn to Spark and collects what comes until it has no more to do; why it broke, or ""."""
+    """Give every turn to Spark and collect entries until it has finished; return why it failed, or ""."""
     cut = slices(turns, spark.defaultParallelism)
     job: Future[None] = Future()
-    threading.Thread(target=_submit, args=(spark, cut, experiment, open_group, job), daemon=True).start()
+    threading.Thread(target=_submit, args=(spark, cut, experiment, open_world, job), daemon=True).start()
     try:
         while wait([job], timeout=POLL_S).not_done:
             collect()
@@ -149,44 +141,44 @@ def _round(
     finally:
         collect()
     error = job.exception()
-    return _last_word(error) if error else ""
+    return _reason(error) if error else ""
 
 
 def _submit(
-    spark: SparkContext, cut: Sequence[Slice], experiment: Experiment, open_group: OpenGroup, job: Future[None]
+    spark: SparkContext, cut: Sequence[Slice], experiment: Experiment, open_world: OpenWorld, job: Future[None]
 ) -> None:
     try:
-        # A partition a slice, in the order of the slices.
-        spark.parallelize(cut, len(cut)).foreach(functools.partial(run_slice, experiment, open_group))
+        # One partition for each slice, in their order.
+        spark.parallelize(cut, len(cut)).foreach(functools.partial(run_slice, experiment, open_world))
         job.set_result(None)
     except BaseException as error:
         job.set_exception(error)
 
 
-def run_slice(experiment: Experiment, open_group: OpenGroup, part: Slice) -> None:
-    """What a worker does. It ends with its parent, and its children with it."""
+def run_slice(experiment: Experiment, open_world: OpenWorld, part: Slice) -> None:
+    """Run a slice, in a worker that dies with its parent, as do its forks."""
     die_with_parent(os.getppid())
-    post = Post(experiment.results)
+    mailbox = Mailbox(experiment.results)
     began = time.perf_counter()
-    with open_group(experiment, part.server_version, part.dialog_ratio) as warmed:
-        phases_s = {"dialogs": round(time.perf_counter() - began, 4)}
-        for turn in part.turns:
-            began = time.perf_counter()
-            measured, reason = None, ""
-            try:
-                measured = warmed.run(turn.cell, turn.attempt)
-            except CellFailed as failure:
-                reason = " ".join(str(failure).split())
-            except Exception as error:
-                # A fault of ours in one cell. It was in a copy: the world and the other cells are none the worse.
-                reason = _fault(error, turn, experiment.results)
-            phases_s["cell"] = round(time.perf_counter() - began, 4)
-            post.put(_entry(turn, measured, reason, phases_s))
-            phases_s = {}
+    run_cell = open_world(experiment, part.server_version, part.dialog_ratio)
+    phases_s = {"dialogs": round(time.perf_counter() - began, 4)}
+    for turn in part.turns:
+        began = time.perf_counter()
+        measured, reason = None, ""
+        try:
+            measured = run_cell(turn.cell, turn.attempt)
+        except CellFailed as failure:
+            reason = " ".join(str(failure).split())
+        except Exception as error:
+            # Our bug in one cell. It happened in a fork, so the world and the other cells are not affected.
+            reason = _write_traceback(error, turn, experiment.results)
+        phases_s["cell"] = round(time.perf_counter() - began, 4)
+        mailbox.put(_entry(turn, measured, reason, phases_s))
+        phases_s = {}
 
 
-def _fault(error: Exception, turn: Turn, results: Path) -> str:
-    """One line that names the file with the traceback."""
+def _write_traceback(error: Exception, turn: Turn, results: Path) -> str:
+    """Write the traceback to a file and return a line that names it."""
     path = results / "tracebacks" / f"{turn.cell.id}-a{turn.attempt}.txt"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
@@ -201,21 +193,25 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
         "completed" if measured else "failed",
         reason,
         manifest.now(),
-        turn.attempt,  # a number apart from other cells' is not needed: no two share a world
+        turn.attempt,  # need not differ from other cells', since no two share a world
         sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
         processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
         phases_s=phases_s,
     )
 
 
-def _last_word(error: BaseException) -> str:
-    """Of a Python error in a worker its own last line, of any other the first."""
+def _reason(error: BaseException) -> str:
+    """Return the last line of a worker's Python error, and the first line of any other error."""
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    except OSError:  # the JVM, which would know, is gone
-        return "Spark's JVM ended"
+    except OSError:  # the JVM, which knows the text, has ended
+        return "its JVM ended"
     if "Traceback (most recent call last):" in lines:
         lines = lines[lines.index("Traceback (most recent call last):") :]
         java = [place for place, line in enumerate(lines) if line.startswith("at ")]
         return lines[java[0] - 1] if java else lines[-1]
     return lines[0] if lines else type(error).__name__
+
+
+def _remedy(reason: str) -> str:
+    return ". Install the harness there, or set PYSPARK_PYTHON." if "No module named" in reason else ""

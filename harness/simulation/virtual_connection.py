@@ -1,10 +1,10 @@
-"""Connections in virtual time that look like pyodbc's, as far as this package's callers use pyodbc.
+"""Connections in virtual time with the part of pyodbc's interface that the harness uses.
 
-A statement runs as a task of its instance; the caller's `execute` returns when virtual time has come to its end, and
-everything else in the world goes on meanwhile. Results come back as the driver would give them: one result set, count
-or error after the other, values in pyodbc's types, errors as pyodbc's classes in the words of Microsoft's driver.
+A statement runs as a task of its instance. The caller's `execute` returns when the statement has ended in virtual time;
+everything else in the world goes on meanwhile. Results are those of the driver: result sets, counts and errors in their
+order, values in pyodbc's types, errors in pyodbc's classes with the text of Microsoft's driver.
 
-Left out: transactions of the driver's own (`autocommit` is always on), parameters in texts that are no `{CALL ...}`,
+Left out: transactions of the driver (`autocommit` is always on), parameters of statements other than `{CALL ...}`, and
 output parameters.
 """
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _CALL = re.compile(r"\s*\{\s*CALL\s+(?P<name>[^\s(]+)\s*(?:\((?P<marks>[\s?,]*)\))?\s*\}\s*", re.IGNORECASE)
 _DRIVER = "[Microsoft][ODBC Driver 18 for SQL Server]"
-_LONG_CHARACTERS, _LONG_BYTES = 4000, 8000  # what is longer is sent as (max)
+_LONG_CHARACTERS, _LONG_BYTES = 4000, 8000  # longer values are sent as (max)
 
-# What Microsoft's driver makes of the numbers; of all others it makes 42000.
+# SQLSTATEs of Microsoft's driver by error number; all others have 42000.
 _STATES = {
     207: "42S22",
     208: "42S02",
@@ -49,16 +49,16 @@ _STATES = {
 }
 
 
-class Outcome(Protocol):
-    """How a world carries a statement out."""
+class Finish(Protocol):
+    """How a world executes a statement."""
 
     def __call__(self, generator: Waiting[None], *, timeout_s: float, is_cancelled: Callable[[], bool]) -> str:
-        """Runs it; "" when it has ended, else the SQLSTATE of what broke it off."""
+        """Execute it; return "" or the SQLSTATE of what interrupted it."""
         ...
 
 
-class Failed(NamedTuple):
-    """An error that a statement has told."""
+class StatementError(NamedTuple):
+    """An error that a statement raised."""
 
     number: int
     text: str
@@ -71,10 +71,10 @@ class ResultSet:
 
 
 class _Results(DiscardedResults):
-    """Everything in order: result sets, counts, errors; neighbouring errors together."""
+    """Result sets, counts and errors in their order; consecutive errors form one list."""
 
     def __init__(self) -> None:
-        self.parts: list[ResultSet | int | list[Failed]] = []
+        self.parts: list[ResultSet | int | list[StatementError]] = []
         self._is_open = False
 
     def columns(self, columns: Sequence[Column]) -> None:
@@ -98,15 +98,15 @@ class _Results(DiscardedResults):
         self._is_open = False
         last = self.parts[-1] if self.parts else None
         if isinstance(last, list):
-            last.append(Failed(number, text))
+            last.append(StatementError(number, text))
         else:
-            self.parts.append([Failed(number, text)])
+            self.parts.append([StatementError(number, text)])
 
 
 class VirtualConnection:
-    """One session, by itself in time: whoever executes here waits, and the world goes on."""
+    """A session whose caller waits for each statement while the world goes on."""
 
-    def __init__(self, session: ClientSession, finish: Outcome, *, timeout_s: int) -> None:
+    def __init__(self, session: ClientSession, finish: Finish, *, timeout_s: int) -> None:
         self.session = session
         self.timeout = timeout_s  # s of virtual time for a statement; 0: none
         self.autocommit = True
@@ -121,19 +121,19 @@ class VirtualConnection:
         return self.cursor().execute(text, *parameters)
 
     def close(self) -> None:
-        """What is not committed is rolled back."""
+        """Roll back what is not committed and end the session."""
         if not self._is_closed:
             self._is_closed = True
             self.session.close()
 
     def run(self, text: str, parameters: Sequence[object], is_cancelled: Callable[[], bool]) -> _Results:
-        """Carries a statement or call out, in virtual time."""
+        """Execute a statement or call in virtual time."""
         self._require_open()
         results = _Results()
         call = _CALL.fullmatch(text)
         if call is None:
             if parameters:
-                raise _error("07002", "only a {CALL ...} takes parameters here", 0)
+                raise _error("07002", "parameters are supported for {CALL ...} only", 0)
             generator = self.session.batch(text, results)
         else:
             if (call["marks"] or "").count("?") != len(parameters):
@@ -141,14 +141,12 @@ class VirtualConnection:
             generator = self.session.rpc(call["name"], [_parameter(value) for value in parameters], results)
         state = self._finish(generator, timeout_s=float(self.timeout), is_cancelled=is_cancelled)
         if state:
-            raise _error(state, _BROKEN_OFF[state], 0)
+            raise _error(state, _INTERRUPTIONS[state], 0)
         return results
 
     def _require_open(self) -> None:
         if self._is_closed:
-            import pyodbc  # noqa: PLC0415
-
-            raise pyodbc.ProgrammingError("Attempt to use a closed connection.")
+            raise _pyodbc().ProgrammingError("Attempt to use a closed connection.")
 
     def __enter__(self) -> Self:
         return self
@@ -156,24 +154,24 @@ class VirtualConnection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Commits in pyodbc; here everything is committed, and the connection stays open there as well."""
+        """Do nothing: pyodbc would commit, and leave the connection open too."""
 
 
 class VirtualCursor:
-    """The results of one statement, one after the other."""
+    """The results of a statement, one after the other."""
 
-    runs_here = True  # in this process, says `lab.interruption`: no thread is needed to interrupt it
+    runs_here = True  # for `lab.interruption`: a statement runs in this process and needs no thread
 
     def __init__(self, connection: VirtualConnection) -> None:
         self.connection = connection
         self.description: list[tuple[Any, ...]] | None = None
         self.rowcount = -1
-        self._parts: Iterator[ResultSet | int | list[Failed]] = iter(())
+        self._parts: Iterator[ResultSet | int | list[StatementError]] = iter(())
         self._rows: Iterator[tuple[Any, ...]] = iter(())
         self._is_cancelled = False
 
     def execute(self, text: str, *parameters: object) -> Self:
-        """Runs a batch, or `{CALL procedure (?, ...)}` with parameters; the error of its first result is raised."""
+        """Run a batch, or `{CALL procedure (?, ...)}` with parameters; raise the error if its first result is one."""
         self._is_cancelled = False
         results = self.connection.run(text, parameters, lambda: self._is_cancelled)
         self._parts = iter(results.parts)
@@ -181,7 +179,7 @@ class VirtualCursor:
         return self
 
     def nextset(self) -> bool:
-        """The next result, if there is one; an error in its place is raised."""
+        """Go to the next result and return True, or False if there is none; raise the error if it is one."""
         self.description, self.rowcount, self._rows = None, -1, iter(())
         part = next(self._parts, None)
         if part is None:
@@ -209,7 +207,7 @@ class VirtualCursor:
         return self._rows
 
     def cancel(self) -> None:
-        """From another thread: what is under way fails with HY008."""
+        """Let the statement in progress fail with HY008; called from another thread."""
         self._is_cancelled = True
 
     def close(self) -> None:
@@ -263,7 +261,7 @@ def _converted(part: ResultSet) -> list[tuple[Any, ...]]:
 
 
 def _parameter(value: object) -> Parameter:
-    """As the driver types it."""
+    """Give a value the type that the driver gives it."""
     if isinstance(value, bool):
         return Parameter("", BIT, int(value), False)
     if isinstance(value, int):
@@ -282,7 +280,7 @@ def _parameter(value: object) -> Parameter:
 
 # -- errors ------------------------------------------------------------------------------------------------------------
 
-_BROKEN_OFF = {
+_INTERRUPTIONS = {
     "HYT00": "Query timeout expired",
     "HY008": "Operation canceled",
     "08S01": "Communication link failure",
@@ -290,11 +288,11 @@ _BROKEN_OFF = {
 
 
 def login_refused(error: SqlServerError) -> pyodbc.Error:
-    """The error of `connect`."""
-    return _errors([Failed(error.number, error.text)])
+    """Return the error that `connect` raises."""
+    return _errors([StatementError(error.number, error.text)])
 
 
-def _errors(failures: Sequence[Failed]) -> pyodbc.Error:
+def _errors(failures: Sequence[StatementError]) -> pyodbc.Error:
     first, *others = failures
     more = [f"[{_state(one.number)}] {_DRIVER}[SQL Server]{one.text} ({one.number})" for one in others]
     return _error(_state(first.number), f"[SQL Server]{first.text}", first.number, more)
@@ -305,15 +303,21 @@ def _state(number: int) -> str:
 
 
 def _error(state: str, text: str, number: int, more: Sequence[str] = ()) -> pyodbc.Error:
-    import pyodbc  # noqa: PLC0415
-
+    errors = _pyodbc()
     kinds: dict[str, type[pyodbc.Error]] = {
-        "08": pyodbc.OperationalError,
-        "22": pyodbc.DataError,
-        "23": pyodbc.IntegrityError,
-        "28": pyodbc.InterfaceError,
-        "42": pyodbc.ProgrammingError,
-        "HY": pyodbc.OperationalError if state.startswith("HYT") else pyodbc.Error,
+        "08": errors.OperationalError,
+        "22": errors.DataError,
+        "23": errors.IntegrityError,
+        "28": errors.InterfaceError,
+        "42": errors.ProgrammingError,
+        "HY": errors.OperationalError if state.startswith("HYT") else errors.Error,
     }
     words = ";  ".join([f"[{state}] {_DRIVER}{text} ({number}) (SQLExecDirectW)", *more])
-    return kinds.get(state[:2], pyodbc.Error)(state, words)
+    return kinds.get(state[:2], errors.Error)(state, words)
+
+
+def _pyodbc() -> Any:
+    """Import pyodbc when an error needs it: pyodbc needs unixODBC, which the simulation does without."""
+    import pyodbc  # noqa: PLC0415
+
+    return pyodbc

@@ -1,18 +1,16 @@
-"""A warmed world, and cells that each run on a copy of it.
+"""A warmed world: linked, with its dialogs and all queue readers. Each cell runs in a fork of it.
 
 Cells of one server version and dialog ratio begin in the same world: three initiators, each with fifty used dialogs and
-those between them, every one warmed up, and a target that has all the queue readers it may have. The paper's runs
-lasted minutes, in which the queue monitor launches a reader every five seconds; a cell of a second could not show it.
+the dialogs between them, all warmed up, and a target with as many queue readers as it may have. The paper's runs lasted
+minutes, in which the queue monitor launches a reader every five seconds; a cell of one second is too short for that.
 
-What a cell comes to depends on the seed, the cell and the attempt, and on no cell before it.
+The result of a cell depends on the seed, the cell and the attempt, but on no earlier cell.
 """
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +24,7 @@ from harness.simulation import cell_run, forks, simulated_lab
 from harness.simulation.cell_run import Times
 from harness.simulation.forks import ForkDied
 from harness.simulation.parameters import Parameters
-from harness.simulation.simulated_instance import SimulatedInstance
-from harness.simulation.simulated_lab import SimulatedLab
+from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import CellFailed, Measured
 from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
@@ -35,13 +32,11 @@ from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_B
 if TYPE_CHECKING:
     import pyodbc
 
-    from harness.simulation.spark_job import Experiment
-
 USED_DIALOGS = THREADS[-1]
-# While readers are launched a flush of the target's log lasts so long: every reader is busy with one message.
+# A flush of the target's log takes this long while readers are launched, so every reader is busy with one message.
 _RAMP_FLUSH_S = 1.25 * MAX_QUEUE_READERS * ACTIVATION_PERIOD_S
 _RAMP_LIMIT_S = 10 * _RAMP_FLUSH_S
-_POLL_S = 0.5  # well below the three seconds after which a reader without work ends
+_POLL_S = 0.5  # well below the three seconds after which an idle reader ends
 
 
 class WarmedWorld:
@@ -49,7 +44,7 @@ class WarmedWorld:
 
     @forks.frozen_heap()
     def __init__(self, parameters: Parameters, server_version: str, dialog_ratio: int, *, seed: int) -> None:
-        """Builds it, which takes seconds of real time; LabError where it does not come up."""
+        """Build the world, which takes seconds of real time, or raise LabError."""
         self.server_version = server_version
         self.dialog_ratio = dialog_ratio
         seed = derived_seed(seed, server_version, dialog_ratio)
@@ -61,14 +56,13 @@ class WarmedWorld:
         launch_readers(lab, MAX_QUEUE_READERS)
 
     def _rehearse(self) -> None:
-        """A short cell in this world itself: whatever cells ask and call is compiled once, and not by each of them."""
+        """Run a short cell in this world itself: so queries and procedures are compiled once, not in every fork."""
         cell = Cell(self.server_version, len(self.lab.initiators), self.dialog_ratio, 1, PAYLOADS_BYTES[0])
         with tempfile.TemporaryDirectory() as folder:
             cell_run.run(self.lab, cell, 1, Times(0.0, 0.2), Path(folder), pages=self.pages)
 
     def run(self, cell: Cell, attempt: int, times: Times, results: Path) -> Measured:
-        """The cell on a copy of this world, in a process of its own; its records are written when it returns.
-        CellFailed with the reason otherwise."""
+        """Run a cell in a fork of this world and write its records, or raise CellFailed."""
         assert (cell.server_version, cell.dialog_ratio) == (self.server_version, self.dialog_ratio), cell.id
         try:
             return forks.in_fork(partial(cell_run.run, self.lab, cell, attempt, times, results, pages=self.pages))
@@ -77,7 +71,7 @@ class WarmedWorld:
 
 
 def one_on_each(clients: Sequence[pyodbc.Connection]) -> int:
-    """Sends one message on every used dialog; how many."""
+    """Send one message on every used dialog; return their number."""
     sent = 0
     for connection, handles in zip(clients, dialog_pool.used(clients), strict=True):
         for handle in handles:
@@ -92,27 +86,31 @@ def launch_readers(
     *,
     send: Callable[[Sequence[pyodbc.Connection]], int] = one_on_each,
 ) -> None:
-    """Brings the target's queue readers up to `most`, its MAX_QUEUE_READERS, by the queue monitor's own rule.
+    """Have the queue monitor launch `most` queue readers at the target, its MAX_QUEUE_READERS.
 
-    `send` sends messages of more conversations than there are readers, and the target's log is slow for as long as it
-    takes: a reader that has received is busy until its commit is on disk, while more lies in the queue. Afterwards
-    nothing is left of it but the readers, which wait for messages.
+    `send` sends messages of more conversations than there are readers, and the target's log is slowed down meanwhile. A
+    reader that has received is busy until its commit is on disk, while more messages wait in the queue. In the end only
+    the readers are left, waiting for messages.
     """
     target_instance = lab.target
     assert isinstance(target_instance, SimulatedInstance)
     log = target_instance.server.computer.log
     with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
         log.slowdown = _RAMP_FLUSH_S * 1e6 / lab.world.parameters.log.flush_latency_us
-        # Messages of before may still be stored; a flush that has begun lasts as long as it was to.
+        # Earlier messages may still be processed; a flush that has begun keeps its duration.
         expected = dialog_pool.processed(target) + send(clients)
         readers = partial(_readers, target)
-        _sleep_until(lab, lambda: readers() >= most, "no further queue readers were launched")
+        _sleep_until(lab, lambda: readers() >= most, f"the queue monitor did not launch {most} queue readers")
         log.slowdown = 1.0
-        _sleep_until(lab, lambda: dialog_pool.processed(target) >= expected, "the target does not catch up")
+        _sleep_until(
+            lab,
+            lambda: dialog_pool.processed(target) >= expected,
+            "the target did not process all messages of the warm-up",
+        )
         dialog_pool.wait_until_drained(lab, lab.initiators, clients, target, expected=expected, timeout_s=_RAMP_LIMIT_S)
         reset.messages(lab, target)
         if (left := readers()) < most:
-            raise LabError(f"{left} of {most} queue readers are left: the others found nothing to do meanwhile")
+            raise LabError(f"only {left} of {most} queue readers are left: the others ended for lack of messages")
 
 
 def _readers(target: pyodbc.Connection) -> int:
@@ -125,22 +123,3 @@ def _sleep_until(lab: SimulatedLab, condition: Callable[[], bool], complaint: st
         if lab.clock.now_s() > until_s:
             raise LabError(complaint)
         lab.clock.sleep(_POLL_S)
-
-
-@dataclass(frozen=True)
-class _Warmed:
-    """Implements `job.Warmed`."""
-
-    group: WarmedWorld
-    times: Times
-    results: Path
-
-    def run(self, cell: Cell, attempt: int) -> Measured:
-        return self.group.run(cell, attempt, self.times, self.results)
-
-
-@contextlib.contextmanager
-def opened(experiment: Experiment, server_version: str, dialog_ratio: int) -> Iterator[_Warmed]:
-    """Implements `spark_job.OpenGroup`."""
-    group = WarmedWorld(experiment.parameters, server_version, dialog_ratio, seed=experiment.seed)
-    yield _Warmed(group, Times(experiment.settle_s, experiment.measure_s), experiment.results)

@@ -1,7 +1,7 @@
-"""Instances in one virtual time, joined by one network.
+"""Instances that share virtual time and a network.
 
-Everything random comes from the world's seed: an instance's entropy follows from the seed, its name and how often it
-was started, by SHA-256. So the same seed gives the same trace, whatever else ran in the process before.
+All randomness comes from the world's seed: an instance's entropy is derived by SHA-256 from the seed, its name and the
+number of its start. So the same seed gives the same trace, whatever ran in the process before.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class World:
     """Virtual time, the network, and the servers in it, by name."""
 
     def __init__(self, seed: int, parameters: Parameters, *, is_recoverable: bool = False) -> None:
-        """`is_recoverable`: its instances may be killed and started again. It takes memory for all that is on disk."""
+        """`is_recoverable` lets instances be killed and started again; it keeps all that is on disk in memory."""
         self.seed = seed
         self.is_recoverable = is_recoverable
         self.parameters = parameters
         self.clock = VirtualClock()
         self.driver = VirtualDriver(self.clock)
-        # The cores of the one machine that everything runs on, if there is but one.
+        # The cores of the machine, if instances and clients share one.
         self.cores: Cores | None = None
         if parameters.processors.are_shared:
             self.cores = Cores(self.driver.scheduler(), WaitStatistics(), parameters.processors.count)
@@ -51,14 +51,14 @@ class World:
         self._sequence = 0
 
     def server(self, name: str, version: str) -> Server:
-        """A new computer with an empty instance, running."""
+        """Add a computer with an empty instance, and start it."""
         assert name not in self.servers, name
         server = self.servers[name] = Server(self, name, version)
         server.start()
         return server
 
     def change_costs(self, parameters: Parameters) -> None:
-        """Other prices from now on, log records included; what was begun ends at the old ones."""
+        """Charge these costs from now on; work in progress ends at the old ones."""
         self.parameters = parameters
         self.network.change_costs(parameters.network)
         for server in self.servers.values():
@@ -66,24 +66,24 @@ class World:
             server.store.record_overhead_bytes = parameters.log.record_overhead_bytes
 
     def reseed(self, seed: int) -> None:
-        """Other chances from now on, of whatever is there: for copies of a world that was made with one seed."""
+        """Use other entropy from now on, for forks of a world that was built with one seed."""
         self.seed = seed
         self.network.entropy = self.entropy("network")
         for server in self.servers.values():
             server.computer.log.reseed(self.entropy(server.name, server.starts, "log"))
-            # Never what the instance began with: identifiers may not come again, with the same seed neither.
+            # Never the entropy with which the instance began, even for the same seed: identifiers must not repeat.
             server.engine.entropy = self.entropy(server.name, server.starts, "reseeded")
 
     def entropy(self, *names: object) -> SeededEntropy:
-        """Random bytes for a purpose."""
+        """Derive entropy for a purpose."""
         return SeededEntropy(derived_seed(self.seed, *names))
 
     def crash(self, name: str) -> None:
-        """kill -9: what was not on disk is gone, connections break, frames to it are lost."""
+        """Kill an instance: it loses what is not on disk, its connections break, and frames to it are lost."""
         self.servers[name].crash()
 
     def restart(self, name: str) -> None:
-        """Starts a crashed instance from what was on disk."""
+        """Start a crashed instance from what was on disk."""
         self.servers[name].start()
 
     def now_s(self) -> float:
@@ -93,8 +93,10 @@ class World:
         return self.clock.utc_ns()
 
     def sleep(self, duration_s: float) -> None:
-        """Lets so much virtual time pass, visits included; some in any case, or who waits for a rest that is too small
-        for the clock would wait for ever."""
+        """Let virtual time pass, with its visits.
+
+        At least a nanosecond passes, so that a caller who waits for a shorter remainder does not wait for ever.
+        """
         until_ns = self.clock.now_ns + max(1, round(duration_s * SECOND))
         while self._visits and self._visits[0][0] <= until_ns:
             due_ns, _, action = heappop(self._visits)
@@ -103,8 +105,7 @@ class World:
         self._run_until_ns(until_ns)
 
     def visit(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Calls from outside while somebody sleeps, when it is time: so observers with connections of their own look
-        at instances under load."""
+        """Call `action` after a delay, while a caller sleeps: so observers see instances under load."""
         self._sequence += 1
         heappush(self._visits, (self.clock.now_ns + round(delay_s * SECOND), self._sequence, action))
 
@@ -113,18 +114,18 @@ class World:
             self.driver.run_for((until_ns - self.clock.now_ns) / SECOND)
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = DAY_S) -> bool:
-        """Lets time pass until the condition holds; False if it does not within the limit."""
+        """Let time pass until the condition holds; return False if the limit comes first."""
         return self.driver.run_until(condition, limit_s=limit_s)
 
 
 def derived_seed(seed: int, *names: object) -> int:
-    """A seed for a part: the same for the same names in any process."""
+    """Derive a seed for a part: equal for equal names, in any process."""
     digest = hashlib.sha256("/".join(str(part) for part in (seed, *names)).encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
 
 class Server:
-    """One computer with an instance on it. `start` and `crash` take turns; between them the rows on disk stay."""
+    """A computer with an instance. `start` and `crash` alternate; the rows on disk survive a crash."""
 
     def __init__(self, world: World, name: str, version: str) -> None:
         self.world = world
@@ -132,16 +133,16 @@ class Server:
         self.version = version
         self.starts = 0
         self.is_running = False
-        self._rows: dict[tuple[str, Key], Value] = {}  # on disk, when it was started last
+        self._rows: dict[tuple[str, Key], Value] = {}  # on disk at the last start
 
     def start(self) -> None:
         assert not self.is_running, f"{self.name} runs"
-        assert not self.starts or self.world.is_recoverable, "nothing is kept of what it had on disk"
+        assert not self.starts or self.world.is_recoverable, "the world is not recoverable"
         self.starts += 1
         self.scheduler = self.world.driver.scheduler()
         self.waits = WaitStatistics()
         entropy = self.world.entropy(self.name, self.starts)
-        # The device draws from entropy of its own: how often it flushes makes no difference to identifiers.
+        # The device has entropy of its own, so that the number of flushes does not change identifiers.
         device_entropy = self.world.entropy(self.name, self.starts, "log")
         self.computer = Computer(
             self.scheduler, self.waits, device_entropy, self.world.parameters, cores_of_all=self.world.cores
@@ -186,7 +187,7 @@ class Server:
         return Instance.of(self.engine)
 
     def session(self, *, login: str, database: str, program: str, is_administrative: bool = False) -> ClientSession:
-        """A session as after a login, whose password is not asked for; SqlServerError if it may not enter."""
+        """Open a session as after a login, without a password; raise SqlServerError if the login may not enter."""
         if database.lower() not in self.engine.databases:
             raise SqlServerError(4060, database)
         known = self.engine.logins.get(login.lower())
@@ -206,12 +207,12 @@ class Server:
         )
 
     def finish(self, generator: Waiting[None], *, timeout_s: float, is_cancelled: Callable[[], bool]) -> str:
-        """Lets time pass until a statement has ended; "" or the SQLSTATE of what broke it off."""
+        """Let time pass until a statement ends; return "" or the SQLSTATE of what interrupted it."""
         if not self.is_running:
             generator.close()
             return "08S01"
         started = self.starts
-        task = self.scheduler.spawn(_kept(generator), "statement")
+        task = self.scheduler.spawn(_catching(generator), "statement")
 
         def is_over() -> bool:
             return task.state is TaskState.DONE or is_cancelled() or self.starts != started or not self.is_running
@@ -227,8 +228,8 @@ class Server:
         return "HY008" if is_cancelled() else "HYT00"
 
 
-def _kept(generator: Waiting[None]) -> Waiting[Exception | None]:
-    """The error of a statement goes to who executed it, not to the driver."""
+def _catching(generator: Waiting[None]) -> Waiting[Exception | None]:
+    """Catch the error of a statement for its caller, so that it does not reach the driver."""
     try:
         yield from generator
     except Exception as error:

@@ -1,7 +1,7 @@
-"""The observers of a lab in virtual time: the same questions as elsewhere, asked at the same intervals.
+"""The observers of a lab in virtual time: the same queries as in other labs, at the same intervals.
 
-They visit the world from outside (`World.visit`), each with a connection of its own, while the cell sleeps. A question
-takes no virtual time, so all numbers of a visit are of one moment.
+They visit the world from outside (`World.visit`) while the cell sleeps, each with its own connection. A query takes no
+virtual time, so all numbers of a visit belong to one moment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Observer:
-    """What is seen of one instance in one cell."""
+    """What is observed of one instance in one cell."""
 
     connection: pyodbc.Connection
     recording: Recording = field(default_factory=Recording)
@@ -36,7 +36,7 @@ class _Observer:
 
 
 class SimulatedObservers:
-    """Implements `sweep.attempt.Observers`."""
+    """Implement `sweep.attempt.Observers`."""
 
     def __init__(self, lab: SimulatedLab) -> None:
         self._lab = lab
@@ -46,7 +46,7 @@ class SimulatedObservers:
         self._after: Mapping[str, Snapshot] = {}
 
     def begin(self, count: int) -> None:
-        """The first `count` instances take part; their first samples are taken at once."""
+        """Observe the first `count` instances from now on."""
         taking_part: Sequence[Instance] = self._lab.instances[:count]
         self._observers = {one.name: _Observer(one.connect(query_timeout_s=QUERY_TIMEOUT_S)) for one in taking_part}
         self._is_sampling = True
@@ -80,7 +80,7 @@ class SimulatedObservers:
             one.connection.close()
 
     def _repeat(self, action: Callable[[], None], interval_s: float, condition: Callable[[], bool]) -> None:
-        """Now and after each interval, for as long as the condition holds."""
+        """Act now and after each interval while the condition holds."""
         if condition():
             action()
             self._lab.world.visit(interval_s, lambda: self._repeat(action, interval_s, condition))

@@ -18,7 +18,7 @@ from harness.lab.selection import select_lab
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
-from harness.simulation.simulated_run import first_lines, model_of
+from harness.simulation.simulated_run import first_lines
 from harness.sweep import journal, manifest, run_folder
 from harness.sweep.journal import Journal
 from harness.sweep.loop import Sweep, Testbed
@@ -162,7 +162,7 @@ def _in_virtual_time(
     drain = {"drain": options.get("drain")}
     drain_s = settings_module.create(drain, environment={}, defaults=lambda given: {"drain": times.drain}).drain
     hardware = parameters.read(settings.hardware)
-    model = model_of(hardware)
+    model = hardware.as_manifest()
     require_alike({"lab": SIMULATED, "model": model})
     for line in first_lines(settings):
         reporter.note(line)

@@ -42,9 +42,9 @@ def hardware(**free: tuple[float, float, float]) -> Parameters:
     return paper.model_copy(update={"declared": declared}).with_values({})
 
 
-def measure(priced: Parameters, wanted: Iterable[Cell]) -> FiguresByCell:
+def measure(charged: Parameters, wanted: Iterable[Cell]) -> FiguresByCell:
     """Closed loops: a thread's calls a second from a SEND and a flush, less what a page's latch lets through."""
-    value = priced.value
+    value = charged.value
     found = {}
     for cell in wanted:
         call_us = value("send_us") + value("flush_latency_us") + 3 * value("record_overhead_bytes")
@@ -86,7 +86,7 @@ def test_a_fit_finds_the_values_that_gave_the_numbers() -> None:
     truth = start.with_values({"send_us": 512, "flush_latency_us": 7345, "hand_over_us": 61})
     tried: list[int] = []
     found = calibration.fit(
-        measure, start, known_of(truth, *NUMBERS), on_evaluation=lambda number, priced: tried.append(number)
+        measure, start, known_of(truth, *NUMBERS), on_evaluation=lambda number, charged: tried.append(number)
     )
     assert {name: found.value(name) for name in start.free} == pytest.approx(
         {name: truth.value(name) for name in start.free}, rel=0.01
@@ -100,7 +100,7 @@ def test_a_fit_keeps_to_the_bounds_and_a_count_stays_whole() -> None:
     truth = hardware().with_values({"send_us": 600, "record_overhead_bytes": 333})
     tried: list[Parameters] = []
     found = calibration.fit(
-        measure, start, known_of(truth, *NUMBERS[:2]), on_evaluation=lambda number, priced: tried.append(priced)
+        measure, start, known_of(truth, *NUMBERS[:2]), on_evaluation=lambda number, charged: tried.append(charged)
     )
     assert found.value("send_us") == 320
     assert all(280 <= one.value("send_us") <= 320 for one in tried)
@@ -110,29 +110,29 @@ def test_a_fit_keeps_to_the_bounds_and_a_count_stays_whole() -> None:
 def test_what_the_model_makes_nothing_of_is_told_in_one_line() -> None:
     start = hardware(send_us=(300, 100, 700))
     nothing = ReferenceNumbers("truth", (ReferenceNumber("processors", 50.0, "%", (BUSY,), lambda one: 0.0),), ())
-    with pytest.raises(HardwareError, match="processors: the model says 0 of it"):
-        calibration.fit(measure, start, nothing, on_evaluation=lambda number, priced: None)
+    with pytest.raises(HardwareError, match="processors: the model gives 0, which cannot be fitted"):
+        calibration.fit(measure, start, nothing, on_evaluation=lambda number, charged: None)
 
 
 @pytest.mark.parametrize(
     "name, line",
     [
-        ("count", "hardware paper: no cell pays count; what is paid: round_trip_us, send_us, "),
-        ("launch_us", "hardware paper: no cell pays launch_us"),
-        ("think_time_us", "hardware paper: think_time_us is 0, and stays it"),
+        ("count", "hardware paper: count makes no difference to a cell: choose from round_trip_us, send_us, "),
+        ("launch_us", "hardware paper: launch_us makes no difference to a cell"),
+        ("think_time_us", "hardware paper: think_time_us is 0, which cannot be scaled"),
         ("sendus", "hardware paper: no parameter 'sendus'; nearest: send_us"),
     ],
 )
 def test_a_parameter_that_makes_no_difference_is_refused(name: str, line: str) -> None:
     with pytest.raises(HardwareError) as caught:
-        calibration.require_priced(parameters.read("paper"), ["send_us", name])
+        calibration.require_charged(parameters.read("paper"), ["send_us", name])
     assert str(caught.value).startswith(line)
 
 
 def test_all_that_the_packages_files_leave_free_is_paid() -> None:
     for name in parameters.names():
         model = parameters.read(name)
-        calibration.require_priced(model, model.free)
+        calibration.require_charged(model, model.free)
 
 
 PLANTED = """
@@ -238,15 +238,15 @@ def unbuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--sensitivity --write x.toml", None, "--write does not go with --sensitivity"),
         ("--sensitivity --like .", None, "--like does not go with --sensitivity"),
         ("--sensitivity --parameter sendus", None, "hardware mine: no parameter 'sendus'; nearest: send_us"),
-        ("--sensitivity --parameter count", None, "hardware mine: no cell pays count"),
+        ("--sensitivity --parameter count", None, "hardware mine: count makes no difference to a cell"),
         ("--write nowhere/x.toml", None, "nowhere/x.toml: there is no folder"),
         ("--csv nowhere/x.csv", None, "nowhere/x.csv: there is no folder"),
         ("", (", free = true", ""), "hardware mine: no parameter is `free = true`"),
-        ("", ("high = 64,", "high = 64, free = true,"), "hardware mine: no cell pays count"),
+        ("", ("high = 64,", "high = 64, free = true,"), "hardware mine: count makes no difference to a cell"),
         (
             "--write x.toml",
             ("send_us = { value = 351, low = 100,", "send_us = { low = 100, value = 351,"),
-            "a fitted value has no place to be written: no line begins `send_us = { value = ...`",
+            "cannot write send_us to the file: begin its line with `send_us = { value = ...`",
         ),
     ],
 )

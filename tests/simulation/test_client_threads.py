@@ -13,8 +13,7 @@ from harness.matrix import Cell
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import FAILURES_IN_A_ROW_MAX, SimulatedClients
 from harness.simulation.parameters import ClientParameters, read
-from harness.simulation.simulated_instance import SimulatedInstance
-from harness.simulation.simulated_lab import SimulatedLab
+from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 
 CELL = Cell.parse("i1-t2-r1-p100-v2008")
 PAPER = read("paper")
@@ -30,12 +29,12 @@ def lab() -> SimulatedLab:
 
 
 def prepared(
-    lab: SimulatedLab, results: Path, handles: list[str] | None = None, *, prices: ClientParameters = PAPER.client
+    lab: SimulatedLab, results: Path, handles: list[str] | None = None, *, costs: ClientParameters = PAPER.client
 ) -> SimulatedClients:
     if handles is None:
         with lab.initiators[0].connect() as connection:
             [handles] = dialog_pool.used([connection])
-    clients = SimulatedClients(lab, prices)
+    clients = SimulatedClients(lab, costs)
     clients.prepare(CellPlan(CELL, 1, 1, [""], [handles], results))
     return clients
 
@@ -114,7 +113,7 @@ def test_on_one_machine_calls_take_processor_time_from_everybody(tmp_path: Path)
     lab = simulated_lab.open(one_machine, version="2008", initiators=1, seed=1)
     link.link(lab)
     dialog_pool.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
-    clients = prepared(lab, tmp_path, prices=one_machine.client)
+    clients = prepared(lab, tmp_path, costs=one_machine.client)
     clients.start()
     lab.clock.sleep(0.5)
     sent = clients.stop().sent_messages

@@ -1,4 +1,4 @@
-"""What the broker does, at the model's prices."""
+"""What the broker does, at the model's costs."""
 
 from __future__ import annotations
 

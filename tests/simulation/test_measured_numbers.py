@@ -54,20 +54,24 @@ def test_all_other_cells_of_the_curve_are_predicted(tmp_path: Path) -> None:
 
 
 def test_processor_time_is_that_of_one_processor(tmp_path: Path) -> None:
-    priced = parameters.read("paper")
-    wanted = measured_numbers.numbers_of(run(tmp_path / "a run", instances=INSTANCES), priced)
+    charged = parameters.read("paper")
+    wanted = measured_numbers.numbers_of(run(tmp_path / "a run", instances=INSTANCES), charged)
     figures = CellFigures(1.0, initiator_percent=10.0, target_percent=20.0)
     target, initiator = wanted.fitted[-2:]
-    assert target.of(figures) == 20.0 * priced.processors.count
-    assert initiator.of(figures) == 10.0 * priced.processors.count
+    assert target.of(figures) == 20.0 * charged.processors.count
+    assert initiator.of(figures) == 10.0 * charged.processors.count
 
 
 @pytest.mark.parametrize(
     ("threads", "changes", "message"),
     [
-        ((1, 5, 10), {"instances": INSTANCES}, r"no cell like i1-t50-r150-p100-v2008: a run of `i1-\*-p100-\*` has"),
-        (THREADS, {"instances": []}, r"does not tell how many processors target has"),
-        (THREADS, {"lab": "simulated"}, r"is a model's run"),
+        (
+            (1, 5, 10),
+            {"instances": INSTANCES},
+            r"no cell like i1-t50-r150-p100-v2008: choose a run with all cells `i1-\*-p100-\*`",
+        ),
+        (THREADS, {"instances": []}, r"does not say how many processors target has"),
+        (THREADS, {"lab": "simulated"}, r"is a run of the model"),
     ],
 )
 def test_a_run_that_does_not_do_is_told_in_one_line(

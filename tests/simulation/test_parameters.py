@@ -36,11 +36,11 @@ def test_no_two_sections_share_a_name():
 
 
 def test_every_work_of_the_broker_has_a_price():
-    prices = parameters.read("paper").processors
-    assert all(prices.price_us(work) > 0 for work in WORKS)
-    assert prices.price_us_per_kib("send") > 0 == prices.price_us_per_kib("launch")
-    priced = {f"{work}{suffix}" for work in WORKS for suffix in ("_us", "_us_per_kib")}
-    assert set(type(prices).model_fields) <= priced | {"count", "are_shared"}
+    costs = parameters.read("paper").processors
+    assert all(costs.cost_us(work) > 0 for work in WORKS)
+    assert costs.cost_us_per_kib("send") > 0 == costs.cost_us_per_kib("launch")
+    charged = {f"{work}{suffix}" for work in WORKS for suffix in ("_us", "_us_per_kib")}
+    assert set(type(costs).model_fields) <= charged | {"count", "are_shared"}
 
 
 def test_a_value_can_be_replaced_within_its_bounds():
@@ -164,8 +164,8 @@ def test_ones_own_file_is_read_by_its_path(tmp_path):
     assert (mine.name, mine.log.flush_latency_us) == ("faster", 700)
 
 
-def test_the_rows_for_a_manifest_hold_everything():
-    rows = parameters.read("paper").as_rows()
-    assert [(row["section"], row["value"]) for row in rows if row["parameter"] == "count"] == [("processors", 8)]
-    assert set(rows[0]) == {"section", "parameter", "value", "low", "high", "source", "free"}
-    assert len(rows) == sum(len(model.model_fields) for model in SECTIONS.values())
+def test_a_manifest_holds_every_parameter():
+    written = parameters.read("paper").as_manifest()
+    assert written["processors.count"]["value"] == 8
+    assert set(written["processors.count"]) == {"value", "low", "high", "source", "free"}
+    assert len(written) == sum(len(model.model_fields) for model in SECTIONS.values())

@@ -18,7 +18,7 @@ FAST, SLOW, ABSENT = CLAIMS[1:4]
 
 
 def judge(model: Parameters) -> Sequence[Judgement]:
-    """One claim moves with a price, one stays, one is not measured."""
+    """One claim moves with a cost, one stays, one is not measured."""
     send_us = model.value("send_us")
     fast = Verdict.HOLDS if send_us < 400 else Verdict.FAILS
     return (

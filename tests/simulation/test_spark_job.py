@@ -1,8 +1,7 @@
-"""The Spark job over cells, with a group that is a pretence: what becomes of cells, workers and lines of the journal."""
+"""The Spark job over cells, with fake worlds: cells, workers and journal entries."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -20,7 +19,7 @@ from harness.reductions.spark_session import context
 from harness.reporting import Lines, Reporter
 from harness.simulation import parameters, simulated_run, spark_job
 from harness.simulation.slices import Turn, cell_work_s
-from harness.simulation.spark_job import Experiment, JobBroken, OpenGroup, Post, Warmed
+from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell
 from harness.sweep import journal, manifest
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
@@ -31,19 +30,17 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.spark
 
 
-def group(on_cell: Callable[[Cell], None] = lambda cell: None) -> OpenGroup:
-    """A group whose cells do what `on_cell` does. Made here and sent by value: a worker knows no module of the tests."""
+def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> OpenWorld:
+    """Fake the worlds: their cells do what `on_cell` does. Pickled by value, as workers cannot import test modules."""
 
-    class Pretence:
-        def run(self, cell: Cell, attempt: int) -> Measured:
-            on_cell(cell)
-            return Measured(float(os.getpid()), 10.0 * cell.threads, 20, 1.0, {})
+    def run_cell(cell: Cell, attempt: int) -> Measured:
+        on_cell(cell)
+        return Measured(float(os.getpid()), 10.0 * cell.threads, 20, 1.0, {})
 
-    @contextlib.contextmanager
-    def open_(experiment: Experiment, server_version: str, dialog_ratio: int) -> Iterator[Warmed]:
+    def open_(experiment: Experiment, server_version: str, dialog_ratio: int) -> RunCell:
         with (experiment.results / "built").open("a") as built:
             built.write(f"{server_version}-{dialog_ratio}\n")
-        yield Pretence()
+        return run_cell
 
     return open_
 
@@ -57,9 +54,9 @@ def turns(*cells: str) -> list[Turn]:
     return [Turn(cell, 1, cell_work_s(cell, 1.5)) for cell in map(Cell.parse, cells)]
 
 
-def run_job(experiment: Experiment, open_group: OpenGroup, *cells: str) -> list[Entry]:
+def run_job(experiment: Experiment, open_world: OpenWorld, *cells: str) -> list[Entry]:
     entries: list[Entry] = []
-    spark_job.run(experiment, turns(*cells), master="local[2]", open_group=open_group, on_entry=entries.append)
+    spark_job.run(experiment, turns(*cells), master="local[2]", open_world=open_world, on_entry=entries.append)
     return entries
 
 
@@ -69,8 +66,8 @@ def _one_context_for_all() -> Iterator[None]:
         yield
 
 
-def test_every_cell_has_its_turn_in_the_world_of_its_group(experiment: Experiment) -> None:
-    entries = run_job(experiment, group(), *CELLS)
+def test_every_cell_has_its_turn_in_the_world_of_its_fake_world(experiment: Experiment) -> None:
+    entries = run_job(experiment, fake_world(), *CELLS)
     assert {entry.cell: entry.processed_per_s for entry in entries} == dict(
         zip(CELLS, (10.0, 10.0, 20.0, 20.0), strict=True)
     )
@@ -89,7 +86,7 @@ def test_a_cell_that_fails_is_told_in_one_line_and_our_faults_leave_their_traceb
             error.add_note("noted in the copy")
             raise error
 
-    entries = {entry.cell: entry for entry in run_job(experiment, group(trip), *CELLS)}
+    entries = {entry.cell: entry for entry in run_job(experiment, fake_world(trip), *CELLS)}
     assert [entries[cell].outcome for cell in CELLS] == ["completed", "completed", "failed", "failed"]
     assert entries[CELLS[2]].reason == "the books do not balance"
     assert entries[CELLS[3]].reason == f"AssertionError: ours (traceback in tracebacks/{CELLS[3]}-a1.txt)"
@@ -106,40 +103,38 @@ def test_a_worker_killed_in_mid_cell_costs_the_cells_in_progress_which_begin_ane
             killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    entries = run_job(experiment, group(die_once), *CELLS)
+    entries = run_job(experiment, fake_world(die_once), *CELLS)
     assert killed.exists()
     assert sorted(entry.cell for entry in entries) == sorted(CELLS)
     assert {entry.outcome for entry in entries} == {"completed"}
 
 
 def test_a_world_that_cannot_be_built_ends_the_job_in_one_line(experiment: Experiment) -> None:
-    @contextlib.contextmanager
-    def open_(experiment: Experiment, server_version: str, dialog_ratio: int) -> Iterator[Warmed]:
+    def open_(experiment: Experiment, server_version: str, dialog_ratio: int) -> RunCell:
         raise ValueError("no such procedure")
-        yield
 
-    with pytest.raises(JobBroken, match=r"^the cells end without a word: ValueError: no such procedure$"):
+    with pytest.raises(JobBroken, match=r"^Spark's Python workers failed: ValueError: no such procedure$"):
         run_job(experiment, open_, *CELLS)
 
 
-def simulate(results: Path, open_group: OpenGroup, **options: object) -> simulated_run.Outcome:
+def simulate(results: Path, open_world: OpenWorld, **options: object) -> simulated_run.Outcome:
     return simulated_run.simulate(
         {"cells": CELLS, "results": results, "master": "local[2]", **options},
         Reporter(),
         resume=None,
-        open_group=open_group,
+        open_world=open_world,
     )
 
 
-def resume(folder: Path, open_group: OpenGroup, **options: object) -> simulated_run.Outcome:
-    return simulated_run.simulate(options, Reporter(), resume=folder, open_group=open_group)
+def resume(folder: Path, open_world: OpenWorld, **options: object) -> simulated_run.Outcome:
+    return simulated_run.simulate(options, Reporter(), resume=folder, open_world=open_world)
 
 
 def test_a_run_leaves_what_every_run_leaves_and_says_that_it_is_a_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"quick": True, "results": tmp_path, "seed": "7"}
-    outcome = simulated_run.simulate(settings, Lines(), resume=None, open_group=group())
+    outcome = simulated_run.simulate(settings, Lines(), resume=None, open_world=fake_world())
     assert (outcome.total, outcome.completed, outcome.failed) == (24, 24, 0)
     written = manifest.read(outcome.results)
     assert (written["lab"], written["seed"], written["settings"]["hardware"]) == ("simulated", 7, "paper")
@@ -160,23 +155,23 @@ def test_a_run_goes_on_with_the_cells_that_it_lacks(tmp_path: Path) -> None:
         if cell.threads == 2:
             raise CellFailed("for now")
 
-    first = simulate(tmp_path, group(trip))
+    first = simulate(tmp_path, fake_world(trip))
     assert (first.completed, first.failed, first.reason) == (2, 2, "for now")
     # A cell whose end nobody collected: the driver was killed.
-    Post(first.results).put(Entry(CELLS[2], 2, "completed", "", manifest.now(), 1))
-    second = resume(first.results, group())
+    Mailbox(first.results).put(Entry(CELLS[2], 2, "completed", "", manifest.now(), 1))
+    second = resume(first.results, fake_world())
     assert (second.total, second.completed, second.failed) == (4, 4, 0)
     entries = list(journal.read(first.results / journal.NAME))
     assert [(entry.cell, entry.attempt) for entry in entries[4:]] == [(CELLS[2], 2), (CELLS[3], 2)]
 
 
 def test_a_run_does_not_go_on_with_another_seed_or_other_hardware(tmp_path: Path) -> None:
-    first = simulate(tmp_path, group())
+    first = simulate(tmp_path, fake_world())
     with pytest.raises(UsageFailure, match="seed is 1 in the run and 2 now"):
-        resume(first.results, group(), seed="2")
+        resume(first.results, fake_world(), seed="2")
     with pytest.raises(UsageFailure, match="hardware is paper in the run and this-machine now"):
-        resume(first.results, group(), hardware="this-machine")
-    assert resume(first.results, group(), master="local[1]").completed == 4
+        resume(first.results, fake_world(), hardware="this-machine")
+    assert resume(first.results, fake_world(), master="local[1]").completed == 4
 
 
 LONG = """
@@ -194,7 +189,7 @@ def stay(cell):
     os.waitpid(child, 0)
 
 sys_argv_1 = sys.argv[1]
-simulate(Path(sys.argv[1]), group(stay))
+simulate(Path(sys.argv[1]), fake_world(stay))
 """
 
 
@@ -232,7 +227,7 @@ def die_once(cell):
         killed.touch()
         psutil.Process().parent().parent().kill()
 
-outcome = simulate(Path(sys.argv[1]), group(die_once))
+outcome = simulate(Path(sys.argv[1]), fake_world(die_once))
 assert killed.exists()
 print(outcome.completed, "of", outcome.total)
 """

@@ -11,7 +11,7 @@ import pytest
 
 from harness.lab import scripts
 from harness.simulation.parameters import read
-from harness.simulation.simulated_instance import SimulatedInstance
+from harness.simulation.simulated_lab import SimulatedInstance
 from harness.simulation.world import World
 
 PAPER = read("paper")

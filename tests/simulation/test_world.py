@@ -11,8 +11,7 @@ from harness.lab import dialog_pool, link
 from harness.lab.instances import InstanceDied
 from harness.simulation import simulated_lab
 from harness.simulation.parameters import read
-from harness.simulation.simulated_instance import SimulatedInstance
-from harness.simulation.simulated_lab import SimulatedLab
+from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 from harness.simulation.world import World, derived_seed
 
 PAPER = read("paper")

@@ -16,7 +16,6 @@ from harness.failures import UsageFailure
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
-from harness.simulation.simulated_run import model_of
 from harness.sweep import journal, manifest
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.matrix_run import Outcome
@@ -102,7 +101,7 @@ def a_run(folder: Path, lab: str, **more: Any) -> Path:
 
 
 def paper(**changed: float) -> dict[str, dict[str, Any]]:
-    model = model_of(parameters.read("paper"))
+    model = parameters.read("paper").as_manifest()
     return model | {name: model[name] | {"value": value, "source": "elsewhere"} for name, value in changed.items()}
 
 

@@ -1,16 +1,16 @@
-"""Faults beside the load, deterministically: does every committed message arrive, once, in order, whatever breaks?
+"""Inject faults under load, deterministically: does every committed message arrive, once and in order?
 
-A seed decides everything: a small scenario (`plan`: how many clients, how they send, how the target receives) and what
-goes wrong in it (`inflicting`: instances killed and recovered from their logs, links cut, slow, duplicating,
-reordering, slow logs, a poison message, an activation procedure that fails). `scenario` lets it run on a linked lab in
-virtual time until the faults are over and the queues should be empty, and `checkers` judge from outside the broker:
-from what clients were told (`evidence.Call`) and what the target's tables hold (`evidence.Stored`, `evidence.Reading`),
-never from the broker's memory. `run` does so for many seeds, each in a fork of one linked world, so that it neither
-pays for the linking nor sees what other seeds have left behind.
+A seed decides everything. `fault_plan` makes a small scenario of it: how many clients there are, how they send, how the
+target receives, and what goes wrong. `injector` carries out the faults: instances are killed and recover from their
+logs; links are cut, slow, duplicating or reordering; logs are slow; a message is poison; the activated procedure fails.
+`fault_scenario` runs all this on a linked lab in virtual time, until the faults are over and the queues should be
+empty. `checkers` then judge from outside the broker: by what clients were told (`evidence.Call`) and what the target's
+tables hold (`evidence.Stored`, `evidence.Reading`), never by the broker's memory. `fault_run` does this for many seeds,
+each in a fork of one linked lab, so that a seed neither repeats the linking nor sees traces of other seeds.
 
-The broker, the scripts of `sql/` that link it and the procedures that send are those of every other lab. The procedure
-that receives is the lab's own in some scenarios; in the others it is one of `procedures`, which also writes down which
-conversation group it had when, so that two readers of one group can be seen, and rolls back when it meets poison.
+The broker, the scripts of `sql/` that link it and the procedures that send are those of every other lab. In some
+scenarios the receiving procedure is the lab's too. In the others it is one of `receive_procedures`, which also records
+when it had which conversation group, to reveal two readers of one group, and rolls back when it meets poison.
 
 A client whose call was cut off by a crash does not know whether it was committed. The checkers allow both, once.
 """

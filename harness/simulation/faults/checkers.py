@@ -1,7 +1,7 @@
-"""The checkers: each takes the evidence of one run and says what is wrong with it, in one line each.
+"""The checkers: each takes the evidence of one run and yields a line for each violation.
 
-They know nothing of the broker. A message's life as they see it: a client was told that its SEND is committed (or that
-it failed, or nothing, if its connection broke), and later the message lies in a table of the target, or does not.
+They know nothing of the broker. They see that a client was told that its SEND was committed, or failed, or nothing if
+its connection broke; and whether the message is later in a table of the target.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from harness.embedded.runtime.tasks import SECOND
 from harness.simulation.faults.evidence import Evidence, Message, Reading, Told
 
-# "4, 8, 16, 32 seconds, then every 64 seconds": what comes sooner, and not because of a new connection, is a storm.
-# Half a second less, since a frame may have waited for its turn the first time.
+# "4, 8, 16, 32 seconds, then every 64 seconds": an earlier repetition without a new connection is a storm. Half a
+# second less, since a frame may have waited for its turn the first time.
 RESEND_EARLIEST_NS = 4 * SECOND - SECOND // 2
 
 Checker = Callable[[Evidence], Iterator[str]]
 
 
 def nothing_is_lost(evidence: Evidence) -> Iterator[str]:
-    """What a client was told is committed is in the target's tables."""
+    """Every message that a client was told is committed is in the target's tables."""
     stored = {row.message for row in evidence.stored}
     for call in evidence.calls:
         if call.told is Told.COMMITTED and call.message not in stored:
@@ -28,7 +28,7 @@ def nothing_is_lost(evidence: Evidence) -> Iterator[str]:
 
 
 def exactly_once(evidence: Evidence) -> Iterator[str]:
-    """No message is stored twice, none that was refused, none that nobody sent, none in the wrong table."""
+    """No message is stored twice, in the wrong table, although it was refused, or without having been sent."""
     calls = {call.message: call for call in evidence.calls}
     for message, times in Counter(row.message for row in evidence.stored).items():
         if times > 1:
@@ -39,7 +39,7 @@ def exactly_once(evidence: Evidence) -> Iterator[str]:
             yield f"{message} is stored, but its SEND was refused"
     for row in evidence.stored:
         if row.message in calls and calls[row.message].is_poison != row.set_aside:
-            yield f"{row.message} was {'set aside without a reason' if row.set_aside else 'processed, poison as it is'}"
+            yield f"{row.message} was {'set aside, but is not poison' if row.set_aside else 'processed, but is poison'}"
 
 
 def in_order(evidence: Evidence) -> Iterator[str]:
@@ -57,7 +57,7 @@ def in_order(evidence: Evidence) -> Iterator[str]:
 
 
 def one_reader_a_group(evidence: Evidence) -> Iterator[str]:
-    """No two readers have the same conversation group at once."""
+    """No two readers have the same conversation group at the same time."""
     before: dict[str, Reading] = {}
     for reading in sorted(evidence.readings, key=lambda one: (one.group, one.began_ns, one.ended_ns, one.session)):
         last = before.get(reading.group)
@@ -71,16 +71,15 @@ def one_reader_a_group(evidence: Evidence) -> Iterator[str]:
 
 
 def queues_drain(evidence: Evidence) -> Iterator[str]:
-    """When the faults are over, queues and transmission queues empty, ended dialogs go, and no error is left."""
+    """After the faults, queues and transmission queues empty, ended dialogs disappear, and no error is left."""
     yield from evidence.left
     yield from evidence.noted
 
 
 def no_endless_retry(evidence: Evidence) -> Iterator[str]:
-    """A conversation's messages are sent again no more often than the schedule of retries and the connections that
-    were made anew account for, and nothing goes on once all is done."""
+    """Messages are sent again no more often than retries and new connections explain; at the end nothing goes on."""
     sent_before: set[tuple[str, int, str, int]] = set()
-    rounds: dict[tuple[str, int, str], dict[int, None]] = {}  # the moments at which a conversation sent again
+    rounds: dict[tuple[str, int, str], dict[int, None]] = {}  # when a conversation sent again
     for sent in evidence.sent:
         conversation = (sent.instance, sent.start, sent.conversation)
         if (*conversation, sent.sequence) in sent_before:
@@ -91,12 +90,12 @@ def no_endless_retry(evidence: Evidence) -> Iterator[str]:
         allowed = 1 + (last_ns - first_ns) // RESEND_EARLIEST_NS + evidence.reconnections
         if len(moments) > allowed:
             over = f"{(last_ns - first_ns) / SECOND:.3f} s"
-            yield f"{instance} sent messages of {name} again {len(moments)} times in {over}; {allowed} have a reason"
+    """Messages are sent again no more often than retries and reconnections explain; at the end nothing goes on."""
     yield from evidence.unrest
 
 
 def all_are_served(evidence: Evidence) -> Iterator[str]:
-    """No fault of these is a reason to refuse a SEND."""
+    """No SEND is refused, since none of these faults is a reason."""
     for call in evidence.calls:
         if call.told is Told.REFUSED:
             yield f"{call.message} was refused at {_at(call.at_ns)}: {call.error}"
@@ -114,7 +113,7 @@ CHECKERS: dict[str, Checker] = {
 
 
 def violations(evidence: Evidence) -> list[str]:
-    """What is wrong, each line headed by its checker."""
+    """All violations, each line headed by its checker."""
     return [f"{name}: {text}" for name, check in CHECKERS.items() for text in check(evidence)]
 
 

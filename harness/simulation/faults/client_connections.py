@@ -1,8 +1,7 @@
-"""Client computers: connections that break when the instance at their other end is killed.
+"""Connections from client computers, which break when their instance is killed.
 
-A call goes there, runs as a task of the instance's, and its answer comes back; each way takes its time. If the
-instance dies in between, or has been started anew meanwhile, the caller learns that its connection is broken and
-nothing else.
+A call travels to the instance, runs there as a task, and its answer travels back. If the instance dies or restarts in
+between, the caller learns only that its connection is broken.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from harness.embedded.tsql.session.result_sink import DiscardedResults
 from harness.simulation.faults.evidence import Told
 from harness.simulation.world import Server
 
-# Between client and instance, each way: long for a switch, so that now and then an answer is under way when the
-# instance that has committed dies.
+# Between client and instance in each direction. It is long for a switch, so that an instance sometimes dies after a
+# commit while the answer is under way.
 TRIP_NS = MILLISECOND // 2
 CONNECT_AGAIN_NS = 100 * MILLISECOND
 ERROR_SEVERITY = 11
@@ -45,7 +44,7 @@ class _Results(DiscardedResults):
 
 
 class _Exchange:
-    """A request that has arrived, until its answer leaves or the instance dies."""
+    """A request at the instance, until its answer leaves or the instance dies."""
 
     def __init__(self) -> None:
         self.results: _Results | None = None
@@ -58,32 +57,32 @@ class _Exchange:
 
 
 class InstanceConnections:
-    """All lines to one instance; told when it is killed."""
+    """All requests at one instance; `broken` is called when it is killed."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.exchanges: list[_Exchange] = []
-        self.asked = Signal()  # a request has arrived
+        self.asked = Signal()  # notified when a request arrives
 
     def broken(self) -> None:
-        """The instance is dead: whoever waits for an answer learns that none will come."""
+        """End all requests without an answer, because the instance is dead."""
         exchanges, self.exchanges = self.exchanges, []
         for exchange in exchanges:
             exchange.end()
 
 
 class ClientConnection:
-    """One client's connection, made anew when it has broken."""
+    """The connection of one client, which reconnects when it has broken."""
 
     def __init__(self, board: InstanceConnections, *, login: str, database: str) -> None:
         self._board = board
         self._server = board.server
         self._login, self._database = login, database
         self._session: ClientSession | None = None
-        self._start = 0  # of the instance, when the session was opened
+        self._start = 0  # number of the instance's start when the session was opened
 
     def call(self, request: Request) -> Waiting[Answer]:
-        """Connects if need be, for as long as it takes; the answer says what became of the request."""
+        """Send a request, and connect before for as long as that takes; the answer tells the result."""
         while not self._server.is_running:
             yield Delay(CONNECT_AGAIN_NS)
         session = self._connected()

@@ -13,7 +13,7 @@ _STEPS = 2**53
 
 
 class Dice:
-    """Throws of one purpose; give every purpose dice of its own, so that none moves the others."""
+    """Random choices for one purpose; each purpose has its own dice, so that none changes the others."""
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy

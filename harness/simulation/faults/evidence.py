@@ -1,4 +1,4 @@
-"""What the checkers are given: what clients were told, what the target's tables hold, what was seen on the wire."""
+"""The evidence for the checkers: what clients were told, the target's tables, and what was on the wire."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 
 class Told(StrEnum):
-    """What a client knows of its call."""
+    """What a client knows about its call."""
 
     COMMITTED = "committed"
-    CUT_OFF = "cut off"  # the connection broke: committed or not, nobody has told
-    REFUSED = "refused"  # an error of the server's; nothing was sent
+    CUT_OFF = "cut off"  # the connection broke: it may be committed or not
+    REFUSED = "refused"  # the server returned an error; nothing was sent
 
 
 class Message(NamedTuple):
-    """A message's name: the header of its body says it, whatever table it ends up in."""
+    """The identity of a message, from the header of its body."""
 
     initiator: int
     thread: int
@@ -33,22 +33,22 @@ class Call:
     message: Message
     told: Told
     at_ns: int
-    on_new_dialog: bool = False  # a dialog of its own, so no order to keep
+    on_new_dialog: bool = False  # the message has its own dialog, so there is no order
     is_poison: bool = False
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A row of the target's tables, in the order of its id."""
+    """A row of the target's tables; rows are in the order of their ids."""
 
     message: Message
-    set_aside: bool = False  # in messageErrors, where poison belongs
+    set_aside: bool = False  # in messageErrors, as poison should be
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A reader had a conversation group from one moment to another, and committed or rolled back later."""
+    """The time for which a reader had a conversation group, before it committed or rolled back."""
 
     group: str
     session: int
@@ -58,24 +58,24 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message's frame that an instance has put on the wire."""
+    """A message that an instance has put on the wire."""
 
     at_ns: int
     instance: str
-    start: int  # which start of the instance
+    start: int  # number of the instance's start
     conversation: str
     sequence: int
 
 
 @dataclass(slots=True)
 class Evidence:
-    """Everything the checkers know of one seed."""
+    """Everything that the checkers know about a seed."""
 
     calls: list[Call] = field(default_factory=list)
     stored: list[Stored] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
-    reconnections: int = 0  # at most: kills and ends of cuts, after each of which what was on the wire is sent again
-    noted: list[str] = field(default_factory=list)  # errors that are in the target's error table without a message
-    left: list[str] = field(default_factory=list)  # what had not drained when its time was up, in words
-    unrest: list[str] = field(default_factory=list)  # what still went on long after everything had drained
+    reconnections: int = 0  # greatest number: after kills and ends of cuts, frames on the wire are sent again
+    noted: list[str] = field(default_factory=list)  # errors in the target's error table without a message
+    left: list[str] = field(default_factory=list)  # what had not drained in time
+    unrest: list[str] = field(default_factory=list)  # activity long after everything had drained

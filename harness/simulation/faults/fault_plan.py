@@ -1,4 +1,4 @@
-"""What a seed stands for: the scenario and its faults, decided before anything runs."""
+"""Make the plan of a seed: the scenario and its faults, decided before anything runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from harness.simulation.world import derived_seed
 INITIATORS_MAX = 2
 THREADS_MAX = 3  # for each initiator
 FAULTS_MAX = 6
-LOAD_S = 10.0  # how long the clients send, if nothing holds them up
+LOAD_S = 10.0  # how long the clients send if nothing delays them
 TARGET = "target"
 
 
 class Kind(StrEnum):
-    """What can go wrong."""
+    """Kinds of faults."""
 
     KILLED = "instance killed"
     CUT = "link cut"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Failure(StrEnum):
-    """How an activation procedure fails."""
+    """How an activated procedure fails."""
 
     BEFORE = "before it receives"  # the queue monitor stays NOTIFIED
     AFTER = "after it has received"  # and rolls back: five times, then the queue is disabled
@@ -39,7 +39,7 @@ class Failure(StrEnum):
 
 
 class Aim(StrEnum):
-    """What a kill waits for, so that it does not hit an instance that is idle."""
+    """What a kill waits for, so that the instance is not idle."""
 
     CALLS = "in a call"
     WIRE = "as messages travel"
@@ -49,9 +49,9 @@ class Aim(StrEnum):
 class Fault:
     kind: Kind
     at_s: float
-    duration_s: float  # 0: the fault is an event, its end the operator's business
-    where: str  # an instance, or the initiator at whose end of the link
-    strength: float = 0.0  # what it means is its kind's: a factor, a probability, seconds
+    duration_s: float  # 0: an event, which the operator ends
+    where: str  # an instance, or the initiator at the end of the link
+    strength: float = 0.0  # factor, probability or seconds, depending on the kind
     failure: Failure | None = None
     aim: Aim | None = None
 
@@ -64,23 +64,23 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class PlannedClient:
-    """A client thread: it sends its messages one after the other, with pauses."""
+    """A client thread, which sends messages one after the other, with pauses."""
 
     initiator: int
     thread: int
     messages: int
-    pause_s: float  # at most, between two messages
+    pause_s: float  # greatest pause between two messages
     size_bytes: int
-    on_new_dialog: bool  # a dialog for every message, or the thread's own from the pool
+    on_new_dialog: bool  # a dialog for every message; else the thread has one from the pool
 
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
     """How the target receives."""
 
-    is_the_labs: bool  # the procedure of sql/, else the one that writes down what it read
+    is_the_labs: bool  # the procedure of sql/; else the one that records what it read
     top: int
-    hold_s: float  # how long a transaction lasts
+    hold_s: float  # how long a transaction is kept open
     readers: int
 
 
@@ -105,10 +105,10 @@ class Plan:
 
 
 def make(seed: int) -> Plan:
-    """The plan of a seed."""
+    """Make the plan of a seed."""
     dice = Dice(SeededEntropy(derived_seed(seed, "plan")))
     initiators = dice.integer(1, INITIATORS_MAX)
-    # What is lost or repeated is lost or repeated where something dies in the middle of it: kills come more often.
+    # Messages are most likely lost or repeated when an instance dies, so kills are more frequent.
     often = (*Kind, *(3 * [Kind.KILLED]))
     chosen = [dice.one_of(often) for _ in range(dice.integer(1, FAULTS_MAX))]
     clients = tuple(
@@ -120,7 +120,7 @@ def make(seed: int) -> Plan:
     faults: dict[tuple[Kind, str, float], Fault] = {}
     for kind in chosen:
         fault = _FAULTS[kind](dice, places)
-        # An instance may be killed again and again; of the others there is one at a place.
+        # An instance may be killed several times; of other kinds there is one at each place.
         faults.setdefault((kind, fault.where, fault.at_s if kind is Kind.KILLED else 0.0), fault)
     needs_witness = any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in faults.values())
     receiver = Receiver(
@@ -134,8 +134,8 @@ def make(seed: int) -> Plan:
 
 def _client(dice: Dice, initiator: int, thread: int) -> PlannedClient:
     messages = dice.integer(4, 24)
-    # Some send all at once, a few of them more than a conversation may have on the wire; the others send as long as the
-    # faults last.
+    # Some clients send in a burst, a few of them more than a conversation may have on the wire; the others send as long
+    # as the faults last.
     is_burst = dice.happens(0.25)
     if is_burst and dice.happens(0.2):
         messages = dice.integer(WINDOW + 1, 2 * WINDOW)
@@ -145,7 +145,7 @@ def _client(dice: Dice, initiator: int, thread: int) -> PlannedClient:
         messages,
         pause_s=0.001 if is_burst else 2 * LOAD_S / messages,
         size_bytes=dice.one_of((32, 100, 2000, 9000)),
-        # The first has a dialog of its own, which poison needs.
+        # The first thread has a dialog from the pool, which poison needs.
         on_new_dialog=thread > 1 and dice.happens(0.3),
     )
 
@@ -153,7 +153,7 @@ def _client(dice: Dice, initiator: int, thread: int) -> PlannedClient:
 def _killed(dice: Dice, places: list[str]) -> Fault:
     where = dice.one_of([TARGET, TARGET, *places])
     aim = dice.one_of((None, Aim.WIRE, Aim.WIRE) if where == TARGET else (None, Aim.CALLS, Aim.CALLS, Aim.WIRE))
-    # For an aimed one: how long after what it waits for; a flush of the log takes some milliseconds.
+    # Delay after what an aimed kill waits for; a flush of the log takes some milliseconds.
     after_s = dice.between(0, 0.008) if aim else 0.0
     return Fault(Kind.KILLED, _moment(dice), dice.one_of((0.001, 0.5, 8.0)), where, after_s, aim=aim)
 

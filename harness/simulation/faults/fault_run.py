@@ -1,4 +1,4 @@
-"""Many seeds, each on a copy of one linked world, by two worker processes; or one seed, told at length."""
+"""Run many seeds, each in a fork of one linked lab, or one seed with its timeline."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from harness.simulation.faults import fault_plan, fault_scenario
 from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
 
 SEEDS_DEFAULT = 1000
-_SHOWN_MAX = 10  # violations of one seed; others of its kind say no more
+_SHOWN_MAX = 10  # violations of one seed
 FIRST_LINE = (
     "lab: simulated - a model of the hardware {hardware!r} in virtual time; faults beside the load, "
-    "judged from what clients were told and what the target's tables hold"
+    "judged by what clients were told and what the target's tables hold"
 )
 
 
 @dataclass
 class Summary:
-    """What many seeds came to."""
+    """The results of many seeds."""
 
     hardware: str
     seeds: int = 0
@@ -57,7 +57,7 @@ class Summary:
 
 
 def command(seed: int, hardware: str) -> str:
-    """What repeats a seed."""
+    """Return the command that repeats a seed."""
     return f"harness simulate --faults --seed {seed} --hardware {shlex.quote(hardware)}"
 
 
@@ -69,7 +69,7 @@ def simulate_faults(
     announce: Callable[[str], None],
     console_is_terminal: bool,
 ) -> Summary:
-    """Runs the seeds and says what they came to: `seed` alone is that one, `seeds` are so many from there on."""
+    """Run seeds and report: the one `seed`, or as many as `seeds` from there on."""
     settings = settings_module.create_simulation({"seed": seed, "hardware": hardware})
     count = seeds or (SEEDS_DEFAULT if seed is None else 1)
     wanted = range(settings.seed, settings.seed + count)
@@ -81,27 +81,27 @@ def simulate_faults(
     if count == 1:
         outcome = run_seed(prepared, settings.seed)
         summary.add(outcome)
-        for line in (*told_at_length(outcome), verdict(outcome, settings.hardware)):
+        for line in (*details(outcome), verdict(outcome, settings.hardware)):
             announce(line)
         return summary
     with _progress(wanted, announce, console_is_terminal) as tell:
 
         def ended(outcome: SeedOutcome) -> None:
             summary.add(outcome)
-            if outcome.violations:  # at once: who interrupts the rest keeps it
+            if outcome.violations:  # at once, so that it is shown even if the rest is interrupted
                 announce(verdict(outcome, settings.hardware))
             tell(outcome)
 
         many(prepared, wanted, ended)
     if summary.failed:
-        for line in told_at_length(summary.failed[0]):
+        for line in details(summary.failed[0]):
             announce(line)
     announce(summary.line(time.monotonic() - began_s))
     return summary
 
 
-def told_at_length(outcome: SeedOutcome) -> Iterator[str]:
-    """The seed's timeline, and what was violated."""
+def details(outcome: SeedOutcome) -> Iterator[str]:
+    """Yield the seed's timeline and its violations."""
     yield f"seed {outcome.seed}:"
     yield from (f"  {line}" for line in outcome.timeline)
     for violation in outcome.violations[:_SHOWN_MAX]:
@@ -126,7 +126,7 @@ def many(prepared: PreparedLab, seeds: Iterable[int], ended: Callable[[SeedOutco
             try:
                 outcome = fork.result()
             except Exception as error:
-                outcome = SeedOutcome(seed, [f"the scenario broke: {error}"])
+                outcome = SeedOutcome(seed, [f"the scenario failed: {error}"])
             ended(outcome)
 
 
@@ -134,14 +134,11 @@ def run_seed(prepared: PreparedLab, seed: int) -> SeedOutcome:
     return fault_scenario.run(prepared, fault_plan.make(seed))
 
 
-# How far it is
-
-
 @contextlib.contextmanager
 def _progress(
     seeds: Sequence[int], announce: Callable[[str], None], is_terminal: bool
 ) -> Iterator[Callable[[SeedOutcome], None]]:
-    """A bar with the time left on a terminal, else a line for every tenth of the seeds."""
+    """Show a bar on a terminal, else a line for every tenth of the seeds."""
     if not is_terminal:
         yield _Lines(len(seeds), announce)
         return

@@ -1,6 +1,6 @@
-"""One seed on a linked lab: clients and faults run, the faults end, the queues drain, and the evidence is collected.
+"""Run one seed on a linked lab: clients and faults act, the faults end, the queues drain, the evidence is collected.
 
-`prepare` makes what all seeds have in common, `run` uses it up: fork before, or use it once.
+`prepare` builds what all seeds share. `run` changes it, so call it in a fork, or only once.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     import pyodbc
 
 VERSION = "2008"
-# Of virtual time: for clients and faults; then until all is drained, for which the slowest retry and the slowest reader
-# need their time; then until readers have ended; then what must be a time of rest.
+# Virtual time for clients and faults; for draining, with time for the slowest retry and reader; for readers to end; and
+# for the final rest.
 FAULTS_LIMIT_S, DRAIN_LIMIT_S, SETTLE_S, REST_S = 600.0, 240.0, 10.0, 150.0
-LOOK_FIRST_S, LOOK_MAX_S = 0.5, 8.0  # between two looks at whether all is drained
+POLL_FIRST_S, POLL_MAX_S = 0.5, 8.0  # between two checks whether all is drained
 
 _HANDLE = SqlType("nvarchar", 4000)
 _BODY = SqlType("varbinary", MAX)
@@ -51,22 +51,22 @@ _NS_PER_MICROSECOND = 1000
 
 @dataclass(frozen=True)
 class PreparedLab:
-    """A linked lab with pools of dialogs that have not been used."""
+    """A linked lab with unused dialogs."""
 
     lab: SimulatedLab
-    handles: list[list[str]]  # of the dialogs, by initiator
+    handles: list[list[str]]  # of the dialogs of each initiator
 
 
 @dataclass
 class SeedOutcome:
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     violations: list[str] = field(default_factory=list)
     timeline: list[str] = field(default_factory=list)
-    trace: str = ""  # of everything that was seen: equal for equal runs
+    trace: str = ""  # digest of everything observed: equal for equal runs
     faults: int = 0
-    told: dict[str, int] = field(default_factory=dict)  # calls, by what clients know of them
+    told: dict[str, int] = field(default_factory=dict)  # number of calls by what their clients know
     stored: int = 0
 
     @property
@@ -76,7 +76,7 @@ class SeedOutcome:
 
 
 def prepare(parameters: Parameters) -> PreparedLab:
-    """Links, and lets every procedure run once, so that no seed has to compile them."""
+    """Link a lab and run every procedure once, so that no seed has to compile them."""
     lab = simulated_lab.open(parameters, version=VERSION, initiators=INITIATORS_MAX, seed=0, is_recoverable=True)
     link.link(lab)
     with lab.target.connect() as target:
@@ -94,19 +94,19 @@ def prepare(parameters: Parameters) -> PreparedLab:
 
 
 def run(prepared: PreparedLab, plan: Plan) -> SeedOutcome:
-    """Carries a plan out and judges it."""
+    """Carry out a plan and judge the evidence."""
     return ScenarioRun(prepared, plan).outcome()
 
 
 class ScenarioRun:
-    """One plan on its way; `evidence` and `timeline` are there when `outcome` returns."""
+    """A plan while it is carried out; `evidence` and `timeline` are complete when `outcome` returns."""
 
     def __init__(self, prepared: PreparedLab, plan: Plan) -> None:
         self._lab, self._plan, self._handles = prepared.lab, plan, prepared.handles
         self._world = self._lab.world
         self._world.reseed(plan.seed)
         self._began_ns = self._world.clock.now_ns
-        self._scheduler = self._world.driver.scheduler()  # of all that is no instance
+        self._scheduler = self._world.driver.scheduler()  # of everything outside the instances
         self._guid = str(self._lab.identities[0]["service_broker_guid"])
         self._boards = {name: InstanceConnections(server) for name, server in self._world.servers.items()}
         self.evidence = Evidence()
@@ -117,18 +117,18 @@ class ScenarioRun:
         operator, deployer = (
             ClientConnection(self._boards[TARGET], login="sa", database=self._lab.target.database) for _ in range(2)
         )
-        self._inflictor = Injector(self._world, plan, self._boards, self._note, operator=operator, deployer=deployer)
-        self._inflictor.started = self._tap
-        self._inflictor.poison = self._poison
+        self._injector = Injector(self._world, plan, self._boards, self._note, operator=operator, deployer=deployer)
+        self._injector.started = self._tap
+        self._injector.poison = self._poison
 
     def outcome(self) -> SeedOutcome:
         try:
             self._set_up()
             self._let_it_happen()
             self._collect()
-        except Exception as error:  # a task of the broker's has ended with it, or a question to an instance has
-            # What there is of evidence says nothing: messages are missing because nobody has looked for them.
-            violations = [f"broken off by {type(error).__name__}: {error}"]
+        except Exception as error:  # a task of the broker or a query failed
+            # The evidence is incomplete and proves nothing.
+            violations = [f"aborted by {type(error).__name__}: {error}"]
         else:
             violations = checkers.violations(self.evidence)
         evidence = self.evidence
@@ -162,9 +162,9 @@ class ScenarioRun:
     def _let_it_happen(self) -> None:
         world, plan = self._world, self._plan
         tasks = [self._spawn(self._client(client), f"client {client.thread}") for client in plan.clients]
-        tasks += [self._spawn(self._inflictor.inflict(fault), fault.kind.value) for fault in plan.faults]
+        tasks += [self._spawn(self._injector.inject(fault), fault.kind.value) for fault in plan.faults]
         if any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in plan.faults):
-            self._spawn(self._inflictor.operate(lambda: self._is_over), "operator")
+            self._spawn(self._injector.operate(lambda: self._is_over), "operator")
         if not world.run_until(lambda: all(_is_done(task) for task in tasks), limit_s=FAULTS_LIMIT_S):
             self.evidence.left += [f"{task.name} has not ended" for task in tasks if not _is_done(task)]
         self._note("all calls have ended, and all faults")
@@ -175,35 +175,37 @@ class ScenarioRun:
     def _drain(self) -> None:
         world = self._world
         until_s = world.now_s() + DRAIN_LIMIT_S
-        pause_s, empty_looks = LOOK_FIRST_S, 0
-        while empty_looks < 2:
+        pause_s, empty_checks = POLL_FIRST_S, 0
+        while empty_checks < 2:
             left = list(self._left()) or list(self._unaccounted())
-            empty_looks = 0 if left else empty_looks + 1
+            empty_checks = 0 if left else empty_checks + 1
             if left and world.now_s() > until_s:
                 self.evidence.left += left
                 self._note(f"not drained: {'; '.join(left)}")
                 return
-            # What a reader has in its hands is in no queue: it may come back. So everything is looked at twice.
+            # A message that a reader has is in no queue and may come back, so check twice.
             world.sleep(pause_s if left else SETTLE_S)
-            pause_s = min(2 * pause_s, LOOK_MAX_S)
+            pause_s = min(2 * pause_s, POLL_MAX_S)
         self._note("drained")
 
     def _unaccounted(self) -> Iterator[str]:
-        """What the target's tables lack, and conversations there that none of their messages accounts for; in vain
-        before all queues are empty."""
+        """List committed messages that the target's tables lack, and conversations there without messages.
+
+        It is useful only when all queues are empty.
+        """
         with self._lab.target.connect() as target:
             stored = {row.message for row in _stored(target)}
             open_ = int(scripts.scalar(target, _ENDPOINTS + "is_initiator = 0 AND state <> 'CD';"))
         if missing := sum(call.told is Told.COMMITTED and call.message not in stored for call in self.evidence.calls):
             yield f"{missing} committed messages in no table of the target"
-        # The target knows a dialog of the pool from its first message on; of every initiator it knows one by `prepare`.
+        # The target knows a dialog of the pool from its first message on, and one of each initiator from `prepare`.
         pool = {(client.initiator, client.thread) for client in self._plan.clients if not client.on_new_dialog}
         expected = len(self._handles) + len(pool & {(message.initiator, message.thread) for message in stored})
         if open_ != expected:
             yield f"{open_} conversations are open at the target instead of {expected}"
 
     def _left(self) -> Iterator[str]:
-        """What is not yet as it should be, asked as any client of the instances may ask."""
+        """List what has not drained yet, by queries that any client may run."""
         lab = self._lab
         with lab.target.connect() as target:
             if not dialog_pool.is_enabled(target):
@@ -223,7 +225,7 @@ class ScenarioRun:
                     yield f"{open_} conversations at {instance.name} instead of {len(handles) + 1}"
 
     def _rest(self) -> None:
-        """When all is done, nothing is sent and nobody is started any more."""
+        """Note what is sent or activated although everything is done."""
         world, evidence = self._world, self.evidence
         sent, invoked = len(evidence.sent), self._invoked()
         world.sleep(REST_S)
@@ -251,7 +253,7 @@ class ScenarioRun:
         self._sending.remove(client)
 
     def _poison(self, place: str) -> None:
-        """The first thread at that instance sends poison next, after its last message if that is gone already."""
+        """Make the first thread at that instance send poison next, or after its last message."""
         [client] = [one for one in self._plan.clients if one.thread == 1 and f"initiator-{one.initiator}" == place]
         if client in self._sending:
             self._poison_next.add(place)
@@ -292,7 +294,7 @@ class ScenarioRun:
     # Evidence
 
     def _tap(self, name: str) -> None:
-        """Listens to what an instance puts on the wire, from its start on."""
+        """Record what an instance puts on the wire, from its start on."""
         server = self._world.servers[name]
         transport = server.engine.transport
         assert transport is not None
@@ -307,14 +309,14 @@ class ScenarioRun:
             ]
             if len(self.evidence.sent) > before:
                 for end in (name, TARGET):
-                    self._inflictor.wires[end].notify_all()
+                    self._injector.wires[end].notify_all()
             send(address, frames)
 
         transport.send = heard  # type: ignore[method-assign]
 
     def _collect(self) -> None:
         evidence = self.evidence
-        evidence.reconnections = 2 * self._inflictor.disturbances
+        evidence.reconnections = 2 * self._injector.disturbances
         with self._lab.target.connect() as target:
             evidence.stored += _stored(target)
             for kind, body, text in target.execute(_ERRORS).fetchall():

@@ -1,8 +1,7 @@
-"""The faults as tasks beside the load, and the operator who mends what does not mend itself; who deploys procedures
-that fail is somebody else.
+"""The faults as tasks beside the load, and an operator who repairs what does not recover by itself.
 
-Every task notes in the timeline what it does. When all have ended, nothing is wrong any more: instances run, links are
-whole, logs are as fast as they were, and the queue has a procedure that works.
+Every task notes its actions in the timeline. When all have ended, no fault is left: instances run, links are whole,
+logs have their normal speed, and the queue has a working procedure.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from harness.simulation.faults.fault_plan import TARGET, Aim, Fault, Kind, Plan
 from harness.simulation.network import LinkFaults
 from harness.simulation.world import World
 
-OPERATOR_LOOKS_EVERY_NS = 2 * SECOND
+OPERATOR_INTERVAL_NS = 2 * SECOND
 AGAIN_NS = 100 * MILLISECOND
-AIMING_MAX_NS = 3 * SECOND  # then a kill comes whatever its instance does
-# Where frames arrive twice, the second comes this much later at most, or as late as those that are late there.
+AIMING_MAX_NS = 3 * SECOND  # then the instance is killed in any case
+# Greatest delay of the second of two frames, unless the link also reorders with a greater one.
 DUPLICATE_LATER_NS = 100 * MILLISECOND
-LATE_SHARE = 0.3  # of frames, where some are late
+LATE_SHARE = 0.3  # of frames on a reordering link
 
 
 class Injector:
-    """Lets a plan's faults happen in a world."""
+    """Carries out the faults of a plan in a world."""
 
     def __init__(
         self,
@@ -42,19 +41,19 @@ class Injector:
         self._plan = plan
         self._boards = boards
         self._note = note
-        self._operator, self._deployer = operator, deployer  # a session has one request at a time
-        self._is_failing = False  # the activation procedure, of purpose
-        self.started: Callable[[str], None] = lambda name: None  # an instance has been started again
-        self.poison: Callable[[str], None] = lambda place: None  # a client at that instance sends poison next
-        # A message of that initiator's is put on the wire; the target's: of anybody's.
+        self._operator, self._deployer = operator, deployer  # two connections, since each has one request at a time
+        self._is_failing = False  # the activated procedure fails on purpose
+        self.started: Callable[[str], None] = lambda name: None  # called when an instance is started again
+        self.poison: Callable[[str], None] = lambda place: None  # makes a client at that instance send poison next
+        # Notified when that initiator puts a message on the wire; the target's, when any does.
         self.wires = {name: Signal() for name in boards}
-        self.disturbances = 0  # kills and cuts: reasons to send again before it is time
+        self.disturbances = 0  # kills and cuts: reasons to send again early
 
-    def inflict(self, fault: Fault) -> Waiting[None]:
-        """One fault, from its beginning to its end."""
+    def inject(self, fault: Fault) -> Waiting[None]:
+        """Carry out one fault from beginning to end."""
         yield Delay(int(fault.at_s * SECOND))
         self._note(str(fault))
-        yield from _INFLICTIONS[fault.kind](self, fault)
+        yield from _INJECTIONS[fault.kind](self, fault)
         if fault.duration_s:
             self._note(f"{fault.kind.value}: {fault.where}: over")
 
@@ -92,7 +91,7 @@ class Injector:
                 faults.duplicate_share, later_ns = fault.strength if is_on else 0.0, DUPLICATE_LATER_NS
             else:
                 faults.delay_share = LATE_SHARE if is_on else 0.0
-            is_whole = not faults.duplicate_share and not faults.delay_share  # or the other of these two lasts
+            is_whole = not faults.duplicate_share and not faults.delay_share  # else the other of these two faults lasts
             faults.delay_max_ns = 0 if is_whole else max(faults.delay_max_ns, later_ns)
 
         ways = ((fault.where, TARGET), (TARGET, fault.where))
@@ -103,7 +102,7 @@ class Injector:
             change(self._world.network.faults(*way), False)
 
     def _slow_log(self, fault: Fault) -> Waiting[None]:
-        """Lasts through a restart: the disk is slow, not the instance."""
+        """Slow a log down, also across a restart: the disk is slow, not the instance."""
         world, until_ns = self._world, self._world.clock.now_ns + int(fault.duration_s * SECOND)
         while world.clock.now_ns < until_ns:
             world.servers[fault.where].computer.log.slowdown = fault.strength
@@ -128,17 +127,17 @@ class Injector:
         yield from self._until_done(self._deployer, activation)
 
     def operate(self, is_over: Callable[[], bool]) -> Waiting[None]:
-        """The operator: looks whether the queue is on, and takes poison away where rollbacks have turned it off."""
+        """As the operator, remove poison whenever rollbacks have disabled the queue."""
         while not is_over():
-            yield Delay(OPERATOR_LOOKS_EVERY_NS)
+            yield Delay(OPERATOR_INTERVAL_NS)
             answer = yield from _batch(self._operator, receive_procedures.IS_ENABLED)
             if self._is_failing or answer.told is not Told.COMMITTED or answer.rows[0][0]:
                 continue
-            self._note("operator: the queue is off; takes poison away and turns it on")
-            yield from self._until_done(self._operator, receive_procedures.TAKE_POISON_AWAY)
+            self._note("operator: the queue is off; removes poison and turns it on")
+            yield from self._until_done(self._operator, receive_procedures.REMOVE_POISON)
 
     def _until_done(self, line: ClientConnection, text: str) -> Waiting[None]:
-        """Again where the connection broke; what is done so may be done twice."""
+        """Run a batch, again if the connection broke: it may be executed twice."""
         while True:
             answer = yield from _batch(line, text)
             if answer.told is Told.COMMITTED:
@@ -151,7 +150,7 @@ def _batch(line: ClientConnection, text: str) -> Waiting[Answer]:
     return line.call(lambda session, results: session.batch(text, results))
 
 
-_INFLICTIONS: dict[Kind, Callable[[Injector, Fault], Waiting[None]]] = {
+_INJECTIONS: dict[Kind, Callable[[Injector, Fault], Waiting[None]]] = {
     Kind.KILLED: Injector._kill,
     Kind.CUT: Injector._cut,
     Kind.SLOW: Injector._disturb_link,

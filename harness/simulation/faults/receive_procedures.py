@@ -1,8 +1,8 @@
-"""T-SQL of the scenarios: a procedure that receives and says what it had when, how it fails, and what an operator does.
+"""T-SQL of the scenarios: a procedure that receives and records what it read, failing ones, and the operator's work.
 
-The procedure is the lab's in its shape. Beside that, it keeps its transaction open for a while, writes to
+The procedure has the shape of the lab's. In addition it keeps its transaction open for a while, records in
 `dbo.groupReads` which conversation group it had meanwhile, and rolls back when it finds poison: a message with a mark
-where the lab's bodies have four reserved bytes.
+in the four reserved bytes of the lab's bodies.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _COLUMNS = (
 
 
 def receiving(receiver: Receiver) -> str:
-    """The procedure of a scenario."""
+    """Return the batch that creates the procedure of a scenario."""
     hold = f"        WAITFOR DELAY '00:00:{receiver.hold_s:06.3f}';\n" if receiver.hold_s else ""
     return f"""\
 CREATE OR ALTER PROCEDURE {PROCEDURE}
@@ -80,7 +80,7 @@ BEGIN
         IF EXISTS (SELECT 1 FROM @receive WHERE {_IS_POISON})
         BEGIN
             ROLLBACK TRANSACTION;
-            -- The table variable outlives the rollback, so this reading is on record too.
+            -- The table variable survives the rollback, so this reading is recorded too.
             INSERT INTO dbo.groupReads (conversation_group_id, session_id, began_at, ended_at)
             SELECT DISTINCT conversation_group_id, @@SPID, @began_at, @ended_at FROM @receive;
             RETURN;
@@ -132,13 +132,16 @@ END;
 
 
 def failing(failure: Failure) -> str:
-    """The batch that makes the procedure fail."""
+    """Return the batch that makes the procedure fail."""
     return _FAILING[failure]
 
 
 def activation(procedure: str, readers: int) -> str:
-    """The queue has this procedure from now on. Turned off and on again: a monitor that waits for a RECEIVE of a
-    procedure that failed before it is replaced by a new one."""
+    """Return the batch that activates a procedure on the queue.
+
+    It turns activation off first, because a queue monitor that waits for the RECEIVE of a procedure that failed must be
+    replaced by a new one.
+    """
     return f"""\
 ALTER QUEUE {QUEUE} WITH STATUS = ON, ACTIVATION (STATUS = OFF);
 ALTER QUEUE {QUEUE} WITH STATUS = ON, ACTIVATION (
@@ -150,9 +153,9 @@ IS_ENABLED = f"""\
 SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'{QUEUE}');
 """
 
-# What an operator does with a queue that five rollbacks have disabled: it takes messages again but starts nobody, the
-# poison goes to the error table, what was read with it is processed, and activation is on again.
-TAKE_POISON_AWAY = f"""\
+# The operator's work on a queue that five rollbacks have disabled: enable the queue without activation, move the poison
+# to the error table, process what was read with it, and turn activation on again.
+REMOVE_POISON = f"""\
 {_VARIABLES}
     ALTER QUEUE {QUEUE} WITH STATUS = ON, ACTIVATION (STATUS = OFF);
     WHILE EXISTS (SELECT 1 FROM {QUEUE} WHERE {_IS_POISON})

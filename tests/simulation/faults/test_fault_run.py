@@ -63,7 +63,7 @@ def test_many_seeds_come_to_one_line_each_tenth_and_one_at_the_end(ready) -> Non
     assert "5 of 6 seeds, 0 failed" in lines[-2]
 
 
-def test_one_seed_is_told_at_length(ready) -> None:
+def test_one_seed_is_shown_with_its_timeline(ready) -> None:
     lines, summary = forks.in_fork(lambda: announced(None, "7"))
     assert summary.seeds == 1
     assert "seed 7:" in lines and any("all calls have ended, and all faults" in line for line in lines)

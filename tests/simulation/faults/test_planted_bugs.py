@@ -149,4 +149,4 @@ def the_collecting_breaks() -> None:
 @pytest.mark.parametrize("bug", [a_task_breaks, the_collecting_breaks])
 def test_a_run_that_breaks_off_says_why_and_nothing_else(carry_out, bug) -> None:
     [violation] = carry_out(SLOW, meddle=bug).outcome.violations
-    assert violation.startswith("broken off by ") and "ValueError" in violation and "planted" in violation
+    assert violation.startswith("aborted by ") and "ValueError" in violation and "planted" in violation
