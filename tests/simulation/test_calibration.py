@@ -234,13 +234,13 @@ def unbuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "arguments, change, line",
     [
-        ("--parameter send_us", None, "--parameter goes with --sensitivity"),
-        ("--sensitivity --write x.toml", None, "--write does not go with --sensitivity"),
-        ("--sensitivity --like .", None, "--like does not go with --sensitivity"),
+        ("--parameter send_us", None, "--parameter needs --sensitivity"),
+        ("--sensitivity --write x.toml", None, "--write and --sensitivity exclude each other"),
+        ("--sensitivity --like .", None, "--like and --sensitivity exclude each other"),
         ("--sensitivity --parameter sendus", None, "hardware mine: no parameter 'sendus'; nearest: send_us"),
         ("--sensitivity --parameter count", None, "hardware mine: count makes no difference to a cell"),
-        ("--write nowhere/x.toml", None, "nowhere/x.toml: there is no folder"),
-        ("--csv nowhere/x.csv", None, "nowhere/x.csv: there is no folder"),
+        ("--write nowhere/x.toml", None, "nowhere/x.toml: folder "),
+        ("--csv nowhere/x.csv", None, "nowhere/x.csv: folder "),
         ("", (", free = true", ""), "hardware mine: no parameter is `free = true`"),
         ("", ("high = 64,", "high = 64, free = true,"), "hardware mine: count makes no difference to a cell"),
         (
@@ -250,7 +250,7 @@ def unbuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
     ],
 )
-def test_what_cannot_come_to_anything_is_refused_before_worlds_are_built(
+def test_a_fit_that_cannot_succeed_is_refused_before_worlds_are_built(
     arguments: str,
     change: tuple[str, str] | None,
     line: str,

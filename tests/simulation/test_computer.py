@@ -59,7 +59,7 @@ def test_a_computer_that_holds_no_latches_has_none(bench):
     assert hardware.latches is None
     assert list(hardware.platform.latch(Page(5, 1, 16))) == []
     assert hardware.platform.dispatchers == 1
-    with pytest.raises(AssertionError, match="whether there are latches"):
+    with pytest.raises(AssertionError, match="built without latches"):
         hardware.change_costs(PAPER)
 
 

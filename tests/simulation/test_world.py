@@ -57,14 +57,14 @@ def test_a_crashed_instance_comes_back_with_what_was_on_disk() -> None:
         assert connection.execute("SELECT i FROM dbo.t;").fetchall() == [(1,)]
 
 
-def test_an_instance_of_which_nothing_is_kept_does_not_start_again() -> None:
+def test_an_instance_of_a_world_that_is_not_recoverable_does_not_start_again() -> None:
     world = World(1, PAPER)
     server = world.server("target", "2008")
     with SimulatedInstance.on(server, "master").connect() as connection:
         connection.execute("CREATE TABLE dbo.t (i int); INSERT INTO dbo.t VALUES (1);")
     assert server.store.flushes and not server.store.rows
     world.crash("target")
-    with pytest.raises(AssertionError, match="nothing is kept"):
+    with pytest.raises(AssertionError, match="not recoverable"):
         world.restart("target")
 
 

@@ -77,7 +77,7 @@ def queues_drain(evidence: Evidence) -> Iterator[str]:
 
 
 def no_endless_retry(evidence: Evidence) -> Iterator[str]:
-    """Messages are sent again no more often than retries and new connections explain; at the end nothing goes on."""
+    """Messages are sent again no more often than retries and reconnections explain; at the end nothing goes on."""
     sent_before: set[tuple[str, int, str, int]] = set()
     rounds: dict[tuple[str, int, str], dict[int, None]] = {}  # when a conversation sent again
     for sent in evidence.sent:
@@ -90,7 +90,7 @@ def no_endless_retry(evidence: Evidence) -> Iterator[str]:
         allowed = 1 + (last_ns - first_ns) // RESEND_EARLIEST_NS + evidence.reconnections
         if len(moments) > allowed:
             over = f"{(last_ns - first_ns) / SECOND:.3f} s"
-    """Messages are sent again no more often than retries and reconnections explain; at the end nothing goes on."""
+            yield f"{instance} sent messages of {name} again {len(moments)} times in {over}; {allowed} are explained"
     yield from evidence.unrest
 
 

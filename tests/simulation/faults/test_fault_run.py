@@ -16,11 +16,11 @@ from harness.simulation.faults import fault_run, fault_scenario
 from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
 
 MANY = """
-import time
+import os, time
 from harness.simulation.faults import fault_run
 
 def linger(prepared, seed):
-    print("here", flush=True)
+    os.write(1, b"here\\n")
     time.sleep(60)
 
 fault_run.run_seed = linger
@@ -120,7 +120,7 @@ def test_a_seed_that_breaks_is_a_failed_seed(monkeypatch) -> None:
     assert not outcomes[3].violations
 
 
-def test_workers_and_their_copies_die_with_their_parent() -> None:
+def test_all_forks_die_with_their_parent() -> None:
     """The pipe that all of them write to ends when the last one has."""
     with subprocess.Popen([sys.executable, "-c", MANY], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
