@@ -1,22 +1,23 @@
-"""The doctor: what is wrong with a linked lab, and what to do about it, before a sweep is spent on it.
+"""The doctor: finds what is wrong with a linked lab, and what to do about it, before a sweep runs on it.
 
-It asks every instance the questions of `sql/doctor` (`facts`), compares the answers of both sides of every link, sends
-a probe message over each link and back (`probe`), and says what it found as `Finding`s: one line with the instance,
-what was looked at, what is wrong, and the remedy. The checks are functions of the answers alone and change nothing:
+It reads the facts of every instance with the queries of `sql/doctor` (`facts`), compares both sides of every link, and
+sends a probe message over each link and back (`probe`). It reports `Finding`s: one line with the instance, the check,
+the problem and the remedy. The checks depend on the facts alone and change nothing:
 
-- `services`: brokers, the database's owner, service, queue, activation, contract, message type;
-- `routing`: routes there and back, and msdb's for what arrives;
-- `transport`: endpoints, their certificates, who may connect;
-- `security`: master keys, certificates of dialogs and their copies, binding, right to send;
-- `servers`: version, edition, options that bend a measurement;
-- `space`: disk and log for the largest planned cell; `clocks`: how far the machines' clocks are apart.
+- `services`: brokers, the database's owner, service, queue, activation, contract, message type
+- `routes`: routes to the other side, and those of msdb for arriving messages
+- `endpoints`: endpoints, their certificates, who may connect
+- `dialog_security`: master keys, certificates of dialogs and their copies, binding, right to send
+- `instance_settings`: version, edition, options that distort a measurement
+- `disk_space`: disk and log for the largest planned cell; `clocks`: differences between the machines' clocks
+- `transmission_remedies`: remedies for what Service Broker says about an undelivered message
 
-Together they look at what `ssbdiagnose CONFIGURATION` looks at, and go by what objects do rather than by their names:
-an endpoint's certificate is found in the other side's master by its thumbprint, whatever it is called there.
+They cover what `ssbdiagnose CONFIGURATION` covers, and identify objects by what they do instead of by name: an
+endpoint's certificate is found in the other side's master by its thumbprint, whatever its name there.
 
-Rules: what cannot be known, for lack of a right or because the server does not say, is a warning that says so, never a
-guess. Nothing is mended here. What the probe puts into the lab's databases it takes out again. Between two sides one
-of which has an error no probe is sent: it would wait for nothing.
+What cannot be known, because a right is missing or the server does not say, becomes a warning, never a guess. The
+doctor repairs nothing. What the probe creates in the lab's databases it removes again. No probe is sent between two
+sides if one of them has an error.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ __all__ = ["Finding", "UnfitLab", "examine", "raise_errors"]
 def examine(
     lab: Lab, *, cells: Sequence[Cell], settings: Settings, tell: Callable[[str], None] = lambda text: None
 ) -> list[Finding]:
-    """Everything that is to be said of a linked lab without dialogs, the worst first. Takes seconds."""
-    tell(f"preflight: {len(lab.instances)} instances are examined")
+    """Examine a linked lab without dialogs, which takes seconds. Returns all findings, the worst first."""
+    tell(f"preflight: examining {len(lab.instances)} instances")
     with connections(lab.instances) as opened:
         sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
         measured = in_parallel(clocks.measure, [instance.name for instance in lab.instances], opened)
@@ -57,7 +58,7 @@ def examine(
 
 
 def configuration(lab: Lab, sides: Sequence[Facts]) -> list[Finding]:
-    """What the answers of the target, the first of `sides`, and of the initiators show."""
+    """Check the facts of the target, the first of `sides`, and of the initiators."""
     target, *initiators = sides
     found: list[Finding] = [*instance_settings.check_lab(lab, sides)]
     for side in sides:
@@ -98,21 +99,21 @@ def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
 
 
 def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Callable[[str], None]) -> list[Finding]:
-    """Probes between sides without an error."""
-    ill = {finding.instance for finding in found if finding.severity == "error"}
+    """Probe the links between sides without an error."""
+    faulty = {finding.instance for finding in found if finding.severity == "error"}
     target, *initiators = sides
-    well = [] if ill & {target.name, "lab"} else [side for side in initiators if side.name not in ill]
-    spared = [
+    sound = [] if faulty & {target.name, "lab"} else [side for side in initiators if side.name not in faulty]
+    skipped = [
         information(side.name, "probe", "no probe message was sent: remedy the errors first")
         for side in initiators
-        if side not in well
+        if side not in sound
     ]
-    if not well:
-        return spared
-    tell("preflight: a message goes to the target and back")
+    if not sound:
+        return skipped
+    tell("preflight: sending a message to the target and back")
     try:
-        return [*probe.there_and_back(lab, [target, *well]), *spared]
+        return [*probe.there_and_back(lab, [target, *sound]), *skipped]
     except ScriptError as reason:
         lab.check()
-        remedy = "the login needs db_owner in the lab's databases"
-        return [warning("lab", "probe", f"no probe message could be sent: {reason}", remedy), *spared]
+        remedy = "give the login db_owner in the lab's databases"
+        return [warning("lab", "probe", f"no probe message could be sent: {reason}", remedy), *skipped]

@@ -1,4 +1,4 @@
-"""How far an instance's clock is from this machine's. Latencies of delivery are differences between the two."""
+"""The difference between an instance's clock and this machine's. Delivery latencies are differences between the two."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from harness.lab import scripts
 if TYPE_CHECKING:
     import pyodbc
 
-ASKED = 9
-_TOLERANCE_NS = 5_000_000  # of a difference beyond its uncertainty; more, and latencies mislead
+SAMPLES = 9
+_TOLERANCE_NS = 5_000_000  # for a difference beyond its uncertainty; a larger one makes latencies misleading
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The instance's clock minus this machine's, known up to half the time that asking took."""
+    """The instance's clock minus this machine's. The uncertainty is half the duration of the query."""
 
     instance: str
     difference_ns: int
@@ -28,9 +28,9 @@ class Difference:
 
 
 def measure(instance: str, connection: pyodbc.Connection) -> Difference:
-    """The median of several; each is taken to lie in the middle of its asking."""
+    """Measure several times and return the median. It is assumed that a query reads the clock halfway through."""
     found: list[tuple[int, int]] = []
-    for _ in range(ASKED):
+    for _ in range(SAMPLES):
         before_ns, began_ns = time.time_ns(), time.monotonic_ns()
         there_ns = int(scripts.rows(connection, "doctor/clock.sql", {})[0]["utc_ns"])
         half_ns = (time.monotonic_ns() - began_ns) // 2
@@ -41,9 +41,9 @@ def measure(instance: str, connection: pyodbc.Connection) -> Difference:
 
 def check_clock(measured: Difference) -> Iterator[Finding]:
     difference_ns, uncertainty_ns = measured.difference_ns, measured.uncertainty_ns
-    text = f"the clock is {difference_ns / 1e6:+.2f} ms from this machine's, known up to {uncertainty_ns / 1e6:.2f} ms"
+    text = f"the clock differs from this machine's by {difference_ns / 1e6:+.2f} ms, ± {uncertainty_ns / 1e6:.2f} ms"
     if abs(difference_ns) - uncertainty_ns > _TOLERANCE_NS:
-        remedy = "synchronise both (chrony, w32tm); latencies of delivery are off by that much, rates are not"
+        remedy = "synchronise both (chrony, w32tm): delivery latencies are wrong by that much, rates are not"
         yield warning(measured.instance, "clock", text, remedy)
     else:
         yield information(measured.instance, "clock", text)

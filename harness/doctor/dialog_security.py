@@ -1,4 +1,4 @@
-"""Dialog security: master keys, each side's own certificate, the other side's copy of it, binding and right to send."""
+"""Check dialog security: master keys, each side's certificate, the other side's copy of it, binding, right to send."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEFINITIONS = "sees_database_definitions"
 
 
 def check_master_keys(side: Facts, security: Security) -> Iterator[Finding]:
-    """master's protects the endpoint's certificate; the database's that of the dialogs, and their session keys."""
+    """Check the master keys: master's protects the endpoint's certificate, the database's that of the dialogs."""
     needed = {"master": "sees_server_definitions"}
     if security.dialog:
         needed[side.instance.database] = _DEFINITIONS
@@ -28,7 +28,7 @@ def check_master_keys(side: Facts, security: Security) -> Iterator[Finding]:
             remedy = f"run sql/link/master_key.sql with Database={name}"
             yield absent(side, right, "master key", f"the database {name} has no master key", remedy)
         elif not row["is_master_key_encrypted_by_server"]:
-            text = f"the server cannot open the master key of {name} by itself"
+            text = f"the server cannot open the master key of {name} without its password"
             remedy = (
                 f"in {name}: OPEN MASTER KEY with its password, ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY;"
             )
@@ -36,7 +36,7 @@ def check_master_keys(side: Facts, security: Security) -> Iterator[Finding]:
 
 
 def own_certificate(side: Facts) -> Row | None:
-    """The certificate that secures this side's dialogs: of the service's owner, the one that expires last."""
+    """Return the certificate that secures this side's dialogs: of the service's owner's, the one that expires last."""
     usable = [row for row in _own_certificates(side) if not list(_faults(side, row))]
     return max(usable, key=lambda row: row["expiry_date"]) if usable else None
 
@@ -54,7 +54,7 @@ def _faults(side: Facts, row: Row) -> Iterator[Finding]:
     if row["private_key"] != _PRIVATE:
         text = f"the private key of {name} is {row['private_key']}: the server cannot open it"
         yield error(
-            side.name, "dialog certificate", text, "make it anew with sql/link/dialog_certificate.sql, link anew"
+            side.name, "dialog certificate", text, "create it again with sql/link/dialog_certificate.sql, link again"
         )
     if not row["is_active_for_begin_dialog"]:
         remedy = f"ALTER CERTIFICATE [{name}] WITH ACTIVE FOR BEGIN_DIALOG = ON;"
@@ -62,7 +62,7 @@ def _faults(side: Facts, row: Row) -> Iterator[Finding]:
 
 
 def check_certificate(side: Facts) -> Iterator[Finding]:
-    """This side's own certificate."""
+    """Check this side's own certificate."""
     if not side.knows("dialog_certificates") or own_certificate(side) is not None:
         return
     candidates = _own_certificates(side)
@@ -70,44 +70,44 @@ def check_certificate(side: Facts) -> Iterator[Finding]:
         yield from _faults(side, row)
     if not candidates:
         text = "the service's owner has no certificate with a private key"
-        remedy = "run sql/link/dialog_certificate.sql, and import its public part on the other sides"
+        remedy = "run sql/link/dialog_certificate.sql and import the certificate's public part on the other sides"
         yield absent(side, _DEFINITIONS, "dialog certificate", text, remedy)
 
 
 def _copy(side: Facts, other: Facts) -> Row | None:
-    """This side's copy of the certificate that secures the other's dialogs."""
+    """Return this side's copy of the certificate that secures the other side's dialogs."""
     shown = own_certificate(other)
     copies = [row for row in side.rows("dialog_certificates") if shown and row["thumbprint"] == shown["thumbprint"]]
     return copies[0] if copies else None
 
 
 def check_copy(side: Facts, other: Facts) -> Iterator[Finding]:
-    """Without the copy this side can neither believe the other's messages nor encrypt for it."""
+    """Check the copy of the other side's certificate, which verifies its messages and encrypts for it."""
     shown = own_certificate(other)
     if shown is None or not side.knows("dialog_certificates") or _copy(side, other) is not None:
         return
     older = [row for row in side.rows("dialog_certificates") if row["certificate_name"] == shown["certificate_name"]]
     text = f"there is no copy of the certificate {shown['certificate_name']} of {other.name}"
-    text += " (the one of that name is another)" if older else ""
+    text += " (the certificate of that name is a different one)" if older else ""
     remedy = f"run sql/link/import_dialog_certificate.sql with the certificate of {other.name}"
     yield absent(side, _DEFINITIONS, "certificate copy", text, remedy)
 
 
 def check_binding(initiator: Facts, target: Facts) -> Iterator[Finding]:
-    """An initiator's binding names the user who owns the copy of the target's certificate."""
+    """Check that an initiator's binding names the user who owns the copy of the target's certificate."""
     if not initiator.knows("bindings"):
         return
     row, copy = initiator.row("bindings"), _copy(initiator, target)
     remedy = "run sql/link/remote_service_binding.sql"
     if row is None:
-        text = f"there is no remote service binding for {SERVICE}: nobody's certificate secures the dialogs"
+        text = f"there is no remote service binding for {SERVICE}: no certificate secures the dialogs"
         yield absent(initiator, _DEFINITIONS, "binding", text, remedy)
     elif copy is not None and row["user_name"] != copy["owner_name"]:
         text = f"the binding {row['binding_name']} names {row['user_name']}"
-        text += f", the copy of the target's certificate belongs to {copy['owner_name']}"
+        text += f", but {copy['owner_name']} owns the copy of the target's certificate"
         yield error(initiator.name, "binding", text, remedy)
     if row is not None and row["is_anonymous_on"]:
-        text = f"the binding {row['binding_name']} is anonymous: the target is not told who sends"
+        text = f"the binding {row['binding_name']} is anonymous: the target cannot tell who sends"
         yield warning(
             initiator.name,
             "binding",
@@ -117,30 +117,31 @@ def check_binding(initiator: Facts, target: Facts) -> Iterator[Finding]:
 
 
 def check_right_to_send(side: Facts, other: Facts, *, is_target: bool) -> Iterator[Finding]:
-    """Who owns the copy of the other's certificate may SEND here; on an initiator for what comes back."""
+    """Check that the owner of the copy of the other side's certificate may SEND; on an initiator, for answers."""
     copy, service = _copy(side, other), side.row("service")
     if copy is None or service is None or not side.knows("service_grants"):
         return
     user = str(copy["owner_name"])
     if user == service["owner_name"] or may_send(side, user):
         return
-    text = f"{user}, who stands for {other.name}, may not send to {SERVICE}"
+    text = f"the user {user}, which represents {other.name}, may not send to {SERVICE}"
     remedy = f"GRANT SEND ON SERVICE::[{SERVICE}] TO [{user}];"
     yield (error if is_target else warning)(side.name, "right to send", text, remedy)
 
 
 def may_send(side: Facts, user: str) -> bool:
+    """Return whether a user may send to the lab's service."""
     states = {row["state"] for row in side.rows("service_grants") if row["grantee_name"] in (user, "public")}
     return "DENY" not in states and bool(states)
 
 
 def check_unsecured(side: Facts, *, is_target: bool) -> Iterator[Finding]:
-    """Dialogs without security: no binding that secures them all the same, and everybody may send."""
+    """Check a lab without dialog security: no binding may secure its dialogs, and everybody may send."""
     row = side.row("bindings")
     if row is not None:
-        text = f"the binding {row['binding_name']} secures dialogs that the lab wants unsecured"
+        text = f"the binding {row['binding_name']} secures dialogs, but the lab is set to unsecured dialogs"
         yield error(side.name, "binding", text, f"DROP REMOTE SERVICE BINDING [{row['binding_name']}];")
     if side.row("service") is None or not side.knows("service_grants") or may_send(side, "public"):
         return
-    text = f"public may not send to {SERVICE}: dialogs without security are nobody's"
+    text = f"public may not send to {SERVICE}, and dialogs without security identify no other sender"
     yield (error if is_target else warning)(side.name, "right to send", text, "run sql/link/grant_send_public.sql")

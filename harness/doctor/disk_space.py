@@ -1,10 +1,10 @@
-"""Disk and log: what the largest planned cell may write, and what is free for it.
+"""Check data files and log: how much the largest planned cell may write, and how much is free.
 
-The tables and the queue are emptied between cells, so the largest cell decides. Its rate is not known before it is
-measured; two are assumed. At the paper's own rate (`whitepaper.PEAK_THROUGHPUT`) there must be room. At three times
-that rate there should be, and no file should have to grow in the measured window. All messages may lie in a queue at
-once. How much log is in use at once depends on checkpoints and on what is under way: a quarter of what a cell writes is
-assumed. The findings say that these are estimates.
+Tables and queue are emptied between cells, so the largest cell decides. Its rate is unknown before it is measured, so
+two rates are assumed. There must be space at the paper's rate (`whitepaper.PEAK_THROUGHPUT`). There should be space at
+three times that rate, and no file should have to grow in the measured window. All messages may lie in a queue at the
+same time. The log in use depends on checkpoints and open transactions: a quarter of what a cell writes is assumed. The
+findings say that these are estimates.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from harness.settings import Settings
 from harness.whitepaper import MESSAGE_DROP_BYTES, PEAK_THROUGHPUT
 
 BOUND = 3  # times the paper's rate
-_ROW_BYTES = 250  # a row of a queue or of the transmission queue beside its message, and a row of dbo.messageDrop
-_LOG_ROW_BYTES = 1_000  # log records of a message beside its body: stored, taken out, two indexes, begin and commit
-_LOG_TIMES = 2  # bodies are logged when they are stored; what is taken out is a ghost, then freed page by page
+_ROW_BYTES = 250  # rows of a queue or of the transmission queue and of dbo.messageDrop, without the message
+_LOG_ROW_BYTES = 1_000  # a message's log records without the body: insert, delete, two indexes, begin and commit
+_LOG_TIMES = 2  # a body is logged when it is stored; deleted rows become ghosts, and their pages are freed later
 _LOG_SHARE = 0.25
 _UNLIMITED = -1
 _GIGABYTE = 1024**3
@@ -29,7 +29,7 @@ _GIGABYTE = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Bytes that the largest cell may want on an instance at the paper's rate."""
+    """Bytes that a cell may need on an instance at the paper's rate."""
 
     cell: Cell
     data: int
@@ -37,7 +37,7 @@ class Need:
 
 
 def largest(cells: Sequence[Cell], settings: Settings, *, is_target: bool, number: int = 0) -> Need | None:
-    """Of the cells that the instance takes part in; `number` is an initiator's place, from 1."""
+    """Return the largest need of the cells in which the instance takes part; `number` is an initiator's, from 1."""
     needs = [_need(cell, settings, is_target) for cell in cells if is_target or cell.initiators >= number]
     return max(needs, key=lambda need: (need.data + need.log, need.cell.threads), default=None)
 
@@ -46,9 +46,9 @@ def _need(cell: Cell, settings: Settings, is_target: bool) -> Need:
     per_s = PEAK_THROUGHPUT[cell.initiators].value / (1 if is_target else cell.initiators)
     messages = per_s * (settings.settle + settings.measure)
     body = cell.payload_bytes
-    kept = min(body, MESSAGE_DROP_BYTES) if is_target else 0
-    data = messages * (body + kept + _ROW_BYTES)
-    log = messages * (_LOG_TIMES * body + kept + _LOG_ROW_BYTES) * _LOG_SHARE
+    stored = min(body, MESSAGE_DROP_BYTES) if is_target else 0
+    data = messages * (body + stored + _ROW_BYTES)
+    log = messages * (_LOG_TIMES * body + stored + _LOG_ROW_BYTES) * _LOG_SHARE
     return Need(cell, int(data), int(log))
 
 
@@ -57,34 +57,34 @@ def check_space(side: Facts, need: Need, *, is_embedded: bool) -> Iterator[Findi
         return
     parts = {kind: [row for row in side.rows("files") if row["file_type"] == kind] for kind in ("ROWS", "LOG")}
     wants = {"ROWS": need.data, "LOG": need.log}
-    told = []
+    estimates = []
     for kind, files in parts.items():
         what = "log" if kind == "LOG" else "data"
         free = _free_inside(side, files, kind)
         room = _room_to_grow(side, files)
-        told.append(f"{what} {_size(wants[kind])} (free {_known(free)}, on disk {_known(room)})")
+        estimates.append(f"{what} {_size(wants[kind])} (free {_known(free)}, on disk {_known(room)})")
         if room is None or (free is None and not is_embedded):
             continue
         total = room if is_embedded else room + (free or 0)
         remedy = f"enlarge the {what} file of {side.instance.database} or its disk, or sweep smaller cells (--cells)"
         if total < wants[kind]:
             text = (
-                f"{need.cell.id} needs about {_size(wants[kind])} of {what} at the paper's rate, of {_size(total)} free"
+                f"{need.cell.id} needs about {_size(wants[kind])} of {what} at the paper's rate, {_size(total)} is free"
             )
             yield error(side.name, "space", text, remedy)
         elif total < BOUND * wants[kind]:
-            text = f"{need.cell.id} may need {_size(BOUND * wants[kind])} of {what}, of {_size(total)} free"
+            text = f"{need.cell.id} may need {_size(BOUND * wants[kind])} of {what}, {_size(total)} is free"
             yield warning(side.name, "space", text, remedy)
         elif not is_embedded and (free or 0) < wants[kind]:
             text = f"the {what} file has {_size(free or 0)} free and {need.cell.id} may need {_size(wants[kind])}"
             remedy = f"ALTER DATABASE [{side.instance.database}] MODIFY FILE (NAME = ..., SIZE = ...) beforehand"
             yield warning(side.name, "space", f"{text}: it would grow in the measured window", remedy)
-    text = f"largest cell {need.cell.id} at the paper's rate, estimated: {', '.join(told)}"
+    text = f"largest cell {need.cell.id} at the paper's rate, estimated: {', '.join(estimates)}"
     yield information(side.name, "space", text)
 
 
 def _free_inside(side: Facts, files: Sequence[Row], kind: str) -> int | None:
-    """Free bytes inside the files; None where that cannot be known."""
+    """Return the free bytes inside the files, None if that is unknown."""
     if kind == "LOG":
         row = side.row("log_space")
         return None if row is None or row["total_bytes"] is None else int(row["total_bytes"] - row["used_bytes"])
@@ -94,7 +94,7 @@ def _free_inside(side: Facts, files: Sequence[Row], kind: str) -> int | None:
 
 
 def _room_to_grow(side: Facts, files: Sequence[Row]) -> int | None:
-    """By how much the files may grow: their own limit, and their disks."""
+    """Return by how much the files may grow, limited by their maximum size and their disks; None if unknown."""
     volumes = {row["file_id"]: row for row in side.rows("volumes")}
     disks: dict[str, int] = {}
     for file in files:
@@ -112,7 +112,7 @@ def _room_to_grow(side: Facts, files: Sequence[Row]) -> int | None:
 
 
 def _known(count: int | None) -> str:
-    return "not known" if count is None else _size(count)
+    return "unknown" if count is None else _size(count)
 
 
 def _size(count: int) -> str:

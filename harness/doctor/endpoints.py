@@ -1,4 +1,4 @@
-"""Endpoints: there, started, reachable as routed, of one mind with the other side's, and open to its certificate."""
+"""Check endpoints: they exist, are started, listen where routes lead, and admit the other side's endpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFINITIONS = "sees_server_definitions"
 
 
 def algorithms(endpoint: Row) -> set[str]:
-    """What an endpoint can do, NONE for not encrypting: `AES`, `NONE`, `NONE, AES`."""
+    """Return the encryption that an endpoint accepts: `AES`, `NONE` or both."""
     return {word.strip().upper() for word in str(endpoint["encryption"]).split(",")}
 
 
@@ -28,39 +28,39 @@ def check_endpoint(side: Facts, security: Security) -> Iterator[Finding]:
         remedy = f"ALTER ENDPOINT [{name}] STATE = STARTED;"
         yield error(side.name, "endpoint", f"the endpoint {name} is {row['state']}", remedy)
     if row["port"] != instance.broker_port:
-        text = f"the endpoint {name} listens on port {row['port']}, the routes to it say {instance.broker_port}"
+        text = f"the endpoint {name} listens on port {row['port']}, but the routes to it name {instance.broker_port}"
         remedy = f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {instance.broker_port});"
         yield error(side.name, "endpoint", text, remedy)
     address = "ALL" if not row["ip_address"] else f"({row['ip_address']})"
     if address != instance.listener_ip:
-        text = f"the endpoint {name} listens on {address}, the lab wants {instance.listener_ip}"
+        text = f"the endpoint {name} listens on {address} instead of {instance.listener_ip}"
         remedy = (
             f"ALTER ENDPOINT [{name}] AS TCP (LISTENER_PORT = {row['port']}, LISTENER_IP = {instance.listener_ip});"
         )
         yield warning(side.name, "endpoint", text, remedy)
     if "CERTIFICATE" not in str(row["authentication"]).upper():
-        text = f"the endpoint {name} authenticates by {row['authentication']}, the lab by certificate"
+        text = f"the endpoint {name} authenticates by {row['authentication']} instead of by certificate"
         yield error(
             side.name, "endpoint", text, f"DROP ENDPOINT [{name}]; run sql/link/endpoint.sql and grant_connect.sql"
         )
     if ("NONE" not in algorithms(row)) != security.endpoint_encryption:
         wanted = "encryption" if security.endpoint_encryption else "none"
-        text = f"the endpoint {name} has encryption {row['encryption']}, the lab wants {wanted}"
-        yield warning(side.name, "endpoint", text, "link anew, or say --endpoint-encryption as the endpoint has it")
+        text = f"the endpoint {name} has encryption {row['encryption']}, but the lab is set to {wanted}"
+        yield warning(side.name, "endpoint", text, "link again, or set --endpoint-encryption to what the endpoint has")
 
 
 def check_encryption(side: Facts, other: Facts) -> Iterator[Finding]:
-    """Two endpoints talk if they have a way in common."""
+    """Check that two endpoints accept a common encryption."""
     here, there = side.row("endpoint"), other.row("endpoint")
     if here is None or there is None or algorithms(here) & algorithms(there):
         return
-    text = f"the endpoint wants encryption {here['encryption']}, that of {other.name} {there['encryption']}"
+    text = f"the endpoint requires encryption {here['encryption']}, that of {other.name} {there['encryption']}"
     remedy = "give both the same ENCRYPTION: ALTER ENDPOINT ... FOR SERVICE_BROKER (ENCRYPTION = ...)"
     yield error(side.name, "endpoint", f"{text}: they refuse each other", remedy)
 
 
 def own_certificate(side: Facts) -> Row | None:
-    """The certificate that the endpoint shows."""
+    """Return the certificate with which the endpoint identifies itself."""
     endpoint = side.row("endpoint")
     if endpoint is None:
         return None
@@ -70,7 +70,7 @@ def own_certificate(side: Facts) -> Row | None:
 
 
 def check_certificate(side: Facts) -> Iterator[Finding]:
-    """The endpoint's own certificate."""
+    """Check the endpoint's own certificate."""
     endpoint = side.row("endpoint")
     if endpoint is None or "CERTIFICATE" not in str(endpoint["authentication"]).upper():
         return
@@ -85,33 +85,34 @@ def check_certificate(side: Facts) -> Iterator[Finding]:
     yield from validity(side, row, "endpoint certificate", "the endpoint's certificate")
     if row["private_key"] != "ENCRYPTED_BY_MASTER_KEY":
         text = f"the private key of the endpoint's certificate {row['certificate_name']} is {row['private_key']}"
-        remedy = "make it anew with sql/link/endpoint_certificate.sql, under the master key of master"
+        remedy = "create it again with sql/link/endpoint_certificate.sql, under the master key of master"
         yield error(side.name, "endpoint certificate", f"{text}: the server cannot open it", remedy)
 
 
 def validity(side: Facts, row: Row, check: str, what: str) -> Iterator[Finding]:
+    """Check a certificate's dates."""
     name = row["certificate_name"]
     if not row["is_started"]:
         text = f"{what} {name} is not valid before {row['start_date']} UTC"
-        yield error(side.name, check, text, "make it anew with START_DATE in the past, and look at the clock")
+        yield error(side.name, check, text, "create it again with START_DATE in the past, and check the clock")
     elif row["is_expired"]:
         yield error(
-            side.name, check, f"{what} {name} has expired on {row['expiry_date']} UTC", "make it anew, link anew"
+            side.name, check, f"{what} {name} expired on {row['expiry_date']} UTC", "create it again, link again"
         )
 
 
 def check_admission(side: Facts, other: Facts) -> Iterator[Finding]:
-    """Whether the other side's endpoint may connect: its certificate's copy, the copy's owner, the owner's right."""
+    """Check that the other side's endpoint may connect: its certificate's copy, the copy's owner and his right."""
     endpoint, shown = side.row("endpoint"), own_certificate(other)
     if endpoint is None or shown is None or not side.knows("endpoint_certificates"):
         return
     copies = [row for row in side.rows("endpoint_certificates") if row["thumbprint"] == shown["thumbprint"]]
     if not copies:
-        text = f"master has no copy of the certificate {shown['certificate_name']} that {other.name}'s endpoint shows"
+        text = f"master has no copy of the certificate {shown['certificate_name']} of {other.name}'s endpoint"
         older = [
             row for row in side.rows("endpoint_certificates") if row["certificate_name"] == shown["certificate_name"]
         ]
-        text += " (the one of that name is another)" if older else ""
+        text += " (the certificate of that name is a different one)" if older else ""
         remedy = f"run sql/link/import_endpoint_certificate.sql with the certificate of {other.name}"
         yield absent(side, DEFINITIONS, "endpoint certificate", text, remedy)
         return
@@ -126,8 +127,8 @@ def check_admission(side: Facts, other: Facts) -> Iterator[Finding]:
     held = {grants.get(login), grants.get("public")}
     remedy = f"GRANT CONNECT ON ENDPOINT::[{endpoint['endpoint_name']}] TO [{login}];"
     if "DENY" in held:
-        text = f"{login}, who owns {other.name}'s certificate, is denied CONNECT on the endpoint"
-        yield error(side.name, "endpoint rights", text, f"REVOKE that, and {remedy}")
+        text = f"{login}, which owns {other.name}'s certificate, is denied CONNECT on the endpoint"
+        yield error(side.name, "endpoint rights", text, f"REVOKE the denial, and {remedy}")
     elif not held & {"GRANT", "GRANT_WITH_GRANT_OPTION"} and side.knows("endpoint_grants"):
-        text = f"{login}, who owns {other.name}'s certificate, may not CONNECT to the endpoint"
+        text = f"{login}, which owns {other.name}'s certificate, may not CONNECT to the endpoint"
         yield absent(side, DEFINITIONS, "endpoint rights", text, remedy)

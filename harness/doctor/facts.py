@@ -1,4 +1,4 @@
-"""What the instances say of themselves: the answers to `sql/doctor`, one file a question, read once."""
+"""Facts about the instances: the results of the queries in `sql/doctor`, each run once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ACCELERATED_RECOVERY_SINCE = 15
 
 @dataclass
 class Facts:
-    """One instance's answers. A question that could not be asked has no answer, and stands in `failures`."""
+    """One instance's query results. A query that failed has no result, and its error is in `failures`."""
 
     instance: Instance
     local_name: str
@@ -59,11 +59,11 @@ class Facts:
         return self.instance.name
 
     def rows(self, question: str) -> Sequence[Row]:
-        """No rows where the question could not be asked: look at `knows` where that matters."""
+        """Return the rows, none if the query failed: use `knows` where that matters."""
         return self.answers.get(question, [])
 
     def row(self, question: str) -> Row | None:
-        """The only row."""
+        """Return the only row, None if there is none."""
         found = self.rows(question)
         return found[0] if found else None
 
@@ -71,7 +71,10 @@ class Facts:
         return all(question in self.answers for question in questions)
 
     def sees(self, what: str) -> bool:
-        """Whether what a view does not show is not there; `what` is a column of rights.sql."""
+        """Return whether the login may see what a view shows, so that a missing row means a missing object.
+
+        `what` is a column of rights.sql.
+        """
         rights = self.row("rights")
         return rights is None or bool(rights[what])
 
@@ -83,13 +86,13 @@ class Facts:
 
     @property
     def major_version(self) -> int:
-        """10 is SQL Server 2008; 0 where it is not known."""
+        """The major version: 10 is SQL Server 2008, 0 means unknown."""
         row = self.row("edition")
         return int(str(row["product_version"]).partition(".")[0]) if row else 0
 
 
 def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> Facts:
-    """Asks everything. A question that fails is noted and the others are asked nevertheless."""
+    """Run all queries. One that fails is recorded, and the others still run."""
     facts = Facts(instance, local_name)
     for question in QUESTIONS:
         _ask(facts, connection, question)
@@ -113,21 +116,23 @@ def _ask(facts: Facts, connection: pyodbc.Connection, question: str, **variables
 
 
 def unanswered(facts: Facts) -> list[Finding]:
-    """What could not be asked is said, so that silence means health."""
+    """Report each query that failed, so that no finding means no problem."""
     return [
         warning(
             facts.name,
             question,
             f"not examined: {reason}",
-            "sql/server/minimal_rights.sql has the rights that the doctor needs",
+            "grant the rights that the doctor needs with sql/server/minimal_rights.sql",
         )
         for question, reason in facts.failures.items()
     ]
 
 
 def absent(facts: Facts, right: str, check: str, text: str, remedy: str) -> Finding:
-    """The finding that something is missing; only a doubt where the login could not see it anyway."""
+    """Report that something is missing: an error, or a warning if the login may not see it."""
     if facts.sees(right):
         return error(facts.name, check, text, remedy)
     needed = RIGHTS[right]
-    return warning(facts.name, check, f"{text}, or it is not seen without {needed}", f"GRANT {needed} to the login")
+    return warning(
+        facts.name, check, f"{text}, or the login cannot see it without {needed}", f"GRANT {needed} to the login"
+    )

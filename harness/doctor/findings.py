@@ -1,4 +1,4 @@
-"""What the doctor finds: how bad, where, what, and what to do about it."""
+"""The doctor's findings: how severe, where, what is wrong and what to do about it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SEVERITIES: Sequence[Severity] = ("error", "warning", "information")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error lets no message through or falsifies a run, a warning bends its numbers, an information is to be known.
+    """An error stops messages or invalidates a run, a warning distorts its numbers, an information is worth knowing.
 
-    `check` is the name of what was looked at, `remedy` may be empty for an information.
+    `check` names what was examined. The remedy of an information may be empty.
     """
 
     severity: Severity
-    instance: str  # target | initiator-1 ...; lab for what concerns all
+    instance: str  # target | initiator-1 ...; lab: all of them
     check: str
     text: str
     remedy: str = ""
@@ -43,16 +43,16 @@ def information(instance: str, check: str, text: str, remedy: str = "") -> Findi
 
 
 class UnfitLab(MachineFailure):
-    """The lab as it is cannot give a run; names the first error, its remedy, and how many more there are."""
+    """The lab has errors, so no run is possible. Names the first, its remedy and how many more there are."""
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Errors, warnings, information; within each as they were found."""
+    """Sort by severity: errors, warnings, information; otherwise keep the order."""
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def raise_errors(findings: Sequence[Finding]) -> None:
-    """UnfitLab if there is an error among them."""
+    """Raise UnfitLab if there is an error among the findings."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
         return

@@ -1,4 +1,4 @@
-"""What the instances are, and which of their settings bend a measurement."""
+"""Check versions and editions of the instances, and the settings that distort a measurement."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ MAJOR_VERSIONS = {
     "2025": 17,
 }
 _EXPRESS = 4  # SERVERPROPERTY('EngineEdition')
-_TEMPDB_FILES_MAX = 8  # more help nobody by themselves: Microsoft's advice, and the paper's number
-_UNLIMITED_MB = 2**31 - 1  # max server memory (MB) as it is installed
+_TEMPDB_FILES_MAX = 8  # Microsoft advises to begin with no more, and the paper had eight
+_UNLIMITED_MB = 2**31 - 1  # the default of max server memory (MB)
 
 LICENCE = (
     "Microsoft's licence terms for SQL Server say: \"you must obtain Microsoft's prior written approval to disclose to "
-    'a third party the results of any benchmark test of the software"; look into the terms you accepted before you '
+    'a third party the results of any benchmark test of the software"; read the terms that you accepted before you '
     "publish results of this lab"
 )
 
 
 def check_lab(lab: Lab, sides: Sequence[Facts]) -> Iterator[Finding]:
-    """What concerns the instances together."""
+    """Check what concerns all instances together."""
     builds = {side.name: str(row["product_version"]) for side in sides if (row := side.row("edition"))}
     if len(set(builds.values())) > 1:
         text = "the instances are of different builds: " + ", ".join(
             f"{name} {build}" for name, build in builds.items()
         )
         yield warning(
-            "lab", "version", text, "bring all to the same update; what differs otherwise is not the dialog ratio"
+            "lab", "version", text, "install the same update everywhere, so that only the dialog ratio differs"
         )
     target, *initiators = sides
     for side in initiators:
         if _is_client(target) and _is_client(side):
             text = f"{side.name} and the target are both Express or Web, whose Service Broker is a client only"
-            remedy = "let one of the two be Developer, Standard or Enterprise"
-            yield error("lab", "edition", f"{text}: they do not talk to each other", remedy)
+            remedy = "use Developer, Standard or Enterprise for one of the two"
+            yield error("lab", "edition", f"{text}: they cannot exchange messages", remedy)
     if lab.place != "embedded":
         yield information("lab", "licence", LICENCE)
 
 
 def _is_client(side: Facts) -> bool:
-    """ "Web and Express: client only": they exchange messages only by way of a full edition."""
+    """Return whether the edition is "client only" (Web, Express): it exchanges messages only with a full edition."""
     row = side.row("edition")
     return row is not None and (row["engine_edition"] == _EXPRESS or str(row["edition"]).startswith("Web"))
 
@@ -66,24 +66,24 @@ def check_edition(side: Facts, version: str) -> Iterator[Finding]:
         side.name,
         "edition",
         f"{row['edition']}, {row['product_version']}, {row['scheduler_count']} of {row['cpu_count']} logical processors"
-        f" in use, {memory_gb:.1f} GB of memory to be had",
+        f" in use, {memory_gb:.1f} GB of memory",
     )
     wanted = MAJOR_VERSIONS.get(version)
     if wanted is not None and side.major_version != wanted:
         found = {number: name for name, number in MAJOR_VERSIONS.items()}.get(
             side.major_version, row["product_version"]
         )
-        remedy = f"say version {found} in lab.toml, or use an instance of {version}"
-        yield error(side.name, "version", f"this is SQL Server {found}, the lab is to be of {version}", remedy)
+        remedy = f"set version to {found} in lab.toml, or use an instance of {version}"
+        yield error(side.name, "version", f"this is SQL Server {found}, but the lab is set to {version}", remedy)
     if _is_client(side):
         text = (
-            f"{row['edition']} has a Service Broker client only: limits on processors and memory bend what is measured"
+            f"{row['edition']} is a Service Broker client only, and its limits on processors and memory distort results"
         )
-        yield warning(side.name, "edition", text, "use Developer, which has what Enterprise has")
+        yield warning(side.name, "edition", text, "use Developer, which has the features of Enterprise")
 
 
 def check_settings(side: Facts) -> Iterator[Finding]:
-    """Options of the database that falsify or bend what is measured."""
+    """Check the database's options that invalidate or distort a measurement."""
     row = side.row("database")
     if row is None:
         return
@@ -91,21 +91,21 @@ def check_settings(side: Facts) -> Iterator[Finding]:
     if row["is_read_only"]:
         yield error(name, "database", "the database is read-only", f"{alter} READ_WRITE WITH ROLLBACK IMMEDIATE;")
     if row["user_access"] != "MULTI_USER":
-        text = f"the database is {row['user_access']}: the broker is at rest"
+        text = f"the database is {row['user_access']}: its broker does not run"
         yield error(name, "database", text, f"{alter} MULTI_USER WITH ROLLBACK IMMEDIATE;")
     if row["delayed_durability"] != "DISABLED":
-        text = f"delayed durability is {row['delayed_durability']}: commits that do not wait for the log"
+        text = f"delayed durability is {row['delayed_durability']}: commits may not wait for the log"
         yield warning(name, "database", text, f"{alter} DELAYED_DURABILITY = DISABLED;")
     if row["recovery_model"] != "SIMPLE":
-        text = f"the recovery model is {row['recovery_model']}: without log backups the log grows through the sweep"
+        text = f"the recovery model is {row['recovery_model']}: without log backups the log grows during the sweep"
         yield warning(name, "database", text, f"{alter} RECOVERY SIMPLE;")
     for option in ("auto_shrink", "auto_close"):
         if row[f"is_{option}_on"]:
             yield warning(name, "database", f"{option} is on", f"{alter} {option.upper()} OFF;")
-    yield from _to_be_known(side, alter)
+    yield from _minor_options(side, alter)
 
 
-def _to_be_known(side: Facts, alter: str) -> Iterator[Finding]:
+def _minor_options(side: Facts, alter: str) -> Iterator[Finding]:
     row = side.row("database")
     assert row is not None
     if row["page_verify"] not in (None, "CHECKSUM"):
@@ -113,22 +113,22 @@ def _to_be_known(side: Facts, alter: str) -> Iterator[Finding]:
             side.name, "database", f"page verify is {row['page_verify']}", f"{alter} PAGE_VERIFY CHECKSUM;"
         )
     if row["is_query_store_on"]:
-        text = "the query store is on and writes along (the default since 2022)"
+        text = "the query store is on (the default since 2022) and adds writes"
         yield information(side.name, "database", text, f"{alter} QUERY_STORE = OFF;")
     recovery = side.row("accelerated_recovery")
     if recovery is not None and recovery["is_accelerated_database_recovery_on"]:
-        text = "accelerated database recovery is on: row versions, more log"
+        text = "accelerated database recovery is on: it adds row versions and log"
         yield information(side.name, "database", text, f"{alter} ACCELERATED_DATABASE_RECOVERY = OFF;")
     level = side.major_version * 10
     if level and row["compatibility_level"] < level:
-        text = f"the compatibility level is {row['compatibility_level']}, the version's own is {level}"
+        text = f"the compatibility level is {row['compatibility_level']} instead of the version's own, {level}"
         yield information(side.name, "database", text, f"{alter} COMPATIBILITY_LEVEL = {level};")
 
 
 def check_instance(side: Facts) -> Iterator[Finding]:
     options = {row["name"]: row["value_in_use"] for row in side.rows("configuration")}
     if options.get("max server memory (MB)") == _UNLIMITED_MB:
-        text = "max server memory is not set: instances on one machine take it from each other"
+        text = "max server memory is not set: instances on one machine compete for memory"
         remedy = "EXECUTE sp_configure N'max server memory (MB)', ...; RECONFIGURE;"
         yield information(side.name, "memory", text, remedy)
     files, edition = side.row("tempdb_files"), side.row("edition")
@@ -137,22 +137,20 @@ def check_instance(side: Facts) -> Iterator[Finding]:
     found, processors = files["data_files"], edition["scheduler_count"]
     if found < min(processors, _TEMPDB_FILES_MAX):
         text = f"tempdb has {found} data file{'s' if found != 1 else ''} for {processors} processors"
-        text += "; the paper has one a core"
-        yield warning(side.name, "tempdb", text, "ALTER DATABASE tempdb ADD FILE (...); all of one size, then restart")
+        text += "; the paper has one for each core"
+        yield warning(side.name, "tempdb", text, "ALTER DATABASE tempdb ADD FILE (...), all of one size; then restart")
 
 
 def check_admin_connection(side: Facts) -> Iterator[Finding]:
-    """Only over it can the page of a dialog be read. Whether RECONFIGURE opens the port at once shows here."""
+    """Check the dedicated administrator connection, which alone can read the pages of dialogs."""
     if side.instance.admin_port is None:
-        text = "no dedicated administrator connection: the pages of the dialogs are not looked at"
+        text = "no dedicated administrator connection: the pages of dialogs cannot be recorded"
         yield information(side.name, "administrator connection", text)
         return
     try:
         side.instance.connect_admin().close()
     except LabError as reason:
-        text = (
-            f"the dedicated administrator connection is refused ({reason}): the pages of the dialogs are not looked at"
-        )
+        text = f"the dedicated administrator connection is refused ({reason}): the pages of dialogs cannot be recorded"
         remedy = (
             "EXECUTE sp_configure N'remote admin connections', 1; RECONFIGURE; if that stands, restart the instance"
         )

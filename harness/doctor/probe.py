@@ -1,12 +1,12 @@
-"""A message there and back between the target and each initiator, past the lab's own queue.
+"""A message from each initiator to the target and back, which bypasses the lab's own queue.
 
-The target's activated procedure would count a message for the lab's service. So each database gets a probe service with
-a queue of its own for the time of the probe (`sql/doctor/probe_service.sql`). Endpoints and certificates are the lab's.
-Routes, bindings and rights name a service, so the probe has its own; they are copies of what the lab has for its
-service as it stands: the route's address, the binding's user, whoever may send. What is wrong with those is wrong
-with the probe too. On the target nobody is activated: the doctor's own connection receives and answers.
+The target's activated procedure would count a message for the lab's service. So each database temporarily gets a probe
+service with its own queue (`sql/doctor/probe_service.sql`). Endpoints and certificates are the lab's. Routes, bindings
+and rights name a service, so the probe has its own. They are copies of those of the lab's service: the route's address,
+the binding's user, the principals that may send. So the probe has their faults too. The target's probe queue activates
+no procedure: the doctor's connection receives and answers.
 
-Whatever happens, service, routes, bindings and conversations are removed again, without a word to the other side.
+Afterwards service, routes, bindings and conversations are always removed, without notifying the other side.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ if TYPE_CHECKING:
 
 SERVICE = "//MySSB.com/Lab/S_Probe"
 TIMEOUT_S = 15.0  # the first message between two instances waits for a connection and its handshakes
-GIVE_UP_S = 4.0  # the same transmission status for so long will not go away
+GIVE_UP_S = 4.0  # a transmission status that lasts so long is taken to be permanent
 _SLICE_MS = 250
 _ANSWER = "DEFAULT"
 
 
 @dataclass
 class _Attempt:
-    """What became of one initiator's probe."""
+    """The outcome of one initiator's probe."""
 
     seconds: float | None = None
     arrived: bool = False  # at the target
     refusal: str = ""  # the text of an Error that came instead of the answer
-    status: str = ""  # transmission status at the initiator
-    status_of_target: str = ""  # and at the target, of the answer
+    status: str = ""  # transmission status of the message at the initiator
+    status_of_target: str = ""  # transmission status of the answer at the target
     lasted_s: float = 0.0
 
 
 @dataclass
 class _Course:
-    """What the threads of one probe share."""
+    """The state that the threads of one probe share."""
 
     deadline: float
     over: threading.Event = field(default_factory=threading.Event)
@@ -62,7 +62,7 @@ class _Course:
 
 
 def there_and_back(lab: Lab, sides: Sequence[Facts], *, timeout_s: float | None = None) -> list[Finding]:
-    """Probes between the first of `sides`, the target, and each of the others, all at once."""
+    """Probe the links between the first of `sides`, the target, and all others at once."""
     target, *initiators = sides
     if not initiators:
         return []
@@ -90,7 +90,7 @@ def there_and_back(lab: Lab, sides: Sequence[Facts], *, timeout_s: float | None 
                 answering.join()
             _note_answers_status(target, opened[0], course)
             for side, connection in zip(initiators, opened[1:], strict=True):
-                found.append(_judged(side, course.attempts[side.local_name]))
+                found.append(_finding(side, course.attempts[side.local_name]))
                 found += _handles(side, target, connection)
         finally:
             found += [one for some in in_parallel(_cleared, sides, others, opened) for one in some]
@@ -98,7 +98,7 @@ def there_and_back(lab: Lab, sides: Sequence[Facts], *, timeout_s: float | None 
     return found
 
 
-# -- what is there for the time of the probe ---------------------------------------------------------------------------
+# -- temporary objects of the probe ------------------------------------------------------------------------------------
 
 
 def _clear(side: Facts, others: Sequence[Facts], connection: pyodbc.Connection) -> None:
@@ -112,13 +112,13 @@ def _cleared(side: Facts, others: Sequence[Facts], connection: pyodbc.Connection
     try:
         _clear(side, others, connection)
     except MachineFailure as reason:
-        try:  # The connection may be what is broken.
+        try:  # The connection itself may have broken.
             again = side.instance.connect()
             _clear(side, others, again)
             again.close()
         except MachineFailure:
             text = f"the service {SERVICE} could not be removed: {reason}"
-            return [warning(side.name, "probe", text, "run sql/doctor/probe_drop.sql and probe_unlink.sql")]
+            return [warning(side.name, "probe", text, "run sql/doctor/probe_drop.sql and probe_unlink.sql there")]
     return []
 
 
@@ -144,7 +144,7 @@ def _install(lab: Lab, side: Facts, others: Sequence[Facts], connection: pyodbc.
 
 
 def _ask(side: Facts, connection: pyodbc.Connection, target: Facts, course: _Course, encryption: str) -> None:
-    """Sends from one initiator and waits for the answer."""
+    """Send from one initiator and wait for the answer."""
     attempt, database = course.attempts[side.local_name], {"Database": side.instance.database}
     sending = {"LocalName": side.local_name, "BrokerInstance": target.broker_instance, "Encryption": encryption}
     began = since = time.monotonic()
@@ -170,7 +170,7 @@ def _answer(target: Facts, connection: pyodbc.Connection, course: _Course) -> No
         try:
             row = _received(connection, "doctor/probe_answer.sql", target.instance)
         except MachineFailure:
-            return  # the initiators' waiting ends by itself, and says what is known
+            return  # the initiators time out, and report what is known
         if row is not None and row["message_type_name"] == _ANSWER:
             course.attempts[str(row["message_text"])].arrived = True
 
@@ -186,7 +186,7 @@ def _status(side: Facts, connection: pyodbc.Connection) -> str:
 
 
 def _description(text: str) -> str:
-    """What an Error message says; any other message as it is."""
+    """Return the description in an Error message, any other text unchanged."""
     found = re.search(r"<Description>(.*?)</Description>", text, re.DOTALL)
     return html.unescape(found[1]) if found else text
 
@@ -198,19 +198,19 @@ def _note_answers_status(target: Facts, connection: pyodbc.Connection, course: _
         attempt.status_of_target = status
 
 
-def _judged(side: Facts, attempt: _Attempt) -> Finding:
+def _finding(side: Facts, attempt: _Attempt) -> Finding:
     if attempt.seconds is not None:
         return information(side.name, "probe", f"a message to the target and back took {attempt.seconds * 1000:.1f} ms")
-    waited = f"no answer in {attempt.lasted_s:.0f} s"
+    waited = f"no answer within {attempt.lasted_s:.0f} s"
     if attempt.refusal:
         return error(
             side.name, "probe", f"the target refused the message: {attempt.refusal}", remedy_for(attempt.refusal)
         )
     if attempt.arrived:
         status = attempt.status_of_target
-        text = f"{waited}: the message arrived, the answer did not; the target says {status!r}"
+        text = f"{waited}: the message arrived, the answer did not; the target reports {status!r}"
         return error(side.name, "probe", text, f"for the way back: {remedy_for(status)}")
-    text = f"{waited}: the message did not arrive; {side.name} says {attempt.status!r}"
+    text = f"{waited}: the message did not arrive; {side.name} reports {attempt.status!r}"
     return error(side.name, "probe", text, remedy_for(attempt.status))
 
 
@@ -218,14 +218,13 @@ def _judged(side: Facts, attempt: _Attempt) -> Finding:
 
 
 def _handles(side: Facts, target: Facts, connection: pyodbc.Connection) -> list[Finding]:
-    """Whether handles ascend on this version and machine; nothing is known of those after 2008."""
+    """Check whether handles ascend on this instance. The paper says so of 2005 and 2008; later versions may differ."""
     variables = {"Database": side.instance.database, "BrokerInstance": target.broker_instance}
     rows = scripts.rows(connection, "doctor/handles.sql", variables)
     ranks = [row["handle_rank"] for row in rows]
-    strays = sum(1 for number, rank in enumerate(ranks, start=1) if number != rank)
-    if not strays:
-        return [
-            information(side.name, "handles", f"the handles of {len(ranks)} new dialogs ascend, as the 150 trick needs")
-        ]
-    text = f"{strays} of {len(ranks)} new dialogs have a handle out of turn: dialogs of one page may be used together"
-    return [warning(side.name, "handles", text, "read what the report says of pages before you compare dialog ratios")]
+    misplaced = sum(1 for number, rank in enumerate(ranks, start=1) if number != rank)
+    if not misplaced:
+        text = f"the handles of {len(ranks)} new dialogs ascend, as the 150 trick requires"
+        return [information(side.name, "handles", text)]
+    text = f"{misplaced} of {len(ranks)} new dialogs have a handle out of order: used dialogs may share a page"
+    return [warning(side.name, "handles", text, "read the report's section on pages before you compare dialog ratios")]

@@ -1,4 +1,4 @@
-"""The database's broker, the service with its owner, queue and activation, the contract and its message type."""
+"""Check the database's broker, the service with its owner, queue and activation, the contract and its message type."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ _OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
 
 
 def check_broker(side: Facts) -> Iterator[Finding]:
-    """Brokers of the database, of msdb, and twice the same one."""
+    """Check the brokers of the database and of msdb, and that no two databases have the same one."""
     brokers = side.rows("brokers")
     by_name = {str(row["database_name"]).lower(): row for row in brokers}
     own = by_name.get(side.instance.database.lower())
     if own is not None and not own["is_broker_enabled"]:
-        text = f"the broker of {own['database_name']} is disabled: nothing is sent or received"
+        text = f"the broker of {own['database_name']} is disabled: it neither sends nor receives"
         remedy = f"ALTER DATABASE [{own['database_name']}] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
         yield error(side.name, "broker", text, remedy)
     msdb = by_name.get("msdb")
     if msdb is not None and not msdb["is_broker_enabled"]:
-        text = "the broker of msdb is disabled: what arrives from the network is not delivered"
+        text = "the broker of msdb is disabled: messages from the network are not delivered"
         yield error(side.name, "broker", text, "ALTER DATABASE [msdb] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;")
     for one, other in combinations(brokers, 2):
         if own in (one, other) and one["service_broker_guid"] == other["service_broker_guid"]:
             text = f"{one['database_name']} and {other['database_name']} have the same service_broker_guid"
             copy = one if other is own else other
             remedy = f"ALTER DATABASE [{copy['database_name']}] SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
-            yield error(side.name, "broker", f"{text}: each gets messages of the other", remedy)
+            yield error(side.name, "broker", f"{text}: each receives messages for the other", remedy)
 
 
 def check_owner(side: Facts) -> Iterator[Finding]:
-    """Activation, EXECUTE AS OWNER and deliveries between databases run as the database's owner."""
+    """Check the database's owner, as which activation, EXECUTE AS OWNER and deliveries between databases run."""
     row = side.row("database")
     if row is None:
         return
@@ -44,7 +44,7 @@ def check_owner(side: Facts) -> Iterator[Finding]:
     if row["owner_name"] is None:
         yield error(side.name, "owner", f"the server cannot resolve the owner of {row['database_name']}", remedy)
     elif not row["is_owner_dbo"]:
-        text = f"the user dbo of {row['database_name']} is not its owner {row['owner_name']} (a restored database?)"
+        text = f"the user dbo of {row['database_name']} is not its owner {row['owner_name']}, as in a restored database"
         yield error(side.name, "owner", text, remedy)
 
 
@@ -59,8 +59,10 @@ def check_service(side: Facts, *, is_target: bool, max_queue_readers: str) -> It
     queue = f"dbo.{row['queue_name']}"
     disabled = [what for what in ("receive", "enqueue") if not row[f"is_{what}_enabled"]]
     if disabled:
-        text = f"the queue {queue} is disabled for {' and '.join(disabled)}: five rollbacks in a row do that"
-        yield error(side.name, "queue", text, f"ALTER QUEUE {queue} WITH STATUS = ON; dbo.messageErrors may say why")
+        text = f"the queue {queue} is disabled for {' and '.join(disabled)}, as after five rollbacks in a row"
+        yield error(
+            side.name, "queue", text, f"see dbo.messageErrors for the cause; ALTER QUEUE {queue} WITH STATUS = ON;"
+        )
     if is_target:
         yield from _check_activation(side, row, queue, max_queue_readers)
 
@@ -77,12 +79,12 @@ def _check_activation(side: Facts, row: Row, queue: str, max_queue_readers: str)
         yield error(side.name, "activation", f"activation of {queue} is disabled: no reader starts", remedy)
     readers = str(row["max_readers"])
     if readers != max_queue_readers:
-        text = f"{queue} has MAX_QUEUE_READERS = {readers}, the lab wants {max_queue_readers}"
+        text = f"{queue} has MAX_QUEUE_READERS = {readers} instead of {max_queue_readers}"
         remedy = f"ALTER QUEUE {queue} WITH ACTIVATION (MAX_QUEUE_READERS = {max_queue_readers});"
         yield (error if readers == "0" else warning)(side.name, "activation", text, remedy)
     principal = row["execute_as_principal_id"]
     if principal is None or (principal != _OWNER and row["execute_as_name"] is None):
-        text = f"{queue} activates as {'nobody' if principal is None else f'user {principal}, who does not exist'}"
+        text = f"{queue} activates as {'nobody' if principal is None else f'user {principal}, which does not exist'}"
         remedy = f"ALTER QUEUE {queue} WITH ACTIVATION (EXECUTE AS OWNER);"
         yield error(side.name, "activation", text, remedy)
 
@@ -111,23 +113,23 @@ def check_contract(side: Facts, *, is_target: bool) -> Iterator[Finding]:
 
 
 def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
-    """Both sides must mean the same by contract and message type. Messages are validated where they arrive."""
+    """Check that both sides define contract and message type alike. Messages are validated where they arrive."""
     here, there = _usage(initiator), _usage(target)
     if not here or not there:
         return
     for name in sorted(here.keys() ^ there.keys()):
         text = f"{name} is in the contract {CONTRACT} on one side only (target or {initiator.name})"
-        yield error(initiator.name, "message type", text, "drop service and contract there and link anew")
+        yield error(initiator.name, "message type", text, "drop service and contract there and link again")
     for name in sorted(here.keys() & there.keys()):
         (validation, *use), (validation_there, *use_there) = here[name], there[name]
         if validation != validation_there:
-            text = f"{name} is validated as {validation}, on the target as {validation_there}"
+            text = f"{name} is validated as {validation} here and as {validation_there} on the target"
             wanted = "NONE" if validation_there == "BINARY" else validation_there
             remedy = f"ALTER MESSAGE TYPE [{name}] VALIDATION = {wanted};"
             yield error(initiator.name, "message type", text, remedy)
         if use != use_there:
-            text = f"{name} may not be sent by the same sides as on the target"
-            yield error(initiator.name, "message type", text, "drop service and contract there and link anew")
+            text = f"{name} may be sent by other sides than on the target"
+            yield error(initiator.name, "message type", text, "drop service and contract there and link again")
 
 
 def _usage(side: Facts) -> dict[str, tuple[str, bool, bool]]:

@@ -1,26 +1,28 @@
 """Instances of SQL Server and how they become a lab: one target, one to three initiators, linked, with dialogs.
 
-What differs between kinds of lab ends here. A kind of lab (`embedded`, `containers`, `servers`) starts instances, or
-signs in to those of a user, and says how to connect to them; everything after that is plain T-SQL from `sql/`, sent
-through pyodbc by the modules of this package, the same on every kind:
+The differences between kinds of lab end here. Each kind starts instances, or signs in to a user's own, and says how to
+connect to them. Everything after that is plain T-SQL from `sql/`, sent through pyodbc, the same on every kind:
 
-- `opening`: `with lab.open(topology, ...) as lab:` from nothing to linked instances; `choice`: which topology
-- `instances`: `Instance` and `Lab`: connection strings, broker addresses, who is dead and how
-- `embedded`: the instances as child processes `harness serve`
-- `containers`: SQL Server in containers of this machine, by way of `compose`
-- `servers`: a user's own; `ledger`: what of that is the harness's; `rights`: what its login lacks there
-- `processes`: child processes that die with their parent and say how they died
-- `drivers`: ODBC drivers on this machine and connection strings
-- `scripts`: sqlcmd's conventions: `GO`, `$(Variable)`
+- `selection`: which lab the options select; `opening`: `with lab.open(topology, ...) as lab:` opens and links it
+- `instances`: `Instance` and `Lab`: connection strings, broker addresses, whether and how an instance has died
+- `embedded_instances`: instances as child processes `harness serve`
+- `containers`: SQL Server in containers on this machine; `compose` runs Docker Compose, `env_file` holds its values
+- `user_servers`: a user's own servers; `ledger`: what the harness owns on them; `rights`: what its login lacks there
+- `processes`: child processes that die with their parent and report how they died
+- `drivers`: ODBC drivers on this machine and connection strings; `odbc`: pyodbc, if it loads
+- `scripts`: runs files by sqlcmd's conventions: `GO`, `$(Variable)`
 - `link`: keys, certificates, endpoints, routes, bindings
-- `dialogs`: the dialog pools, their warm-up, and waiting until everything sent has been processed
-- `receiving`: how the target receives: how much at once, for how long, with how many readers
-- `interruption`: Ctrl-C in the midst of ODBC calls
-- `remedies`: what a refusal means and what remedies it; why a server is out of reach
-- `reset`: back to empty tables between cells, back to no conversation between groups
+- `dialog_pool`: begins dialogs, warms them up, and waits until every message sent has been processed
+- `receive_settings`: how many messages the target receives at once, how long its readers wait, how many there are
+- `reset`: empties tables between cells, and removes all conversations between groups
+- `connection_info`: how a user connects to the instances
+- `error_remedies`: remedies for connection and SQL errors
+- `interruption`: Ctrl-C during ODBC calls
 
-Instances are started from the main thread (see `processes`); blocking calls to several instances run in one native
-thread each (`instances.in_parallel`). No password is ever part of a `repr`, a log or a command line.
+Start instances from the main thread (see `processes`). Blocking calls to several instances run in one native thread
+each (`instances.in_parallel`). No `repr`, log or command line contains a password. Passwords lie in two files, both
+readable by this user alone: `.env` holds that of the containers, and `lab open` writes that of an embedded lab beside
+its data.
 """
 
 from harness.lab.instances import Instance, InstanceDied, Lab, LabError

@@ -1,8 +1,9 @@
-"""Docker Compose, as far as the lab needs it: a thin wrapper over the command `docker`, with failures of one line.
+"""Run Docker Compose for the lab: a thin wrapper over the command `docker` that reports failures in one line.
 
-The project is `docker-compose.yml` at the root of the checkout. Compose takes its values from the environment and from
-`.env` beside it, and so does this module: it makes `.env` on first use, keeps it this user's alone, and hands the
-password to nothing but Compose's environment. Of what `docker` prints only one line is passed on, without the password.
+The project is `docker-compose.yml` at the root of the checkout. Compose and this module take values from the
+environment and from `.env` beside that file. This module creates `.env` on first use, keeps it readable by this user
+alone, and passes the password to Compose in the environment only. Of Docker's output it reports one line, without the
+password.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _SERVER_VERSION = "{{.Server.Version}}"
 
 
 class ComposeError(MachineFailure):
-    """Docker cannot do what the lab needs; the message says what is missing and how to get it."""
+    """Docker cannot do what the lab needs. The message says what is missing and how to get it."""
 
 
 @dataclass(frozen=True)
 class Container:
-    """A container of the project as `docker compose ps` tells of it."""
+    """A container of the project, as `docker compose ps` shows it."""
 
     service: str
     name: str
@@ -56,7 +57,7 @@ class Container:
 
 
 def engine_answers() -> bool:
-    """Whether a Docker engine answers on this machine; at most three seconds."""
+    """Return whether a Docker engine answers on this machine within three seconds."""
     try:
         return _docker("version", "--format", _SERVER_VERSION, timeout_s=_PROBE_TIMEOUT_S).returncode == 0
     except ComposeError:
@@ -64,7 +65,7 @@ def engine_answers() -> bool:
 
 
 def check() -> None:
-    """ComposeError unless the engine answers, Compose is there, and the licence terms are accepted."""
+    """Raise ComposeError unless the engine answers, Compose is installed and the licence terms are accepted."""
     _expect(_docker("version", "--format", _SERVER_VERSION, timeout_s=_PROBE_TIMEOUT_S), "Docker does not answer")
     if _docker("compose", "version", timeout_s=_TIMEOUT_S).returncode:
         raise ComposeError(
@@ -73,48 +74,48 @@ def check() -> None:
         )
     if value("ACCEPT_EULA").upper() != "Y":
         raise ComposeError(
-            "SQL Server in containers needs your word: ACCEPT_EULA=Y, in the environment or in "
-            f"{ROOT / env_file.NAME}, says that you accept Microsoft's licence terms for it ({LICENCE})"
+            "Microsoft's licence terms for SQL Server are not accepted. To accept them, set ACCEPT_EULA=Y in the "
+            f"environment or in {ROOT / env_file.NAME} ({LICENCE})"
         )
 
 
 def value(name: str) -> str:
-    """Of a variable, as Compose finds it: the environment's, else that of .env, else nothing."""
+    """Return a variable's value as Compose finds it: in the environment, else in .env, else ""."""
     return os.environ.get(name) or env_file.read(ROOT).get(name) or ""
 
 
 def password() -> Secret:
-    """Of the login sa: the environment's, else that of .env, made and kept there on first use."""
+    """Return sa's password: from the environment, else from .env, where it is created on first use."""
     if given := os.environ.get(_PASSWORD):
         return env_file.strong(Secret(given), password_place())
     return env_file.password(ROOT)
 
 
 def password_place() -> str:
-    """Where a user finds it."""
+    """Return where a user finds the password."""
     return "the environment" if os.environ.get(_PASSWORD) else str(ROOT / env_file.NAME)
 
 
 def up(services: Sequence[str], *, watch: Callable[[], None], tell: Callable[[str], None]) -> None:
-    """Starts services of one version and what they depend on; those that run stay as they are."""
+    """Start services of one version and what they depend on. Services that run are left alone."""
     check()
     password()
     profile = version(services[0])
     for image in sorted(set(_compose("config", "--images", profile=profile).split())):
         if _docker("image", "inspect", image, timeout_s=_TIMEOUT_S).returncode:
-            tell(f"pulling {image}: once")
+            tell(f"pulling {image} (once)")
             pulled = _docker("pull", "--quiet", image, timeout_s=_PULL_TIMEOUT_S, watch=watch)
             _expect(pulled, f"the image {image} cannot be pulled")
     _compose("up", "--detach", "--no-recreate", *services, profile=profile, timeout_s=_UP_TIMEOUT_S, watch=watch)
 
 
 def down() -> None:
-    """Removes every container of the project, its network, and its volumes: the data of a lab is not kept."""
+    """Remove every container of the project, its network and its volumes, hence all data."""
     _compose("down", "--volumes", "--remove-orphans", timeout_s=_DOWN_TIMEOUT_S)
 
 
 def remove(services: Sequence[str]) -> None:
-    """Removes the containers of some services and their volumes, and leaves the others running."""
+    """Remove the containers of some services and their volumes. The others keep running."""
     _compose("rm", "--stop", "--force", *services, timeout_s=_DOWN_TIMEOUT_S)
     volumes = [f"{PROJECT}_{service}-{kind}" for service in services for kind in ("data", "log")]
     _expect(_docker("volume", "rm", "--force", *volumes, timeout_s=_TIMEOUT_S), "volumes cannot be removed")
@@ -125,30 +126,30 @@ def restart(services: Sequence[str]) -> None:
 
 
 def containers() -> dict[str, Container]:
-    """The project's containers by service, ended ones too."""
+    """Return the project's containers by service, including those that have ended."""
     output = _compose("ps", "--all", "--format", "json").strip()
-    # An array up to Compose 2.20, an object a line from then on.
+    # Compose prints an array up to version 2.20, and one object a line since.
     rows = json.loads(output) if output.startswith("[") else [json.loads(line) for line in output.splitlines()]
     return {str(row["Service"]): _container(row) for row in rows}
 
 
 def log(service: str, tail: str = "all") -> str:
-    """What a container logged."""
+    """Return what a container has logged."""
     return _compose("logs", "--no-color", "--no-log-prefix", "--tail", tail, service)
 
 
 def last_line(service: str) -> str:
-    """The last line that a container logged, cut to 300 characters."""
+    """Return the last line that a container logged, cut to 300 characters."""
     try:
-        said = log(service, "20")
+        logged = log(service, "20")
     except ComposeError:
         return ""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in logged.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
 
 
 def version(service: str) -> str:
-    """Of SQL Server: what a service's name ends in, and its profile."""
+    """Return a service's version of SQL Server, with which its name ends; it is the profile too."""
     return service.rpartition("-")[2]
 
 
@@ -176,7 +177,7 @@ def _compose(
     timeout_s: float = _TIMEOUT_S,
     watch: Callable[[], None] = lambda: None,
 ) -> str:
-    """What it printed."""
+    """Run a command of Compose and return its output."""
     place = ("--project-directory", str(ROOT), "--file", str(COMPOSE_FILE), "--profile", profile)
     done = _docker("compose", *place, verb, *arguments, timeout_s=timeout_s, watch=watch)
     _expect(done, f"docker compose {verb} failed")
@@ -186,8 +187,10 @@ def _compose(
 def _docker(
     *arguments: str, timeout_s: float, watch: Callable[[], None] = lambda: None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs to its end, or to that of the time, or until `watch` raises; in a session of its own, so that Ctrl-C reaches
-    this process alone, which then ends it in its order."""
+    """Run `docker` until it ends, its time is up or `watch` raises.
+
+    It has a session of its own, so that Ctrl-C reaches this process alone, which then ends it in an orderly way.
+    """
     try:
         process = subprocess.Popen(
             ["docker", *arguments],
@@ -229,47 +232,47 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, with what the file asks for: `down` and `ps` have to work without the word that `up` needs."""
+    """Return this process's environment with values for docker-compose.yml. `down` works without ACCEPT_EULA."""
     asked = {"ACCEPT_EULA": value("ACCEPT_EULA") or "N", _PASSWORD: value(_PASSWORD) or "none"}
     return {**os.environ, **asked}
 
 
-# What Docker says -> what the user reads; {0} is what the pattern's group found.
+# Docker's words, a detail in them, and the message to the user; {0} is the detail.
 _CAUSES = (
     (
         r"port is already allocated|address already in use",
         r"127\.0\.0\.1:(\d+)",
-        "port {0} on 127.0.0.1 is taken: stop what listens there, or give another in .env (see docker-compose.yml)",
+        "port {0} on 127.0.0.1 is in use: stop what listens there, or set another in .env (see docker-compose.yml)",
     ),
     (
         r"no matching manifest",
         r"for (\S+)",
-        "Microsoft has no image of SQL Server for {0}: containers need a machine with x86-64",
+        "Microsoft has no image of SQL Server for {0}: use a machine with x86-64",
     ),
-    (r"no space left on device", "()", "the disk is full: docker system df says what takes it"),
+    (r"no space left on device", "()", "the disk is full: run docker system df to see what uses it, and free some"),
     (
         r"permission denied while trying to connect",
         "()",
-        "this user may not use Docker: sudo usermod -aG docker $USER, then sign in again",
+        "this user may not use Docker: run sudo usermod -aG docker $USER, then sign in again",
     ),
     (
         r"Cannot connect to the Docker daemon|error during connect",
         "()",
-        "the Docker engine does not answer: start it, e.g. sudo systemctl start docker",
+        "the Docker engine does not answer: start it, for example with sudo systemctl start docker",
     ),
 )
 
 
 def _expect(done: subprocess.CompletedProcess[str], failure: str) -> None:
-    """ComposeError of one line where a command failed: what to do, or else Docker's own reason."""
+    """Raise ComposeError if a command failed, with what to do about it or else Docker's own reason."""
     if done.returncode == 0:
         return
-    said = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if line.strip())
+    output = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if line.strip())
     if secret := value(_PASSWORD):
-        said = said.replace(secret, "***")
+        output = output.replace(secret, "***")
     for sign, detail, text in _CAUSES:
-        if re.search(sign, said):
-            found = re.search(detail, said)
+        if re.search(sign, output):
+            found = re.search(detail, output)
             raise ComposeError(text.format(found[1] if found else "?"))
-    last = said.splitlines()[-1].strip() if said else f"exit code {done.returncode}"
+    last = output.splitlines()[-1].strip() if output else f"exit code {done.returncode}"
     raise ComposeError(f"{failure}: {last.removeprefix('Error response from daemon: ')[:300]}")

@@ -1,4 +1,4 @@
-"""What a user is told about a lab: which one it is and why, and how to connect to it."""
+"""How a user connects to a lab, and which lab it is."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from harness.lab.instances import Instance, Lab
 from harness.lab.selection import Selection
 
 _NATURE = {
-    "embedded": "small servers of this repository on this machine; their numbers are not SQL Server's",
+    "embedded": "this repository's small servers on this machine; their numbers are not SQL Server's",
     "containers": "SQL Server in containers on this machine",
     "servers": "SQL Server on your own servers",
 }
 
 
 def first_line(selection: Selection) -> str:
-    """The first line that a verb prints that uses a lab."""
+    """Return the line with which every command that uses a lab begins."""
     return f"lab: {selection.topology.kind} ({selection.why}) - {_NATURE[selection.topology.place]}"
 
 
 def lines(lab: Lab) -> Iterator[str]:
-    """How to connect to each instance. A password that the lab made lies in a file of this user's alone."""
+    """Yield how to connect to each instance. An embedded lab's password is written to a file of this user's."""
     secret = None
     if lab.place == "embedded":
         assert lab.target.login is not None
@@ -31,9 +31,9 @@ def lines(lab: Lab) -> Iterator[str]:
         descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(lab.target.login.password)
-        yield f"login sa; its password, gone with the lab: cat {secret}"
+        yield f"login: sa; password, valid while the lab is open: cat {secret}"
     elif lab.place == "containers":
-        yield f"login sa; its password is in {compose.password_place()}"
+        yield f"login: sa; its password is in {compose.password_place()}"
     for instance in lab.instances:
         user = f"-U {instance.login.user}" if instance.login else "-E"
         yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"

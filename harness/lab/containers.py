@@ -1,7 +1,8 @@
 """The sqlserver lab in containers: SQL Server as docker-compose.yml describes it, one profile a version.
 
-A lab takes down what it brought up, with its data; containers that ran before (`harness lab up`) are used, emptied of
-an earlier lab's databases, and left running. All versions publish the same ports, so another version goes first.
+A lab removes the containers that it started, with their data. Containers that ran before (`harness lab up`) are used:
+an earlier lab's databases are dropped first, and the containers keep running afterwards. All versions publish the same
+ports, so containers of another version are removed first.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ VERSIONS = ("2017", "2019", "2022", "2025")
 SWEEP_VERSIONS = ("2022", "2025")
 HOST = "127.0.0.1"
 BROKER_PORT = 5114
-# The target's queue readers keep batches of 10,000 messages in table variables, up to 80 MB each.
+# Each of the target's queue readers keeps a batch of 10,000 messages, up to 80 MB, in a table variable.
 TEMPDB_SIZES_MB = {"target": 2048}
 TEMPDB_SIZE_MB = 512
 
-_SQL_PORT, _ADMIN_PORT = 1433, 1434  # inside
+_SQL_PORT, _ADMIN_PORT = 1433, 1434  # inside the container
 _READY_TIMEOUT_S = 300.0
 _REFUSED_S = 60.0
 _POLL_S = 0.5
-_LOOK_S = 2.0
+_CHECK_EVERY_S = 2.0
 _KILLED = 137  # exit code: 128 and SIGKILL
 
 
 @dataclass(frozen=True)
 class _Role:
-    """What an instance is called: by Compose and the other instances, in the lab, and its database."""
+    """An instance's names: for Compose and the other instances, in the lab, and of its database."""
 
     alias: str
     name: str
@@ -60,9 +61,9 @@ def running(
     watch: Callable[[], None],
     tell: Callable[[str], None],
 ) -> Iterator[Lab]:
-    """A target and `initiators` initiators, ready and without databases. To be called from the main thread.
+    """Run a target and `initiators` initiators, ready and without databases. Call it from the main thread.
 
-    Raises ComposeError, LabError, InstanceDied or scripts.ScriptError, and leaves nothing running that did not before.
+    Raises ComposeError, LabError, InstanceDied or scripts.ScriptError, and then stops what it started.
     """
     services = _services(version, initiators)
     ran_before = _make_room(version, tell)
@@ -83,36 +84,36 @@ def running(
 
 
 def up(version: str, initiators: int, tell: Callable[[str], None]) -> None:
-    """Brings containers up and leaves them running, ready."""
+    """Start containers, wait until they are ready, and leave them running."""
     if version not in VERSIONS:
-        raise LabError(f"there are no containers of SQL Server {version!r}; versions: {', '.join(VERSIONS)}")
+        raise LabError(f"no container runs SQL Server {version!r}: choose one of {', '.join(VERSIONS)}")
     drivers.check_manager()
     services = _services(version, initiators)
     _make_room(version, tell)
     try:
         _bring_up(services, drivers.choose(), lambda: None, tell)
     except BaseException:
-        tell("what did come up stays: harness lab status, harness lab down")
+        tell("containers that did start keep running: see harness lab status, remove them with harness lab down")
         raise
     for line in status():
         tell(line)
 
 
 def down(tell: Callable[[str], None]) -> None:
-    """Takes every container of the lab down, with its data."""
+    """Remove every container of the lab with its data."""
     there = compose.containers()
     compose.down()
-    tell(f"taken down: {', '.join(sorted(there))}" if there else "no containers were there")
+    tell(f"removed {', '.join(sorted(there))}" if there else "there were no containers to remove")
 
 
 def status() -> list[str]:
-    """A line a container: version, state, how it feels, where it listens; and how to sign in."""
+    """Describe each container in a line (version, state, health, address), and how to sign in."""
     there = [one for name, one in sorted(compose.containers().items()) if name.partition("-")[0] != "volumes"]
     if not there:
-        return ["no containers: harness lab up starts them"]
+        return ["no containers run: start them with harness lab up"]
     return [
         *(_line(one) for one in there),
-        f"login sa; its password is MSSQL_SA_PASSWORD in {compose.password_place()}",
+        f"login: sa; its password is MSSQL_SA_PASSWORD in {compose.password_place()}",
     ]
 
 
@@ -132,13 +133,13 @@ def _services(version: str, initiators: int) -> list[str]:
 
 
 def _make_room(version: str, tell: Callable[[str], None]) -> set[str]:
-    """Takes down other versions and remnants; the services of this version that run."""
+    """Remove containers of other versions and stopped ones. Returns the services of this version that run."""
     compose.check()
     there = compose.containers()
     running = {name for name, one in there.items() if one.is_running and compose.version(name) == version}
     others = {name for name in there if compose.version(name) != version}
     if others or (there and not running):
-        tell(f"taking down {', '.join(sorted(others or there))}")
+        tell(f"removing {', '.join(sorted(others or there))}")
         if running:
             compose.remove(sorted(others))
         else:
@@ -178,10 +179,10 @@ def _bring_up(
 def _wait_until_ready(
     instances: Sequence[Instance], services: Sequence[str], watch: Callable[[], None], tell: Callable[[str], None]
 ) -> None:
-    """Until each answers a query and every database of it is online; LabError says what is wrong with the first."""
+    """Wait until each instance answers and all its databases are online. LabError names the first that does not."""
     began = time.monotonic()
     deadline = began + _READY_TIMEOUT_S
-    look_at = 0.0
+    check_at = 0.0
     waiting = dict(zip(services, instances, strict=True))
     while True:
         watch()
@@ -192,15 +193,15 @@ def _wait_until_ready(
         if not waiting:
             return
         now = time.monotonic()
-        if now >= look_at:
-            there, look_at = compose.containers(), now + _LOOK_S
+        if now >= check_at:
+            there, check_at = compose.containers(), now + _CHECK_EVERY_S
             for service in services:
                 _raise_if_ended(service, there)
-        # A server that comes up may refuse anybody for a while.
+        # A server that is starting may refuse every login for a while.
         if now > began + _REFUSED_S and (refused := [name for name, why in answers.items() if "(error 18456)" in why]):
             raise LabError(
-                f"{refused[0]} was made with another password than {compose.password_place()} has: "
-                "harness lab down removes it, with its data"
+                f"{refused[0]} was created with another password than the one in {compose.password_place()}: "
+                "remove it and its data with harness lab down"
             )
         if now > deadline:
             service = next(iter(waiting))
@@ -212,7 +213,7 @@ def _wait_until_ready(
 
 
 def _why_not_ready(instance: Instance) -> str:
-    """ "" once it is."""
+    """Return why an instance is not ready, or "" if it is."""
     try:
         with connections([instance], "master") as (connection,):
             [row] = scripts.rows(connection, "container/ready.sql", {})
@@ -230,30 +231,30 @@ def _raise_if_ended(service: str, there: dict[str, Container]) -> None:
 
 def _death(service: str, container: Container | None) -> str:
     if container is None:
-        return f"the container {service} is gone"
+        return f"the container {service} no longer exists"
     if container.state not in ("exited", "dead"):
         return f"the container {service} does not run: it is {container.state}"
     text = f"the container {container.service} ended with exit code {container.exit_code}"
     if container.exit_code == _KILLED:
-        text += " (killed, as a rule for want of memory: MSSQL_CONTAINER_MEMORY in .env)"
+        text += " (killed, usually for lack of memory: raise MSSQL_CONTAINER_MEMORY in .env)"
     line = compose.last_line(container.service)
     return f"{text}; last line of its log: {line}" if line else text
 
 
 def _take_down(services: Sequence[str], others_stay: bool, directory: Path, tell: Callable[[str], None]) -> None:
-    """Keeps the logs and removes the rest. What fails here must not hide why the lab ends."""
+    """Keep the logs and remove the containers. A failure here must not hide why the lab ends."""
     if not services:
         return
     try:
         if there := sorted(set(services) & set(compose.containers())):
-            tell(f"taking down {', '.join(there)}")
+            tell(f"removing {', '.join(there)}")
             _keep_logs(there, directory)
         if others_stay:
             compose.remove(services)
         else:
             compose.down()
     except ComposeError as error:
-        tell(f"containers may still be there ({error}): harness lab down removes them")
+        tell(f"containers may still exist ({error}): remove them with harness lab down")
 
 
 def _keep_logs(services: Sequence[str], directory: Path) -> None:
@@ -264,13 +265,13 @@ def _keep_logs(services: Sequence[str], directory: Path) -> None:
             (folder / f"{service}.log").write_text(compose.log(service), encoding="utf-8")
 
 
-# -- what a fresh instance lacks ---------------------------------------------------------------------------------------
+# -- preparing a new instance ------------------------------------------------------------------------------------------
 
 
 def _prepare(
     instances: Sequence[Instance], services: Sequence[str], watch: Callable[[], None], tell: Callable[[str], None]
 ) -> None:
-    """Empty, tempdb laid out, the administrator connection reachable."""
+    """Drop old databases, lay out tempdb and make the administrator connection reachable."""
 
     def lay_out(instance: Instance) -> bool:
         size_mb = TEMPDB_SIZES_MB.get(instance.name, TEMPDB_SIZE_MB)
@@ -281,12 +282,12 @@ def _prepare(
         return _admin_connection_answers(instance)
 
     answers = in_parallel(lay_out, instances)
-    # The option needs no restart by the manual; whether the listener on Linux leaves the loopback interface at once
-    # is not said anywhere.
-    deaf = [service for service, answer in zip(services, answers, strict=True) if not answer]
-    if deaf:
-        tell(f"restarting {', '.join(deaf)} for the administrator connection")
-        compose.restart(deaf)
+    # By the manual the option needs no restart. It does not say whether the listener on Linux leaves the loopback
+    # interface at once.
+    unreachable = [service for service, answer in zip(services, answers, strict=True) if not answer]
+    if unreachable:
+        tell(f"restarting {', '.join(unreachable)} for the administrator connection")
+        compose.restart(unreachable)
         _wait_until_ready(instances, services, watch, tell)
 
 
@@ -299,7 +300,7 @@ def _admin_connection_answers(instance: Instance) -> bool:
 
 
 class _Watched:
-    """Knows at no cost whether a container has ended: `docker wait` returns when it does."""
+    """Knows cheaply whether a container has ended: `docker wait` returns when it has."""
 
     def __init__(self, service: str, container: str, directory: Path) -> None:
         self._service = service
@@ -310,7 +311,7 @@ class _Watched:
         self._death: str | None = None
 
     def death(self) -> str | None:
-        """How it ended, in one line; None while it runs or after `stop`."""
+        """Return how the container ended, in one line; None while it runs or after `stop`."""
         if self._stopping or self._wait.is_alive():
             return None
         if self._death is None:

@@ -1,8 +1,8 @@
 """ODBC drivers for SQL Server on this machine, and connection strings for them.
 
-Microsoft's driver comes with the wheel `mssql-python-odbc` as a plain shared library, which unixODBC takes by its path;
-one registered with the system comes next; FreeTDS is the second kind. Connection strings hold the password, so they are
-`Secret`: a str whose `repr` shows nothing.
+Microsoft's driver from the wheel `mssql-python-odbc` comes first: a shared library that unixODBC loads by its path.
+Drivers registered with the system come next. FreeTDS is the second kind. Connection strings contain the password, so
+they are `Secret`: a str whose `repr` shows nothing.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from pathlib import Path
 from typing import Literal
 
 from harness.failures import MachineFailure
+from harness.lab import odbc
 from harness.system_packages import FREETDS_PLACES, how_to_install
 
 Kind = Literal["microsoft", "freetds"]
 
-_LOGIN_TIMEOUT_S = 15
+LOGIN_TIMEOUT_S = 15  # an instance that takes longer to sign in counts as unreachable
 
 
 class NoDriver(MachineFailure):
-    """No usable ODBC driver; the message says what to install."""
+    """There is no usable ODBC driver. The message says what to install."""
 
 
 class Secret(str):
-    """Text that never shows in a repr, so neither in a traceback's locals nor in a dataclass."""
+    """Text that no repr shows, so neither a traceback's locals nor a dataclass."""
 
     __slots__ = ()
 
@@ -55,9 +56,10 @@ class Driver:
         encrypt: str = "optional",
         trust_server_certificate: bool = True,
     ) -> Secret:
-        """For `pyodbc.connect`. Without a user: integrated authentication, that is Kerberos on Linux.
+        """Return a connection string for `pyodbc.connect`. Without a user it asks for integrated authentication.
 
-        The servers of a lab own self-signed certificates, hence no validation of them unless asked for.
+        A lab's servers have self-signed certificates, which are therefore trusted by default. Integrated authentication
+        is Kerberos on Linux.
         """
         signed_in = (
             {"Trusted_Connection": "yes"} if user is None or password is None else {"UID": user, "PWD": password}
@@ -74,19 +76,19 @@ class Driver:
 
 
 def _quoted(value: str) -> str:
-    """A value as ODBC wants it: in braces, a closing brace doubled, where it holds anything special."""
+    """Quote a value for ODBC: one with special characters in braces, closing braces doubled."""
     if value.replace("-", "").replace("_", "").replace(".", "").replace("/", "").replace(",", "").isalnum():
         return value
     return "{" + value.replace("}", "}}") + "}"
 
 
 def find() -> list[Driver]:
-    """Every driver found, best first."""
+    """Find all drivers, the best first."""
     return [*_from_wheel(), *_registered(), *_freetds_files()]
 
 
 def choose(kind: Kind | Literal["auto"] = "auto", drivers: Iterable[Driver] | None = None) -> Driver:
-    """The best driver, or the best of a kind; NoDriver where there is none."""
+    """Return the best driver, or the best of a kind. Raises NoDriver if there is none."""
     found = find() if drivers is None else list(drivers)
     for driver in found:
         if kind in ("auto", driver.kind):
@@ -100,15 +102,13 @@ def choose(kind: Kind | Literal["auto"] = "auto", drivers: Iterable[Driver] | No
 
 
 def check_manager() -> None:
-    """pyodbc loads only with unixODBC; NoDriver says so in one line."""
-    try:
-        import pyodbc  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise NoDriver(f"pyodbc does not load ({error}): {how_to_install('unixodbc')}") from None
+    """Raise NoDriver unless unixODBC is installed, which pyodbc needs."""
+    if odbc.load_failure:
+        raise NoDriver(f"pyodbc does not load ({odbc.load_failure}): {how_to_install('unixodbc')}")
 
 
 def _distribution_folder() -> str:
-    """The folder inside the wheel for this system's family of packages."""
+    """Return the wheel's folder for this system's family of packages."""
     try:
         release = Path("/etc/os-release").read_text(encoding="utf-8")
     except OSError:
@@ -133,11 +133,7 @@ def _from_wheel() -> list[Driver]:
 
 
 def _registered() -> list[Driver]:
-    try:
-        import pyodbc  # noqa: PLC0415
-    except ImportError:
-        return []
-    names = pyodbc.drivers()
+    names = [] if odbc.load_failure else odbc.pyodbc.drivers()
     microsoft = sorted((name for name in names if name.startswith("ODBC Driver")), reverse=True)
     freetds = [name for name in names if "freetds" in name.lower()]
     return [
@@ -152,8 +148,3 @@ def _freetds_files() -> list[Driver]:
         for pattern in FREETDS_PLACES
         for path in sorted(Path("/").glob(pattern.lstrip("/")))
     ]
-
-
-def login_timeout_s() -> int:
-    """How long a login may take before the instance counts as unreachable."""
-    return _LOGIN_TIMEOUT_S

@@ -1,7 +1,7 @@
 """The embedded lab: every instance is a child process `harness serve` on this machine.
 
-Each lab has a random password of its own, handed over by the environment. An instance's data lies in a folder of its
-own below the lab's directory and is deleted when the lab closes; its log stays.
+Each lab has its own random password, passed to the children in the environment. An instance keeps its data in a folder
+below the lab's directory. The data is deleted when the lab closes, the log is kept.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from harness.lab.processes import Child, ChildError, stop_all
 HOST = "127.0.0.1"
 VERSIONS = ("2005", "2008")
 _READY_TIMEOUT_S = 30.0
-# LISTENER_PORT takes 1024 to 32767, and above 32768 the kernel deals ports out to clients.
+# LISTENER_PORT must be within 1024 to 32767; from 32768 on the kernel assigns ports to clients.
 _BROKER_PORTS = range(20000, 32000)
 
 
 @contextlib.contextmanager
 def running(*, version: str, initiators: int, directory: Path, driver: Driver) -> Iterator[Lab]:
-    """A target and `initiators` initiators, empty. To be called from the main thread (see `processes`)."""
+    """Run a target and `initiators` initiators, empty. Call it from the main thread (see `processes`)."""
     lab = _start(version, initiators, directory, driver)
     try:
         yield lab
     finally:
         lab.close()
-        shutil.rmtree(directory / "data", ignore_errors=True)  # the logs stay
+        shutil.rmtree(directory / "data", ignore_errors=True)
 
 
 def _start(version: str, initiators: int, directory: Path, driver: Driver) -> Lab:
@@ -92,7 +92,7 @@ def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:
 
 
 def _ready(child: Child) -> dict[str, Any]:
-    """A child's ready line, which says where it listens; what comes before it is read over."""
+    """Read a child's ready line, which says where it listens, and skip the lines before it."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while True:
         line = child.read_line(deadline - time.monotonic())
@@ -102,7 +102,7 @@ def _ready(child: Child) -> dict[str, Any]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on which nothing listens now."""
+    """Find ports on which nothing listens now."""
     found: list[int] = []
     for port in random.sample(_BROKER_PORTS, len(_BROKER_PORTS)):
         with socket.socket() as probe:
@@ -114,4 +114,6 @@ def free_ports(count: int) -> list[int]:
         found.append(port)
         if len(found) == count:
             return found
-    raise LabError(f"no {count} free ports between {_BROKER_PORTS[0]} and {_BROKER_PORTS[-1]}")
+    raise LabError(
+        f"fewer than {count} ports between {_BROKER_PORTS[0]} and {_BROKER_PORTS[-1]} are free: stop what listens there"
+    )

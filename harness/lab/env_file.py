@@ -1,7 +1,7 @@
-"""`.env` beside docker-compose.yml: values that Compose and the harness share, the password of sa among them.
+"""`.env` beside docker-compose.yml: values that Compose and the harness share, among them the password of sa.
 
-This user's alone: made with the mode 0600, brought back to it where it is wider, refused where it is another's. Values
-that are there stay.
+Only this user may read it: it is created with mode 0600, reset to that if its mode is wider, and refused if it belongs
+to somebody else. Values in it are never overwritten.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _HEAD = """\
 
 
 class EnvFileError(MachineFailure):
-    """The file cannot be used: whose it is, or what is wrong with a value in it."""
+    """The file cannot be used, because of its owner, its mode or a value in it."""
 
 
 def read(folder: Path) -> dict[str, Secret]:
-    """What it holds, nothing where there is none. Its mode is put right first."""
+    """Return the values of the file, none if there is no file. Its mode is corrected first."""
     path = folder / NAME
     try:
         _make_private(path)
@@ -47,7 +47,7 @@ def read(folder: Path) -> dict[str, Secret]:
 
 
 def password(folder: Path) -> Secret:
-    """The password of sa, made and written down where there is none; EnvFileError where SQL Server would refuse it."""
+    """Return sa's password, created and stored if there is none. Raises EnvFileError if SQL Server would refuse it."""
     found = read(folder).get(_PASSWORD)
     if not found:
         found = new_password()
@@ -56,17 +56,17 @@ def password(folder: Path) -> Secret:
 
 
 def strong(password: Secret, place: str) -> Secret:
-    """The same; EnvFileError where SQL Server would refuse it."""
+    """Return the password. Raises EnvFileError if SQL Server would refuse it."""
     if not satisfies_policy(password):
         raise EnvFileError(
-            f"{_PASSWORD} in {place} is too weak for SQL Server: 8 characters or more, of three of the kinds "
-            "capital, small letter, digit, other"
+            f"{_PASSWORD} in {place} is too weak for SQL Server: use 8 characters or more, of three of these kinds: "
+            "upper case, lower case, digits, others"
         )
     return password
 
 
 def new_password() -> Secret:
-    """Letters and digits alone, so that no file format, shell or connection string takes any of them for its own."""
+    """Create a password of letters and digits only, which no file format, shell or connection string interprets."""
     alphabet = string.ascii_letters + string.digits
     while True:
         text = "".join(secrets.choice(alphabet) for _ in range(_PASSWORD_LENGTH))
@@ -75,7 +75,10 @@ def new_password() -> Secret:
 
 
 def satisfies_policy(text: str) -> bool:
-    """Source: https://learn.microsoft.com/sql/relational-databases/security/password-policy"""
+    """Return whether SQL Server accepts a password.
+
+    Source: https://learn.microsoft.com/sql/relational-databases/security/password-policy
+    """
     kinds = (str.isupper, str.islower, str.isdigit, lambda character: not character.isalnum())
     return 8 <= len(text) <= 128 and sum(any(kind(character) for character in text) for kind in kinds) >= 3
 
@@ -87,11 +90,13 @@ def _make_private(path: Path) -> None:
     try:
         path.chmod(0o600)
     except PermissionError:
-        raise EnvFileError(f"{path} holds a password, others may read it, and it is not yours: chmod 600 it") from None
+        raise EnvFileError(
+            f"{path} holds a password that others may read, and belongs to another user: have its owner chmod 600 it"
+        ) from None
 
 
 def _add(path: Path, line: str) -> None:
-    """Another file in its place, so that nobody ever reads half of one."""
+    """Add a line by replacing the file, so that nobody reads half of it."""
     try:
         before = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -110,7 +115,7 @@ def _add(path: Path, line: str) -> None:
 
 
 def _unquoted(text: str) -> str:
-    """A value without its quotes, or without the comment behind it, as Compose reads it."""
+    """Return a value without quotes, or without the comment that follows it, as Compose reads it."""
     if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
         return text[1 : text.index(text[0], 1)]
     return text.partition(" #")[0].strip()

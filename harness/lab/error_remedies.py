@@ -14,10 +14,10 @@ import socket
 
 KNOCK_TIMEOUT_S = 5.0
 
-_LACKS_A_RIGHT = "the login lacks the right to it: grant it, or let the harness sign in with a login that has it"
+_LACKS_A_RIGHT = "the login lacks the right: grant it, or let the harness sign in with a login that has it"
 _IN_USE = "end the other sessions in the database, then try again"
-_BROKE = "the connection broke: has the server ended?"
-_LOG_FULL = "log_reuse_wait_desc in sys.databases says why; make the log file larger or free its disk"
+_BROKE = "the connection broke: check whether the server has ended"
+_LOG_FULL = "see log_reuse_wait_desc in sys.databases; make the log file larger or free its disk"
 
 REMEDIES = {
     229: _LACKS_A_RIGHT,
@@ -26,9 +26,9 @@ REMEDIES = {
     297: _LACKS_A_RIGHT,
     300: "GRANT VIEW SERVER STATE TO the login",
     916: "give the login a user in that database",
-    1101: "make room on the disk of the database's files, or let them grow",
-    1105: "make room on the disk of the database's files, or let them grow",
-    1205: "a deadlock victim: trying again helps",
+    1101: "free space on the disk of the database's files, or let them grow",
+    1105: "free space on the disk of the database's files, or let them grow",
+    1205: "the statement was a deadlock's victim: try again",
     3906: "ALTER DATABASE ... SET READ_WRITE",
     4060: "create it, or give the login a user in it",
     4064: "ALTER LOGIN ... WITH DEFAULT_DATABASE = [master]",
@@ -36,20 +36,20 @@ REMEDIES = {
     5061: _IN_USE,
     5069: _IN_USE,
     5070: _IN_USE,
-    7862: "an instance has one Service Broker endpoint: drop the other, or use another instance",
+    7862: "an instance can have one Service Broker endpoint: drop the other, or use another instance",
     9002: _LOG_FULL,
     9692: "give the endpoint another port, or free this one",
     9775: "ALTER DATABASE ... SET READ_WRITE",
     9772: "a copy of the database is on this instance: ALTER DATABASE ... SET NEW_BROKER on one of them",
     15151: "it is missing, or the login may not see it: grant the right to it",
     15247: _LACKS_A_RIGHT,
-    15297: "the certificate did not arrive whole: open the lab anew",
-    15466: "the key was made on another server: ALTER SERVICE MASTER KEY or RESTORE it, or drop the master key",
-    15581: "the master key is there but cannot be opened: ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY",
-    17810: "one dedicated administrator connection an instance: close the other",
-    18401: "the server upgrades its databases: try again in a few minutes",
+    15297: "the certificate is damaged: open the lab again",
+    15466: "the key was created on another server: ALTER SERVICE MASTER KEY or RESTORE it, or drop the master key",
+    15581: "the server cannot open the master key: ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY",
+    17810: "an instance has one dedicated administrator connection: close the other",
+    18401: "the server is upgrading its databases: try again in a few minutes",
     18452: "integrated authentication needs a login for this account: use a SQL login, or get a Kerberos ticket",
-    18456: "check the user's name and password, and that the server lets SQL logins in (mixed mode)",
+    18456: "check the user's name and password, and that the server accepts SQL logins (mixed mode)",
     18470: "ALTER LOGIN ... ENABLE",
     18486: "ALTER LOGIN ... WITH PASSWORD = ... UNLOCK",
     18487: "ALTER LOGIN ... WITH PASSWORD = ...",
@@ -60,17 +60,23 @@ REMEDIES = {
     20017: _BROKE,
     20047: _BROKE,
 }
-_HANGS_UP = "something listens there and hangs up: is it SQL Server, and is it well?"
+_HANGS_UP = "whatever listens there closes the connection: check that it is SQL Server and that it is healthy"
 _REMEDIES_BY_WORDS = (
     ("Communication link failure", _BROKE),
-    ("Query timeout expired", "something blocks it there; sys.dm_exec_requests shows what"),
+    ("Query timeout expired", "something blocks the statement: see sys.dm_exec_requests"),
     ("certificate verify failed", "trust it (trust_server_certificate = true), or give the server a valid certificate"),
-    ("Login timeout expired", "something listens there and does not answer: is it SQL Server, and is it well?"),
+    (
+        "Login timeout expired",
+        "whatever listens there does not answer: check that it is SQL Server and that it is healthy",
+    ),
     ("during handshakes before login", _HANGS_UP),
     ("Unable to connect to data source", _HANGS_UP),
-    ("Timeout expired", "no answer in time: is it SQL Server, is it well, does something block it?"),
+    (
+        "Timeout expired",
+        "no answer in time: check that it is SQL Server, that it is healthy and that nothing blocks it",
+    ),
 )
-# How the drivers for Linux tell what became of a connection: Windows' numbers, or the system's own.
+# The drivers for Linux report the end of a connection by Windows' numbers or by the system's own.
 _CONNECTION_ENDS = {
     10054: "the server closed the connection",
     10060: "the connection timed out",
@@ -115,13 +121,13 @@ def _with_remedy(text: str) -> str:
 
 
 def out_of_reach(host: str, port: int, timeout_s: float = KNOCK_TIMEOUT_S) -> str:
-    """Why no connection can be made there at all, with the remedy; "" if something accepts one."""
+    """Return why nothing accepts a connection there, with the remedy; "" if something does."""
     try:
         socket.create_connection((host, port), timeout=timeout_s).close()
     except socket.gaierror:
         return f"the host {host} is unknown: check its name"
     except TimeoutError:
-        return f"no answer within {timeout_s:g} s: check host and port, and firewalls on the way"
+        return f"no answer within {timeout_s:g} s: check host, port and the firewalls between"
     except ConnectionRefusedError:
         return "nothing listens there: start the server, or check host and port"
     except OSError as error:

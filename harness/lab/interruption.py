@@ -1,13 +1,13 @@
-"""Ctrl-C that cannot get lost.
+"""Ctrl-C that cannot get lost during ODBC calls.
 
-A signal that arrives while the main thread is inside an ODBC driver makes the driver's own wait fail (EINTR), and the
-KeyboardInterrupt is raised while pyodbc builds its error from that, where it is cleared: the call fails with "The
-driver did not supply an error!", or the interrupt leaves no trace at all. So the handler notes it as well, and whoever
-waits or goes on to the next step asks.
+A signal that arrives while the main thread is inside an ODBC driver interrupts the driver's own wait (EINTR). Python
+then raises KeyboardInterrupt while pyodbc builds its error, and pyodbc clears it: the call fails with "The driver did
+not supply an error!", or the interrupt leaves no trace. Therefore the handler also sets a flag, which every loop that
+waits checks.
 
-And a thread inside the driver hears of nothing until the server answers. So a statement of the main thread runs in a
-thread of its own, which the main thread waits for where a signal reaches it; Ctrl-C cancels whatever is under way.
-A statement that this process itself carries out, in virtual time, hears of signals as it is: it needs no thread.
+A thread inside the driver notices no signal until the server answers. Therefore a statement of the main thread runs in
+a thread of its own while the main thread waits where a signal reaches it. Ctrl-C cancels all running statements. A
+statement in virtual time runs in this process and can be interrupted as it is: it needs no thread.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-CANCEL_TIMEOUT_S = 5.0  # a server that answers not even a cancellation is left alone
-_CANCEL_EVERY_S = 0.1  # one that comes between two calls has no effect
+CANCEL_TIMEOUT_S = 5.0  # a server that does not even answer a cancellation is given up
+_CANCEL_EVERY_S = 0.1  # repeated, because a cancellation between two calls has no effect
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _noted: list[int] = []  # signals that came inside `noted`
 
@@ -39,7 +39,7 @@ def check() -> None:
 
 @contextlib.contextmanager
 def noted() -> Iterator[None]:
-    """SIGINT and SIGTERM raise KeyboardInterrupt, now or, if that was lost, at the next `check`."""
+    """Raise KeyboardInterrupt on SIGINT and SIGTERM, at once or, if that is lost, at the next `check`."""
 
     def handle(number: int, _: object) -> None:
         _noted.append(number)
@@ -59,7 +59,7 @@ _under_way: set[pyodbc.Cursor] = set()
 
 
 def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
-    """`action()`, which uses this cursor; on Ctrl-C it is cancelled."""
+    """Call `action`, which uses this cursor. Ctrl-C cancels it."""
     _under_way.add(cursor)
     try:
         if getattr(cursor, "runs_here", False) or threading.current_thread() is not threading.main_thread():
@@ -76,7 +76,7 @@ def call(cursor: pyodbc.Cursor, action: Callable[[], Result]) -> Result:
 
 
 def cancel(awaited: Sequence[Future[Any]]) -> None:
-    """Cancels every statement under way until what is awaited has ended, with or without success."""
+    """Cancel all running statements until the awaited calls have ended, with or without success."""
     deadline = time.monotonic() + CANCEL_TIMEOUT_S
     while wait(awaited, timeout=_CANCEL_EVERY_S).not_done and time.monotonic() < deadline:
         for cursor in list(_under_way):

@@ -1,11 +1,12 @@
-"""What the harness owns on a user's own server: a marked database, and in it the list of all else that it created.
+"""What the harness owns on a user's own server: a marked database, which lists everything else that it created.
 
-Rules: a database without the mark is not ours; an object outside it that the ledger does not list is not ours. The row
-is written before the object is created and struck off after it is gone, so whatever is interrupted can be run again:
-a listed object that is not there is only struck off. Everything inside the database is the harness's as a whole. One
-that the harness made is dropped, last; one that an administrator prepared is emptied and keeps its mark.
+A database without the mark belongs to others, and so does an object outside it that the ledger does not list. A row is
+written before its object is created and deleted after the object is dropped. Therefore an interrupted step can be
+repeated: for a listed object that does not exist only the row is deleted. Everything inside the database belongs to the
+harness. A database that the harness created is dropped last; one that an administrator prepared is emptied and keeps
+its mark.
 
-The one gap: a database whose creation the client's death cut off before the mark was on it. It is refused like any
+There is one gap: if the client dies between creating the database and marking it, the database is refused like any
 other without a mark.
 """
 
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
     import pyodbc
 
 MASTER_KEY = "##MS_DatabaseMasterKey##"
-# Classes outside the database, in the order in which they can go.
+# Classes of objects outside the database, in the order in which they can be dropped.
 REMOVALS = {
     "endpoint": "server/drop_endpoint.sql",
-    "certificate": "server/drop_certificate.sql",  # after the endpoint that shows it
+    "certificate": "server/drop_certificate.sql",  # after the endpoint that uses it
     "user": "server/drop_user.sql",  # after the certificates that it owns
     "login": "server/drop_login.sql",
 }
-# A process that was killed, or has just closed its connections, is still there for a moment.
+# The sessions of a process that was killed, or has just closed its connections, remain for a moment.
 _SESSIONS_END_WITHIN_S = 3.0
 _POLL_S = 0.1
 _PLURAL = {"certificate": "certificates of master", "user": "users of master", "login": "logins"}
@@ -40,21 +41,21 @@ _SERVICE_BROKER = "SERVICE_BROKER"  # type_desc of an endpoint
 
 @dataclass(frozen=True, slots=True, order=True)
 class Thing:
-    """A database, or an object outside of it. Classes `user`, `certificate` and `master key` are those of master."""
+    """A database, or an object outside it. Users, certificates and the master key are those of master."""
 
     kind: str
     name: str
 
     @property
     def drop(self) -> str:
-        """The statement with which a person removes it."""
+        """The statement that drops it."""
         where = "USE [master]; " if self.kind in ("user", "certificate") else ""
         return f"{where}DROP {self.kind.upper()} [{self.name}];"
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An endpoint that listens on a port, whosever it is."""
+    """An endpoint that listens on a port, whoever owns it."""
 
     name: str
     type_desc: str
@@ -63,12 +64,12 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What is on an instance that concerns the harness, and what of it is the harness's."""
+    """The objects on an instance that concern the harness, and which of them it owns."""
 
-    exists: bool  # the database
+    exists: bool  # whether the database exists
     mark: str | None  # of the database: made | prepared | None
-    listed: tuple[Thing, ...]  # by the ledger
-    found: frozenset[Thing]  # that are there: the database, the master key, and names with the prefix
+    listed: tuple[Thing, ...]  # in the ledger
+    found: frozenset[Thing]  # existing: the database, the master key, and objects whose name has the prefix
     listeners: tuple[Listener, ...]
 
     @property
@@ -77,12 +78,12 @@ class Holdings:
 
 
 def place(instance: Instance) -> str:
-    """An instance as messages name it."""
+    """Return an instance's name for messages."""
     return f"{instance.name} ({instance.host}:{instance.port})"
 
 
 def planned(instance: Instance, others: Iterable[Instance], prefix: str) -> list[Thing]:
-    """What linking creates outside the database of an instance whose other sides are `others`."""
+    """List what linking an instance to `others` creates outside its database."""
     own, remote = local_name(instance), [local_name(other) for other in others]
     return [
         Thing("master key", MASTER_KEY),
@@ -93,8 +94,8 @@ def planned(instance: Instance, others: Iterable[Instance], prefix: str) -> list
     ]
 
 
-def look(instance: Instance, connection: pyodbc.Connection, prefix: str) -> Holdings:
-    """Reads catalog, mark and ledger."""
+def read_holdings(instance: Instance, connection: pyodbc.Connection, prefix: str) -> Holdings:
+    """Read catalog, mark and ledger."""
     database = {"Database": instance.database}
     rows = scripts.rows(connection, "server/inventory.sql", database | {"Prefix": prefix})
     found = frozenset(Thing(row["class"], row["name"]) for row in rows)
@@ -110,8 +111,8 @@ def look(instance: Instance, connection: pyodbc.Connection, prefix: str) -> Hold
         try:
             [row] = scripts.rows(connection, "server/ownership.sql", database)
         except scripts.ScriptError as error:
-            raise LabError(f"{place(instance)}: the database {instance.database} cannot be entered: {error}") from None
-        mark = row["mark"] if row["mark"] in (None, "made") else "prepared"  # in doubt it is not dropped
+            raise LabError(f"{place(instance)}: cannot use the database {instance.database}: {error}") from None
+        mark = row["mark"] if row["mark"] in (None, "made") else "prepared"  # never drop a database with another mark
         if mark is not None and row["has_ledger"]:
             listed = [
                 Thing(row["class"], row["name"]) for row in scripts.rows(connection, "server/listed.sql", database)
@@ -121,12 +122,12 @@ def look(instance: Instance, connection: pyodbc.Connection, prefix: str) -> Hold
 
 
 def refusals(instance: Instance, holdings: Holdings, wanted: Sequence[Thing], keys: Keys) -> Iterator[str]:
-    """Why nothing can be created here without touching what belongs to others: a line for each reason."""
+    """Yield a line for each reason why creating the lab here would touch what belongs to others."""
     who = place(instance)
     if holdings.exists and not holdings.is_ours:
         yield (
-            f"{who}: the database {instance.database} is there and carries no mark of the harness, so it stays as it "
-            f"is: name another ({keys.database}), or drop it, or mark it by sql/server/prepare_database.sql"
+            f"{who}: the database {instance.database} exists and does not carry the harness's mark: name another "
+            f"({keys.database}), or drop it, or mark it with sql/server/prepare_database.sql"
         )
         return
     names = {(thing.kind, thing.name.lower()) for thing in holdings.listed}
@@ -135,7 +136,7 @@ def refusals(instance: Instance, holdings: Holdings, wanted: Sequence[Thing], ke
         key = thing.kind, thing.name.lower()
         if thing.kind != "master key" and key in there and key not in names:
             yield (
-                f"{who}: the {thing.kind} {thing.name} is there and stands in no ledger, so it stays as it is: "
+                f"{who}: the {thing.kind} {thing.name} exists and is in no ledger of the harness: "
                 f"choose another prefix ({keys.prefix}), or {thing.drop}"
             )
     for listener in holdings.listeners:
@@ -143,16 +144,16 @@ def refusals(instance: Instance, holdings: Holdings, wanted: Sequence[Thing], ke
             continue
         if listener.type_desc == _SERVICE_BROKER:
             yield (
-                f"{who}: the endpoint {listener.name} serves Service Broker already, and an instance has one: "
-                "use another instance, or drop it if nobody needs it"
+                f"{who}: the endpoint {listener.name} already serves Service Broker, and an instance can have only "
+                "one: use another instance, or drop the endpoint if nobody needs it"
             )
         elif listener.port == instance.broker_port:
-            yield f"{who}: port {listener.port} is that of the endpoint {listener.name}: choose another ({keys.port})"
+            yield f"{who}: the endpoint {listener.name} uses port {listener.port}: choose another ({keys.port})"
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Where a lab file says what a refusal is about: `database: lab.toml, line 7`."""
+    """The places in a lab file that a refusal points to, like `lab.toml, line 7`."""
 
     database: str
     prefix: str
@@ -160,7 +161,7 @@ class Keys:
 
 
 def description(instance: Instance, holdings: Holdings, wanted: Sequence[Thing]) -> str:
-    """What will be created, for the user to read before it is."""
+    """Describe what will be created, before it is."""
     prepared = holdings.mark == "prepared"
     parts = [f"{'everything in' if prepared else 'the database'} {instance.database}"]
     for thing in wanted:
@@ -173,7 +174,7 @@ def description(instance: Instance, holdings: Holdings, wanted: Sequence[Thing])
 
 
 def grouped(things: Iterable[Thing]) -> list[str]:
-    """Things of the kinds of which there are several, by kind: `logins a, b`."""
+    """List certificates, users and logins by kind, like `logins a, b`."""
     names: dict[str, list[str]] = {kind: [] for kind in _PLURAL}
     for thing in things:
         if thing.kind in names:
@@ -182,7 +183,7 @@ def grouped(things: Iterable[Thing]) -> list[str]:
 
 
 def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings, wanted: Sequence[Thing]) -> None:
-    """Makes and marks the database, and lists in it what is about to be created."""
+    """Create and mark the database, and list in it what will be created."""
     database = {"Database": instance.database}
     if not holdings.exists:
         scripts.run(connection, "server/create_database.sql", database)
@@ -195,7 +196,7 @@ def begin(instance: Instance, connection: pyodbc.Connection, holdings: Holdings,
 
 
 def is_name_taken(error: BaseException) -> bool:
-    """Whether a database could not be created because there is one of its name."""
+    """Return whether a database could not be created because its name is in use."""
     return "(error 1801)" in str(error)
 
 
@@ -206,7 +207,7 @@ def remove(
     prefix: str,
     tell: Callable[[str], None],
 ) -> None:
-    """Removes what the ledger lists and then the database, or its contents. Nothing where the database is not ours."""
+    """Remove what the ledger lists, then the database or its contents. A database of others is left alone."""
     if not holdings.is_ours:
         return
     database = {"Database": instance.database, "Prefix": prefix}
@@ -219,7 +220,7 @@ def remove(
     if any(thing.kind == "master key" for thing in holdings.listed):
         users = scripts.rows(connection, "server/drop_master_key.sql", database)
         if users:
-            tell(f"{instance.name}: the master key of master stays, {users[0]['name']} needs it by now")
+            tell(f"{instance.name}: kept the master key of master, which {users[0]['name']} needs")
         else:
             tell(f"{instance.name}: removed the master key of master")
     if holdings.mark == "prepared":
@@ -231,12 +232,12 @@ def remove(
 
 
 def refuse_if_in_use(instance: Instance, connection: pyodbc.Connection) -> None:
-    """LabError if another run of the harness is in the database, and stays there."""
+    """Raise LabError if another run of the harness keeps using the database."""
     deadline = time.monotonic() + _SESSIONS_END_WITHIN_S
     while rows := scripts.rows(connection, "server/sessions.sql", {"Database": instance.database}):
         if time.monotonic() > deadline:
             raise LabError(
                 f"{place(instance)}: a run of the harness on {rows[0]['host_name']} uses the database "
-                f"{instance.database} (session {rows[0]['session_id']}): let it end first"
+                f"{instance.database} (session {rows[0]['session_id']}): wait until it has ended"
             )
         time.sleep(_POLL_S)

@@ -1,25 +1,24 @@
-"""Installs the workload on every instance and links them, with the scripts of `sql/` and nothing else.
+"""Install the workload on every instance and link them, with the scripts of `sql/` only.
 
-First every side by itself: database, workload, keys, certificates, endpoint, and on an initiator the test clients'
-login. Then every side learns of each other side: its certificates (CERTENCODED there, FROM BINARY here: no file changes
-hands), its login and user, its route. The target knows every initiator, an initiator knows the target.
+First each side is set up alone: database, workload, keys, certificates, endpoint, and on an initiator the test clients'
+login. Then each side gets what it needs of each other side: certificates (exported with CERTENCODED and created FROM
+BINARY, without files), a login and a user, a route. The target knows all initiators, an initiator knows the target.
 
-Instances that were linked before end up as `lab.security` says now: the endpoint is altered, and dialog security is
-taken back or put in place. Without it dialogs are begun with ENCRYPTION = OFF, no remote service binding stands against
-that, and everybody who gets through the endpoint may send.
+Instances that were linked before are changed to `lab.security`: the endpoint is altered, and dialog security is added
+or removed. Without dialog security dialogs begin with ENCRYPTION = OFF, there is no remote service binding, and
+everybody who may connect to the endpoint may send.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.lab import scripts
 from harness.lab.drivers import Secret
-from harness.lab.instances import Instance, Lab, Login, in_parallel
+from harness.lab.instances import Instance, Lab, Login, connections, in_parallel
 from harness.lab.scripts import ScriptError
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP
 
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     import pyodbc
 
 SERVICE = "//MySSB.com/Lab/S_Test"
-# The files of each database, so that none grows while a cell is measured; `file_io` shows whether one did. The target
-# keeps 2,000 bytes of every message of a cell, 1.6 GB of 20,000 a second for 40 s, and whatever waits in its queue; an
-# initiator's messages leave it at once. A log is written through once before it can be used, which takes its time.
+# Sizes with which no file should grow while a cell is measured; `file_io` records whether one did. The target stores
+# 2,000 bytes of every message (1.6 GB for 20,000 a second during 40 s) and whatever waits in its queue. An initiator's
+# messages leave at once. Creating a log takes time, because it is written once in full.
 TARGET_DATA_SIZE_MB, INITIATOR_DATA_SIZE_MB = 4096, 1024
 LOG_SIZE_MB = 2048
 
@@ -60,7 +59,7 @@ _REMOTE = (
     "link/grant_connect.sql",
     "link/route.sql",
 )
-# Dialog security, on a side by itself and for each other side; and what takes it back.
+# Dialog security, on a side alone and for each other side; and what removes it.
 _SECURED_OWN = ("link/dialog_certificate.sql", "link/revoke_send_public.sql")
 _SECURED_REMOTE = ("link/dialog_user.sql", "link/import_dialog_certificate.sql", "link/grant_send.sql")
 _BINDING = "link/remote_service_binding.sql"  # on initiators
@@ -70,7 +69,7 @@ _NO_BINDING = "link/drop_remote_service_binding.sql"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the other sides must know of one side."""
+    """What the other sides must know about one side."""
 
     local_name: str
     broker_address: str
@@ -81,7 +80,7 @@ class Identity:
 
 
 def link(lab: Lab) -> None:
-    """Makes linked instances of empty ones, or of linked ones; gives each initiator's clients a new password."""
+    """Set up and link instances, empty or linked before. Each initiator's clients get a new password."""
     lab.variables = {
         "Prefix": lab.prefix,
         "Encryption": "ON" if lab.security.dialog else "OFF",
@@ -91,20 +90,19 @@ def link(lab: Lab) -> None:
         "ReceiveTimeoutMs": str(RECEIVE_TIMEOUT_MS),
         "LogSizeMb": str(LOG_SIZE_MB),
     }
-    with _opened(lab.instances) as connections:
-        identities = in_parallel(
-            lambda instance, connection: _set_up(lab, instance, connection), lab.instances, connections
-        )
+    # Connections to master, because the lab's databases need not exist yet.
+    with connections(lab.instances, "master") as opened:
+        identities = in_parallel(lambda instance, connection: _set_up(lab, instance, connection), lab.instances, opened)
         target, *initiators = identities
         others = [initiators, *([target] for _ in initiators)]
-        in_parallel(lambda *row: _introduce(lab, *row), lab.instances, connections, others)
+        in_parallel(lambda *row: _introduce(lab, *row), lab.instances, opened, others)
     lab.identities = [identity.description for identity in identities]
 
 
 def relink(lab: Lab) -> None:
-    """The routes again, after the databases got new broker instances; the lab's identities are read anew."""
-    with _opened(lab.instances) as connections:
-        described = in_parallel(describe, lab.instances, connections)
+    """Create the routes again after the databases got new broker instances, and read the lab's identities again."""
+    with connections(lab.instances, "master") as opened:
+        described = in_parallel(describe, lab.instances, opened)
         lab.identities = described
         target, *initiators = lab.instances
         remotes = [initiators, *([target] for _ in initiators)]
@@ -118,22 +116,22 @@ def relink(lab: Lab) -> None:
                 variables = _route(local_name(other), guids[other.name], other.broker_address)
                 scripts.run(connection, "link/route.sql", variables | {"Database": instance.database})
 
-        in_parallel(route, lab.instances, connections, remotes)
+        in_parallel(route, lab.instances, opened, remotes)
 
 
 def describe(instance: Instance, connection: pyodbc.Connection) -> dict[str, Any]:
-    """The row of observe/instance.sql."""
+    """Return the row of observe/instance.sql."""
     scripts.execute(connection, f"USE [{instance.database}];")
     return scripts.rows(connection, "observe/instance.sql", {})[0]
 
 
 def local_name(instance: Instance) -> str:
-    """The side's name in the lab's scripts: Target, Initiator1, ..."""
+    """Return the side's name in the lab's scripts: Target, Initiator1, ..."""
     return "".join(part.capitalize() for part in instance.name.split("-"))
 
 
 def turn_queue_on(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> None:
-    """The side's queue takes messages again, should five rollbacks have disabled it."""
+    """Turn the side's queue on again, in case five rollbacks have disabled it."""
     path = "target/queue.sql" if instance is lab.target else "initiator/queue.sql"
     scripts.run(connection, path, lab.variables | {"Database": instance.database})
 
@@ -153,7 +151,7 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         instance.client = client
     for path in (*_BOTH, *(_TARGET if instance is lab.target else _INITIATOR)):
         scripts.run(connection, path, variables)
-    # Conversations of an earlier link are none of this lab's dialogs, and may be secured otherwise.
+    # Conversations of an earlier link do not belong to this lab, and may be secured differently.
     scripts.run(connection, "reset/broker.sql", variables)
     scripts.run(connection, "link/master_key.sql", variables | {"Database": "master"})
     for path in _OWN:
@@ -177,12 +175,12 @@ def _exported(connection: pyodbc.Connection, kind: str, variables: dict[str, str
     path = f"link/export_{kind}_certificate.sql"
     binary = scripts.rows(connection, path, variables)[0]["certificate_binary"]
     if binary is None:
-        raise ScriptError(f"{path}: the login does not see the certificate: GRANT VIEW ANY DEFINITION TO the login")
+        raise ScriptError(f"{path}: the login may not see the certificate: GRANT VIEW ANY DEFINITION TO the login")
     return bytes(binary)
 
 
 def _password() -> Secret:
-    return Secret(secrets.token_urlsafe(24) + "aA1!")  # whatever a server's policy asks for
+    return Secret(secrets.token_urlsafe(24) + "aA1!")  # satisfies every password policy of SQL Server
 
 
 def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, others: Sequence[Identity]) -> None:
@@ -207,12 +205,3 @@ def _route(remote_name: str, broker_instance: str, address: str) -> dict[str, st
         "BrokerInstance": broker_instance,
         "BrokerAddress": address,
     }
-
-
-@contextmanager
-def _opened(instances: Sequence[Instance]) -> Iterator[list[pyodbc.Connection]]:
-    """A connection to each instance's master: the lab's databases need not exist yet."""
-    from harness.lab.instances import connections  # noqa: PLC0415
-
-    with connections(instances, "master") as opened:
-        yield opened

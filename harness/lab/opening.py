@@ -1,4 +1,4 @@
-"""From nothing to a lab: instances started or visited, scripts installed, instances linked; and back to nothing."""
+"""Open a lab: start instances or sign in to them, install the scripts, link the instances; and close it again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DriverChoice = Literal["auto", "microsoft", "freetds"]
 
 @dataclass(frozen=True)
 class Topology:
-    """Which instances: the embedded ones, containers, or the servers of a lab file; and how their links are secured."""
+    """Which instances a lab has (embedded, containers or a lab file's servers), and how their links are secured."""
 
     place: Literal["embedded", "containers", "servers"] = "embedded"
     lab_file: LabFile | None = None
@@ -27,12 +27,12 @@ class Topology:
 
     @property
     def kind(self) -> str:
-        """As results name it."""
+        """The lab's name in results."""
         return "embedded" if self.place == "embedded" else "sqlserver"
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """The versions of SQL Server that this topology can have, those of a sweep first."""
+        """The versions of SQL Server that this topology offers, those of a sweep first."""
         if self.lab_file is not None:
             return (self.lab_file.version,)
         return embedded_instances.VERSIONS if self.place == "embedded" else containers.VERSIONS
@@ -58,12 +58,12 @@ def open(
     watch: Callable[[], None] = lambda: None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Lab]:
-    """A lab of one target and `initiators` initiators, linked and without dialogs; closed at the end of the block.
+    """Open a lab of one target and `initiators` initiators, linked and without dialogs; close it after the block.
 
-    Logs and, while it is open, data of embedded instances lie in `directory`; without one, in a temporary directory.
-    `watch` may raise to end whatever waits for the lab (see `interruption`); `tell` hears of steps that take long.
-    An opening that fails leaves nothing behind. Call it from the main thread. Raises LabError, drivers.NoDriver or
-    scripts.ScriptError, each of one line.
+    Logs lie in `directory`, and so does the data of embedded instances while the lab is open; without one, in a
+    temporary directory. `watch` may raise to end whatever waits for the lab (see `interruption`); `tell` gets a line
+    for each long step. If opening fails, what it created is removed. Call it from the main thread. Raises LabError,
+    drivers.NoDriver or scripts.ScriptError.
     """
     if version not in topology.versions:
         raise LabError(f"the {topology.kind} lab has no version {version!r}{nearest(version, topology.versions)}")

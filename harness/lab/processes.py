@@ -1,11 +1,10 @@
-"""Child processes that die with their parent and say how they died.
+"""Child processes that die with their parent and report how they died.
 
-Three things hold a child to its parent. The kernel kills it when the parent's *thread that started it* ends
-(PR_SET_PDEATHSIG is about threads), so children are started from the main thread and from nowhere else. Its stdin is a
-pipe that nobody writes to unless asked: end of file there means that the parent is gone. And `stop` ends it in order:
-closed stdin, SIGTERM, SIGKILL, each given its time.
+Three things end a child. The kernel kills it when the *thread that started it* ends (PR_SET_PDEATHSIG refers to
+threads), so start children from the main thread only. End of file on its stdin, a pipe, means that the parent is gone.
+And `stop` closes its stdin, then sends SIGTERM, then SIGKILL, and waits in between.
 
-A child has a session of its own, so that Ctrl-C reaches the parent alone, which then stops its children in its order.
+A child has a session of its own, so that Ctrl-C reaches the parent alone, which then stops its children in order.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ _TAIL_BYTES = 4096
 
 
 class ChildError(MachineFailure):
-    """A child died or did not become ready; the message names it, its end and its last words."""
+    """A child died or did not become ready. The message names it, how it ended and the last line of its log."""
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Asks the kernel to kill this process when the thread that started it ends. Runs between fork and exec too."""
+    """Ask the kernel to kill this process when the thread that started it ends. May run between fork and exec."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
-        os._exit(1)  # the parent died before the line above
+        os._exit(1)  # the parent died before the call above
 
 
 class Process(Protocol):
-    """What a lab must know of whatever runs an instance for it."""
+    """Whatever runs an instance for a lab."""
 
     def death(self) -> str | None:
-        """How it ended, in one line; None while it runs or after `stop`."""
+        """Return how it ended, in one line; None while it runs or after `stop`."""
         ...
 
     def request_stop(self) -> None: ...
@@ -99,24 +98,24 @@ class Child:
         return self._process.poll() is None
 
     def read_line(self, timeout_s: float) -> str:
-        """The next line of its stdout; ChildError if it dies first or the time runs out."""
+        """Return the next line of its stdout. Raises ChildError if it dies first or the time is up."""
         deadline = time.monotonic() + timeout_s
         descriptor = self.stdout.fileno()
         while b"\n" not in self._unread:
             ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise ChildError(f"{self.name} was not ready after {timeout_s:g} s{self._last_words()}")
+                raise ChildError(f"{self.name} was not ready after {timeout_s:g} s{self._end_of_log()}")
             piece = os.read(descriptor, 65536)
             if not piece:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(timeout=max(0.1, deadline - time.monotonic()))
-                raise ChildError(self.death() or f"{self.name} closed its output{self._last_words()}")
+                raise ChildError(self.death() or f"{self.name} closed its output{self._end_of_log()}")
             self._unread += piece
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode("utf-8", "replace")
 
     def death(self) -> str | None:
-        """How the process ended, in one line; None while it runs or after `stop`."""
+        """Return how the process ended, in one line; None while it runs or after `stop`."""
         code = self._process.poll()
         if code is None or self._stopping:
             return None
@@ -124,10 +123,10 @@ class Child:
             how = f"was killed by signal {-code} ({signal.Signals(-code).name})"
         else:
             how = f"ended with exit code {code}"
-        return f"{self.name} (process {self.pid}) {how}{self._last_words()}"
+        return f"{self.name} (process {self.pid}) {how}{self._end_of_log()}"
 
     def request_stop(self) -> None:
-        """Closed stdin and SIGTERM: the child begins to end. `stop` waits for it."""
+        """Close stdin and send SIGTERM. `stop` waits for the end."""
         self._stopping = True
         with contextlib.suppress(OSError):
             self.stdin.close()
@@ -135,7 +134,7 @@ class Child:
             self._process.terminate()
 
     def stop(self, grace_s: float = 5.0) -> None:
-        """Ends the process, at the latest after `grace_s` by SIGKILL, and waits for it."""
+        """End the process, after `grace_s` with SIGKILL, and wait for it."""
         self.request_stop()
         try:
             self._process.wait(timeout=grace_s)
@@ -157,13 +156,13 @@ class Child:
     ) -> None:
         self.stop()
 
-    def _last_words(self) -> str:
+    def _end_of_log(self) -> str:
         line = last_line(self.log)
         return f"; last line of {self.log.name}: {line}" if line else ""
 
 
 def last_line(log: Path) -> str:
-    """The last line of a log that is not empty, cut to 300 characters."""
+    """Return the last line of a log that is not empty, cut to 300 characters."""
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -175,7 +174,7 @@ def last_line(log: Path) -> str:
 
 
 def stop_all(children: Sequence[Process], grace_s: float = 5.0) -> None:
-    """Asks all to end, then waits for each: as long as the slowest, not as long as all together."""
+    """Ask all to end, then wait for them. This takes as long as the slowest alone."""
     for child in children:
         child.request_stop()
     deadline = time.monotonic() + grace_s

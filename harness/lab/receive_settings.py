@@ -1,6 +1,6 @@
-"""How the target receives: what one RECEIVE takes, how long a reader waits for more, and how many there may be.
+"""How the target receives: messages per RECEIVE, how long a reader waits for more, and how many readers there may be.
 
-A lab is linked with the paper's numbers; `apply` and `apply_to_new_readers` give it others.
+A lab is linked with the paper's numbers. `apply` and `apply_to_new_readers` change them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import pyodbc
 
 _POLL_S = 0.05
-# Beyond its timeout, for a reader that is still at work or sits in the queue monitor.
+# Added to its timeout, for a reader that is still working.
 _READERS_END_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiveSettings:
-    """Of the target's activation procedure and queue."""
+    """Settings of the target's activation procedure and queue."""
 
     top: int
     timeout_ms: int
@@ -29,10 +29,10 @@ class ReceiveSettings:
 
 
 def apply(lab: Lab, receiving: ReceiveSettings) -> None:
-    """Installs the activation procedure anew, and sets the queue's readers. Nothing may be sent meanwhile.
+    """Install the activation procedure with other settings and set the queue's number of readers.
 
-    A running reader goes on with the procedure that it was started with, and lowering MAX_QUEUE_READERS ends none:
-    so this waits until those that run have found nothing more. LabError where they do not.
+    Nothing may be sent meanwhile. A running reader keeps the procedure that it was started with, and lowering
+    MAX_QUEUE_READERS ends none. So this first waits until the running readers have timed out; LabError if they do not.
     """
     timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
     with connections([lab.target]) as (target,):
@@ -41,11 +41,11 @@ def apply(lab: Lab, receiving: ReceiveSettings) -> None:
 
 
 def apply_to_new_readers(lab: Lab, receiving: ReceiveSettings) -> None:
-    """The same in the midst of messages: readers that are started from now on receive so."""
+    """Do the same while messages arrive: the settings hold for readers started from now on."""
     timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
     with connections([lab.target]) as (target,):
         _install(lab, target, receiving)
-    # Those that run go on as before: the next `apply` waits for them.
+    # Running readers keep their timeout, and the next `apply` waits for them.
     lab.variables["ReceiveTimeoutMs"] = str(max(timeout_before_ms, receiving.timeout_ms))
 
 
@@ -64,5 +64,5 @@ def _wait_for_readers(lab: Lab, target: pyodbc.Connection, timeout_s: float) -> 
     while running := sum(row["tasks"] for row in scripts.rows(target, "observe/activated_tasks.sql", {})):
         lab.check()
         if lab.clock.now_s() > deadline_s:
-            raise LabError(f"{running} readers of the target's queue have not ended after {timeout_s:g} s")
+            raise LabError(f"{running} readers of the target's queue have not ended within {timeout_s:g} s")
         lab.clock.sleep(_POLL_S)

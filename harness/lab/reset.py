@@ -1,4 +1,4 @@
-"""Back to a clean lab: empty tables between cells, no conversation at all between groups."""
+"""Reset a lab: empty its tables between cells, remove all conversations between groups."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def messages(lab: Lab, target: pyodbc.Connection) -> None:
-    """Empties the target's tables. Queues and transmission queues must be empty."""
+    """Empty the target's tables. Queues and transmission queues must be empty."""
     scripts.run(target, "reset/messages.sql", {"Database": lab.target.database})
 
 
 def conversations(lab: Lab) -> None:
-    """Ends every conversation on every side and links the new broker instances. Disconnects all sessions in the
-    databases: connections held elsewhere have to be opened again.
+    """Remove all conversations on all sides and link the new broker instances.
 
-    NEW_BROKER takes conversations, their messages and their session keys; queues, services, certificates, users and
-    remote service bindings stay, and msdb's route AutoCreatedLocal finds any broker instance. Only what names the old
-    one is made anew: the routes here, the dialogs by `dialogs.build`. A queue stays OFF if it was: it is turned on.
+    This disconnects all sessions in the databases: connections held elsewhere must be opened again. NEW_BROKER removes
+    conversations with their messages and session keys. Queues, services, certificates, users and remote service
+    bindings remain, and msdb's route AutoCreatedLocal finds any broker instance. Only what names the old broker
+    instance is created again: the routes here, the dialogs by `dialog_pool.build`. A queue that was off is turned on.
     """
     with connections(lab.instances, "master") as opened:
 

@@ -1,4 +1,4 @@
-"""Whether a login may do what the harness does on a user's own server, and how it could."""
+"""The rights that a login lacks on a user's own server, and the statements that grant them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """A right that a login lacks. The statement that cures it is an administrator's to run."""
+    """A right that a login lacks. An administrator has to run the remedy."""
 
     permission: str
     needed_for: str
@@ -25,7 +25,7 @@ class Right:
 
 
 def missing(instance: Instance, connection: pyodbc.Connection) -> list[Right]:
-    """The rights that the connection's login lacks, in the order in which they are needed."""
+    """List the rights that the connection's login lacks, in the order in which they are needed."""
     return [
         Right(row["permission"], row["needed_for"], bool(row["is_required"]), row["cure"])
         for row in scripts.rows(connection, "server/rights.sql", {"Database": instance.database})
@@ -34,7 +34,7 @@ def missing(instance: Instance, connection: pyodbc.Connection) -> list[Right]:
 
 
 def refusal(instance: Instance, lacking: Sequence[Right]) -> str:
-    """One line for the rights without which nothing can be created; "" where there are none of these."""
+    """Return one line about the rights without which nothing can be created; "" if none of these is missing."""
     required = [right for right in lacking if right.is_required]
     if not required:
         return ""
@@ -42,16 +42,15 @@ def refusal(instance: Instance, lacking: Sequence[Right]) -> str:
     who = instance.login.user if instance.login else "this account"
     line = f"{place(instance)}: {who} lacks {first.permission}, needed for {first.needed_for}: {first.remedy}"
     if others:
-        line += (
-            f" It lacks {', '.join(right.permission for right in others)} too; sql/server/minimal_rights.sql has all"
-        )
+        more = ", ".join(right.permission for right in others)
+        line += f" It also lacks {more}; sql/server/minimal_rights.sql grants all"
     return line
 
 
 def remarks(instance: Instance, lacking: Sequence[Right]) -> list[str]:
-    """Lines for the rights without which the sweep goes on."""
+    """Return a line for each missing right without which a run is still possible."""
     return [
-        f"{instance.name}: without {right.permission}, the run goes without {right.needed_for}"
+        f"{instance.name}: without {right.permission}, the run does not include {right.needed_for}"
         for right in lacking
         if not right.is_required
     ]

@@ -1,7 +1,7 @@
-"""Runs files of `sql/` as sqlcmd would: batches end at a line `GO` (with a count: repeated), `$(Name)` is substituted.
+"""Run files of `sql/` as sqlcmd does: `GO` ends a batch (`GO 5` repeats it), `$(Name)` is substituted.
 
-`GO` counts on a line of its own outside comments, strings and quoted names; `$(Name)` counts everywhere, its name is
-not case sensitive, and one without a value is an error. Errors name file, line and SQL Server's message.
+`GO` stands on a line of its own, outside comments, strings and quoted names. `$(Name)` may stand anywhere; its name is
+not case sensitive, and a variable without a value is an error. Errors name file, line and SQL Server's message.
 """
 
 from __future__ import annotations
@@ -11,27 +11,25 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.failures import MachineFailure
 from harness.installation import SQL_ROOT
 from harness.lab import interruption
 from harness.lab.error_remedies import error_text
-
-if TYPE_CHECKING:
-    import pyodbc
+from harness.lab.odbc import pyodbc
 
 _GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
 
 
 class ScriptError(MachineFailure):
-    """A script that failed: which file, which line, why."""
+    """A script failed. The message says which file, which line and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Text sent to the server at once; `line` is its first line in the file, `count` how often it runs."""
+    """Text that is sent to the server at once. `line` is its first line in the file, `count` how often it runs."""
 
     text: str
     line: int
@@ -39,7 +37,7 @@ class Batch:
 
 
 def split(text: str) -> list[Batch]:
-    """The batches of a script; batches of nothing but white space are left out, as sqlcmd does."""
+    """Split a script into batches. Like sqlcmd, leave out batches of white space only."""
     batches: list[Batch] = []
     lines: list[str] = []
     first = 1
@@ -62,7 +60,7 @@ def _add(batches: list[Batch], lines: list[str], first: int, count: int) -> None
 
 
 def _state_after(line: str, state: str) -> str:
-    """What a line ends inside of: "" nothing, "'" a string, '"' or "]" a quoted name, "*..." nested comments."""
+    """Return what is open at the end of a line: "'" a string, '"' or "]" a quoted name, "*..." comments, "" nothing."""
     place = 0
     while place < len(line):
         two = line[place : place + 2]
@@ -74,7 +72,7 @@ def _state_after(line: str, state: str) -> str:
             else:
                 place += 1
         elif state:
-            # A doubled closing quote leaves and enters again at once: the same as staying.
+            # A doubled closing quote closes and opens again at once, which is the same as staying inside.
             state, place = ("" if line[place] == state else state), place + 1
         elif two == "--":
             return ""
@@ -87,7 +85,7 @@ def _state_after(line: str, state: str) -> str:
 
 
 def substitute(text: str, variables: Mapping[str, str], *, origin: str = "script") -> str:
-    """`$(Name)` replaced by its value; ScriptError for a name without one."""
+    """Replace each `$(Name)` by its value. Raises ScriptError for a name without one."""
     values = {name.lower(): value for name, value in variables.items()}
 
     def value(match: re.Match[str]) -> str:
@@ -101,17 +99,17 @@ def substitute(text: str, variables: Mapping[str, str], *, origin: str = "script
 
 
 def load(path: Path | str, variables: Mapping[str, str]) -> list[Batch]:
-    """The batches of a file of `sql/` (or any path), variables substituted."""
+    """Return the batches of a file of `sql/` (or any path), with variables substituted."""
     return _load(str(path), frozenset(variables.items()))
 
 
-@functools.lru_cache(maxsize=256)  # the files of sql/observe are run many times a second
+@functools.lru_cache(maxsize=256)  # files of sql/observe run many times a second
 def _load(path: str, variables: frozenset[tuple[str, str]]) -> list[Batch]:
     return split(substitute(_text(path), dict(variables), origin=path))
 
 
 def single(path: Path | str, variables: Mapping[str, str]) -> str:
-    """The text of a file that is one batch, as the files of sql/observe are."""
+    """Return the text of a file with one batch, like those of sql/observe."""
     batches = load(path, variables)
     if len(batches) != 1:
         raise ScriptError(f"{path}: expected one batch, found {len(batches)}")
@@ -119,19 +117,19 @@ def single(path: Path | str, variables: Mapping[str, str]) -> str:
 
 
 def run(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> None:
-    """Runs a file on a connection with autocommit; results are read and dropped, errors in any of them are raised."""
+    """Run a file on a connection with autocommit. Reads all results, drops them, and raises errors in any of them."""
     for batch in load(path, variables):
         for _ in range(batch.count):
             _execute(connection, batch.text, (), f"{path}, batch at line {batch.line}")
 
 
 def execute(connection: pyodbc.Connection, statement: str, *parameters: object) -> None:
-    """One statement or call; results are read and dropped, errors in any of them are raised."""
+    """Run one statement or call. Reads all results, drops them, and raises errors in any of them."""
     _execute(connection, statement, parameters, statement)
 
 
 def rows(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The rows of a file's only result set, by column name."""
+    """Return the rows of a file's only result set, by column name."""
     found: list[dict[str, Any]] = []
     for batch in load(path, variables):
         names, values = _query(connection, batch.text, f"{path}, batch at line {batch.line}")
@@ -140,25 +138,23 @@ def rows(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str
 
 
 def columns(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> dict[str, list[Any]]:
-    """The same by column: for many rows."""
+    """Return the columns of a file's only result set. For many rows this is faster than `rows`."""
     names, values = _query(connection, single(path, variables), str(path))
     by_column = list(zip(*values, strict=True)) if values else [()] * len(names)
     return {name: list(column) for name, column in zip(names, by_column, strict=True)}
 
 
 def values(connection: pyodbc.Connection, statement: str) -> list[Any]:
-    """The first column of every row."""
+    """Return the first column of every row."""
     return [row[0] for row in _query(connection, statement, statement)[1]]
 
 
 def scalar(connection: pyodbc.Connection, statement: str) -> Any:
-    """The first column of the first row."""
+    """Return the first column of the first row."""
     return _query(connection, statement, statement)[1][0][0]
 
 
 def _query(connection: pyodbc.Connection, statement: str, origin: str) -> tuple[list[str], list[Any]]:
-    import pyodbc  # noqa: PLC0415
-
     with connection.cursor() as cursor:
 
         def ask() -> tuple[list[str], list[Any]]:
@@ -179,8 +175,6 @@ def _query(connection: pyodbc.Connection, statement: str, origin: str) -> tuple[
 
 
 def _execute(connection: pyodbc.Connection, statement: str, parameters: Sequence[object], origin: str) -> None:
-    import pyodbc  # noqa: PLC0415
-
     with connection.cursor() as cursor:
 
         def execute() -> None:

@@ -1,4 +1,5 @@
-"""Which lab: the user's word, else the servers of a lab file, else containers where Docker answers, else embedded."""
+"""Select the lab: the one that the user names, else the servers of a lab file, else containers if Docker answers, else
+the embedded one."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from harness.settings import TIMES, Settings, SettingsError
 
 @dataclass(frozen=True)
 class Selection:
-    """Settings with the lab's own defaults, the lab, and why it is that one."""
+    """The selected lab, the reason for it, and the settings with that lab's defaults."""
 
     settings: Settings
     topology: Topology
@@ -33,10 +34,10 @@ def select_lab(
     times: Mapping[str, Mapping[str, float]] = TIMES,
     engine_answers: Callable[[], bool] = compose.engine_answers,
 ) -> Selection:
-    """Settings and lab from options, environment and settings file; `stored` are those of a run that goes on,
-    `times` the defaults of its times by lab.
+    """Select settings and lab from options, environment and settings file.
 
-    SettingsError or UsageFailure, of one line, where something does not fit.
+    `stored` are the settings of a run that is resumed, `times` the default durations by lab. Raises SettingsError or
+    UsageFailure if options contradict each other.
     """
     why = ""
 
@@ -62,12 +63,12 @@ def select_lab(
 
 
 def _lab(given: Mapping[str, Any], engine_answers: Callable[[], bool]) -> tuple[str, str]:
-    """The lab's name, and why it is this one."""
+    """Return the lab's name and the reason for it."""
     named, file = given.get("lab"), given.get("lab_file")
     if named == "embedded" and file:
-        raise SettingsError(f"--lab embedded takes no servers, and {file} names some: leave out one of the two")
+        raise SettingsError(f"--lab embedded cannot use the servers of {file}: leave out one of the two options")
     if named and not file:
-        return str(named), "as told"
+        return str(named), "as selected"
     if file:
         return "sqlserver", f"the servers of {file}"
     if engine_answers():

@@ -1,10 +1,10 @@
-"""The sqlserver lab on servers that a user names in lab.toml, Windows and Linux alike.
+"""The sqlserver lab on servers that a user names in lab.toml, on Windows or Linux.
 
-`start` looks first and creates afterwards: it signs in everywhere, compares versions, checks rights, sees what is there
-and refuses in one line what it would collide with; then it says what it will create, and creates the databases with
-their ledgers (see `ledger`), in which all that `link` is going to create is listed beforehand. What an earlier opening
-left is removed first, so that a lab always begins empty. A closed lab stays on the servers, to be looked at; `clean`
-removes it.
+`start` checks everything before it creates anything: it signs in to all servers, compares versions, checks rights,
+reads what exists and refuses to touch what belongs to others. Then it says what it will create, and creates the
+databases with their ledgers (see `ledger`), which list beforehand all that `link` will create. It first removes what an
+earlier opening left, so a lab always begins empty. A closed lab stays on the servers, for inspection; `clean` removes
+it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 _PASSWORD = "HARNESS_PASSWORD"
-_KNOCK_TIMEOUT_S = 1.0  # at a port that is expected to be closed, or behind a firewall
+_KNOCK_TIMEOUT_S = 1.0  # for a port that should be closed, or lies behind a firewall
 _AZURE_EDITIONS = frozenset({5, 6, 8, 9, 11})  # of SERVERPROPERTY('EngineEdition')
 _MARKETING = {major: version for version, major in MAJORS.items()}
 _asked: dict[Server, Secret] = {}
 
 
 class PasswordMissing(UsageFailure):
-    """A password that is neither in the environment nor can be asked for: one line."""
+    """A password is not in the environment, and nobody can be asked for it."""
 
 
 def start(
@@ -49,11 +49,14 @@ def start(
     watch: Callable[[], None],
     tell: Tell,
 ) -> Lab:
-    """The servers of a lab file, ready for `link.link`. LabError, of one line, where something stands against it; then
-    nothing was created, or what was is removed again."""
+    """Prepare the servers of a lab file for `link.link`.
+
+    Raises LabError if that is not possible. Then nothing was created, or what was created is removed again.
+    """
     if initiators > len(lab_file.initiators):
         raise LabError(
-            f"{lab_file.where('initiator')} names {len(lab_file.initiators)} of the {initiators} initiators needed"
+            f"{initiators} initiators are needed and {lab_file.where('initiator')} names {len(lab_file.initiators)}: "
+            "add an [[initiator]] for each, or use fewer"
         )
     servers = (lab_file.target, *lab_file.initiators[:initiators])
     instances = [_instance(server, driver) for server in servers]
@@ -71,7 +74,7 @@ def start(
         watch()
         _refuse_other_servers(lab_file, instances, opened)
         holdings = in_parallel(
-            lambda instance, connection: ledger.look(instance, connection, lab.prefix), instances, opened
+            lambda instance, connection: ledger.read_holdings(instance, connection, lab.prefix), instances, opened
         )
         _refuse_collisions(lab_file, servers, instances, holdings, plans)
         watch()
@@ -82,23 +85,34 @@ def start(
         in_parallel(lambda server, instance: _refuse_taken_port(lab_file, server, instance), servers, instances)
         for row in zip(instances, holdings, plans, strict=True):
             tell(ledger.description(*row))
-        tell("harness lab clean removes all of it")
+        tell("harness lab clean removes all of this")
         watch()
     try:
         with connections(instances, "master") as opened:
             in_parallel(ledger.begin, instances, opened, holdings, plans)
         watch()
     except BaseException as error:
-        # A database that came to be in this very moment is another's, should creating it have failed because of that.
+        # If the name was in use, somebody else has just created that database: it is not removed.
         unsure = [] if ledger.is_name_taken(error) else [not held.exists for held in holdings]
-        _abandon(lab, tell, [instance for instance, ours in zip(instances, unsure, strict=False) if ours])
+        abandon(lab, tell, [instance for instance, ours in zip(instances, unsure, strict=False) if ours])
         raise
     return lab
 
 
-def abandon(lab: Lab, tell: Tell) -> None:
-    """Removes what an opening that failed has created. Raises nothing: the failure is what the user has to hear."""
-    _abandon(lab, tell)
+def abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
+    """Remove what a failed opening has created. Raises nothing, so that the user sees the first failure.
+
+    `unmarked` are instances whose database this process has created and perhaps not marked yet.
+    """
+    for instance in lab.instances:
+        try:
+            with connections([instance], "master") as (connection,):
+                held = ledger.read_holdings(instance, connection, lab.prefix)
+                ledger.remove(instance, connection, held, lab.prefix, lambda text: None)
+                if held.exists and not held.is_ours and instance in unmarked:
+                    scripts.run(connection, "server/drop_database.sql", {"Database": instance.database})
+        except (MachineFailure, OSError) as error:
+            tell(f"{place(instance)} still has what was created ({error}): remove it with harness lab clean")
 
 
 def clean(
@@ -108,21 +122,23 @@ def clean(
     tell: Tell,
     confirm: Callable[[str], bool],
 ) -> None:
-    """Shows what the ledgers list and removes it, and nothing else. Instances out of reach are left for the next time:
-    LabError names the first after all others are done."""
+    """Show what the ledgers list and remove it, and nothing else.
+
+    Instances that cannot be reached are left for the next time: LabError names the first, after all others are done.
+    """
     failures: list[str] = []
     ours: list[tuple[Instance, Holdings]] = []
     for server in lab_file.servers:
         instance = _instance(server, driver)
         try:
             with connections([instance], "master") as (connection,):
-                holdings = ledger.look(instance, connection, lab_file.prefix)
+                holdings = ledger.read_holdings(instance, connection, lab_file.prefix)
                 ledger.refuse_if_in_use(instance, connection)
         except MachineFailure as error:
             failures.append(str(error))
-            tell(f"cannot look: {error}")
+            tell(f"cannot read the ledger: {error}")
             continue
-        for line in _shown(instance, holdings):
+        for line in _description(instance, holdings):
             tell(line)
         if holdings.is_ours and (holdings.mark == "made" or holdings.listed):
             ours.append((instance, holdings))
@@ -138,19 +154,19 @@ def clean(
         tell("nothing was removed")
     if failures:
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        raise LabError(f"not all could be removed, run it again after the remedy: {failures[0]}{more}")
+        raise LabError(f"not everything could be removed: {failures[0]}{more}; remedy this and run the command again")
 
 
 def password_for(server: Server) -> Secret:
-    """From the environment, or from the person at the terminal, once; PasswordMissing where there is neither."""
+    """Return a server's password from the environment, else ask for it once. Without a terminal: PasswordMissing."""
     own = f"{_PASSWORD}_{server.role.upper().replace('-', '_')}"
     value = settings.secret(own) or settings.secret(_PASSWORD) or _asked.get(server)
     if not value and sys.stdin is not None and sys.stdin.isatty():
         value = getpass.getpass(f"Password of {server.user} on {server.role} ({server.host}:{server.port}): ")
     if not value:
         raise PasswordMissing(
-            f"{server.role} ({server.host}:{server.port}): no password for {server.user}: set {own}, or {_PASSWORD} "
-            "for all servers"
+            f"{server.role} ({server.host}:{server.port}): there is no password for {server.user}: set {own}, or "
+            f"{_PASSWORD} for all servers, in the environment"
         )
     _asked[server] = Secret(value)
     return _asked[server]
@@ -178,14 +194,14 @@ def _instance(server: Server, driver: Driver) -> Instance:
 
 
 def _listener_ip(server: Server) -> str:
-    """Every address, unless all instances are on one machine: then the loopback address, which nobody else reaches."""
+    """Return the loopback address if all instances are on one machine, so that no other reaches it; else ALL."""
     if not server.is_local:
         return "ALL"
     try:
         address = ipaddress.ip_address(server.broker_host)
     except ValueError:
         return "(127.0.0.1)"
-    return f"({address})" if address.version == 4 else f"(''{address}'')"  # link/endpoint.sql has it in a string
+    return f"({address})" if address.version == 4 else f"(''{address}'')"  # link/endpoint.sql writes it in a string
 
 
 def _others(lab: Lab, instance: Instance) -> Sequence[Instance]:
@@ -195,7 +211,7 @@ def _others(lab: Lab, instance: Instance) -> Sequence[Instance]:
 def _refuse_other_servers(
     lab_file: LabFile, instances: Sequence[Instance], opened: Sequence[pyodbc.Connection]
 ) -> None:
-    """LabError if a server is not what the lab file says, or if two sides are one instance."""
+    """Raise LabError if a server is not what the lab file says, or if two sides are one instance."""
     found: list[dict[str, Any]] = in_parallel(
         lambda instance, connection: scripts.rows(connection, "server/identity.sql", {})[0], instances, opened
     )
@@ -204,18 +220,19 @@ def _refuse_other_servers(
         number = str(row["product_version"])
         major = int(number.partition(".")[0])
         if row["engine_edition"] in _AZURE_EDITIONS:
-            raise LabError(f"{place(instance)} is one of Azure's services, which link to no other instance's broker")
+            raise LabError(f"{place(instance)} is a service of Azure, which a lab cannot link: use SQL Server")
         if major != MAJORS[lab_file.version]:
             name = f"SQL Server {_MARKETING[major]}" if major in _MARKETING else "SQL Server of another version"
             raise LabError(
-                f"{place(instance)} is {name} ({number}), {lab_file.where('version')} says {lab_file.version}"
+                f"{place(instance)} is {name} ({number}), but {lab_file.where('version')} says {lab_file.version}: "
+                "correct the version, or use another server"
             )
         if row["process_id"] is not None:
             same = seen.setdefault((str(row["server_name"]), int(row["process_id"])), instance)
             if same is not instance:
                 raise LabError(
-                    f"{place(instance)} and {place(same)} are one instance ({row['server_name']}): each side needs its "
-                    "own, since an instance has one Service Broker endpoint"
+                    f"{place(instance)} and {place(same)} are one instance ({row['server_name']}): give each side its "
+                    "own, because an instance has only one Service Broker endpoint"
                 )
 
 
@@ -237,12 +254,15 @@ def _refuse_collisions(
 
 
 def _refuse_taken_port(lab_file: LabFile, server: Server, instance: Instance) -> None:
-    """CREATE ENDPOINT succeeds on a port that something else has, and never listens: only the error log says so."""
+    """Raise LabError if something listens on the broker's port.
+
+    CREATE ENDPOINT succeeds on a port that is in use, but the endpoint then never listens; only the error log says so.
+    """
     if error_remedies.out_of_reach(instance.host, instance.broker_port, _KNOCK_TIMEOUT_S):
         return
     raise LabError(
-        f"{place(instance)}: something listens on port {instance.broker_port} already: free it, or give the endpoint "
-        f"another ({lab_file.where_of(server, 'broker_port')})"
+        f"{place(instance)}: something already listens on port {instance.broker_port}: free it, or choose another "
+        f"({lab_file.where_of(server, 'broker_port')})"
     )
 
 
@@ -259,43 +279,30 @@ def _check_rights(instances: Sequence[Instance], opened: Sequence[pyodbc.Connect
 def _remove_leftovers(
     lab: Lab, opened: Sequence[pyodbc.Connection], holdings: Sequence[Holdings], tell: Tell
 ) -> list[Holdings]:
-    """What is there after everything of an earlier opening is gone."""
+    """Remove what an earlier opening left, and return what exists afterwards."""
     left: list[Holdings] = []
     for instance, connection, held in zip(lab.instances, opened, holdings, strict=True):
         if held.is_ours and (held.mark == "made" or held.listed):
             tell(f"{instance.name}: removing what an earlier opening left")
             ledger.remove(instance, connection, held, lab.prefix, lambda text: None)
-            held = ledger.look(instance, connection, lab.prefix)  # noqa: PLW2901
+            held = ledger.read_holdings(instance, connection, lab.prefix)  # noqa: PLW2901
             lab.watch()
         left.append(held)
     return left
 
 
-def _abandon(lab: Lab, tell: Tell, unmarked: Sequence[Instance] = ()) -> None:
-    """`unmarked`: instances whose database this process has created, and perhaps not marked."""
-    for instance in lab.instances:
-        try:
-            with connections([instance], "master") as (connection,):
-                held = ledger.look(instance, connection, lab.prefix)
-                ledger.remove(instance, connection, held, lab.prefix, lambda text: None)
-                if held.exists and not held.is_ours and instance in unmarked:
-                    scripts.run(connection, "server/drop_database.sql", {"Database": instance.database})
-        except (MachineFailure, OSError) as error:
-            tell(f"what was created on {place(instance)} is still there ({error}): harness lab clean removes it")
-
-
 # -- parts of clean ----------------------------------------------------------------------------------------------------
 
 
-def _shown(instance: Instance, holdings: Holdings) -> list[str]:
-    """What clean has found on an instance."""
+def _description(instance: Instance, holdings: Holdings) -> list[str]:
+    """Describe what `clean` has found on an instance."""
     if holdings.exists and not holdings.is_ours:
-        return [f"{place(instance)}: the database {instance.database} carries no mark of the harness: not touched"]
+        return [f"{place(instance)}: the database {instance.database} does not carry the harness's mark: left alone"]
     if not holdings.exists:
-        line = f"{place(instance)}: no database {instance.database}, so no ledger and nothing to remove"
+        line = f"{place(instance)}: there is no database {instance.database}, so no ledger and nothing to remove"
         others = sorted(thing for thing in holdings.found if thing.kind != "master key")
         if others:
-            line += f"; not touched, because no ledger lists it: {' '.join(thing.drop for thing in others)}"
+            line += f"; left alone, because no ledger lists it: {' '.join(thing.drop for thing in others)}"
         return [line]
     lines = [f"{place(instance)}: {thing.kind} {thing.name}" for thing in holdings.listed if thing.kind != "database"]
     what = "all in the database" if holdings.mark == "prepared" else "database"

@@ -1,18 +1,20 @@
-"""What happens inside the instances while a cell runs: numbers read about once a second, totals before and after, and
-who waits for which page.
+"""Observe the instances while a cell runs: samples about once a second, totals before and after, waits for pages.
 
-One observer an instance, each with one connection and one native thread of its own, so that a slow instance delays
-neither the sweep nor another observer; beside it a latch watch, which looks ten times a second in the measured window.
-All only read, through the files of `sql/observe`, one question a file.
+Each instance has an observer with its own connection and native thread, so that a slow instance delays neither the
+sweep nor another observer. A latch watch beside it samples ten times a second in the measured window. All of them only
+read, with the queries of `sql/observe`.
 
-- `questions`: answers become rows of `samples`; `snapshots`: of `waits`, `processors`, `latches` and `file_io`
-- `latch_watch`, `page_objects`: tasks that wait for a page, and whose page it is: rows of `latch_waits`
-- `pages`: where the used dialogs lie, asked once a pool over the dedicated administrator connection: `dialog_pages`
-- `fingerprint`: what an instance is, for the manifest; `kept`: a connection of one thread
+- `observers`: all observers of a lab together; `observer`: one instance's
+- `samples`: query results as rows of the record `samples`
+- `snapshots`: differences of totals as rows of `waits`, `processors`, `latches` and `file_io`
+- `latch_watch`, `page_objects`: tasks that wait for a page and the object it belongs to, as rows of `latch_waits`
+- `dialog_pages`: the pages of the used dialogs, read once for each pool over the dedicated administrator connection
+- `fingerprint`: the facts about an instance that the manifest records
+- `reconnecting`: a connection that is opened again after it broke; `refusals`: queries that an instance refuses
 
-An observer that fails goes on trying; its failure is a row of `samples` (metric `observer_failure`, the label says
-why) and the sweep says so, because numbers that are missing in silence pass for zeros. What an instance does not show
-to this login is a record less, said once, and no failure.
+An observer that fails keeps trying. Its failure becomes a row of `samples` (metric `observer_failure`, the reason is
+the label) and is reported, because missing numbers would look like zeros. If an instance does not show something to
+this login, that record is missing; this is reported once and is no failure.
 """
 
 from harness.observe.observers import Observers

@@ -1,5 +1,4 @@
-"""What an instance is: everything about it that numbers depend on and that it tells itself. No secrets, no other
-databases than the lab's and tempdb."""
+"""The facts about an instance on which results depend. No secrets, and only the lab's database and tempdb."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from harness.observe.refusals import is_refusal
 if TYPE_CHECKING:
     import pyodbc
 
-# Key in the manifest → file. One row each.
+# Key in the manifest and file; one row each.
 _ROWS = {
     "server": "fingerprint_server",
     "system": "fingerprint_system",
@@ -20,7 +19,7 @@ _ROWS = {
     "host": "fingerprint_host",
     "memory": "fingerprint_memory",
 }
-# Many rows each.
+# The same with many rows each.
 _TABLES = {
     "databases": "fingerprint_databases",
     "files": "fingerprint_files",
@@ -28,8 +27,10 @@ _TABLES = {
 
 
 def fingerprint(connection: pyodbc.Connection) -> dict[str, Any]:
-    """Plain values for JSON, the same keys for every instance; None where it does not tell, with the reason under
-    `refused`."""
+    """Return plain values for JSON, with the same keys for every instance.
+
+    A value that the instance does not show is None, with the reason in `refused`.
+    """
     refused: dict[str, str] = {}
 
     def ask(key: str, file: str) -> list[dict[str, Any]] | None:

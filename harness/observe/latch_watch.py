@@ -1,7 +1,7 @@
-"""Who waits for which page, looked at ten times a second in the measured window.
+"""Sample which task waits for which page, ten times a second in the measured window.
 
-A thread and a connection an instance, so that a look neither waits for the samples nor they for it. Pages become
-objects when the window is over, while clients stop and queues drain.
+Each instance has a thread and a connection for this, so that it does not delay the observer's samples. The objects of
+the pages are looked up after the window, while clients stop and queues drain.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from harness.observe.refusals import is_refusal
 if TYPE_CHECKING:
     import pyodbc
 
-LOOK_S = 0.1
-LOOK_TIMEOUT_S = 10
-# Many pages of a queue table may have been waited for; those waited for most come first.
+SAMPLE_EVERY_S = 0.1
+SAMPLE_TIMEOUT_S = 10
+# Tasks may have waited for many pages of a queue's table. Those with the most waits come first.
 RESOLVE_WITHIN_S = 10.0
-# Behind it some versions say more about the latch.
+# Some versions append more about the latch.
 _RESOURCE = re.compile(r"\s*(\d+):(\d+):(\d+)")
 
 
 class LatchWait(NamedTuple):
-    """One task waiting for a page, in one look."""
+    """A task that waits for a page, in one sample."""
 
     sampled_at_ns: int
-    session_id: int  # 0: a task of the system's own
+    session_id: int  # 0: a system task
     wait_type: str
     wait_duration_ms: int
     page: Page
@@ -46,23 +46,23 @@ class LatchWait(NamedTuple):
 
 @dataclass
 class Watched:
-    """What was seen in one window."""
+    """The samples of one window."""
 
-    looks_at_ns: list[int] = field(default_factory=list)
+    sampled_at_ns: list[int] = field(default_factory=list)
     waits: list[LatchWait] = field(default_factory=list)
     objects: Mapping[Page, PageObject] = field(default_factory=dict)
-    unresolved: str = ""  # why pages do not become objects on this instance
-    refusal: str = ""  # the instance does not show who waits: there is nothing to record
-    failure: str = ""  # broken off; what was seen before stays
+    unresolved: str = ""  # why the objects of pages are unknown
+    refusal: str = ""  # why the instance does not show waits: there is nothing to record
+    failure: str = ""  # why sampling ended early; earlier samples are kept
 
     def object_of(self, wait: LatchWait) -> PageObject:
         return self.objects.get(wait.page, UNKNOWN)
 
 
-def look(connection: pyodbc.Connection, watched: Watched, at_ns: int) -> None:
-    """Adds who waits now."""
+def take_sample(connection: pyodbc.Connection, watched: Watched, at_ns: int) -> None:
+    """Add the tasks that wait for a page now."""
     rows = scripts.rows(connection, "observe/page_latch_waits.sql", {})
-    watched.looks_at_ns.append(at_ns)
+    watched.sampled_at_ns.append(at_ns)
     for row in rows:
         resource = _RESOURCE.match(row["resource_description"] or "")
         if resource is not None:
@@ -72,24 +72,24 @@ def look(connection: pyodbc.Connection, watched: Watched, at_ns: int) -> None:
 
 
 def resolve(connection: pyodbc.Connection, watched: Watched, objects: PageObjects, *, within_s: float) -> None:
-    """What lies on the pages, those that were waited for most first."""
+    """Look up the objects of the pages, those with the most waits first."""
     often = Counter(wait.page for wait in watched.waits).most_common()
     watched.objects = objects.resolve(connection, [page for page, _ in often], within_s=within_s)
     watched.unresolved = objects.refusal
 
 
 class LatchWatch:
-    """Watches one instance; for each cell `prepare`, `begin`, `end`."""
+    """Watches one instance. Call `prepare`, `begin` and `end` for each cell."""
 
-    def __init__(self, instance: Instance, interval_s: float = LOOK_S) -> None:
+    def __init__(self, instance: Instance, interval_s: float = SAMPLE_EVERY_S) -> None:
         self.instance = instance
         self._interval_s = interval_s
-        self._connection = ReconnectingConnection(instance, query_timeout_s=LOOK_TIMEOUT_S)
+        self._connection = ReconnectingConnection(instance, query_timeout_s=SAMPLE_TIMEOUT_S)
         self._objects = PageObjects()
         self._thread: threading.Thread | None = None
 
     def prepare(self) -> None:
-        """Connects, so that nothing but looks falls into the window."""
+        """Connect before the window, so that only samples fall into it."""
         self._abandon()
         self._go, self._stop, self._outcome = threading.Event(), threading.Event(), Future[Watched]()
         self._thread = threading.Thread(target=self._run, name=f"latches of {self.instance.name}", daemon=True)
@@ -99,7 +99,7 @@ class LatchWatch:
         self._go.set()
 
     def end(self) -> Future[Watched]:
-        """No further look; the future is there when the pages are resolved."""
+        """Take no more samples. The future has a result once the objects of the pages are known."""
         self._stop.set()
         return self._outcome
 
@@ -112,7 +112,7 @@ class LatchWatch:
         if thread is not None:
             self._stop.set()
             self._go.set()
-            thread.join(timeout=LOOK_TIMEOUT_S + RESOLVE_WITHIN_S)
+            thread.join(timeout=SAMPLE_TIMEOUT_S + RESOLVE_WITHIN_S)
 
     # In the thread
 
@@ -122,9 +122,9 @@ class LatchWatch:
             connection = self._connection.get()
             self._go.wait()
             is_over = False
-            while not is_over:  # even the shortest window is looked at once
+            while not is_over:  # sample even the shortest window once
                 began = time.monotonic()
-                look(connection, watched, time.time_ns())
+                take_sample(connection, watched, time.time_ns())
                 is_over = self._stop.wait(max(0.0, began + self._interval_s - time.monotonic()))
             resolve(connection, watched, self._objects, within_s=RESOLVE_WITHIN_S)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""One thread and one connection an instance: samples once an interval, snapshots on demand."""
+"""Observe one instance with one thread and one connection: samples at an interval, snapshots on demand."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ INTERVAL_S = 1.0
 QUERY_TIMEOUT_S = 10
 FAILURE = "observer_failure"
 
-Ask = Callable[["pyodbc.Connection"], list[Sample]]
+Query = Callable[["pyodbc.Connection"], list[Sample]]
 
 
 @dataclass
 class Recording:
+    """The samples of one cell, and why some are missing."""
+
     samples: list[tuple[int, Sample]] = field(default_factory=list)  # (sampled_at_ns, sample)
     failures: list[str] = field(default_factory=list)
 
 
 class Observer:
-    """Reads one instance from a thread of its own, from `start` to `close`."""
+    """Reads one instance in a thread of its own until `close`."""
 
-    def __init__(self, instance: Instance, questions: Sequence[Ask] = SAMPLED, interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, instance: Instance, queries: Sequence[Query] = SAMPLED, interval_s: float = INTERVAL_S) -> None:
         self.instance = instance
-        self._questions = questions
+        self._queries = queries
         self._interval_s = interval_s
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._recording: Recording | None = None
@@ -47,7 +49,7 @@ class Observer:
         self._thread.start()
 
     def begin(self) -> None:
-        """From now on samples are kept, the first one at once."""
+        """Keep samples from now on, the first one at once."""
 
         def begin() -> None:
             self._recording = Recording()
@@ -55,7 +57,7 @@ class Observer:
         self._requests.put(begin)
 
     def end(self) -> Future[Recording]:
-        """Takes one last sample and gives everything since `begin`."""
+        """Take one last sample and return everything since `begin`."""
 
         def take() -> Recording:
             self._sample()
@@ -65,7 +67,7 @@ class Observer:
         return self._ask(take)
 
     def snapshot(self) -> Future[Snapshot]:
-        """Waits, processor time, latches and file I/O as they are now."""
+        """Read waits, processor time, latches and file I/O now."""
         return self._ask(lambda: snapshot(self._connection.get()))
 
     def close(self) -> None:
@@ -113,8 +115,8 @@ class Observer:
         at_ns = time.time_ns()
         try:
             connection = self._connection.get()
-            for question in self._questions:
-                recording.samples += [(at_ns, sample) for sample in question(connection)]
+            for query in self._queries:
+                recording.samples += [(at_ns, sample) for sample in query(connection)]
         except Exception as error:
             self._connection.drop()
             text = error_text(error)

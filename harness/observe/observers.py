@@ -1,4 +1,4 @@
-"""The observers of a lab, asked together: an `Observer` and a `LatchWatch` an instance."""
+"""All observers of a lab: an `Observer` and a `LatchWatch` for each instance."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from harness.lab.instances import Instance
 from harness.observe import snapshots
-from harness.observe.latch_watch import LOOK_TIMEOUT_S, RESOLVE_WITHIN_S, LatchWatch, Watched
+from harness.observe.latch_watch import RESOLVE_WITHIN_S, SAMPLE_TIMEOUT_S, LatchWatch, Watched
 from harness.observe.observer import QUERY_TIMEOUT_S, Observer, Recording
 from harness.observe.snapshots import Snapshot
 
-LOOKS = "latch_looks"
+LATCH_SAMPLES = "latch_looks"  # the metric's name in the record `samples`
 SAMPLES = ("instance", "sampled_at_ns", "metric", "label", "value")
 LATCH_WAITS = (
     "instance",
@@ -33,16 +33,16 @@ Columns = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Observed:
-    """What a cell's observers saw, beside the differences over its window."""
+    """What the observers recorded in a cell, apart from the differences over its window."""
 
     records: Mapping[str, Columns]  # samples; latch_waits, if any instance shows them
     failures: Sequence[str]
 
 
 class Observers:
-    """For each cell: `begin`, `window_begins`, `window_ends`, `changes`, `end`.
+    """Call for each cell: `begin`, `window_begins`, `window_ends`, `changes`, `end`.
 
-    `tell` hears what an instance does not show to this login, in words; not twice.
+    `tell` gets a line about each record that an instance does not show to this login.
     """
 
     def __init__(self, instances: Sequence[Instance], tell: Callable[[str], None] = lambda text: None) -> None:
@@ -51,7 +51,7 @@ class Observers:
         self._tell = tell
 
     def begin(self, count: int) -> None:
-        """The first `count` instances take part in the cell."""
+        """Begin a cell in which the first `count` instances take part."""
         self._taking_part, self._watching = self._observers[:count], self._watches[:count]
         for observer in self._taking_part:
             observer.begin()
@@ -68,19 +68,22 @@ class Observers:
         self._after = self._snapshot()
 
     def changes(self, *, timeout_s: float) -> dict[str, Columns]:
-        """The records that are differences over the window; TimeoutError, or the error of an instance that is gone."""
+        """Return the records that are differences over the window.
+
+        Raises TimeoutError, or the error of an instance that has ended.
+        """
         before = {name: one.result(timeout=timeout_s) for name, one in self._before.items()}
         after = {name: one.result(timeout=timeout_s) for name, one in self._after.items()}
         for name, one in after.items():
             for record, reason in one.refusals.items():
-                self._tell(f"{name} does not show {record}, which are not recorded: {reason}")
+                self._tell(f"{name} does not show {record} to this login, so they are not recorded: {reason}")
         return snapshots.changes(before, after)
 
     def end(self) -> Observed:
         recordings = [(observer, observer.end()) for observer in self._taking_part]
         recorded = {one.instance.name: future.result(timeout=2 * QUERY_TIMEOUT_S) for one, future in recordings}
         watched = {
-            watch.instance.name: outcome.result(timeout=LOOK_TIMEOUT_S + RESOLVE_WITHIN_S)
+            watch.instance.name: outcome.result(timeout=SAMPLE_TIMEOUT_S + RESOLVE_WITHIN_S)
             for watch, outcome in zip(self._watching, self._watched, strict=True)
         }
         for name, one in watched.items():
@@ -98,13 +101,13 @@ class Observers:
 
     def _tell_refusals(self, name: str, watched: Watched) -> None:
         if watched.refusal:
-            self._tell(f"{name} does not show who waits for pages, which is not recorded: {watched.refusal}")
+            self._tell(f"{name} does not show waits for pages, so they are not recorded: {watched.refusal}")
         if watched.unresolved:
-            self._tell(f"{name} does not show what lies on a page, so waits are recorded without: {watched.unresolved}")
+            self._tell(f"{name} does not show a page's object, so waits are recorded without it: {watched.unresolved}")
 
 
 def observed(recorded: Mapping[str, Recording], watched: Mapping[str, Watched]) -> Observed:
-    """The records of what was seen, by instance."""
+    """Return the records of all instances."""
     samples: Columns = {name: [] for name in SAMPLES}
     failures: list[str] = []
     for name, recording in recorded.items():
@@ -113,7 +116,7 @@ def observed(recorded: Mapping[str, Recording], watched: Mapping[str, Watched]) 
     waits: Columns = {name: [] for name in LATCH_WAITS}
     for name, one in watched.items():
         failures += [f"latches of {name}: {one.failure}"] if one.failure else []
-        _add_looks(samples, name, one)
+        _add_latch_samples(samples, name, one)
         _add_waits(waits, name, one)
     is_shown = any(not one.refusal for one in watched.values())
     return Observed({"samples": samples, **({"latch_waits": waits} if is_shown else {})}, failures)
@@ -129,12 +132,12 @@ def _add_samples(samples: Columns, name: str, recording: Recording) -> None:
         _add(samples, name, at_ns, sample.metric, sample.label, sample.value)
 
 
-def _add_looks(samples: Columns, name: str, watched: Watched) -> None:
-    """How often somebody looked, at the first look and at the last."""
-    looks = watched.looks_at_ns
-    if looks:
-        _add(samples, name, looks[0], LOOKS, "", 1.0)
-        _add(samples, name, looks[-1], LOOKS, "", float(len(looks)))
+def _add_latch_samples(samples: Columns, name: str, watched: Watched) -> None:
+    """Add the number of samples taken, at the first one and at the last."""
+    times_ns = watched.sampled_at_ns
+    if times_ns:
+        _add(samples, name, times_ns[0], LATCH_SAMPLES, "", 1.0)
+        _add(samples, name, times_ns[-1], LATCH_SAMPLES, "", float(len(times_ns)))
 
 
 def _add_waits(waits: Columns, name: str, watched: Watched) -> None:

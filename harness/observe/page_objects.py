@@ -1,7 +1,7 @@
-"""From the page that a task waits for to the object it belongs to.
+"""Find the object to which a page belongs.
 
-`sys.dm_db_page_info` where there is one (SQL Server 2019), else DBCC PAGE; a way that is refused is not tried again.
-Asked after the measured window, so a page of a queue or table may have changed hands since it was waited for.
+Uses `sys.dm_db_page_info`, which exists since SQL Server 2019, else DBCC PAGE. A method that is refused is not tried
+again. The lookup follows the measured window, so a page may belong to another object than when a task waited for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.observe.refusals import is_refusal
 if TYPE_CHECKING:
     import pyodbc
 
-# sys.objects tells their names too, but not to every login.
+# sys.objects has these names too, but does not show them to every login.
 SYSTEM_TABLES = {
     67: "sys.sysremsvcbinds",
     68: "sys.sysxmitqueue",
@@ -27,13 +27,13 @@ SYSTEM_TABLES = {
     73: "sys.sysdercv",
     87: "sys.sysxmitbody",
 }
-# Pages of the allocation system carry this object id, which no table has.
+# Allocation pages have this object id, which no table has.
 ALLOCATION = 99
-# How many pages one such page speaks for: the first of them stands at the same place in each stretch.
+# The number of pages that one allocation page describes. It lies at the same place in each such interval.
 _PFS_INTERVAL, _GAM_INTERVAL = 8088, 511232
 
 
-Way = Callable[["pyodbc.Connection", "Page"], tuple[int, int] | None]
+Method = Callable[["pyodbc.Connection", "Page"], tuple[int, int] | None]
 
 
 class Page(NamedTuple):
@@ -51,17 +51,17 @@ UNKNOWN = PageObject("", 0)
 
 
 class PageObjects:
-    """Resolves the pages of one instance; remembers the names of objects, not whose a page was."""
+    """Finds the objects of one instance's pages. Caches the names of objects, not the objects of pages."""
 
     def __init__(self) -> None:
-        self._ways: dict[int, list[Way]] = {}  # left, by database: rights differ
+        self._methods: dict[int, list[Method]] = {}  # not refused yet, by database, because rights differ
         self._names: dict[tuple[int, int], str] = {}
-        self.refusal = ""  # why pages of some database cannot be resolved
+        self.refusal = ""  # why the objects of some database's pages are unknown
 
     def resolve(
         self, connection: pyodbc.Connection, pages: Iterable[Page], *, within_s: float
     ) -> dict[Page, PageObject]:
-        """As many as the time allows, in the order given; those without an answer are left out."""
+        """Find the objects of as many pages as the time allows, in the order given. Unknown ones are left out."""
         deadline = time.monotonic() + within_s
         found: dict[Page, PageObject] = {}
         for page in pages:
@@ -74,15 +74,15 @@ class PageObjects:
         return found
 
     def _ids(self, connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
-        ways = self._ways.setdefault(page.database_id, [_of_page_info, _of_dbcc_page])
-        while ways:
+        methods = self._methods.setdefault(page.database_id, [_by_page_info, _by_dbcc_page])
+        while methods:
             try:
-                return ways[0](connection, page)
+                return methods[0](connection, page)
             except ScriptError as error:
                 if not is_refusal(error):
                     raise
-                del ways[0]
-                if not ways:
+                del methods[0]
+                if not methods:
                     self.refusal = str(error)
         return None
 
@@ -97,7 +97,7 @@ class PageObjects:
 
 
 def object_name(object_id: int, row: Mapping[str, Any]) -> str:
-    """`sys.sysdesend`, `dbo.messageDrop`, `queue dbo.MySSBLabTestQueue`; of other databases with theirs before it."""
+    """Name an object: `sys.sysdesend`, `queue dbo.MySSBLabTestQueue`; prefixed with another database's name."""
     if row["queue_name"]:
         name = f"queue {row['queue_schema_name']}.{row['queue_name']}"
     elif object_id in SYSTEM_TABLES:
@@ -110,6 +110,7 @@ def object_name(object_id: int, row: Mapping[str, Any]) -> str:
 
 
 def allocation_name(page_id: int) -> str:
+    """Name an allocation page by its position in the file."""
     if page_id == 1 or (page_id and page_id % _PFS_INTERVAL == 0):
         return "allocation (PFS)"
     place = page_id % _GAM_INTERVAL - (0 if page_id >= _GAM_INTERVAL else 2)
@@ -120,12 +121,12 @@ def _variables(page: Page) -> dict[str, str]:
     return {"DatabaseId": str(page.database_id), "FileId": str(page.file_id), "PageId": str(page.page_id)}
 
 
-def _of_page_info(connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
+def _by_page_info(connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
     rows = scripts.rows(connection, "observe/page_object.sql", _variables(page))
     return (int(rows[0]["object_id"]), int(rows[0]["index_id"])) if rows else None
 
 
-def _of_dbcc_page(connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
+def _by_dbcc_page(connection: pyodbc.Connection, page: Page) -> tuple[int, int] | None:
     rows = scripts.rows(connection, "observe/page_header.sql", _variables(page))
     fields = {row["Field"].strip(): row["VALUE"] for row in rows}
     object_id = fields.get("Metadata: ObjectId")

@@ -1,4 +1,4 @@
-"""A connection that is there when it is needed: opened on first use, and again after it broke."""
+"""A connection that is opened on first use, and again after it broke."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ReconnectingConnection:
-    """One thread's connection to an instance."""
+    """One thread's connection to an instance, opened when it is needed."""
 
     def __init__(self, instance: Instance, *, query_timeout_s: int) -> None:
         self._instance = instance

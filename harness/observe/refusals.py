@@ -1,4 +1,4 @@
-"""Whether a question failed because the instance does not answer it to this login, in this version, on this edition."""
+"""Queries that an instance refuses: to this login, in this version or on this edition."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _CLASS = "42"
 
 
 def is_refusal(error: ScriptError) -> bool:
-    """True: asking again would not help, and nothing else is wrong."""
+    """Return whether the instance refused the query, so that repeating it is no use and nothing else is wrong."""
     cause = error.__cause__
     return bool(cause is not None and cause.args and str(cause.args[0]).startswith(_CLASS))

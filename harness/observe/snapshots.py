@@ -1,7 +1,7 @@
-"""Totals of an instance since it started, read before and after the measured window; the records are differences.
+"""Totals of an instance since its start, read before and after the measured window; the records are differences.
 
-What the login may not see is left out of a snapshot and out of the records, and said once: a missing right costs a
-proof, not a measurement.
+What the login may not see is missing from a snapshot and from the records, and is reported once: the measurement itself
+does not need it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FILE_IO = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Totals of one instance at one moment; None: it does not tell."""
+    """Totals of one instance at one moment. None: the instance does not show them."""
 
     taken_at_ns: int
     waits: Totals | None = None  # wait type → tasks, time in ms, signal time in ms
@@ -51,23 +51,24 @@ class Snapshot:
 
 
 def snapshot(connection: pyodbc.Connection, utc_ns: Callable[[], int] = time.time_ns) -> Snapshot:
+    """Read all totals of an instance."""
     refusals: dict[str, str] = {}
 
-    def answer(record: str, file: str, keys: int) -> Totals | None:
-        rows = _answer(connection, record, file, refusals)
+    def totals(record: str, file: str, keys: int) -> Totals | None:
+        rows = _rows(connection, record, file, refusals)
         if rows is None:
             return None
         return {tuple(row[:keys]): tuple(int(value or 0) for value in row[keys:]) for row in rows}
 
-    waits = answer("waits", "waits", 1)
-    processor = _answer(connection, "processors", "processor_time", refusals)
-    latches = answer("latches", "latches", 1)
-    file_io = answer("file_io", "file_io", 3)
+    waits = totals("waits", "waits", 1)
+    processor = _rows(connection, "processors", "processor_time", refusals)
+    latches = totals("latches", "latches", 1)
+    file_io = totals("file_io", "file_io", 3)
     spent, processors = processor[0] if processor else (None, 0)
     return Snapshot(utc_ns(), waits, spent, processors, latches, file_io, refusals)
 
 
-def _answer(
+def _rows(
     connection: pyodbc.Connection, record: str, file: str, refusals: dict[str, str]
 ) -> list[tuple[Any, ...]] | None:
     try:
@@ -80,7 +81,7 @@ def _answer(
 
 
 def changes(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> dict[str, dict[str, list[Any]]]:
-    """The columns of each record that can be written: what happened between two snapshots of each instance."""
+    """Return the columns of each record: the differences between two snapshots of each instance."""
     found = {
         "waits": _differences(WAITS, before, after, lambda one: one.waits, 3),
         "processors": _processors(before, after),
@@ -97,20 +98,20 @@ def _differences(
     totals: Callable[[Snapshot], Totals | None],
     counts: int,
 ) -> dict[str, list[Any]] | None:
-    """Rows that changed, of the instances that told; None if none did."""
+    """Return the rows that changed, None if no instance shows them."""
     rows: list[tuple[Any, ...]] = []
-    told = False
+    is_shown = False
     for instance, last in after.items():
         now, then = totals(last), totals(before[instance])
         if now is None or then is None:
             continue
-        told = True
+        is_shown = True
         for key, values in now.items():
             earlier = then.get(key, (0,) * counts)
             change = [value - value_before for value, value_before in zip(values, earlier, strict=False)]
             if any(change[:counts]):
                 rows.append((instance, *key, *change[:counts]))
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)} if told else None
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)} if is_shown else None
 
 
 def _processors(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> dict[str, list[Any]] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.lab.instances import Instance
 from harness.observe import latch_watch, snapshots
-from harness.observe.latch_watch import LOOK_S, Watched
+from harness.observe.latch_watch import SAMPLE_EVERY_S, Watched
 from harness.observe.observer import INTERVAL_S, QUERY_TIMEOUT_S, Recording
 from harness.observe.observers import Observed, observed
 from harness.observe.page_objects import PageObjects
@@ -55,7 +55,7 @@ class SimulatedObservers:
     def window_begins(self) -> None:
         self._before = self._snapshots()
         self._is_looking = True
-        self._repeat(self._look, LOOK_S, lambda: self._is_looking)
+        self._repeat(self._look, SAMPLE_EVERY_S, lambda: self._is_looking)
 
     def window_ends(self) -> None:
         self._is_looking = False
@@ -94,7 +94,7 @@ class SimulatedObservers:
     def _look(self) -> None:
         at_ns = self._lab.clock.utc_ns()
         for one in self._observers.values():
-            latch_watch.look(one.connection, one.watched, at_ns)
+            latch_watch.take_sample(one.connection, one.watched, at_ns)
 
     def _snapshots(self) -> dict[str, Snapshot]:
         utc_ns = self._lab.clock.utc_ns

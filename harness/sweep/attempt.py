@@ -276,7 +276,7 @@ class Attempt:
             raise CellFailed(f"{calls} failed: {explain(report.errors[0][0])}")
         if not self.accounting.is_exact:
             raise CellFailed(self.accounting.reason())
-        if noted := dialog_pool.noted_errors(self.equipment.target):
+        if noted := dialog_pool.recorded_errors(self.equipment.target):
             raise CellFailed(noted)
 
     def _write(self, observed: Mapping[str, dict[str, list[Any]]], deliveries: dict[str, list[Any]]) -> None:

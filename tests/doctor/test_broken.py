@@ -86,7 +86,7 @@ BREAKAGES = [
         f"ALTER QUEUE {QUEUE} WITH ACTIVATION (MAX_QUEUE_READERS = 3);",
         f"ALTER QUEUE {QUEUE} WITH ACTIVATION (MAX_QUEUE_READERS = 16);",
         warning("target", "activation"),
-        "the lab wants 16",
+        "instead of 16",
     ),
     Breakage(
         "no activation procedure",
@@ -402,7 +402,7 @@ def _actions(lab: Lab, instance: Instance) -> dict[str, Callable[[], None]]:
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES, ids=str)
-def test_what_is_broken_is_found_and_nothing_else(lab, run, breakage):
+def test_a_fault_is_found_and_nothing_else(lab, run, breakage):
     run(breakage.on, breakage.spoil)
     try:
         findings = doctor.configuration(lab, asked(lab))

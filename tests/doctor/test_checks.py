@@ -26,7 +26,7 @@ CHANGED = [
     ("database", "is_auto_close_on", True, ("warning", "database"), "AUTO_CLOSE OFF"),
     ("database", "page_verify", "TORN_PAGE_DETECTION", ("information", "database"), "PAGE_VERIFY CHECKSUM"),
     ("database", "is_query_store_on", True, ("information", "database"), "QUERY_STORE = OFF"),
-    ("database", "compatibility_level", 90, ("information", "database"), "the version's own is 100"),
+    ("database", "compatibility_level", 90, ("information", "database"), "the version's own, 100"),
     ("edition", "product_version", "16.0.4135.4", ("error", "version"), "this is SQL Server 2022"),
     ("edition", "edition", "Web Edition (64-bit)", ("warning", "edition"), "Developer"),
     ("edition", "engine_edition", 4, ("warning", "edition"), "client only"),
@@ -36,7 +36,7 @@ CHANGED = [
     ("service", "activation_procedure", None, ("error", "activation"), "target/queue.sql"),
     ("contract", "is_sent_by_initiator", False, ("error", "contract"), "does not let the initiator send"),
     ("contract", "message_type_name", "//Other", ("error", "contract"), "has no message type"),
-    ("endpoint", "ip_address", "10.0.0.1", ("warning", "endpoint"), "the lab wants (127.0.0.1)"),
+    ("endpoint", "ip_address", "10.0.0.1", ("warning", "endpoint"), "instead of (127.0.0.1)"),
     ("endpoint", "state", "DISABLED", ("error", "endpoint"), "is DISABLED"),
 ]
 
@@ -51,7 +51,7 @@ FOLLOWS = {
 
 
 @pytest.mark.parametrize("case", CHANGED, ids=lambda case: f"{case[1]} {case[2]}")
-def test_an_answer_that_is_wrong_is_found(lab, sides, case):
+def test_a_wrong_fact_is_found(lab, sides, case):
     question, column, value, expected, words = case
     before = doctor.configuration(lab, sides)
     sides[TARGET].answers[question][0][column] = value
@@ -67,11 +67,11 @@ def test_an_answer_that_is_wrong_is_found(lab, sides, case):
     [
         ("endpoint_certificates", {"private_key": "ENCRYPTED_BY_PASSWORD"}, "endpoint certificate", "cannot open it"),
         ("endpoint_certificates", {"is_started": 0}, "endpoint certificate", "is not valid before"),
-        ("endpoint_certificates", {"is_expired": 1}, "endpoint certificate", "has expired"),
+        ("endpoint_certificates", {"is_expired": 1}, "endpoint certificate", "expired on"),
         ("dialog_certificates", {"private_key": "ENCRYPTED_BY_PASSWORD"}, "dialog certificate", "cannot open it"),
     ],
 )
-def test_a_certificate_that_serves_no_more_is_found(lab, sides, case):
+def test_an_unusable_certificate_is_found(lab, sides, case):
     question, change, expected, words = case
     own = next(row for row in sides[TARGET].answers[question] if row["certificate_name"].startswith("Target_"))
     own.update(change)
@@ -115,14 +115,14 @@ def test_a_right_that_is_denied_is_found(lab, sides):
     assert sorted(found(lab, sides)) == sorted(expected * 2)
 
 
-def test_what_cannot_be_seen_for_lack_of_a_right_is_a_doubt_and_no_error(lab, sides):
+def test_what_the_login_may_not_see_is_a_warning_instead_of_an_error(lab, sides):
     sides[TARGET].answers["rights"] = [{"sees_server_definitions": 0, "sees_database_definitions": 1}]
     sides[TARGET].answers["endpoint"] = []
     assert found(lab, sides) == [("warning", "target", "endpoint")]
     assert "GRANT VIEW ANY DEFINITION" in str(first_ill(lab, sides))
 
 
-def test_a_question_that_was_refused_is_said(lab, sides):
+def test_a_refused_query_is_reported(lab, sides):
     del sides[FIRST].answers["endpoint_grants"]
     sides[FIRST].failures["endpoint_grants"] = "VIEW ANY DEFINITION permission was denied (error 300)"
     assert found(lab, sides) == [("warning", "initiator-1", "endpoint_grants")]
@@ -134,13 +134,13 @@ def test_instances_of_different_builds_are_found(lab, sides):
     assert found(lab, sides) == [("warning", "lab", "version")]
 
 
-def test_two_clients_do_not_talk_to_each_other(lab, sides):
+def test_two_client_only_editions_are_an_error(lab, sides):
     for side in sides[:2]:
         side.answers["edition"][0]["engine_edition"] = 4
     assert ("error", "lab", "edition") in found(lab, sides)
 
 
-def test_a_binding_secures_dialogs_that_are_to_be_unsecured(lab, sides, monkeypatch):
+def test_a_binding_on_a_lab_without_dialog_security_is_an_error(lab, sides, monkeypatch):
     monkeypatch.setattr(lab, "security", Security(dialog=False))
     assert found(lab, sides) == [
         ("error", "target", "right to send"),
@@ -151,7 +151,7 @@ def test_a_binding_secures_dialogs_that_are_to_be_unsecured(lab, sides, monkeypa
 UNSECURED = (("error", "binding"), ("warning", "right to send"))
 
 
-def test_an_endpoint_that_encrypts_where_the_lab_does_not_want_it_is_found(lab, sides, monkeypatch):
+def test_an_endpoint_that_encrypts_against_the_labs_setting_is_found(lab, sides, monkeypatch):
     for side in sides:
         side.answers["endpoint"][0]["encryption"] = "AES"
     assert found(lab, sides) == [("warning", side.name, "endpoint") for side in sides]
@@ -159,7 +159,7 @@ def test_an_endpoint_that_encrypts_where_the_lab_does_not_want_it_is_found(lab, 
     assert found(lab, sides) == []
 
 
-def test_settings_that_are_to_be_known_are_told(lab, sides):
+def test_minor_settings_are_reported(lab, sides):
     sides[TARGET].answers["accelerated_recovery"] = [{"is_accelerated_database_recovery_on": True}]
     sides[TARGET].answers["configuration"] = [{"name": "max server memory (MB)", "value_in_use": 2147483647}]
     told = [str(finding) for finding in doctor.configuration(lab, sides) if finding.instance == "target"]
@@ -168,7 +168,7 @@ def test_settings_that_are_to_be_known_are_told(lab, sides):
     assert found(lab, sides) == []
 
 
-def test_an_administrator_connection_that_is_refused_is_told(lab, sides, monkeypatch):
+def test_a_refused_administrator_connection_is_reported(lab, sides, monkeypatch):
     def refused(self: Any) -> Any:
         raise LabError("target: the port is closed")
 

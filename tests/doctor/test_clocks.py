@@ -10,7 +10,7 @@ from harness.lab.instances import connections
 from tests.doctor.conftest import ills
 
 
-def test_a_clock_on_this_machine_is_this_machines(lab):
+def test_an_instance_on_this_machine_has_this_machines_clock(lab):
     with connections([lab.target]) as (connection,):
         measured = clocks.measure("target", connection)
     assert abs(measured.difference_ns) <= measured.uncertainty_ns + 2_000_000

@@ -52,7 +52,7 @@ def test_the_largest_cell_decides_and_an_initiator_has_only_its_share():
     assert disk_space.largest([], SETTINGS, is_target=True) is None
 
 
-def test_enough_room_inside_the_files_is_no_finding(lab):
+def test_enough_space_inside_the_files_is_not_reported(lab):
     facts = side(lab, data_free=50 * GB, log_free=50 * GB, disk=0)
     findings = list(disk_space.check_space(facts, need(), is_embedded=False))
     assert ills(findings) == []
@@ -70,13 +70,13 @@ def test_enough_room_inside_the_files_is_no_finding(lab):
         ({"data_free": GB, "log_free": 50 * GB, "disk": 99 * GB, "max_size": 101 * GB // 8192}, "error", "of data"),
     ],
 )
-def test_what_is_missing_is_found(lab, given, expected, words):
+def test_missing_space_is_found(lab, given, expected, words):
     findings = list(disk_space.check_space(side(lab, **given), need(), is_embedded=False))
     assert ills(findings) == [(expected, "target", "space")]
     assert words in findings[0].text
 
 
-def test_what_cannot_be_known_is_said(lab):
+def test_unknown_space_is_reported(lab):
     findings = list(disk_space.check_space(side(lab, data_free=GB), need(), is_embedded=False))
     assert ills(findings) == []
-    assert "on disk not known" in findings[0].text
+    assert "on disk unknown" in findings[0].text

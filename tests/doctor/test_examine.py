@@ -32,7 +32,7 @@ def left_over(lab: Lab) -> list[tuple[int, ...]]:
         return [tuple(connection.execute(LEFT).fetchone()) for connection in opened]
 
 
-def test_a_healthy_lab_has_no_error_and_no_warning_and_keeps_nothing_of_the_probe(lab):
+def test_a_healthy_lab_has_no_errors_or_warnings_and_the_probe_leaves_nothing(lab):
     told: list[str] = []
     findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, tell=told.append)
     assert ills(findings) == []
@@ -44,7 +44,7 @@ def test_a_healthy_lab_has_no_error_and_no_warning_and_keeps_nothing_of_the_prob
     assert left_over(lab) == [(0,) * 6] * 3
 
 
-def test_the_targets_activated_procedure_hears_nothing_of_the_probe(lab):
+def test_the_targets_activated_procedure_does_not_receive_the_probe(lab):
     before = [
         scripts.scalar(connection, "SELECT COUNT(*) FROM dbo.receiveCount;") for connection in [lab.target.connect()]
     ]
@@ -55,7 +55,7 @@ def test_the_targets_activated_procedure_hears_nothing_of_the_probe(lab):
     assert before == after
 
 
-def test_what_a_killed_probe_left_does_not_hinder_the_next(lab):
+def test_leftovers_of_a_killed_probe_do_not_disturb_the_next(lab):
     variables = {"Database": lab.target.database}
     with connections([lab.target]) as (connection,):
         scripts.run(connection, "doctor/probe_service.sql", variables)
@@ -63,7 +63,7 @@ def test_what_a_killed_probe_left_does_not_hinder_the_next(lab):
     assert left_over(lab) == [(0,) * 6] * 3
 
 
-def test_a_probe_that_cannot_be_made_is_a_warning(lab, monkeypatch):
+def test_a_probe_that_cannot_be_created_is_a_warning(lab, monkeypatch):
     def refused(*_: object) -> None:
         raise scripts.ScriptError("CREATE QUEUE permission denied (error 262)")
 
@@ -74,7 +74,7 @@ def test_a_probe_that_cannot_be_made_is_a_warning(lab, monkeypatch):
     assert left_over(lab) == [(0,) * 6] * 3
 
 
-def test_no_probe_is_sent_where_it_would_not_arrive(lab, monkeypatch):
+def test_no_probe_is_sent_between_sides_with_errors(lab, monkeypatch):
     monkeypatch.setattr(lab.target, "broker_port", lab.target.broker_port + 1)
     findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS)
     assert {finding.text for finding in findings if finding.check == "probe"} == {
@@ -84,7 +84,7 @@ def test_no_probe_is_sent_where_it_would_not_arrive(lab, monkeypatch):
         doctor.raise_errors(findings)
 
 
-def test_the_licence_is_told_once_where_sql_server_is_measured(lab, sides, monkeypatch):
+def test_the_licence_is_mentioned_once_if_sql_server_is_measured(lab, sides, monkeypatch):
     monkeypatch.setattr(lab, "place", "containers")
     told = [finding for finding in doctor.configuration(lab, sides) if finding.check == "licence"]
     assert len(told) == 1

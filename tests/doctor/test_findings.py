@@ -9,7 +9,7 @@ from harness.doctor.findings import error, information, warning, worst_first
 from harness.failures import MachineFailure
 
 
-def test_a_finding_is_one_line_with_its_cure():
+def test_a_finding_is_one_line_with_its_remedy():
     finding = error("target", "queue", "dbo.q is\n disabled", "ALTER QUEUE dbo.q WITH STATUS = ON;")
     assert str(finding) == "error: target, queue: dbo.q is disabled; remedy: ALTER QUEUE dbo.q WITH STATUS = ON;"
     assert str(information("lab", "edition", "Developer")) == "information: lab, edition: Developer"
@@ -20,7 +20,7 @@ def test_the_worst_comes_first():
     assert [finding.instance for finding in worst_first(findings)] == ["b", "d", "c", "a"]
 
 
-def test_errors_end_the_run_with_the_first_and_the_number_of_others():
+def test_errors_end_the_run_naming_the_first_and_the_number_of_others():
     findings = [warning("a", "x", "w", "c"), error("target", "route", "gone", "make it"), error("b", "y", "t", "c")]
     with pytest.raises(UnfitLab) as raised:
         raise_errors(findings)

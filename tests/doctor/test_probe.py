@@ -23,7 +23,7 @@ CASES = [
     ("no route back", "way back", ["initiator-2"]),
     ("endpoint stopped", "endpoint", ["initiator-1", "initiator-2"]),
     ("no copy of the endpoint's certificate", "certificate", ["initiator-1"]),
-    ("no copy of the dialogs' certificate", "drops in silence", ["initiator-1"]),
+    ("no copy of the dialogs' certificate", "drops messages that it cannot verify", ["initiator-1"]),
     ("no certificate for dialogs", "certificate", ["initiator-1"]),
     ("no master key", "master_key.sql", ["initiator-1"]),
     ("no binding", "remote_service_binding.sql", ["initiator-1"]),
@@ -54,7 +54,7 @@ def test_a_probe_that_fails_has_a_remedy_and_ends_in_time(lab, name, words, ill)
     assert not ills(probe.there_and_back(lab, asked(lab)))
 
 
-def test_a_queue_that_is_disabled_meanwhile_ends_the_probe_in_time(lab, monkeypatch):
+def test_a_queue_disabled_during_the_probe_ends_it_in_time(lab, monkeypatch):
     install = probe._install
 
     def disabled(lab: Lab, side: object, *rest: object) -> None:
@@ -79,7 +79,7 @@ def failing(*_: object) -> None:
     raise scripts.ScriptError("the script does not run")
 
 
-def test_what_cannot_be_removed_is_said(lab, monkeypatch):
+def test_objects_that_cannot_be_removed_are_reported(lab, monkeypatch):
     clear = probe._clear
     calls: list[str] = []
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_removed_is_said(lab, monkeypatch):
         scripts.run(connection, "doctor/probe_drop.sql", {"Database": lab.target.database})
 
 
-def test_handles_out_of_turn_are_a_warning(lab, monkeypatch):
+def test_handles_out_of_order_are_a_warning(lab, monkeypatch):
     rows = scripts.rows
 
     def shuffled(connection: object, path: str, variables: dict[str, str]) -> list[dict[str, object]]:

@@ -49,7 +49,7 @@ def test_the_rights_that_the_harness_asks_for_suffice(limited, administrators):
     assert ills(examined(limited)) == []
 
 
-def test_what_is_not_seen_is_a_doubt_and_no_error(limited):
+def test_what_the_login_may_not_see_is_a_warning_instead_of_an_error(limited):
     findings = examined(limited)
 
     assert {finding.severity for finding in findings} == {"warning", "information"}

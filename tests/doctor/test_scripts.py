@@ -14,13 +14,13 @@ FOLDER = scripts.SQL_ROOT / "doctor"
 ASKED = [*QUESTIONS, "volume", "clock", "accelerated_recovery", "probe_status"]
 
 
-def test_every_file_is_a_question_or_of_the_probe():
+def test_every_file_is_a_query_or_belongs_to_the_probe():
     others = {path.stem for path in FOLDER.glob("*.sql")} - set(ASKED)
     assert others == {"handles", *(name for name in others if name.startswith("probe_"))}
 
 
 @pytest.mark.parametrize("question", ASKED)
-def test_a_question_has_the_columns_that_its_head_announces(lab, question):
+def test_a_query_has_the_columns_that_its_head_lists(lab, question):
     head, _, body = (FOLDER / f"{question}.sql").read_text().partition("*/\n")
     announced = head.partition("Columns:")[2]
     with connections([lab.target]) as (connection,), connection.cursor() as cursor:

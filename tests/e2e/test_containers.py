@@ -18,7 +18,7 @@ PASSWORD = "Stand-1n-for-d0cker"
 CELL = "i1-t2-r150-p100-v2022"
 
 
-def test_containers_go_up_carry_a_cell_stay_and_go_down(tmp_path: Path) -> None:
+def test_containers_start_run_a_cell_keep_running_and_are_removed(tmp_path: Path) -> None:
     with docker_engine.running() as docker:
         given = {"ACCEPT_EULA": "Y", "MSSQL_SA_PASSWORD": PASSWORD}
         environment = {**os.environ, **docker.environment, **given}
@@ -42,5 +42,5 @@ def test_containers_go_up_carry_a_cell_stay_and_go_down(tmp_path: Path) -> None:
         assert all(PASSWORD.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         assert {process.pid for process in docker.containers()} == before
         assert harness("lab", "status").count("running, healthy, 127.0.0.1,") == 2
-        assert "taken down: initiator1-2022, target-2022" in harness("lab", "down")
+        assert "removed initiator1-2022, target-2022" in harness("lab", "down")
         assert docker.containers() == []

@@ -72,7 +72,7 @@ def heal(own: OwnServers) -> None:
 def clean_as_told(own: OwnServers, told: CommandResult) -> None:
     """What an opening could not remove itself is removed by the command that it has named."""
     heal(own)
-    if "harness lab clean removes it" in told.out:
+    if "remove it with harness lab clean" in told.out:
         cleaned = own.harness("lab", "clean", *LAB, "--yes")
         assert cleaned.code == 0, cleaned
 
@@ -95,7 +95,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("fault", REFUSALS)
-def test_a_server_that_lets_nobody_in_is_told(
+def test_a_server_that_refuses_every_login_is_reported(
     fault: str, side: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running[side].plant(fault)
@@ -105,7 +105,7 @@ def test_a_server_that_lets_nobody_in_is_told(
     assert REFUSALS[fault] in told.line
 
 
-def test_a_server_that_is_not_there_is_told_at_once(own: OwnServers) -> None:
+def test_a_missing_server_is_reported_at_once(own: OwnServers) -> None:
     own.lab_file(target_port=1)
     told = own.harness(*OPEN)
     assert (told.code, told.line) == (
@@ -119,7 +119,9 @@ def test_a_server_that_is_not_there_is_told_at_once(own: OwnServers) -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_server_of_another_version_or_that_starts_slowly_is_told(side: str, own: OwnServers, tmp_path: Path) -> None:
+def test_a_server_of_another_version_or_that_starts_slowly_is_reported(
+    side: str, own: OwnServers, tmp_path: Path
+) -> None:
     others = [server for server in own.servers if server.role != side]
     other = Server(side, tmp_path.parent / f"{tmp_path.name}-{side}", version="2019")
     stranger = OwnServers(tmp_path, [other, *others] if side == "target" else [*others, other])
@@ -135,7 +137,7 @@ def test_a_server_of_another_version_or_that_starts_slowly_is_told(side: str, ow
         told = stranger.harness(*OPEN)
         assert told.code == 3
         assert told.line.startswith(f"{side} (127.0.0.1:{other.port}) is SQL Server 2019 (15.")
-        assert told.line.endswith("lab.toml, line 1 says 2022")
+        assert told.line.endswith("lab.toml, line 1 says 2022: correct the version, or use another server")
     finally:
         other.stop()
 
@@ -163,7 +165,7 @@ STEPS = {
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("fault", STEPS)
-def test_a_step_that_fails_is_told_and_leaves_nothing(
+def test_a_step_that_fails_is_reported_and_leaves_nothing(
     fault: str, side: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running[side].plant(fault)
@@ -175,17 +177,17 @@ def test_a_step_that_fails_is_told_and_leaves_nothing(
     clean_as_told(own, told)
 
 
-def test_a_port_that_something_else_has_is_told_before_anything_is_created(own: OwnServers) -> None:
+def test_a_port_in_use_is_reported_before_anything_is_created(own: OwnServers) -> None:
     for server in own.servers:
         with socket.create_server(("127.0.0.1", server.broker_port)):
             told = own.harness("doctor", *LAB)
         assert told.code == 3
-        assert told.line.startswith(f"{server.role} (127.0.0.1:{server.port}): something listens on port ")
+        assert told.line.startswith(f"{server.role} (127.0.0.1:{server.port}): something already listens on port ")
         assert "will be created" not in told.out
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_server_that_dies_while_the_lab_is_opened_leaves_what_clean_removes(
+def test_clean_removes_what_a_server_that_died_during_the_opening_left(
     side: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running[side].plant("die:CREATE ENDPOINT")
@@ -193,12 +195,12 @@ def test_a_server_that_dies_while_the_lab_is_opened_leaves_what_clean_removes(
     assert told.code == 3
     assert told.line.startswith(side)
     assert "the server closed the connection" in told.line
-    assert "harness lab clean removes it" in told.out
+    assert "remove it with harness lab clean" in told.out
     clean_as_told(own, told)
 
 
 @pytest.mark.parametrize("errors, cure", [("5061/ssbh,5069", REMEDIES[5061]), ("9775/ssbh", REMEDIES[9775])])
-def test_a_broker_that_is_off_and_cannot_be_turned_on_is_told(
+def test_a_broker_that_cannot_be_turned_on_is_reported(
     errors: str, cure: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     """A database that an administrator has prepared, from a backup say: then the broker is off."""
@@ -216,7 +218,7 @@ def test_a_broker_that_is_off_and_cannot_be_turned_on_is_told(
         target.run("DROP DATABASE ssbh_SSBTarget;")
 
 
-def test_a_certificate_that_the_login_may_not_see_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_that_the_login_may_not_see_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scripts, "rows", lambda *_: [{"certificate_binary": None}])
     with pytest.raises(ScriptError, match="does not see the certificate: GRANT VIEW ANY DEFINITION"):
         link._exported(None, "endpoint", {})
@@ -227,8 +229,8 @@ def instance_at(port: int) -> instances.Instance:
     return instances.Instance("target", "master", "127.0.0.1", port, 0, drivers.choose(), login)
 
 
-def test_a_server_that_stays_mute_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "_LOGIN_TIMEOUT_S", 1)
+def test_a_server_that_does_not_answer_is_reported_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "LOGIN_TIMEOUT_S", 1)
     with (
         socket.create_server(("127.0.0.1", 0)) as mute,
         pytest.raises(instances.LabError, match="Login timeout expired: something listens there and does not answer"),
@@ -256,7 +258,7 @@ def test_ctrl_c_ends_an_opening_that_a_server_holds_up(
 ) -> None:
     running["initiator-1"].plant(f"hang:{statement}")
     with own.begin(*OPEN) as process:
-        output_until(process, "harness lab clean removes all of it")
+        output_until(process, "harness lab clean removes all of this")
         running["initiator-1"].wait_until_struck()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
@@ -265,7 +267,7 @@ def test_ctrl_c_ends_an_opening_that_a_server_holds_up(
 
 
 @pytest.mark.parametrize("verb", [("ui", "--port", "0"), ("doctor",), ("matrix", "--cells", CELL), RUN[:2]])
-def test_every_verb_tells_a_refused_login_in_one_line(
+def test_every_verb_reports_a_refused_login_in_one_line(
     verb: tuple[str, ...], running: dict[str, Server], own: OwnServers
 ) -> None:
     running["initiator-1"].plant("login=18456/sa")
@@ -285,7 +287,7 @@ TRANSIENT = {
 
 
 @pytest.mark.parametrize("fault", TRANSIENT)
-def test_what_passes_fails_a_cell_that_is_tried_again_and_the_sweep_goes_on(
+def test_a_passing_failure_fails_a_cell_that_is_retried_and_the_sweep_continues(
     fault: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running["initiator-1"].plant(fault)
@@ -306,7 +308,7 @@ LASTING = [
         "target",
         "statement:INSERT INTO dbo.messageDrop=9002/ssbh@5+",
         1,
-        f"the activation procedure noted 2 errors: {FULL}",
+        f"the activation procedure recorded 2 errors: {FULL}",
     ),
     ("target", "statement:INSERT INTO dbo.messageDrop=1105/dbo.messageDrop//tempdb/PRIMARY@5+", 1, REMEDIES[1105]),
     ("target", "statement:INSERT INTO dbo.messageDrop=1205/57@5+", 1, "its queue is disabled, after five rollbacks"),
@@ -321,7 +323,7 @@ LASTING = [
 
 
 @pytest.mark.parametrize("side, fault, code, line", LASTING, ids=[f"{side}-{fault}" for side, fault, _, _ in LASTING])
-def test_what_lasts_fails_the_cell_with_its_reason(  # noqa: PLR0917
+def test_a_lasting_failure_fails_the_cell_with_its_reason(  # noqa: PLR0917
     side: str, fault: str, code: int, line: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running[side].plant(fault)
@@ -344,16 +346,18 @@ def test_a_sweep_whose_server_does_not_come_back_ends(running: dict[str, Server]
     remove(own)
 
 
-def test_what_a_server_does_not_show_is_told_and_the_sweep_goes_on(running: dict[str, Server], own: OwnServers) -> None:
+def test_what_a_server_does_not_show_is_reported_and_the_sweep_continues(
+    running: dict[str, Server], own: OwnServers
+) -> None:
     running["target"].plant("statement:SELECT .*dm_os_wait=300/VIEW SERVER STATE/server/master")
     told = own.harness(*RUN)
     assert (told.code, told.err) == (0, "")
-    assert "target does not show waits, which are not recorded: observe/waits.sql" in told.out
+    assert "target does not show waits to this login, so they are not recorded: observe/waits.sql" in told.out
     assert REMEDIES[300] in told.out
     remove(own)
 
 
-def test_a_refused_administrator_connection_is_told_and_the_sweep_goes_on(own: OwnServers) -> None:
+def test_a_refused_administrator_connection_is_reported_and_the_sweep_continues(own: OwnServers) -> None:
     initiator = own.servers[1]
     own.lab_file(initiator_1_admin_port=initiator.admin_port)
     with initiator.connection(port=initiator.admin_port):
@@ -363,7 +367,7 @@ def test_a_refused_administrator_connection_is_told_and_the_sweep_goes_on(own: O
     remove(own)
 
 
-def test_numbers_of_embedded_servers_are_not_sql_servers_whatever_they_are_called(own: OwnServers) -> None:
+def test_results_of_embedded_servers_are_never_labelled_sql_server(own: OwnServers) -> None:
     assert own.harness(*RUN).code == 0
     newest = max(own.folder.glob("results/*/manifest.json"), key=lambda path: path.stat().st_mtime)
     told = json.loads(newest.read_text())

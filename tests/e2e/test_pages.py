@@ -46,7 +46,7 @@ def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(la
     spread = {"initiator-1": dialog_pages.located(lab.initiators[0])}
     assert [page.handle_rank for page in spread["initiator-1"]] == [149, 299, 449, 599]
     assert dialog_pages.summary(spread) == (
-        "4 in use lie on 4 pages of sys.sysdesend, at most 1 on one; conversation handles are sequential"
+        "4 used dialogs lie on 4 pages of sys.sysdesend, at most 1 on one page; conversation handles are sequential"
     )
 
 

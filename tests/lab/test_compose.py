@@ -80,7 +80,7 @@ def instances() -> dict[str, Any]:
     return {name: one for name, one in definitions()["services"].items() if not name.startswith("volumes-")}
 
 
-def test_ports_are_published_on_the_loopback_interface_alone_and_the_broker_s_nowhere():
+def test_only_the_loopback_interface_publishes_ports_and_the_brokers_port_is_not_published():
     for name, service in instances().items():
         published = [port.split(":") for port in service["ports"]]
         assert {host for host, _, _ in published} == {"127.0.0.1"}, name
@@ -88,7 +88,7 @@ def test_ports_are_published_on_the_loopback_interface_alone_and_the_broker_s_no
         assert service["expose"] == ["5114"]
 
 
-def test_every_instance_has_a_volume_for_data_and_one_for_the_log_of_its_own():
+def test_every_instance_has_its_own_volumes_for_data_and_log():
     mounted = [volume.split(":") for service in instances().values() for volume in service["volumes"]]
     assert set(Counter(volume for volume, _ in mounted).values()) == {1}
     assert Counter(path for _, path in mounted) == {"/var/opt/mssql": 16, "/var/opt/mssql-log": 16}
@@ -107,7 +107,7 @@ def test_instances_of_a_version_find_each_other_by_name_and_wait_for_their_volum
             assert one["depends_on"] == {f"volumes-{version}": {"condition": "service_completed_successfully"}}
 
 
-def test_the_password_reaches_a_container_by_its_environment_alone():
+def test_a_container_gets_the_password_in_its_environment_only():
     for service in instances().values():
         assert service["environment"].pop("MSSQL_SA_PASSWORD") == GIVEN["MSSQL_SA_PASSWORD"]
         assert GIVEN["MSSQL_SA_PASSWORD"] not in repr(service)
@@ -131,7 +131,7 @@ def test_the_health_check_finds_sqlcmd_in_old_and_new_images(tmp_path, folder):
 # -- .env --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_password_is_made_on_first_use_kept_and_this_user_s_alone(root):
+def test_the_password_is_created_on_first_use_kept_and_readable_by_this_user_alone(root):
     made = compose.password()
     assert env_file.satisfies_policy(made)
     assert made.isalnum()
@@ -142,7 +142,7 @@ def test_the_password_is_made_on_first_use_kept_and_this_user_s_alone(root):
     assert env_file.new_password() != made
 
 
-def test_what_stands_in_the_file_stays_and_is_read_as_compose_reads_it(root):
+def test_values_in_the_file_are_kept_and_read_as_compose_reads_them(root):
     before = "# mine\nexport MSSQL_PID=Express\nACCEPT_EULA='Y' # yes\nMSSQL_CONTAINER_CPUS=2 # two"
     (root / ".env").write_text(before)
     made = compose.password()
@@ -154,7 +154,7 @@ def test_what_stands_in_the_file_stays_and_is_read_as_compose_reads_it(root):
     ]
 
 
-def test_the_environment_comes_before_the_file_which_is_not_made_for_nothing(root, monkeypatch):
+def test_the_environment_precedes_the_file_which_is_then_not_created(root, monkeypatch):
     monkeypatch.setenv("MSSQL_SA_PASSWORD", GIVEN["MSSQL_SA_PASSWORD"])
     assert compose.password() == GIVEN["MSSQL_SA_PASSWORD"]
     assert not (root / ".env").exists()
@@ -167,7 +167,7 @@ def test_a_file_that_others_may_read_is_made_private(root):
     assert (root / ".env").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_of_somebody_else_that_others_may_read_is_refused(root, monkeypatch):
+def test_another_users_file_that_others_may_read_is_refused(root, monkeypatch):
     (root / ".env").write_text("MSSQL_SA_PASSWORD=Str0ngEnough\n")
     (root / ".env").chmod(0o644)
 
@@ -175,7 +175,9 @@ def test_a_file_of_somebody_else_that_others_may_read_is_refused(root, monkeypat
         raise PermissionError
 
     monkeypatch.setattr(Path, "chmod", chmod)
-    with pytest.raises(env_file.EnvFileError, match=r"\.env holds a password, others may read it, and it is not yours"):
+    with pytest.raises(
+        env_file.EnvFileError, match=r"\.env holds a password that others may read, and belongs to another user"
+    ):
         compose.password()
 
 
@@ -199,7 +201,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Any:
     return put
 
 
-def test_an_engine_answers_or_not(environment, root):
+def test_whether_an_engine_answers_is_found_out(environment, root):
     with docker_engine.running() as docker:
         environment(docker.environment)
         assert compose.engine_answers()
@@ -220,11 +222,11 @@ def test_an_engine_that_hangs_is_given_up_soon(environment):
         ({"PATH": "/nowhere"}, r"docker is not installed: see https://"),
         ({"DOCKER_STAND_IN": "/nowhere"}, r"the Docker engine does not answer: start it"),
         ({"DOCKER_STAND_IN_FAULT": "no compose"}, r"no Compose plugin: apt-get install"),
-        ({}, r"ACCEPT_EULA=Y, in the environment or in .*\.env, says that you accept"),
+        ({}, r"licence terms .* not accepted.*set ACCEPT_EULA=Y in the environment or in .*\.env"),
         ({"ACCEPT_EULA": "no"}, r"ACCEPT_EULA=Y"),
     ],
 )
-def test_what_is_missing_is_one_line_with_its_cure(environment, values, text):
+def test_a_missing_prerequisite_is_one_line_with_its_remedy(environment, values, text):
     with docker_engine.running() as docker:
         environment(docker.environment | values)
         with pytest.raises(compose.ComposeError, match=text) as caught:
@@ -236,7 +238,7 @@ def test_what_is_missing_is_one_line_with_its_cure(environment, values, text):
 @pytest.mark.parametrize(
     "said, text",
     [
-        ("Bind for 127.0.0.1:14330 failed: port is already allocated", r"port 14330 on 127\.0\.0\.1 is taken"),
+        ("Bind for 127.0.0.1:14330 failed: port is already allocated", r"port 14330 on 127\.0\.0\.1 is in use"),
         ("failed to bind host port for 127.0.0.1:14341:172.18.0.2:1434/tcp: address already in use", "port 14341 "),
         (
             "no matching manifest for linux/arm64/v8 in the manifest list entries",
@@ -248,7 +250,7 @@ def test_what_is_missing_is_one_line_with_its_cure(environment, values, text):
         ("", "docker compose up failed: exit code 1"),
     ],
 )
-def test_docker_s_reasons_are_told_in_one_line_without_the_password(environment, said, text):
+def test_dockers_reason_is_one_line_without_the_password(environment, said, text):
     environment(GIVEN)
     with pytest.raises(compose.ComposeError, match=text) as caught:
         compose._expect(

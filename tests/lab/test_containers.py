@@ -72,7 +72,7 @@ def version_of(lab: Lab) -> list[str]:
 # -- a lab -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_lab_is_linked_instances_that_carry_messages_and_leaves_nothing_behind(docker, tmp_path):
+def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, tmp_path):
     told: list[str] = []
     with opened(initiators=2, directory=tmp_path / "lab", tell=told.append) as lab:
         assert (lab.place, lab.version) == ("containers", "2022")
@@ -90,12 +90,12 @@ def test_a_lab_is_linked_instances_that_carry_messages_and_leaves_nothing_behind
     assert docker.volumes() == []
     assert told[0] == "starting target-2022, initiator1-2022, initiator2-2022"
     assert "3 instances are ready after" in told[-2]
-    assert told[-1] == "taking down initiator1-2022, initiator2-2022, target-2022"
+    assert told[-1] == "removing initiator1-2022, initiator2-2022, target-2022"
     logs = tmp_path / "lab" / "logs"
     assert "behaves like SQL Server 2022" in (logs / "target-2022.log").read_text()
 
 
-def test_an_instance_is_laid_out_and_its_administrator_connection_answers(docker):
+def test_tempdb_is_laid_out_and_the_administrator_connection_answers(docker):
     with opened() as lab, closing(lab.target.connect_admin()) as admin, closing(lab.target.connect()) as connection:
         assert scripts.scalar(admin, "SELECT 1;") == 1
         cores = scripts.scalar(connection, "SELECT cpu_count FROM sys.dm_os_sys_info;")
@@ -107,7 +107,7 @@ def test_an_instance_is_laid_out_and_its_administrator_connection_answers(docker
         assert scripts.scalar(connection, growing) == 0
 
 
-def test_the_password_is_on_no_command_line_in_no_log_and_in_no_request(docker, root, tmp_path):
+def test_no_command_line_log_or_request_contains_the_password(docker, root, tmp_path):
     directory = tmp_path / "lab"
     told: list[str] = []
     with opened(directory=directory, tell=told.append) as lab:
@@ -121,24 +121,24 @@ def test_the_password_is_on_no_command_line_in_no_log_and_in_no_request(docker, 
         assert path.is_dir() or password.encode() not in path.read_bytes(), path
 
 
-def test_a_version_takes_the_place_of_another(docker):
+def test_a_version_replaces_the_one_that_ran(docker):
     told: list[str] = []
     containers.up("2019", 1, told.append)
     assert told[-3:] == containers.status()
     assert ["SQL Server 2019: running, healthy, 127.0.0.1," in line for line in told[-3:]] == [True, True, False]
-    assert told[-1] == f"login sa; its password is MSSQL_SA_PASSWORD in {compose.ROOT / '.env'}"
+    assert told[-1] == f"login: sa; its password is MSSQL_SA_PASSWORD in {compose.ROOT / '.env'}"
     told.clear()
     with opened("2025", tell=told.append) as lab:
         assert version_of(lab) == ["17", "17"]
         assert [name for name in compose.containers() if name.endswith("2019")] == []
-    assert told[0] == "taking down initiator1-2019, target-2019, volumes-2019"
+    assert told[0] == "removing initiator1-2019, target-2019, volumes-2019"
     assert docker.containers() == []
 
 
 # -- containers that run before and after ------------------------------------------------------------------------------
 
 
-def test_what_was_up_before_a_lab_stays_up_and_is_used_emptied(docker):
+def test_containers_that_ran_before_are_emptied_used_and_left_running(docker):
     told: list[str] = []
     containers.up("2022", 1, told.append)
     before = {process.pid for process in docker.containers()}
@@ -152,10 +152,10 @@ def test_what_was_up_before_a_lab_stays_up_and_is_used_emptied(docker):
         assert {process.pid for process in docker.containers()} == before
     assert not [name for name in docker.volumes() if "initiator2" in name and name.endswith("-data")]
     containers.down(told.append)
-    assert told[-1] == "taken down: initiator1-2022, target-2022, volumes-2022"
+    assert told[-1] == "removed initiator1-2022, target-2022, volumes-2022"
     assert docker.containers() == []
     containers.down(told.append)
-    assert told[-1] == "no containers were there"
+    assert told[-1] == "there were no containers to remove"
     assert containers.status() == ["no containers: harness lab up starts them"]
 
 
@@ -182,11 +182,11 @@ def fails(docker: StandIn, text: str, **options: Any) -> None:
         ({"PATH": "/nowhere"}, "docker is not installed"),
         ({"DOCKER_STAND_IN": "/nowhere"}, "the Docker engine does not answer: start it"),
         ({"DOCKER_STAND_IN_FAULT": "no compose"}, "no Compose plugin"),
-        ({"ACCEPT_EULA": ""}, "ACCEPT_EULA=Y, .* says that you accept"),
+        ({"ACCEPT_EULA": ""}, "licence terms .* not accepted.*set ACCEPT_EULA=Y"),
         ({"MSSQL_SA_PASSWORD": "weak"}, "MSSQL_SA_PASSWORD in the environment is too weak"),
     ],
 )
-def test_a_machine_that_lacks_something_is_told_what(docker, monkeypatch, values, text):
+def test_a_missing_prerequisite_is_named(docker, monkeypatch, values, text):
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     fails(docker, text)
@@ -200,10 +200,10 @@ def test_an_image_that_cannot_be_pulled_is_named(start):
         "the image mcr.microsoft.com/mssql/server:2022-latest cannot be pulled: .*no such host",
         tell=told.append,
     )
-    assert "pulling mcr.microsoft.com/mssql/server:2022-latest: once" in told
+    assert "pulling mcr.microsoft.com/mssql/server:2022-latest (once)" in told
 
 
-def test_a_container_that_ends_at_once_is_named_with_its_last_words(start):
+def test_a_container_that_ends_at_once_is_named_with_the_last_line_of_its_log(start):
     docker = start("exit:initiator1-2022")
     fails(docker, "container initiator1-2022 ended with exit code 1; last line of its log: .*a fatal error")
 
@@ -213,13 +213,13 @@ def test_a_server_that_does_not_come_up_is_given_up(start, monkeypatch):
     fails(start("slow:target-2022"), r"target-2022 was not ready after 1 s \(target \(127.0.0.1:\d+\): ")
 
 
-def test_a_port_that_is_taken_is_named(docker):
+def test_a_port_in_use_is_named(docker):
     port = int(os.environ["MSSQL_INITIATOR1_PORT"])
     with socket.create_server(("127.0.0.1", port)):
-        fails(docker, f"port {port} on 127.0.0.1 is taken: stop what listens there, or give another in .env")
+        fails(docker, f"port {port} on 127.0.0.1 is in use: stop what listens there, or set another in .env")
 
 
-def test_ctrl_c_while_servers_come_up_takes_them_down(start):
+def test_ctrl_c_while_servers_start_removes_them(start):
     docker = start("slow:target-2022")
 
     def watch() -> None:
@@ -231,19 +231,19 @@ def test_ctrl_c_while_servers_come_up_takes_them_down(start):
     assert docker.containers() == []
 
 
-def test_containers_made_with_another_password_are_told(docker, monkeypatch):
+def test_containers_created_with_another_password_are_reported(docker, monkeypatch):
     containers.up("2022", 1, print)
     monkeypatch.setattr(containers, "_REFUSED_S", 0.0)
     monkeypatch.setenv("MSSQL_SA_PASSWORD", "Another0nce")
     with (
-        pytest.raises(MachineFailure, match=r"target-2022 was made with another password than .* harness lab down"),
+        pytest.raises(MachineFailure, match=r"target-2022 was created with another password than .* harness lab down"),
         opened(),
     ):
         pytest.fail("the lab opened")
     assert len(docker.containers()) == 2
 
 
-def test_a_container_that_dies_in_the_lab_is_named_with_its_last_words(docker):
+def test_a_container_that_dies_in_the_lab_is_named_with_the_last_line_of_its_log(docker):
     with opened() as lab:
         lab.check()
         [target] = [one for one in docker.containers() if '"hostname": "target"' in " ".join(command_line(one))]

@@ -15,7 +15,7 @@ def string(driver: Driver, password: str = "pass") -> Secret:
     )
 
 
-def test_each_driver_gets_the_words_it_understands() -> None:
+def test_each_driver_gets_the_keywords_it_understands() -> None:
     assert string(MICROSOFT) == (
         "DRIVER=/opt/libmsodbcsql-18.so;UID=sa;PWD=pass;DATABASE=SSBTarget;APP=test;"
         "SERVER=127.0.0.1,1433;TrustServerCertificate=yes;Encrypt=optional"
@@ -39,7 +39,7 @@ def test_a_password_with_special_characters_is_quoted() -> None:
     assert "PWD={a;b}}c};" in string(MICROSOFT, "a;b}c")
 
 
-def test_a_connection_string_shows_in_no_repr() -> None:
+def test_no_repr_shows_a_connection_string() -> None:
     assert "pass" not in repr(string(MICROSOFT))
     assert "pass" not in repr({"connection": [string(MICROSOFT)]})
 

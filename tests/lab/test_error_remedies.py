@@ -24,7 +24,7 @@ TOLD = [
     (f"[08S01] {MICROSOFT}TCP Provider: Error code 0x68 (104) (SQLExecDirectW)", "the server closed the connection"),
     (
         f"[HYT00] {MICROSOFT}Login timeout expired (0) (SQLDriverConnect)",
-        "Login timeout expired: something listens there and does not answer: is it SQL Server, and is it well?",
+        "Login timeout expired: whatever listens there does not answer: check that it is SQL Server and that it is healthy",
     ),
     (
         "[42S02] [FreeTDS][SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)",
@@ -32,11 +32,11 @@ TOLD = [
     ),
     (
         "[01000] [FreeTDS][SQL Server]Unexpected EOF from the server (20017) (SQLExecDirectW)",
-        "Unexpected EOF from the server (error 20017): the connection broke: has the server ended?",
+        "Unexpected EOF from the server (error 20017): the connection broke: check whether the server has ended",
     ),
     (
         "[HYT00] [FreeTDS][SQL Server]Timeout expired (0) (SQLExecDirectW)",
-        "Timeout expired: no answer in time: is it SQL Server, is it well, does something block it?",
+        "Timeout expired: no answer in time: check that it is SQL Server, that it is healthy and that nothing blocks it",
     ),
 ]
 
@@ -46,13 +46,13 @@ def test_an_error_is_explained_with_its_remedy(raw: str, told: str) -> None:
     assert error_text(Exception(raw[1:6], raw)) == told
 
 
-def test_what_stands_before_a_drivers_words_stays() -> None:
+def test_text_before_the_drivers_words_is_kept() -> None:
     raw = f"thread 3: [42000] {MICROSOFT}[SQL Server]Invalid object name 'x'. (208) (SQLExecDirectW)"
     assert explain(raw) == "thread 3: Invalid object name 'x'. (error 208)"
     assert explain("thread 3: still in a call") == "thread 3: still in a call"
 
 
-def test_a_closed_port_is_told_at_once() -> None:
+def test_a_closed_port_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert error_remedies.out_of_reach("127.0.0.1", port) == ""
@@ -64,7 +64,7 @@ def test_a_closed_port_is_told_at_once() -> None:
     assert time.monotonic() - began < 1
 
 
-def test_an_unknown_host_is_told() -> None:
+def test_an_unknown_host_is_reported() -> None:
     assert (
         error_remedies.out_of_reach("no-such-host.invalid", 1433)
         == "the host no-such-host.invalid is unknown: check its name"

@@ -10,7 +10,7 @@ from harness.lab import interruption
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_that_somebody_swallowed_is_raised_at_the_next_check(number: signal.Signals) -> None:
+def test_a_swallowed_interrupt_is_raised_at_the_next_check(number: signal.Signals) -> None:
     with pytest.raises(KeyboardInterrupt), interruption.noted():
         interruption.check()
         with contextlib.suppress(KeyboardInterrupt):

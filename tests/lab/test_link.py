@@ -50,7 +50,7 @@ def send_one(lab: Lab, number: int = 0) -> None:
 
 
 @pytest.mark.parametrize("security", [Security(), Security(False, True), Security(True, True), Security(False, False)])
-def test_every_link_carries_messages_whatever_the_one_before_it_was(lab: Lab, security: Security) -> None:
+def test_every_link_carries_messages_whatever_the_previous_link_was(lab: Lab, security: Security) -> None:
     linked_with(lab, security)
     encryption = "SELECT encryption_algorithm_desc FROM sys.service_broker_endpoints;"
     bindings = "SELECT COUNT(*) FROM sys.remote_service_bindings;"
@@ -61,7 +61,7 @@ def test_every_link_carries_messages_whatever_the_one_before_it_was(lab: Lab, se
     send_one(lab)
 
 
-def test_names_outside_the_labs_databases_bear_the_prefix(lab: Lab) -> None:
+def test_names_outside_the_labs_databases_begin_with_the_prefix(lab: Lab) -> None:
     for instance in lab.instances:
         with connections([instance], "master") as (connection,):
             connection.execute("DROP ENDPOINT [Endpoint_SRPerf_1];")
@@ -91,7 +91,7 @@ def test_a_reset_ends_conversations_and_turns_a_disabled_queue_on(lab: Lab) -> N
     send_one(lab)
 
 
-def test_clients_get_a_new_password_with_every_link_and_it_shows_nowhere(lab: Lab) -> None:
+def test_every_link_gives_clients_a_new_password_that_shows_nowhere(lab: Lab) -> None:
     instance = lab.initiators[0]
     before = instance.client_connection_string()
     linked_with(lab, Security(), lab.prefix)

@@ -33,7 +33,7 @@ def test_a_script_is_split_where_sqlcmd_splits_it(text: str, expected: list[Batc
 
 
 @given(st.lists(st.from_regex(r"[A-Za-z0-9 ;=]{1,20}", fullmatch=True).filter(str.strip), max_size=6))
-def test_batches_joined_by_go_come_back_as_they_were(statements: list[str]) -> None:
+def test_batches_joined_by_go_are_split_into_the_same_batches(statements: list[str]) -> None:
     statements = [text for text in statements if scripts.split(text) == [Batch(text, 1)]]
     assert [batch.text for batch in scripts.split("\nGO\n".join(statements))] == statements
 
@@ -60,7 +60,7 @@ def test_a_missing_script_is_named() -> None:
         scripts.load("nowhere.sql", {})
 
 
-def test_a_file_of_several_batches_is_no_single_batch(tmp_path: Path) -> None:
+def test_a_file_with_several_batches_is_refused_as_a_single_batch(tmp_path: Path) -> None:
     file = tmp_path / "two.sql"
     file.write_text("SELECT 1;\nGO\nSELECT 2;")
     with pytest.raises(ScriptError, match="expected one batch, found 2"):

@@ -20,21 +20,21 @@ def chosen(*, docker: bool, **options: Any) -> selection.Selection:
 
 
 @pytest.mark.parametrize("docker, place, measure", [(True, "containers", 30.0), (False, "embedded", 1.0)])
-def test_the_default_is_sql_server_where_a_docker_engine_answers(docker: bool, place: str, measure: float) -> None:
+def test_the_default_is_sql_server_if_a_docker_engine_answers(docker: bool, place: str, measure: float) -> None:
     found = chosen(docker=docker)
     assert (found.topology.place, found.settings.measure) == (place, measure)
     assert "default" in found.why
 
 
-def test_who_names_a_lab_gets_it_and_docker_is_not_asked() -> None:
+def test_a_named_lab_is_selected_without_asking_docker() -> None:
     found = selection.select_lab(
         {"lab": "embedded", "measure": "5s"}, engine_answers=lambda: pytest.fail("Docker was asked")
     )
-    assert (found.topology.place, found.why) == ("embedded", "as told")
+    assert (found.topology.place, found.why) == ("embedded", "as selected")
     assert (found.settings.measure, found.settings.settle) == (5.0, 0.6)
 
 
-def test_the_version_axis_is_the_labs() -> None:
+def test_the_version_axis_depends_on_the_lab() -> None:
     assert chosen(docker=False).settings.server_versions == ("2005", "2008")
     assert chosen(docker=True).settings.server_versions == ("2022", "2025")
     assert chosen(docker=True, server_versions="2017 2019").settings.server_versions == ("2017", "2019")
@@ -45,7 +45,7 @@ def test_a_version_that_the_lab_does_not_have_names_the_nearest() -> None:
         chosen(docker=True, server_versions="2021")
 
 
-def test_a_run_that_goes_on_keeps_its_lab_whatever_answers_now() -> None:
+def test_a_resumed_run_keeps_its_lab() -> None:
     before = chosen(docker=True, seed=7).settings.model_dump(mode="json")
     found = selection.select_lab({}, stored=before, engine_answers=lambda: False)
     assert found.settings.model_dump(mode="json") == before

@@ -106,7 +106,7 @@ def send_one(lab: Lab) -> None:
 # -- opening and cleaning ----------------------------------------------------------------------------------------------
 
 
-def test_everything_created_is_told_before_listed_in_the_ledger_and_removed_by_clean(own: OwnServers) -> None:
+def test_everything_created_is_announced_listed_in_the_ledger_and_removed_by_clean(own: OwnServers) -> None:
     before = own.contents()
     told_before_creation = Teller()
     with opened(own, told_before_creation) as lab:
@@ -124,7 +124,7 @@ def test_everything_created_is_told_before_listed_in_the_ledger_and_removed_by_c
         assert all(name.startswith("ssbh_") for _, name in new if name != ledger.MASTER_KEY), (
             "everything bears the prefix"
         )
-        assert "harness lab clean removes all of it" in told
+        assert "harness lab clean removes all of this" in told
         send_one(lab)
     assert created(before, own.contents()) == new, "a closed lab stays, to be looked at"
     shown = clean(own)
@@ -135,7 +135,7 @@ def test_everything_created_is_told_before_listed_in_the_ledger_and_removed_by_c
     assert own.contents() == before
 
 
-def test_clean_asks_first_and_may_be_run_again(own: OwnServers) -> None:
+def test_clean_asks_first_and_can_be_repeated(own: OwnServers) -> None:
     with opened(own, initiators=1):
         pass
     there = own.contents()
@@ -145,7 +145,7 @@ def test_clean_asks_first_and_may_be_run_again(own: OwnServers) -> None:
     assert all("nothing to remove" in line for line in clean(own))
 
 
-def test_an_opening_begins_with_nothing_of_the_one_before(own: OwnServers) -> None:
+def test_an_opening_first_removes_what_the_previous_one_left(own: OwnServers) -> None:
     with opened(own, initiators=2) as lab:
         send_one(lab)
     tell = Teller()
@@ -158,7 +158,7 @@ def test_an_opening_begins_with_nothing_of_the_one_before(own: OwnServers) -> No
     clean(own)
 
 
-def test_a_master_key_that_was_there_stays_and_one_that_others_need_by_now_too(own: OwnServers) -> None:
+def test_a_master_key_is_kept_if_it_existed_before_or_others_need_it(own: OwnServers) -> None:
     target, initiator, _ = own.servers
     target.run("USE master; CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'others';")
     with opened(own, initiators=1) as lab:
@@ -166,7 +166,7 @@ def test_a_master_key_that_was_there_stays_and_one_that_others_need_by_now_too(o
         assert ledger.MASTER_KEY in ledger_of(lab.initiators[0])
         initiator.run("USE master; CREATE CERTIFICATE theirs WITH SUBJECT = 'theirs';")
     told = clean(own)
-    assert "initiator-1: the master key of master stays, theirs needs it by now" in told
+    assert "initiator-1: kept the master key of master, which theirs needs" in told
     for server in (target, initiator):
         assert server.contents()["keys of master"] == [ledger.MASTER_KEY]
     target.run("USE master; DROP MASTER KEY;")
@@ -209,7 +209,7 @@ REFUSALS = {
     "foreign database": (
         "CREATE DATABASE ssbh_SSBInitiator1;",
         "USE master; DROP DATABASE ssbh_SSBInitiator1;",
-        r"the database ssbh_SSBInitiator1 is there and carries no mark of the harness, .*\(lab.toml, line 8\)",
+        r"the database ssbh_SSBInitiator1 exists and does not carry the harness's mark: .*\(lab.toml, line 8\)",
     ),
     "foreign endpoint": (
         ENDPOINT.format("theirs"),
@@ -219,12 +219,12 @@ REFUSALS = {
     "foreign endpoint of our name": (
         ENDPOINT.format("ssbh_Endpoint_SRPerf_1"),
         "DROP ENDPOINT ssbh_Endpoint_SRPerf_1;",
-        r"the endpoint ssbh_Endpoint_SRPerf_1 is there and stands in no ledger, .* \(lab.toml, line 2\)",
+        r"the endpoint ssbh_Endpoint_SRPerf_1 exists and is in no ledger of the harness: .* \(lab.toml, line 2\)",
     ),
     "foreign login": (
         "CREATE LOGIN SSBH_user_target WITH PASSWORD = 'Str0ng, but not ours';",
         "DROP LOGIN SSBH_user_target;",
-        r"the login ssbh_User_Target is there and stands in no ledger, .* DROP LOGIN \[ssbh_User_Target\];",
+        r"the login ssbh_User_Target exists and is in no ledger of the harness: .* DROP LOGIN \[ssbh_User_Target\];",
     ),
     "foreign user": (
         "USE master; CREATE USER ssbh_User_Target FOR LOGIN ssbh_somebody;",
@@ -234,7 +234,7 @@ REFUSALS = {
     "foreign certificate": (
         "USE master; CREATE CERTIFICATE ssbh_Target_Endpoint ENCRYPTION BY PASSWORD = 'x' WITH SUBJECT = 'x';",
         "USE master; DROP CERTIFICATE ssbh_Target_Endpoint;",
-        "the certificate ssbh_Target_Endpoint is there and stands in no ledger",
+        "the certificate ssbh_Target_Endpoint exists and is in no ledger of the harness",
     ),
 }
 
@@ -252,7 +252,7 @@ def refused(own: OwnServers, **keys: Any) -> str:
 
 
 @pytest.mark.parametrize(("made", "undone", "line"), REFUSALS.values(), ids=REFUSALS)
-def test_what_belongs_to_others_is_refused_in_one_line_and_not_touched(
+def test_objects_of_others_are_named_in_one_line_and_left_alone(
     own: OwnServers, made: str, undone: str, line: str
 ) -> None:
     server = own.servers[1]
@@ -279,10 +279,10 @@ def test_two_refusals_are_counted_in_one_line(own: OwnServers) -> None:
 def test_a_server_of_another_version_is_refused(own: OwnServers) -> None:
     message = refused(own, version="2019")
     assert "is SQL Server 2022 (16.0." in message
-    assert message.endswith("lab.toml, line 1 says 2019")
+    assert message.endswith("lab.toml, line 1 says 2019: correct the version, or use another server")
 
 
-def test_a_password_that_is_nowhere_is_asked_for_by_name(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_password_is_named_with_its_variable(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_PASSWORD")
     monkeypatch.setattr(user_servers, "_asked", {})
     monkeypatch.setenv("HARNESS_PASSWORD_TARGET", PASSWORD)
@@ -290,7 +290,7 @@ def test_a_password_that_is_nowhere_is_asked_for_by_name(own: OwnServers, monkey
     assert "no password for sa: set HARNESS_PASSWORD_INITIATOR_1, or HARNESS_PASSWORD for all servers" in message
 
 
-def test_a_person_at_a_terminal_is_asked_once(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_a_terminal_the_password_is_asked_for_once(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_PASSWORD")
     monkeypatch.setattr(user_servers, "_asked", {})
     questions: list[str] = []
@@ -316,8 +316,8 @@ def test_a_wrong_password_and_a_closed_port_are_refused(own: OwnServers, monkeyp
     assert refused(own).startswith(f"initiator-2 (127.0.0.1:{own.servers[2].port}): Login failed for user 'sa'.")
 
 
-def test_more_initiators_than_the_file_names_are_refused(own: OwnServers) -> None:
-    assert "names 2 of the 3 initiators needed" in refused(own, initiators=3)
+def test_more_initiators_than_the_lab_file_names_are_refused(own: OwnServers) -> None:
+    assert "3 initiators are needed and lab.toml, line 8 names 2" in refused(own, initiators=3)
 
 
 def test_two_names_of_one_instance_are_refused(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,10 +330,10 @@ def test_two_names_of_one_instance_are_refused(own: OwnServers, monkeypatch: pyt
         return found
 
     monkeypatch.setattr(scripts, "rows", same_server)
-    assert "are one instance (ONE): each side needs its own" in refused(own)
+    assert "are one instance (ONE): give each side its own" in refused(own)
 
 
-def test_a_database_in_which_another_run_works_is_left_alone(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_another_run_uses_is_left_alone(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "_SESSIONS_END_WITHIN_S", 0.5)
     with opened(own, initiators=1) as lab, connections([lab.target]):
         line = r"a run of the harness on .* uses the database ssbh_SSBTarget \(session"
@@ -361,7 +361,7 @@ def test_an_opening_that_fails_while_linking_leaves_nothing(own: OwnServers, mon
     assert own.contents() == before
 
 
-def test_a_database_whose_mark_is_missing_yet_goes_too(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_was_not_marked_yet_is_removed_too(own: OwnServers, monkeypatch: pytest.MonkeyPatch) -> None:
     before, really = own.contents(), ledger.begin
 
     def fail(instance: Instance, connection: Any, *rest: Any) -> None:
@@ -376,7 +376,7 @@ def test_a_database_whose_mark_is_missing_yet_goes_too(own: OwnServers, monkeypa
     assert own.contents() == before
 
 
-def test_clean_goes_on_where_a_killed_one_stopped(own: OwnServers) -> None:
+def test_clean_continues_where_a_killed_one_stopped(own: OwnServers) -> None:
     before = own.contents()
     with opened(own):
         pass
@@ -402,13 +402,13 @@ def test_clean_removes_what_a_killed_opening_has_created(own: OwnServers) -> Non
     assert own.contents() == before
 
 
-def test_clean_says_what_it_cannot_know_when_a_database_is_gone(own: OwnServers) -> None:
+def test_clean_lists_what_no_ledger_lists_if_a_database_was_dropped(own: OwnServers) -> None:
     with opened(own, initiators=1):
         pass
     own.servers[1].run("USE master; DROP DATABASE ssbh_SSBInitiator1;")
     there = own.servers[1].contents()
     line = next(line for line in clean(own) if line.startswith("initiator-1"))
-    assert "no database ssbh_SSBInitiator1, so no ledger and nothing to remove; not touched" in line
+    assert "no database ssbh_SSBInitiator1, so no ledger and nothing to remove; left alone" in line
     assert own.servers[1].contents() == there
     statements = line.partition("no ledger lists it: ")[2]
     for kind in ("ENDPOINT", "CERTIFICATE", "USER", "LOGIN"):  # what a person would run, in an order that works
@@ -418,7 +418,7 @@ def test_clean_says_what_it_cannot_know_when_a_database_is_gone(own: OwnServers)
     own.servers[1].run("USE master; DROP MASTER KEY;")
 
 
-def test_clean_does_what_it_can_and_names_the_server_out_of_reach(own: OwnServers) -> None:
+def test_clean_cleans_the_other_servers_and_names_the_one_out_of_reach(own: OwnServers) -> None:
     with opened(own, initiators=2):
         pass
     with pytest.raises(LabError, match=r"not all could be removed, .*: initiator-1 \(127.0.0.1:\d+\): nothing listens"):
@@ -451,12 +451,12 @@ def test_the_minimal_rights_suffice(own: OwnServers, harness_login: str) -> None
     tell = Teller()
     with opened(own, tell) as lab:
         assert lab.target.login == Login("harness", drivers.Secret(PASSWORD))
-        assert "target: without sysadmin, the run goes without the pages of the dialogs" in " ".join(tell)
+        assert "target: without sysadmin, the run does not include the pages of the dialogs" in " ".join(tell)
         send_one(lab)
     clean(own)
 
 
-def test_a_prepared_database_spares_the_right_to_create_databases(own: OwnServers, harness_login: str) -> None:
+def test_with_a_prepared_database_no_right_to_create_databases_is_needed(own: OwnServers, harness_login: str) -> None:
     for server, name in zip(own.servers, ("Target", "Initiator1", "Initiator2"), strict=True):
         grant(server, "server/prepare_database.sql", Database=f"ssbh_SSB{name}")
         grant(server, "server/minimal_rights.sql")
@@ -473,7 +473,7 @@ RIGHTS = ("CREATE ANY DATABASE", "ALTER ANY LOGIN", "CREATE ENDPOINT", "VIEW ANY
 
 
 @pytest.mark.parametrize("right", [*RIGHTS, "CONTROL"])
-def test_a_missing_right_is_named_with_the_statement_that_gives_it(
+def test_a_missing_right_is_named_with_the_statement_that_grants_it(
     own: OwnServers, harness_login: str, right: str
 ) -> None:
     for server in own.servers:
@@ -490,7 +490,7 @@ def test_a_missing_right_is_named_with_the_statement_that_gives_it(
     clean(own)
 
 
-def test_a_login_without_any_right_is_told_all_of_them(own: OwnServers, harness_login: str) -> None:
+def test_a_login_without_any_right_sees_all_it_lacks_in_one_line(own: OwnServers, harness_login: str) -> None:
     message = refused(own)
     assert "target" in message and "harness lacks CREATE ANY DATABASE" in message
-    assert message.endswith("VIEW SERVER STATE too; sql/server/minimal_rights.sql has all")
+    assert message.endswith("VIEW SERVER STATE; sql/server/minimal_rights.sql grants all")

@@ -29,19 +29,19 @@ def pool(dialogs: int, ratio: int) -> list[DialogPage]:
     [
         (
             {"initiator-1": pool(50, 150)},
-            "50 in use lie on 50 pages of sys.sysdesend, at most 1 on one; conversation handles are sequential",
+            "50 used dialogs lie on 50 pages of sys.sysdesend, at most 1 on one page; conversation handles are sequential",
         ),
         (
             {"initiator-1": pool(50, 1), "initiator-2": pool(150, 1)},
-            "200 in use lie on 3 pages of sys.sysdesend, at most 144 on one; conversation handles are sequential",
+            "200 used dialogs lie on 3 pages of sys.sysdesend, at most 144 on one page; conversation handles are sequential",
         ),
         (
             {"initiator-1": pool(3, 150)[::-1]},
-            "3 in use lie on 3 pages of sys.sysdesend, at most 1 on one; conversation handles are NOT sequential",
+            "3 used dialogs lie on 3 pages of sys.sysdesend, at most 1 on one page; conversation handles are NOT sequential",
         ),
     ],
 )
-def test_one_line_says_what_the_pages_prove(spread: Spread, expected: str) -> None:
+def test_the_pages_are_summarised_in_one_line(spread: Spread, expected: str) -> None:
     assert dialog_pages.summary(spread) == expected
 
 
@@ -88,11 +88,11 @@ def test_the_connection_is_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert instance.open == 0
 
 
-def test_a_refused_connection_and_a_place_that_is_none_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_connection_and_an_unexpected_location_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     refusing: Any = FakeInstance(refuses=True)
     with pytest.raises(LabError):
         dialog_pages.located(refusing)
     answer(monkeypatch, [{"dialog_id": 1, "handle": "H", "handle_rank": 149, "location": "nowhere"}])
     instance: Any = FakeInstance()
-    with pytest.raises(ScriptError, match=r"'nowhere' is no \(file:page:slot\)"):
+    with pytest.raises(ScriptError, match=r"unexpected location 'nowhere' instead of \(file:page:slot\)"):
         dialog_pages.located(instance)

@@ -111,7 +111,7 @@ def test_waiting_for_a_shared_page_is_attributed_to_sysdesend(instance: Instance
     assert place in {(page.file_id, page.page_id) for page in dialog_pages.located(instance)}
 
 
-def test_observers_record_looks_waits_latches_and_writes(instance: Instance) -> None:
+def test_observers_record_latch_samples_waits_latches_and_writes(instance: Instance) -> None:
     told: list[str] = []
     observers = Observers([instance], tell=told.append)
     observers.begin(1)
@@ -140,7 +140,7 @@ def test_observers_record_looks_waits_latches_and_writes(instance: Instance) -> 
     assert len(set(waits["sampled_at_ns"])) <= looks[-1]
 
 
-def test_a_fingerprint_says_what_the_instance_tells(instance: Instance) -> None:
+def test_a_fingerprint_holds_what_the_instance_shows(instance: Instance) -> None:
     with instance.connect() as connection:
         found = fingerprint.fingerprint(connection)
     assert list(found) == [
@@ -192,7 +192,7 @@ def refuse(state: str = "42000") -> ScriptError:
     return error
 
 
-def test_who_may_not_see_waiting_tasks_has_nothing_to_record(answering: Callable[[Answer], None]) -> None:
+def test_a_login_that_may_not_see_waiting_tasks_records_none(answering: Callable[[Answer], None]) -> None:
     def answer(path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
         raise refuse()
 
@@ -206,7 +206,7 @@ def test_who_may_not_see_waiting_tasks_has_nothing_to_record(answering: Callable
     watch.close()
 
 
-def test_a_broken_connection_keeps_what_was_seen(answering: Callable[[Answer], None]) -> None:
+def test_a_broken_connection_keeps_the_earlier_samples(answering: Callable[[Answer], None]) -> None:
     def answer(path: str, variables: dict[str, str], asked: list[str] = []) -> list[dict[str, Any]]:  # noqa: B006
         asked.append(path)
         if len(asked) > 2:
@@ -219,11 +219,11 @@ def test_a_broken_connection_keeps_what_was_seen(answering: Callable[[Answer], N
     watch.prepare()
     watch.begin()
     seen = watch._outcome.result(timeout=10)
-    assert seen.failure and not seen.refusal and len(seen.looks_at_ns) == 2
+    assert seen.failure and not seen.refusal and len(seen.sampled_at_ns) == 2
     watch.close()
 
 
-def test_pages_that_cannot_be_resolved_are_asked_for_once(answering: Callable[[Answer], None]) -> None:
+def test_pages_whose_object_is_refused_are_asked_for_once(answering: Callable[[Answer], None]) -> None:
     asked: list[str] = []
 
     def answer(path: str, variables: dict[str, str]) -> list[dict[str, Any]]:
@@ -259,7 +259,7 @@ def test_pages_that_cannot_be_resolved_are_asked_for_once(answering: Callable[[A
         (1, {"is_here": 1}, ""),
     ],
 )
-def test_objects_have_the_names_that_users_know(object_id: int, row: dict[str, Any], expected: str) -> None:
+def test_objects_get_the_names_that_users_know(object_id: int, row: dict[str, Any], expected: str) -> None:
     empty = dict.fromkeys(("database_name", "schema_name", "object_name", "queue_schema_name", "queue_name"))
     assert object_name(object_id, empty | row) == expected
 
@@ -277,5 +277,5 @@ def test_objects_have_the_names_that_users_know(object_id: int, row: dict[str, A
         (9, "allocation"),
     ],
 )
-def test_allocation_pages_are_told_apart_by_their_place(page: int, expected: str) -> None:
+def test_allocation_pages_are_distinguished_by_their_position(page: int, expected: str) -> None:
     assert allocation_name(page) == expected

@@ -69,7 +69,7 @@ def test_samples_are_taken_at_once_then_once_an_interval_and_at_the_end(observin
     assert times == sorted(times)
 
 
-def test_nothing_is_asked_between_cells(observing: Any) -> None:
+def test_no_samples_are_taken_between_cells(observing: Any) -> None:
     question = Counting()
     observer = observing(FakeInstance(), question, interval_s=0.001)
     observer.begin()
@@ -79,7 +79,7 @@ def test_nothing_is_asked_between_cells(observing: Any) -> None:
     assert observer.end().result(timeout=10).samples[0][1].value == asked + 1
 
 
-def test_an_observer_that_fails_says_so_and_goes_on(observing: Any) -> None:
+def test_an_observer_that_fails_records_it_and_continues(observing: Any) -> None:
     instance, question = FakeInstance(), Counting()
     instance.broken = True
     observer = observing(instance, question, interval_s=0.01)

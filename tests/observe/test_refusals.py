@@ -31,7 +31,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
         yield replace(lab.target, database="db", login=Login("plain", Secret(PASSWORD)))
 
 
-def test_what_the_login_may_not_see_is_not_recorded_and_said_once(plain: Instance) -> None:
+def test_what_the_login_may_not_see_is_not_recorded_and_reported_once(plain: Instance) -> None:
     told: list[str] = []
     observers = Observers([plain], tell=lambda text: None if text in told else told.append(text))
     for _ in range(2):
@@ -42,11 +42,11 @@ def test_what_the_login_may_not_see_is_not_recorded_and_said_once(plain: Instanc
         assert set(observers.end().records) == {"samples"}
     observers.close()
     assert sorted(text.partition(",")[0] for text in told) == [
-        "target does not show file_io",
-        "target does not show latches",
-        "target does not show processors",
-        "target does not show waits",
-        "target does not show who waits for pages",
+        "target does not show file_io to this login",
+        "target does not show latches to this login",
+        "target does not show processors to this login",
+        "target does not show waits to this login",
+        "target does not show waits for pages",
     ]
     assert all("permission was denied" in text for text in told)
 

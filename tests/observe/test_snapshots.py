@@ -50,7 +50,7 @@ def instance(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return answering
 
 
-def test_a_snapshot_holds_the_totals_of_everything_that_is_shown(instance: Callable[..., None]) -> None:
+def test_a_snapshot_holds_all_totals_that_the_instance_shows(instance: Callable[..., None]) -> None:
     instance()
     taken = snapshot(CONNECTION)
     assert taken.waits == {("WRITELOG",): (3, 9, 1, 5)}
@@ -68,7 +68,7 @@ def test_what_the_login_may_not_see_is_left_out_with_its_reason(instance: Callab
     assert set(changes({"target": taken}, {"target": taken})) == {"waits", "file_io"}
 
 
-def test_a_broken_connection_is_no_refusal(instance: Callable[..., None]) -> None:
+def test_a_broken_connection_is_not_a_refusal(instance: Callable[..., None]) -> None:
     instance(waits=refusal("waits", "08S01"))
     with pytest.raises(ScriptError):
         snapshot(CONNECTION)
