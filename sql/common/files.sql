@@ -1,8 +1,8 @@
 /*
-Purpose:   gives the database of one side files that are large enough not to grow while a cell is measured, and lets
-           them grow in large steps where they are not.
+Purpose:   makes the files of one side's database large enough not to grow while a cell is measured, and makes them grow
+           in large steps if they have to.
 Called by: the lab once per instance, after common/database.sql.
-Assumes:   the login may alter the database. A file that is larger already keeps its size; further files stay as they are.
+Assumes:   the login may alter the database. A larger file keeps its size; further files are left alone.
 Variables: Database (name of the side's database), DataSizeMb, LogSizeMb (sizes in megabytes)
 */
 USE [$(Database)];
@@ -18,7 +18,7 @@ DECLARE @statement nvarchar(max);
 WHILE @file_id <= 2
 BEGIN
     SET @wanted_mb = CASE WHEN @file_id = 1 THEN $(DataSizeMb) ELSE $(LogSizeMb) END;
-    -- Sizes are told in pages of 8 KB. MODIFY FILE refuses a size that is not larger than the one before.
+    -- Sizes are in pages of 8 KB. MODIFY FILE refuses a size that is not larger than the current one.
     SELECT @statement = N'ALTER DATABASE [$(Database)] MODIFY FILE (NAME = ' + QUOTENAME(name)
         + CASE WHEN size < @wanted_mb * 128 THEN N', SIZE = ' + CAST(@wanted_mb AS nvarchar(20)) + N'MB' ELSE N'' END
         + N', FILEGROWTH = 256MB);'

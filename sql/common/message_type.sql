@@ -1,7 +1,7 @@
 /*
 Purpose:   the message type of the paper's workload; its body is binary and is not validated.
 Called by: the lab once per side, after database.sql.
-Assumes:   nothing else of the workload exists yet, or all of it does.
+Assumes:   the database exists.
 Variables: Database (name of the side's database)
 */
 USE [$(Database)];

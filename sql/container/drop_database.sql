@@ -1,7 +1,7 @@
 /*
-Purpose:   removes the database of one side, with its conversations, queues and messages, whoever uses it.
-Called by: the lab, where containers that were left running have one of an earlier lab.
-Assumes:   sysadmin; an instance of the lab's own. Running it again changes nothing.
+Purpose:   drops the database of one side, with its conversations, queues and messages, even if it is in use.
+Called by: the lab, if containers that kept running have the database of an earlier lab.
+Assumes:   sysadmin; an instance that only the lab uses. Running it again changes nothing.
 Variables: Database (name of the side's database)
 */
 USE [master];

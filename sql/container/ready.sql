@@ -1,6 +1,6 @@
 /*
-Purpose:   whether the instance has come up: every database can be used.
-Called by: the lab, until it says 0.
+Purpose:   whether the instance is ready, that is, whether all databases can be used.
+Called by: the lab, until it returns 0.
 Assumes:   nothing.
 Variables: none
 Columns:   databases_not_online (int)

@@ -1,8 +1,8 @@
 /*
-Purpose:   gives tempdb one data file for each core, all of one size, and files that need not grow: every RECEIVE of
-           the target collects its messages in a table variable, which lies there.
-Called by: the lab once per container, before the side's database is made.
-Assumes:   sysadmin; an instance of the lab's own. Running it again changes nothing.
+Purpose:   gives tempdb one data file for each core, all of one size and large enough not to grow: every RECEIVE of
+           the target collects its messages in a table variable, which tempdb stores.
+Called by: the lab once per container, before the side's database is created.
+Assumes:   sysadmin; an instance that only the lab uses. Running it again changes nothing.
 Variables: TempdbSizeMb (all data files together, in megabytes)
 */
 USE [tempdb];
@@ -25,7 +25,7 @@ BEGIN
 END;
 GO
 
--- New rows go to the files in proportion to their free space: equal files share them evenly.
+-- New rows are distributed by the files' free space: files of one size get equal shares.
 DECLARE @share_mb int = (SELECT $(TempdbSizeMb) / COUNT(*) FROM sys.database_files WHERE type = 0);
 DECLARE @log_mb int = 256;
 DECLARE @file_id int = 0;

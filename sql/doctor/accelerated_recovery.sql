@@ -1,7 +1,7 @@
 /*
 Purpose:   whether the lab's database has accelerated database recovery, which writes row versions and more log.
 Called by: the doctor, on every instance.
-Assumes:   SQL Server 2019 or later: the column is not there before.
+Assumes:   SQL Server 2019 or later: older versions lack the column.
 Variables: none
 Columns:   is_accelerated_database_recovery_on (bit)
 */

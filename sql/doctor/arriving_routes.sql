@@ -1,7 +1,7 @@
 /*
-Purpose:   the routes of msdb, by which everything goes that arrives from the network.
+Purpose:   the routes of msdb, which messages from the network follow.
 Called by: the doctor, on every instance.
-Assumes:   an expired route stays in the view and is not used; lifetime is in UTC.
+Assumes:   the view also shows expired routes, which are not used; lifetime is in UTC.
 Variables: none
 Columns:   route_name, remote_service_name, broker_instance, address, is_expired (int)
 */

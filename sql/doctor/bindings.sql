@@ -1,8 +1,8 @@
 /*
-Purpose:   the remote service binding of the lab's service: whose certificate secures dialogs to it.
+Purpose:   the remote service binding of the lab's service, whose user's certificate secures dialogs to it.
 Called by: the doctor, on every instance.
-Assumes:   a service has one at most. A dialog to a service with a binding is secured even if begun with ENCRYPTION
-           = OFF.
+Assumes:   a service has at most one. A dialog to a service with a binding is secured even if it began with
+           ENCRYPTION = OFF.
 Variables: none
 Columns:   binding_name, user_name, is_anonymous_on (bit)
 */

@@ -1,8 +1,8 @@
 /*
-Purpose:   the brokers of the instance. Two databases with one identifier would share each other's messages; without
-           msdb's broker nothing that comes from the network is delivered.
+Purpose:   the brokers of the instance. Two databases with one identifier would receive each other's messages; without
+           msdb's broker no message from the network is delivered.
 Called by: the doctor, on every instance.
-Assumes:   databases that the login may not see are missing.
+Assumes:   databases that the login may not see have no row.
 Variables: none
 Columns:   database_name, service_broker_guid (uniqueidentifier), is_broker_enabled (bit)
 */

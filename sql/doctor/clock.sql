@@ -1,7 +1,7 @@
 /*
-Purpose:   what time it is on the instance's machine.
+Purpose:   the time on the instance's machine.
 Called by: the doctor, on every instance.
-Assumes:   the difference to another clock is known up to half the time that asking takes.
+Assumes:   the difference to another clock is uncertain by half the duration of the query.
 Variables: none
 Columns:   utc_ns (bigint, ns since 1970-01-01 UTC; datetime2 counts in 100 ns)
 */

@@ -1,7 +1,7 @@
 /*
 Purpose:   settings of the instance on which a measurement depends.
 Called by: the doctor, on every instance.
-Assumes:   nothing: everybody may read them.
+Assumes:   nothing: every login may read them.
 Variables: none
 Columns:   name, value_in_use (bigint)
 */

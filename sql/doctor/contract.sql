@@ -1,7 +1,7 @@
 /*
 Purpose:   the lab's contract with its message types, and whether the lab's service offers it.
 Called by: the doctor, on every instance.
-Assumes:   no row: there is no such contract. Names are compared byte by byte, as Service Broker does.
+Assumes:   no row means that there is no such contract. Names are compared byte by byte, as Service Broker does.
 Variables: none
 Columns:   contract_name, is_offered (int: 1 if bound to the service), message_type_name, validation (BINARY stands
            for

@@ -1,5 +1,5 @@
 /*
-Purpose:   what the lab's database is and how it is set, as far as a link or a measurement depends on it.
+Purpose:   the properties of the lab's database on which a link or a measurement depends.
 Called by: the doctor, on every instance.
 Assumes:   the connection is in the side's database. An owner_name of NULL is a login that the server cannot resolve.
 Variables: none

@@ -2,10 +2,10 @@
 Purpose:   the certificates of the lab's database: the one that secures its dialogs, and the copies of the other
            sides'.
 Called by: the doctor, on every instance.
-Assumes:   VIEW ANY DEFINITION, or certificates of others are not seen. Names that begin with ## are the server's own.
+Assumes:   VIEW ANY DEFINITION; without it certificates of others are not visible. Names with ## are the server's own.
 Variables: none
 Columns:   certificate_name, certificate_id (int), owner_name, private_key
-           (ENCRYPTED_BY_MASTER_KEY as it should be, ENCRYPTED_BY_PASSWORD, NO_PRIVATE_KEY), thumbprint (varbinary),
+           (should be ENCRYPTED_BY_MASTER_KEY; ENCRYPTED_BY_PASSWORD, NO_PRIVATE_KEY), thumbprint (varbinary),
            is_active_for_begin_dialog (bit), is_started (int: its first day has come), is_expired (int),
            start_date (datetime, UTC), expiry_date (datetime, UTC)
 */

@@ -1,7 +1,7 @@
 /*
 Purpose:   the instance's Service Broker endpoint; it can have only one.
 Called by: the doctor, on every instance.
-Assumes:   no row: there is none, or it is not seen without VIEW ANY DEFINITION.
+Assumes:   no row means that there is none, or that the login lacks VIEW ANY DEFINITION.
 Variables: none
 Columns:   endpoint_name, state, port (int), ip_address (NULL: all), authentication, encryption (the algorithms in
            question; NONE among them: not encrypting is possible), is_forwarding (bit), certificate_id (int)

@@ -1,7 +1,7 @@
 /*
 Purpose:   who may connect to the instance's Service Broker endpoint.
 Called by: the doctor, on every instance.
-Assumes:   VIEW ANY DEFINITION, or the grants of others are not seen. The owner of the endpoint needs none.
+Assumes:   VIEW ANY DEFINITION; without it grants of others are not visible. The owner of the endpoint needs none.
 Variables: none
 Columns:   grantee_name, permission_name (CONNECT or more), state (GRANT, GRANT_WITH_GRANT_OPTION or DENY)
 */

@@ -1,5 +1,5 @@
 /*
-Purpose:   the files of the lab's database: their size, what is free in them, how far they may grow.
+Purpose:   the files of the lab's database: their size, the space used in them, how far they may grow.
 Called by: the doctor, on every instance.
 Assumes:   size and space in pages of 8 KB. max_size -1: until the disk is full; 0 or growth 0: not at all.
 Variables: none

@@ -1,9 +1,9 @@
 /*
-Purpose:   in which order the handles of new dialogs come: the 150 trick relies on ascending ones.
-Called by: the doctor, on an initiator, while the probe service is there.
-Assumes:   no message is sent and the dialogs are rolled back; table variables outlive that.
+Purpose:   the order of the handles of new dialogs: the 150 trick relies on ascending ones.
+Called by: the doctor, on an initiator, while the probe service exists.
+Assumes:   no message is sent, and the dialogs are rolled back; table variables outlive the rollback.
 Variables: Database (name of the initiator's database), BrokerInstance (service_broker_guid of the target's database)
-Columns:   number (int: the how manieth dialog), handle_rank (int: the place of its handle among all in key order)
+Columns:   number (int: 1 for the first dialog), handle_rank (int: the rank of its handle among all in key order)
 */
 USE [$(Database)];
 GO

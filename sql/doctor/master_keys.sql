@@ -1,7 +1,7 @@
 /*
-Purpose:   whether master and the lab's database have a master key, and one that the server opens by itself.
+Purpose:   whether master and the lab's database have a master key that the server can open without a password.
 Called by: the doctor, on every instance.
-Assumes:   VIEW ANY DEFINITION, or the key of a database is not seen.
+Assumes:   VIEW ANY DEFINITION; without it a database's key is not visible.
 Variables: none
 Columns:   database_name, master_keys (int: 0 or 1), is_master_key_encrypted_by_server (bit)
 */

@@ -1,10 +1,10 @@
 /*
 Purpose:   receives one probe message and sends it back.
-Called by: the doctor, on the target, until every initiator's message has come or the time is over.
+Called by: the doctor, on the target, until all initiators' messages have arrived or the time is up.
 Assumes:   probe_service.sql has run.
 Variables: Database (name of the target's database), TimeoutMs (how long to wait, in ms)
 Columns:   message_type_name (DEFAULT for a probe), message_text (the initiator's LocalName, or an error's XML);
-           no row if nothing came
+           no row if nothing arrived
 */
 USE [$(Database)];
 GO

@@ -1,8 +1,8 @@
 /*
-Purpose:   removes the probe service with its queue, its messages and its conversations. Nothing of the probe is left:
-           the pool that is built next must be the only conversations there are.
-Called by: the doctor, on every instance, before and after a probe, whatever became of it.
-Assumes:   nothing: what is not there is not missed. The far side is not told; it does the same.
+Purpose:   removes the probe service with its queue, its messages and its conversations. Nothing of the probe may
+           remain: the dialogs of the next pool must be the only conversations.
+Called by: the doctor, on every instance, before and after a probe, whatever its outcome.
+Assumes:   nothing: objects that do not exist are skipped. The other side is not notified; it does the same.
 Variables: Database (name of the side's database)
 */
 USE [$(Database)];

@@ -1,10 +1,10 @@
 /*
-Purpose:   receives what has come back to an initiator.
-Called by: the doctor, on an initiator, until something has come or the time is over.
+Purpose:   receives a message that has come back to an initiator.
+Called by: the doctor, on an initiator, until something has arrived or the time is up.
 Assumes:   probe_send.sql has run.
 Variables: Database (name of the initiator's database), TimeoutMs (how long to wait, in ms)
 Columns:   message_type_name (DEFAULT for the answer), message_text (the LocalName, or an error's XML); no row if
-           nothing came
+           nothing arrived
 */
 USE [$(Database)];
 GO

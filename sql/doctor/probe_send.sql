@@ -1,8 +1,8 @@
 /*
 Purpose:   sends a probe message to the target.
 Called by: the doctor, on an initiator, once a preflight.
-Assumes:   probe_service.sql has run on both sides, route and binding are there. The dialog ends by itself after a
-           minute, should nobody come to end it.
+Assumes:   probe_service.sql has run on both sides, route and binding exist. If nobody ends the dialog, it expires after
+           a minute.
 Variables: Database (name of the initiator's database), LocalName (name of the initiator in the lab),
            BrokerInstance (service_broker_guid of the target's database), Encryption (ON or OFF)
 */

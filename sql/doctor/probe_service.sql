@@ -1,8 +1,8 @@
 /*
-Purpose:   a service of the doctor's own beside the lab's: a probe message must not be counted by the activation
-           procedure of the lab's queue. The contract is DEFAULT, which every database has.
+Purpose:   a service for the doctor beside the lab's, because the activation procedure of the lab's queue would count a
+           probe message. The contract is DEFAULT, which every database has.
 Called by: the doctor, on every instance, after probe_drop.sql.
-Assumes:   neither exists. Owned by dbo like the lab's service, so dialogs are secured by the same certificate.
+Assumes:   neither queue nor service exists. dbo owns both, as in the lab, so the same certificate secures dialogs.
 Variables: Database (name of the side's database)
 */
 USE [$(Database)];

@@ -1,7 +1,7 @@
 /*
 Purpose:   why probe messages are still in the transmission queue of this database.
 Called by: the doctor, on every instance.
-Assumes:   blank: not tried yet, or sent and waiting for the acknowledgement.
+Assumes:   a blank status: not sent yet, or sent and waiting for the acknowledgement.
 Variables: none
 Columns:   transmission_status, messages (bigint)
 */

@@ -1,7 +1,7 @@
 /*
 Purpose:   removes the probe's route to another side, and its binding.
-Called by: the doctor, on every instance, once per other side, before and after a probe, whatever became of it.
-Assumes:   nothing: what is not there is not missed.
+Called by: the doctor, on every instance, once per other side, before and after a probe, whatever its outcome.
+Assumes:   nothing: objects that do not exist are skipped.
 Variables: Database (name of this side's database), RemoteName (name of the other side in the lab)
 */
 USE [$(Database)];

@@ -1,5 +1,5 @@
 /*
-Purpose:   what this login may see. Without these rights views leave rows out and say nothing.
+Purpose:   what this login may see. Without these rights views leave out rows without an error.
 Called by: the doctor, on every instance.
 Assumes:   nothing.
 Variables: none

@@ -1,7 +1,7 @@
 /*
-Purpose:   the routes of the lab's database, by which everything goes that it sends.
+Purpose:   the routes of the lab's database, which its messages follow.
 Called by: the doctor, on every instance.
-Assumes:   an expired route stays in the view and is not used; lifetime is in UTC.
+Assumes:   the view also shows expired routes, which are not used; lifetime is in UTC.
 Variables: none
 Columns:   route_name, remote_service_name, broker_instance, address, is_expired (int)
 */

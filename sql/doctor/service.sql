@@ -1,7 +1,7 @@
 /*
 Purpose:   the lab's service with its owner and its queue, and how the queue activates.
 Called by: the doctor, on every instance.
-Assumes:   no row: there is no such service. A procedure_id of NULL with a procedure named: it is gone.
+Assumes:   no row means that there is no such service. A procedure_id of NULL with a name: that procedure was dropped.
 Variables: none
 Columns:   service_name, owner_name, queue_name, is_receive_enabled (bit), is_enqueue_enabled (bit),
            is_activation_enabled (bit), activation_procedure, procedure_id (int), max_readers (smallint),

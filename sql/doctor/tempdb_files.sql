@@ -1,5 +1,5 @@
 /*
-Purpose:   how many data files tempdb has. The paper has one a core.
+Purpose:   the number of tempdb's data files. The paper has one for each core.
 Called by: the doctor, on every instance.
 Assumes:   nothing.
 Variables: none

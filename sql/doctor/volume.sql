@@ -1,5 +1,5 @@
 /*
-Purpose:   what is free on the disk that a file of the lab's database lies on.
+Purpose:   the free space on the disk of a file of the lab's database.
 Called by: the doctor, on every instance.
 Assumes:   VIEW SERVER STATE.
 Variables: FileId (file_id of the file; files.sql has it)

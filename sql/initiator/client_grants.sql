@@ -1,5 +1,5 @@
 /*
-Purpose:   what a test client may do: call the two send procedures, and nothing else.
+Purpose:   lets test clients call the two send procedures, and nothing else.
 Called by: the lab, on every initiator, after client_login.sql, send_message.sql and
            send_message_on_new_dialog.sql.
 Assumes:   user and procedures exist. No right on the queue: the procedures execute as their owner.

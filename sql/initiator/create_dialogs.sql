@@ -46,7 +46,7 @@ BEGIN
         IF @begun % @dialog_ratio = 0
             INSERT INTO dbo.dialogs (id, handle) VALUES (@begun / @dialog_ratio, @handle);
 
-        -- Each dialog locks its conversation group until the commit; thousands of locks at once serve nobody.
+        -- Each dialog locks its conversation group until the commit, so commit before there are too many locks.
         IF @begun % 1000 = 0
         BEGIN
             COMMIT TRANSACTION;

@@ -1,5 +1,5 @@
 /*
-Purpose:   the dialogs in use: every nth of those begun. Client thread n sends on the dialog with id n.
+Purpose:   the used dialogs: every nth of those begun. Client thread n sends on the dialog with id n.
 Called by: the lab once per initiator; filled by dbo.CreateDialogs.
 Assumes:   the database exists.
 Variables: Database (name of the initiator's database)

@@ -1,6 +1,6 @@
 /*
-Purpose:   the initiator's queue. Nothing is expected in it: the target does not answer, so what lands here is
-           an Error or EndDialog of the broker, left for the doctor to read.
+Purpose:   the initiator's queue. It should stay empty: the target does not answer, so a message here is an
+           Error or EndDialog of the broker.
 Called by: the lab once per initiator.
 Assumes:   the database exists. A second run turns a disabled queue on again and changes nothing else.
 Variables: Database (name of the initiator's database)

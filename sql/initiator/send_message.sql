@@ -4,12 +4,12 @@ Called by: every client thread, in a closed loop, on its own connection and its 
            execute this procedure and nothing else.
 Assumes:   @handle is one of dbo.dialogs, and the caller has no transaction of its own open.
            "To send a message, the current user must have RECEIVE permission on the queue of every service that
-           sends the message." That is no right for a test client: it could empty the queue. Therefore EXECUTE AS
-           OWNER, as the paper has it on the target's queue. It costs one switch of context per call, to a token
-           that SQL Server caches. A certificate's signature (ADD SIGNATURE) would cost a look at the signature
-           instead, no less, and takes a key, a certificate and a user, and goes with every CREATE OR ALTER; that
-           ownership chains cover SEND is nowhere promised. The body is the paper's. The database's owner must be
-           a login that SQL Server can resolve (common/database.sql).
+           sends the message." A test client must not have that right, with which it could empty the queue. Hence
+           EXECUTE AS OWNER. It costs one switch of context for each call, to a token that SQL Server caches. A
+           signature (ADD SIGNATURE) would have to be verified instead; it needs a key, a certificate and a user, and
+           every CREATE OR ALTER removes it. Nothing documents that ownership chains cover SEND. The paper describes
+           such a procedure without a listing. The database's owner must be a login that SQL Server can resolve
+           (common/database.sql).
 Variables: Database (name of the initiator's database)
 */
 USE [$(Database)];

@@ -1,6 +1,6 @@
 /*
-Purpose:   the service that dialogs begin from. It bears the name of the target's service, as in the paper; a
-           dialog finds the target because it names the target's broker instance.
+Purpose:   the service from which dialogs begin. It has the name of the target's service, as in the paper; a
+           dialog reaches the target because it names the target's broker instance.
 Called by: the lab once per initiator, after queue.sql.
 Assumes:   contract and queue exist.
 Variables: Database (name of the initiator's database)

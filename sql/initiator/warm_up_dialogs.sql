@@ -2,8 +2,8 @@
 Purpose:   dbo.WarmUpDialogs sends one message of 50 bytes on every conversation, so that each has its row in
            sys.sysdercv of the target before the load begins.
 Called by: the lab, once per pool, after dbo.CreateDialogs.
-Assumes:   the link to the target stands. The messages carry no payload header, which keeps them out of every run's
-           books; reset/messages.sql removes them from the target once the transmission queue is empty.
+Assumes:   the instances are linked. The messages have no payload header, so no run's accounting counts them;
+           reset/messages.sql removes them from the target once the transmission queue is empty.
 Variables: Database (name of the initiator's database)
 */
 USE [$(Database)];
@@ -22,8 +22,8 @@ BEGIN
     SET @sent = 0;
     SET @body = REPLICATE('x', 50);
 
-    -- STATIC, because SEND changes the rows that the view is made of. Only conversations that can send: started or
-    -- conversing ones that began here.
+    -- STATIC, because SEND changes the rows behind the view. Only conversations that can send: those that began here
+    -- and are started or conversing.
     DECLARE conversations CURSOR LOCAL STATIC FOR
         SELECT conversation_handle
         FROM sys.conversation_endpoints

@@ -1,8 +1,8 @@
 /*
 Purpose:   the certificate that secures this side's dialogs. It belongs to dbo because dbo owns the service: dialog
-           security asks for a certificate of the service's owner. (db_owner may give objects to dbo.)
+           security requires a certificate of the service's owner. (db_owner may give objects to dbo.)
 Called by: the lab with dialog security, on every instance, after master_key.sql for the lab's database.
-Assumes:   the dates are chosen as in endpoint_certificate.sql.
+Assumes:   see endpoint_certificate.sql for the choice of dates.
 Variables: Database (name of the side's database), LocalName (name of this side in the lab)
 */
 USE [$(Database)];

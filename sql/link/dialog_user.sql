@@ -1,5 +1,5 @@
 /*
-Purpose:   the user that stands for the other side's service owner in this database.
+Purpose:   the user that represents the other side's service owner in this database.
 Called by: the lab with dialog security, on every instance, once per other side: the target has one for each
            initiator.
 Assumes:   the database exists. The user has no login: it only owns a certificate and holds a right.

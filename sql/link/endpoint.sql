@@ -1,9 +1,9 @@
 /*
 Purpose:   the instance's Service Broker endpoint: one TCP port for all its databases. Name and options are the
-           paper's: certificates decide who may connect, messages are not encrypted again on their way.
+           paper's: certificates decide who may connect, and the connection itself is not encrypted.
 Called by: the lab, on every instance, after endpoint_certificate.sql.
-Assumes:   an instance has one endpoint of this kind; one of this name is altered to these options, and keeps who
-           may connect. Who creates it owns it, so that the right to create endpoints is enough.
+Assumes:   an instance can have one endpoint of this kind. An existing one of this name is altered to these options and
+           keeps its grants. Its creator owns it, so the right to create endpoints suffices.
 Variables: LocalName (name of this side in the lab), BrokerPort (TCP port; 5114 in the paper),
            ListenerIp (ALL as in the paper, or one address in parentheses: (127.0.0.1), (''::1'')),
            EndpointEncryption (DISABLED as in the paper, or REQUIRED ALGORITHM AES),
@@ -16,7 +16,7 @@ DECLARE @verb nvarchar(6) = N'CREATE';
 IF EXISTS (SELECT 1 FROM sys.service_broker_endpoints WHERE name = N'$(Prefix)Endpoint_SRPerf_1')
     SET @verb = N'ALTER';
 
--- In a string, because parsers want a number and keywords where the variables stand.
+-- In a string, because parsers expect a number and keywords in place of the variables.
 EXECUTE (@verb + N' ENDPOINT [$(Prefix)Endpoint_SRPerf_1]
     STATE = STARTED
     AS TCP (LISTENER_PORT = $(BrokerPort), LISTENER_IP = $(ListenerIp))

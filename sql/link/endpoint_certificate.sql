@@ -1,9 +1,9 @@
 /*
-Purpose:   the certificate with which this instance's endpoint shows other instances who it is.
+Purpose:   the certificate with which this instance's endpoint identifies itself to other instances.
 Called by: the lab, on every instance, after master_key.sql for master.
-Assumes:   START_DATE lies in the past on purpose: clocks differ, and a certificate that is not valid yet on the
-           other side refuses every connection. The default expiry of one year would end the lab one day. Whoever runs
-           this owns the certificate: its owner means nothing here, and nobody but db_owner of master is needed.
+Assumes:   START_DATE lies in the past on purpose: clocks differ, and the other side refuses every connection while
+           the certificate is not valid there yet. With the default expiry the lab would stop working after a year. The
+           login that runs this owns the certificate. The owner does not matter here; db_owner of master suffices.
 Variables: LocalName (name of this side in the lab: Target, Initiator1, ...),
            Prefix (begins the name of every object outside the lab's databases; may be empty)
 */

@@ -1,8 +1,8 @@
 /*
-Purpose:   the login that stands for the other instance on this one, and its user in master, who will own the other
+Purpose:   the login that represents the other instance on this one, and its user in master, which will own the other
            instance's certificate.
 Called by: the lab, on every instance, once per other side: the target has one for each initiator.
-Assumes:   nobody ever signs in with this login; it needs a password to exist. An existing login is left alone.
+Assumes:   nobody signs in with this login, but it must have a password. An existing login is left alone.
 Variables: RemoteName (name of the other side in the lab), LoginPassword (no apostrophe in it),
            Prefix (begins the name of every object outside the lab's databases; may be empty)
 */

@@ -1,6 +1,6 @@
 /*
 Purpose:   the public part of the endpoint's certificate, for import_endpoint_certificate.sql on the other side.
-Called by: the lab, on every instance. No file changes hands, so containers need no common folder.
+Called by: the lab, on every instance. It needs no file, so containers need no common folder.
 Assumes:   endpoint_certificate.sql has run; NULL otherwise.
 Variables: LocalName (name of this side in the lab),
            Prefix (begins the name of every object outside the lab's databases; may be empty)

@@ -12,7 +12,7 @@ IF EXISTS (SELECT 1 FROM sys.certificates WHERE name = N'$(RemoteName)_Dialog')
     DROP CERTIFICATE [$(RemoteName)_Dialog];
 GO
 
--- A literal is required after BINARY. The statement stands in a string only because Microsoft's script parser
--- (ScriptDom), which tools and editors check scripts with, does not know FROM BINARY.
+-- BINARY requires a literal. The statement is in a string only because Microsoft's script parser (ScriptDom), which
+-- tools and editors use, does not know FROM BINARY.
 EXECUTE (N'CREATE CERTIFICATE [$(RemoteName)_Dialog] AUTHORIZATION [Proxy:User_$(RemoteName)] FROM BINARY = $(CertificateBinary);');
 GO

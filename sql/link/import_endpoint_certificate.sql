@@ -1,5 +1,5 @@
 /*
-Purpose:   makes the other instance known: whoever connects with the private key of this certificate is its login.
+Purpose:   maps the other instance to its login: a connection with this certificate's private key is that login.
 Called by: the lab, on every instance, once per other side, after endpoint_login.sql.
 Assumes:   a certificate of that name is an older one of the same side and is replaced.
 Variables: RemoteName (name of the other side in the lab),
@@ -13,7 +13,7 @@ IF EXISTS (SELECT 1 FROM sys.certificates WHERE name = N'$(Prefix)$(RemoteName)_
     DROP CERTIFICATE [$(Prefix)$(RemoteName)_Endpoint];
 GO
 
--- A literal is required after BINARY. The statement stands in a string only because Microsoft's script parser
--- (ScriptDom), which tools and editors check scripts with, does not know FROM BINARY.
+-- BINARY requires a literal. The statement is in a string only because Microsoft's script parser (ScriptDom), which
+-- tools and editors use, does not know FROM BINARY.
 EXECUTE (N'CREATE CERTIFICATE [$(Prefix)$(RemoteName)_Endpoint] AUTHORIZATION [$(Prefix)User_$(RemoteName)] FROM BINARY = $(CertificateBinary);');
 GO

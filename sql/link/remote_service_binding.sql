@@ -1,8 +1,8 @@
 /*
-Purpose:   says whose certificate secures the dialogs to the target's service: full dialog security.
+Purpose:   names the user whose certificate secures the dialogs to the target's service: full dialog security.
 Called by: the lab with dialog security, on every initiator. The target begins no dialogs and needs none.
-Assumes:   dialog_user.sql has made the user. One binding a service: an older one of this name is replaced. With a
-           binding the dialogs are encrypted even if they were begun with Encryption = OFF.
+Assumes:   dialog_user.sql has created the user. An older binding of this name is replaced. With a binding dialogs are
+           encrypted even if they began with Encryption = OFF.
 Variables: Database (name of the initiator's database), RemoteName (name of the target in the lab)
 */
 USE [$(Database)];

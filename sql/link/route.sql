@@ -1,10 +1,10 @@
 /*
-Purpose:   where the other side's service is: one route per other side, in the database that sends.
+Purpose:   the route to the other side's service: one for each other side, in the database that sends.
 Called by: the lab, on every instance, once per other side, and again after reset/broker.sql gave the other side a
            new broker instance.
 Assumes:   a route of that name is an older one to the same side and is replaced. Messages that arrive from the
            network are routed by msdb, whose route AutoCreatedLocal finds the database by its broker instance;
-           so msdb needs no route of ours unless somebody dropped that one.
+           so msdb needs no other route unless somebody dropped that one.
 Variables: Database (name of this side's database), RouteName (name of the route: Test_ and the other side's name),
            ServiceName (the other side's service: //MySSB.com/Lab/S_Test),
            BrokerInstance (service_broker_guid of the other side's database; observe/instance.sql shows it),

@@ -1,7 +1,7 @@
 /*
-Purpose:   how many readers activation is running.
+Purpose:   the number of readers that activation has started.
 Called by: the sampler, once a second, on every instance.
-Assumes:   VIEW SERVER STATE. No row while none is running.
+Assumes:   VIEW SERVER STATE. No row while none runs.
 Variables: none
 Columns:   queue_name, procedure_name, tasks (int)
 */

@@ -2,7 +2,7 @@
 Purpose:   how many conversations the database has, by state.
 Called by: the lab, to see that a pool is complete and warm: all CONVERSING, as many on the target as on the
            initiators together; the doctor.
-Assumes:   reads all endpoints: not for every second.
+Assumes:   it reads all endpoints, so do not run it every second.
 Variables: none
 Columns:   is_initiator (tinyint), state (char(2)), state_desc, conversations (bigint)
 */

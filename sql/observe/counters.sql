@@ -1,7 +1,7 @@
 /*
 Purpose:   Service Broker's performance counters.
 Called by: the sampler, once a second, on every instance.
-Assumes:   VIEW SERVER STATE. Counters named per second hold running totals (counter_type 272696576): the rate is
+Assumes:   VIEW SERVER STATE. Counters whose name ends in /sec hold running totals (counter_type 272696576): the rate is
            the difference of two samples.
 Variables: none
 Columns:   counter_object (without the instance's prefix), counter_name, instance_name, counter_value (bigint),

@@ -1,11 +1,11 @@
 /*
-Purpose:   on which page each used dialog's row of sys.sysdesend lies: the proof of the 150 trick.
+Purpose:   the page of each used dialog's row of sys.sysdesend: the evidence for the 150 trick.
 Called by: the sweep, on an initiator, once a pool, over the dedicated administrator connection.
-Assumes:   the dedicated administrator connection, which alone sees sys.sysdesend: elsewhere Msg 208. SEND changes
-           that row under an exclusive latch on its page. A string, because Microsoft's public parser does not know
-           the pseudo-column with the place of a row.
+Assumes:   the dedicated administrator connection, which alone sees sys.sysdesend; others get Msg 208. SEND changes
+           that row under an exclusive latch on its page. In a string, because Microsoft's public parser does not know
+           the pseudo-column with the location of a row.
 Variables: none
-Columns:   dialog_id (int), handle (uniqueidentifier), handle_rank (bigint: place of the handle among all rows in key
+Columns:   dialog_id (int), handle (uniqueidentifier), handle_rank (bigint: rank of the handle among all rows in key
            order, from 0), location (varchar: (file:page:slot))
 */
 EXECUTE

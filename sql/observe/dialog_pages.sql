@@ -1,11 +1,11 @@
 /*
-Purpose:   whether the dialogs in use lie on pages of their own: the check of the 150 trick without the dedicated
+Purpose:   whether each used dialog has a page of its own: the check of the 150 trick without the dedicated
            administrator connection.
 Called by: the lab, on an initiator, after dbo.CreateDialogs; the doctor.
-Assumes:   sys.sysdesend is kept in the order of handles, 144 rows a page, pages full. A page split moves the
-           borders; it never brings two dialogs nearer than they are here.
+Assumes:   sys.sysdesend is stored in the order of handles, with 144 rows on each full page. A page split moves the
+           page borders and leaves fewer rows on a page.
 Variables: none
-Columns:   dialogs (int: in use), pages (int: that hold them), dialogs_per_page_max (int: 1 if the trick works)
+Columns:   dialogs (int: those used), pages (int: that contain them), dialogs_per_page_max (int: 1 if the trick works)
 */
 WITH endpoints AS
 (

@@ -1,7 +1,7 @@
 /*
 Purpose:   what the activation procedure wrote to the error table, by kind.
 Called by: the sweep, on the target, after a cell has drained: any row fails the cell.
-Assumes:   reset/messages.sql ran before the cell. The kinds are told apart as in target/message_errors.sql.
+Assumes:   reset/messages.sql ran before the cell. target/message_errors.sql describes the kinds.
 Variables: none
 Columns:   message_type_name, error_number (int), error_message, errors (bigint), first_failed_at_ns (bigint),
            last_failed_at_ns (bigint); both ns since 1970-01-01 UTC

@@ -1,8 +1,8 @@
 /*
-Purpose:   what was read from and written to the files of all databases since the instance started, and how long that
-           was waited for; two readings make those of a cell.
+Purpose:   reads and writes of the files of all databases since the instance started, and the waits for them; the
+           difference of two readings is that of a cell.
 Called by: the sampler, before and after each cell, on every instance.
-Assumes:   VIEW SERVER STATE. Names of files need VIEW ANY DEFINITION; without it a file goes by its number.
+Assumes:   VIEW SERVER STATE. Names of files need VIEW ANY DEFINITION; without it the file's number is returned.
 Variables: none
 Columns:   database_name, file_name, file_type (ROWS, LOG), reads, bytes_read, read_stall_ms, writes, bytes_written,
            write_stall_ms, size_bytes (all bigint)

@@ -1,5 +1,5 @@
 /*
-Purpose:   whether the instance knows that it runs in a container.
+Purpose:   whether the instance reports that it runs in a container.
 Called by: the sweep, when a lab opens, for the manifest.
 Assumes:   VIEW SERVER STATE, SQL Server 2019.
 Variables: none

@@ -1,7 +1,7 @@
 /*
 Purpose:   the options of the lab's database, and of tempdb.
 Called by: the sweep, when a lab opens, for the manifest.
-Assumes:   nothing. No other databases: their names are nobody's business.
+Assumes:   nothing. Other databases are left out, because results do not depend on their names.
 Variables: none
 Columns:   name, compatibility_level, collation_name, recovery_model_desc, page_verify_option_desc,
            is_read_committed_snapshot_on, snapshot_isolation_state_desc, delayed_durability_desc,

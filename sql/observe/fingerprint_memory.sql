@@ -1,5 +1,5 @@
 /*
-Purpose:   the machine's memory, and what of it the instance has.
+Purpose:   the machine's memory, and the instance's share of it.
 Called by: the sweep, when a lab opens, for the manifest.
 Assumes:   VIEW SERVER STATE.
 Variables: none

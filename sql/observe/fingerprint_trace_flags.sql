@@ -1,7 +1,7 @@
 /*
 Purpose:   the trace flags that are on.
 Called by: the sweep, when a lab opens, for the manifest.
-Assumes:   nothing. No row where none is on.
+Assumes:   nothing. No row if none is on.
 Variables: none
 Columns:   TraceFlag, Status, Global, Session
 */

@@ -1,5 +1,5 @@
 /*
-Purpose:   what this instance and this database are.
+Purpose:   facts about this instance and this database.
 Called by: the lab when it opens, for the manifest and for link/route.sql.
 Assumes:   VIEW SERVER STATE; the connection is in the side's database.
 Variables: none

@@ -1,7 +1,7 @@
 /*
-Purpose:   how long the instance has waited for latches since it started, by class; two readings make those of a cell.
+Purpose:   waits for latches since the instance started, by class; the difference of two readings is that of a cell.
 Called by: the sampler, before and after each cell, on every instance.
-Assumes:   VIEW SERVER STATE. Latches that were granted at once are not counted. BUFFER is the class of all pages.
+Assumes:   VIEW SERVER STATE. Latches that were granted at once are not counted. BUFFER is the class for all pages.
 Variables: none
 Columns:   latch_class, waiting_requests (bigint), wait_time_ms (bigint)
 */

@@ -1,7 +1,7 @@
 /*
-Purpose:   what the object of a page is called; of a queue's internal table, which queue it is.
+Purpose:   the name of a page's object; for a queue's internal table, the queue's name.
 Called by: the sampler, after the measured window, once for each object.
-Assumes:   the internal tables are those of this database: in others a queue goes by its internal table's name.
+Assumes:   internal tables are those of this database: for another's queue the internal table's name is returned.
 Variables: DatabaseId, ObjectId
 Columns:   is_here (int: 1 if it is this database), database_name, schema_name, object_name, queue_schema_name,
            queue_name (both NULL unless it is the internal table of a queue)

@@ -1,7 +1,7 @@
 /*
 Purpose:   the header of a page, with the object it belongs to: before SQL Server 2019.
-Called by: the sampler, after the measured window, once for each page that somebody waited for.
-Assumes:   sysadmin. Undocumented, and the same in all versions. Wanted are the fields Metadata: ObjectId and
+Called by: the sampler, after the measured window, once for each page for which a task waited.
+Assumes:   sysadmin. DBCC PAGE is undocumented. The harness reads the fields Metadata: ObjectId and
            Metadata: IndexId.
 Variables: DatabaseId, FileId, PageId
 Columns:   ParentObject, Object, Field, VALUE

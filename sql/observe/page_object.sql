@@ -1,7 +1,7 @@
 /*
-Purpose:   to which object a page belongs, from SQL Server 2019 on.
-Called by: the sampler, after the measured window, once for each page that somebody waited for.
-Assumes:   VIEW DATABASE STATE. The page may have changed hands since; those of system tables do not.
+Purpose:   the object to which a page belongs, from SQL Server 2019 on.
+Called by: the sampler, after the measured window, once for each page for which a task waited.
+Assumes:   VIEW DATABASE STATE. The page may belong to another object by now, unless it is a system table's.
 Variables: DatabaseId, FileId, PageId
 Columns:   object_id (int), index_id (int)
 */

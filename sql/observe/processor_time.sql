@@ -1,7 +1,7 @@
 /*
-Purpose:   the processor time that the instance has used since it started; two readings make its use of a cell.
+Purpose:   the processor time that the instance has used since it started; the difference of two readings is a cell's.
 Called by: the sampler, once a second, on every instance.
-Assumes:   VIEW SERVER STATE. Over wall time and cpu_count the difference of two readings gives percent.
+Assumes:   VIEW SERVER STATE. Divided by wall time and cpu_count, the difference is the utilisation.
 Variables: none
 Columns:   processor_time_ms (bigint), cpu_count (int: logical processors)
 */

@@ -1,10 +1,10 @@
 /*
-Purpose:   how many messages lie in the lab's queue.
+Purpose:   the number of messages in the lab's queue.
 Called by: the sampler, once a second, on every instance.
 Assumes:   counts the rows of the queue's internal table from its metadata: SELECT COUNT(*) on the queue would wait
            for the readers' locks. With RETENTION = OFF a row is a message that is ready, or one of which a fragment
-           or a predecessor is still under way. The figure moves before the commit: a message being received is
-           already out of it. So zero means that nothing waits, not that everything is committed; the books say that.
+           or a predecessor is still missing. The figure changes before the commit: a message being received
+           is not counted. So zero means that nothing waits, not that everything is committed.
 Variables: none
 Columns:   queue_name, messages (bigint)
 */

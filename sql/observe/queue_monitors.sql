@@ -1,5 +1,5 @@
 /*
-Purpose:   what the queue monitors of this database think: INACTIVE, NOTIFIED or RECEIVES_OCCURRING.
+Purpose:   the states of this database's queue monitors: INACTIVE, NOTIFIED or RECEIVES_OCCURRING.
 Called by: the sampler, once a second, on every instance; no row on an initiator, whose queue has no activation.
 Assumes:   VIEW SERVER STATE.
 Variables: none

@@ -1,7 +1,7 @@
 /*
-Purpose:   every RECEIVE that brought messages, in order.
+Purpose:   every RECEIVE that returned messages, in order.
 Called by: the sweep, on the target, after a cell has drained.
-Assumes:   reset/messages.sql ran before the cell: the rows bear no run. Messages of all types count.
+Assumes:   reset/messages.sql ran before the cell: the rows name no run. Messages of all types count.
 Variables: none
 Columns:   received_at_ns (bigint, ns since 1970-01-01 UTC), messages (int), session_id (int)
 */

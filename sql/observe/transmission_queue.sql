@@ -1,5 +1,5 @@
 /*
-Purpose:   how many messages of this database have been sent and not yet acknowledged.
+Purpose:   the number of this database's messages that are not acknowledged yet.
 Called by: the sampler, once a second, on every instance; the lab, to see that a pool is warm.
 Assumes:   the paper's own query: row counts of the system table from its metadata, without reading it.
 Variables: none

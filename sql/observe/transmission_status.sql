@@ -1,8 +1,8 @@
 /*
-Purpose:   why messages are still in the transmission queue. A blank status is one not tried yet, or sent and
-           waiting for the acknowledgement; any other text is the broker's own account of what is wrong.
+Purpose:   why messages are still in the transmission queue. A blank status means not sent yet, or sent and
+           waiting for the acknowledgement; any other text is the broker's reason.
 Called by: the lab when a queue does not drain; the doctor.
-Assumes:   the login is db_owner: others see no row and no error. Reads the queue itself: not for every second.
+Assumes:   the login is db_owner: others see no row and no error. It reads the queue, so do not run it every second.
 Variables: none
 Columns:   transmission_status, messages (bigint), oldest_enqueue_time (datetime, UTC)
 */

@@ -1,8 +1,8 @@
 /*
-Purpose:   what the instance has waited for since it started; two readings make the waits of a cell.
+Purpose:   the instance's waits since it started; the difference of two readings is that of a cell.
 Called by: the sampler, before and after each cell, on every instance.
-Assumes:   VIEW SERVER STATE. Left out are the waits of tasks that have nothing to do: background tasks between two
-           rounds, and readers in WAITFOR (RECEIVE).
+Assumes:   VIEW SERVER STATE. Waits of idle tasks are left out: background tasks between two rounds,
+           and readers in WAITFOR (RECEIVE).
 Variables: none
 Columns:   wait_type, waiting_tasks (bigint), wait_time_ms (bigint, signal wait included),
            signal_wait_time_ms (bigint), max_wait_time_ms (bigint, since start)

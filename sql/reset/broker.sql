@@ -1,10 +1,10 @@
 /*
-Purpose:   ends everything: every conversation and every message of this database is gone, without a word to the
-           other side, and the database has a new broker instance.
+Purpose:   removes all conversations and messages of this database, without notifying the other side, and gives the
+           database a new broker instance.
 Called by: the lab, on every instance, between pools, before dbo.CreateDialogs.
 Assumes:   all sides are reset together. Every session in the database is rolled back and disconnected, the
-           harness's own included. Afterwards route.sql has to run on every other side with the new broker instance.
-           On an initiator the stored dialogs are gone with their conversations.
+           harness's own included. Afterwards run route.sql on every other side with the new broker instance.
+           On an initiator the stored dialogs are invalid, because their conversations no longer exist.
 Variables: Database (name of the side's database)
 */
 USE [master];

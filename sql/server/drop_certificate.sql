@@ -1,8 +1,8 @@
 /*
-Purpose:   removes a certificate of master, then strikes it off the ledger.
+Purpose:   drops a certificate of master, then removes it from the ledger.
 Called by: harness lab clean, and an opening that failed, on a user's own servers.
-Assumes:   the ledger lists it, and the endpoint that used it is gone.
-           One that is gone already is only struck off.
+Assumes:   the ledger lists it, and the endpoint that used it was dropped.
+           If it does not exist, only its row in the ledger is removed.
 Variables: Database (name of the side's database), Name (name of the certificate)
 */
 USE [master];

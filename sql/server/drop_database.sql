@@ -1,8 +1,8 @@
 /*
-Purpose:   removes the database of one side, and with it the ledger.
+Purpose:   drops the database of one side, and with it the ledger.
 Called by: harness lab clean, and an opening that failed, on a user's own servers, as the last step on an instance.
-Assumes:   the harness made it (its mark says so), and everything else that the ledger listed is gone. Whoever is in
-           the database is disconnected.
+Assumes:   the harness created it (its mark says so), and everything else that the ledger listed was dropped. Sessions
+           in the database are disconnected.
 Variables: Database (name of the side's database)
 */
 USE [master];

@@ -1,8 +1,8 @@
 /*
-Purpose:   removes the Service Broker endpoint, then strikes it off the ledger.
+Purpose:   drops the Service Broker endpoint, then removes it from the ledger.
 Called by: harness lab clean, and an opening that failed, on a user's own servers.
-Assumes:   the ledger lists it. Grants on it go with it.
-           One that is gone already is only struck off.
+Assumes:   the ledger lists it. Its grants are dropped with it.
+           If it does not exist, only its row in the ledger is removed.
 Variables: Database (name of the side's database), Name (name of the endpoint)
 */
 USE [master];

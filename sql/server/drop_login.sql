@@ -1,8 +1,8 @@
 /*
-Purpose:   removes a login, then strikes it off the ledger.
+Purpose:   drops a login, then removes it from the ledger.
 Called by: harness lab clean, and an opening that failed, on a user's own servers.
-Assumes:   the ledger lists it, its user in master is gone, and nobody is signed in with it.
-           One that is gone already is only struck off.
+Assumes:   the ledger lists it, its user in master was dropped, and nobody is signed in with it.
+           If it does not exist, only its row in the ledger is removed.
 Variables: Database (name of the side's database), Name (name of the login)
 */
 USE [master];

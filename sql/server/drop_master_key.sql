@@ -1,9 +1,9 @@
 /*
-Purpose:   removes the master key of master, if nothing needs it any more, and strikes it off the ledger.
-Called by: harness lab clean, and an opening that failed, on a user's own servers, after every certificate is gone.
-Assumes:   the ledger lists it. A key that others use by now is theirs: it stays, and leaves the ledger all the same.
+Purpose:   drops the master key of master if nothing needs it any more, and removes it from the ledger.
+Called by: harness lab clean, and an opening that failed, on a user's own servers, after all certificates.
+Assumes:   the ledger lists it. A key that others use by now remains; it leaves the ledger too.
 Variables: Database (name of the side's database)
-Columns:   name (of a certificate or asymmetric key that needs the master key, which therefore stays)
+Columns:   name (of a certificate or asymmetric key that needs the master key, which therefore remains)
 */
 USE [master];
 GO

@@ -1,8 +1,8 @@
 /*
-Purpose:   removes a user of master, then strikes it off the ledger.
+Purpose:   drops a user of master, then removes it from the ledger.
 Called by: harness lab clean, and an opening that failed, on a user's own servers.
-Assumes:   the ledger lists it, and its certificate is gone.
-           One that is gone already is only struck off.
+Assumes:   the ledger lists it, and its certificate was dropped.
+           If it does not exist, only its row in the ledger is removed.
 Variables: Database (name of the side's database), Name (name of the user)
 */
 USE [master];

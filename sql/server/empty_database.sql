@@ -1,15 +1,15 @@
 /*
-Purpose:   removes everything from a database that an administrator made for the harness; the database and its mark
-           stay.
-Called by: harness lab clean, and an opening that failed, on a user's own servers, in the place of drop_database.sql.
-Assumes:   the mark says that the database was prepared for the harness, so that all that is in it is the harness's.
-           Its conversations are ended (reset/broker.sql). The ledger goes last: until then this can be run again.
+Purpose:   drops everything in a database that an administrator created for the harness; the database and its mark
+           remain.
+Called by: harness lab clean, and an opening that failed, on a user's own servers, instead of drop_database.sql.
+Assumes:   the mark says that the database was prepared for the harness, so everything in it belongs to the harness.
+           reset/broker.sql has removed its conversations. The ledger is dropped last: until then this can be repeated.
 Variables: Database (name of the side's database), Prefix (begins the name of every object outside the lab's databases)
 */
 USE [$(Database)];
 GO
 
--- Names of services and their kin compare byte by byte, so they cannot stand in one UNION with other names.
+-- Names of services, contracts and message types have a binary collation, so one UNION cannot hold other names too.
 DECLARE @pieces table (place int NOT NULL, statement nvarchar(1000) NOT NULL);
 INSERT INTO @pieces (place, statement)
 SELECT 1, N'DROP REMOTE SERVICE BINDING ' + QUOTENAME(b.name) + N';'

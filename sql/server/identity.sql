@@ -1,5 +1,5 @@
 /*
-Purpose:   what instance this is and who is signed in.
+Purpose:   which instance this is and who is signed in.
 Called by: the harness on a user's own servers, before everything else.
 Assumes:   nothing.
 Variables: none

@@ -1,8 +1,8 @@
 /*
-Purpose:   what is on this instance that the harness could collide with: its database, objects of master and of the
-           server whose names begin with the prefix, every endpoint that listens, the master key of master.
+Purpose:   the objects on this instance with which the harness could collide: its database, objects of master and of the
+           server whose names begin with the prefix, all endpoints that listen, the master key of master.
 Called by: the harness on a user's own servers, before it creates or removes anything.
-Assumes:   VIEW ANY DEFINITION; without it endpoints and logins of others do not show.
+Assumes:   VIEW ANY DEFINITION; without it endpoints and logins of others are not visible.
 Variables: Database (name of the side's database), Prefix (begins the name of every object outside the lab's databases)
 Columns:   class (database, endpoint, login, user, certificate, master key), name, detail (of an endpoint its
            type_desc), port (of an endpoint)

@@ -1,7 +1,7 @@
 /*
-Purpose:   whose a database is: its mark, and whether it keeps a ledger.
-Called by: the harness on a user's own servers, for a database that is there.
-Assumes:   the login may enter the database.
+Purpose:   who owns a database: its mark, and whether it contains a ledger.
+Called by: the harness on a user's own servers, for an existing database.
+Assumes:   the login may use the database.
 Variables: Database (name of the side's database)
 Columns:   mark (made: by the harness; prepared: by an administrator; NULL: not the harness's), has_ledger (int)
 */

@@ -1,8 +1,8 @@
 /*
-Purpose:   the database of one side, made and marked by an administrator for a login that may not create databases.
-           The harness fills it, and empties it again instead of dropping it.
-Called by: an administrator, once per instance, before minimal_rights.sql. Nobody if the login may create databases.
-Assumes:   everything in a database with this mark may be removed: never mark one that holds anything else.
+Purpose:   creates and marks the database of one side, for a login that may not create databases. The harness fills it,
+           and empties it again instead of dropping it.
+Called by: an administrator, once per instance, before minimal_rights.sql; not needed if the login may create databases.
+Assumes:   everything in a database with this mark may be removed: never mark one that contains anything else.
 Variables: Database (name of the side's database), Login (the login of the harness)
 */
 USE [master];

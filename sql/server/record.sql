@@ -1,6 +1,6 @@
 /*
 Purpose:   writes one object into the ledger.
-Called by: the harness on a user's own servers, before the object is created: what is not listed is never removed.
+Called by: the harness on a user's own servers, before the object is created: only listed objects are removed.
 Assumes:   ledger.sql has run.
 Variables: Database (name of the side's database),
            Class (database, endpoint, login, user, certificate or master key; the last three are master's),

@@ -1,10 +1,10 @@
 /*
-Purpose:   the rights that the harness needs on an instance, whether the login has them, and how to give them.
-Called by: the harness on a user's own servers, before it creates anything; an administrator who wants to know.
-Assumes:   nothing; a sysadmin has them all. minimal_rights.sql gives them all at once.
+Purpose:   the rights that the harness needs on an instance, whether the login has them, and how to grant them.
+Called by: the harness on a user's own servers, before it creates anything; also by hand.
+Assumes:   nothing; sysadmin has all rights. minimal_rights.sql grants all that are needed.
 Variables: Database (name of the side's database)
-Columns:   permission, needed_for, is_held (int; 1 held, 0 not held), is_required (int; 0: the sweep goes on without
-           it), cure (the statement that gives it; in the end of it the name of the login, quoted)
+Columns:   permission, needed_for, is_held (int; 1 held, 0 not held), is_required (int; 0: the sweep is possible
+           without it), cure (the statement that grants it; it ends in the quoted name of the login)
 */
 SELECT
     N'CREATE ANY DATABASE' AS permission,

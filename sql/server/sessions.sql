@@ -1,7 +1,7 @@
 /*
-Purpose:   other sessions of the harness in the database: somebody measures there now.
-Called by: the harness on a user's own servers, before it takes or removes the database.
-Assumes:   VIEW SERVER STATE; without it only sessions of the same login show.
+Purpose:   other sessions of the harness in the database, which mean that another run uses it.
+Called by: the harness on a user's own servers, before it uses or removes the database.
+Assumes:   VIEW SERVER STATE; without it only sessions of the same login are visible.
 Variables: Database (name of the side's database)
 Columns:   session_id (smallint), host_name
 */

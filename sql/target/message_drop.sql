@@ -1,6 +1,6 @@
 /*
-Purpose:   where the activation procedure writes the first 2000 bytes of each message. id follows the order of
-           the messages on each dialog.
+Purpose:   the table for the first 2000 bytes of each message. id follows the order of the messages on each
+           dialog.
 Called by: the lab once, on the target; filled by dbo.SRPerf_Queue_LabTest.
 Assumes:   the database exists.
 Variables: Database (name of the target's database)
@@ -16,7 +16,7 @@ CREATE TABLE dbo.messageDrop
 (
     id bigint IDENTITY(1, 1) NOT NULL CONSTRAINT PK_messageDrop PRIMARY KEY,
     messageVal varbinary(2000) NULL,
-    -- One value a statement: all messages of one RECEIVE share the moment their INSERT began.
+    -- A statement has one value: all messages of one RECEIVE have the time at which their INSERT began.
     processed_at datetime2(7) NOT NULL CONSTRAINT DF_messageDrop_processed_at DEFAULT SYSUTCDATETIME()
 );
 GO

@@ -1,6 +1,6 @@
 /*
-Purpose:   the paper's user-defined error table. Three kinds of row, told apart by two columns:
-             error_number given, message_type_name given: this message could not be processed and is kept here;
+Purpose:   the paper's user-defined error table. Two columns distinguish three kinds of row:
+             error_number given, message_type_name given: this message could not be processed and is stored here;
              error_number given, message_type_name NULL:  the whole RECEIVE had to be rolled back because of this
                                                           error; its messages are in the queue again;
              error_number NULL:                           an Error message with which the other side ended the dialog.

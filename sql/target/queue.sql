@@ -21,7 +21,7 @@ GO
 SET NOEXEC OFF;
 GO
 
--- In a string, because parsers want a number there and find the variable's name before sqlcmd has put one in.
+-- In a string, because parsers expect a number and find the variable's name before sqlcmd has replaced it.
 EXECUTE (N'ALTER QUEUE [dbo].[MySSBLabTestQueue]
     WITH STATUS = ON,
     ACTIVATION (

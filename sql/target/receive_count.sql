@@ -1,5 +1,5 @@
 /*
-Purpose:   one row for every RECEIVE that brought messages: how many, when, by which reader's session.
+Purpose:   one row for every RECEIVE that returned messages: how many, when, and the reader's session.
 Called by: the lab once, on the target; filled by dbo.SRPerf_Queue_LabTest.
 Assumes:   the database exists.
 Variables: Database (name of the target's database)

@@ -1,17 +1,17 @@
 /*
 Purpose:   dbo.SRPerf_Queue_LabTest, the paper's activation procedure: receives up to 10,000 messages of one
            conversation group at a time, writes the first 2000 bytes of each to dbo.messageDrop and the count to
-           dbo.receiveCount, all in one transaction, and ends when three seconds bring nothing. Both numbers are the
-           paper's; the ladder of its recommendations runs the procedure with others too.
+           dbo.receiveCount, all in one transaction, and ends after three seconds without a message. Both are the
+           paper's; harness techniques runs the procedure with others too.
 Called by: Service Broker, up to MAX_QUEUE_READERS at once (queue.sql).
 Assumes:   the tables of this folder. Errors are handled inside the transaction, hence XACT_ABORT OFF: with ON every
            error would doom it.
-           "Never do a rollback", says the paper, since five of them in a row disable the queue. What T-SQL allows:
-           an error that leaves the transaction committable (XACT_STATE() = 1) undoes its own statement alone; then
-           the messages are taken one by one, a bad one goes to dbo.messageErrors, the rest is committed. An error
-           that dooms the transaction (XACT_STATE() = -1: deadlock victim, an error in a trigger, a failed conversion)
-           leaves ROLLBACK as the only way out, savepoints included; the messages return to the queue, and the error
-           is noted afterwards in a transaction of its own.
+           "Never do a rollback", says the paper: five in a row disable the queue. An error that leaves the transaction
+           committable (XACT_STATE() = 1) undoes its own statement only; then the messages are stored one by one, a bad
+           one goes to dbo.messageErrors, and the rest is committed. After an error that dooms the transaction
+           (XACT_STATE() = -1: deadlock victim, an error in a trigger, a failed conversion) only ROLLBACK is possible,
+           not even to a savepoint; the messages return to the queue, and the error is recorded afterwards in a
+           transaction of its own.
 Variables: Database (name of the target's database),
            ReceiveTop (messages that one RECEIVE takes at most; 10000 in the paper),
            ReceiveTimeoutMs (how long a reader without messages stays, in ms; 3000 in the paper)
@@ -32,7 +32,7 @@ BEGIN
         message_type_name nvarchar(256) NOT NULL,
         message_body varbinary(max) NULL
     );
-    -- A variable, because parsers want a number after TIMEOUT and find the name before sqlcmd has put one in.
+    -- A variable, because parsers expect a number after TIMEOUT and find a name before sqlcmd has replaced it.
     DECLARE @timeout_ms int = $(ReceiveTimeoutMs);
     DECLARE @messages int;
     DECLARE @stored int;
@@ -65,8 +65,8 @@ BEGIN
 
         SET @messages = @@ROWCOUNT;
 
-        -- Nothing within the timeout. A RECEIVE that failed, because the queue was disabled meanwhile, counts no rows
-        -- either: the procedure ends instead of spinning on the error.
+        -- Nothing arrived within the timeout. A RECEIVE that failed because the queue has been disabled has no rows
+        -- either: the procedure ends instead of repeating the error.
         IF @messages = 0
         BEGIN
             COMMIT TRANSACTION;
@@ -76,7 +76,7 @@ BEGIN
         INSERT INTO dbo.receiveCount (messages, received_at, session_id)
         VALUES (@messages, SYSUTCDATETIME(), @@SPID);
 
-        -- The identity follows the ORDER BY, whatever order the rows are stored in.
+        -- The identity follows the ORDER BY, in whatever order the rows are stored.
         BEGIN TRY
             INSERT INTO dbo.messageDrop (messageVal)
             SELECT CAST(r.message_body AS varbinary(2000))
@@ -118,7 +118,7 @@ BEGIN
                     IF XACT_STATE() <> 1
                         SET @roll_back = 1;
 
-                    -- A message that neither table takes must not be lost: better back to the queue with all.
+                    -- A message that neither table takes must not be lost: all return to the queue.
                     IF @roll_back = 0
                     BEGIN
                         BEGIN TRY
@@ -139,8 +139,8 @@ BEGIN
             DEALLOCATE received;
         END;
 
-        -- The table variable outlives the rollback, so the note can still name a conversation. The procedure ends;
-        -- the queue monitor starts it again, and after five such rollbacks in a row disables the queue.
+        -- The table variable outlives the rollback, so the error's row can still name a conversation. The procedure
+        -- ends, and the queue monitor starts it again. Five such rollbacks in a row disable the queue.
         IF @roll_back = 1
         BEGIN
             IF @@TRANCOUNT > 0
@@ -155,8 +155,8 @@ BEGIN
             RETURN;
         END;
 
-        -- Some were not the workload's messages: the other side, or its broker, has ended the dialog. It is ended here
-        -- too, or its endpoint would stay for ever.
+        -- Some were not the workload's messages: the other side, or its broker, has ended the dialog. End it here too,
+        -- or its endpoint would remain for ever.
         IF @stored < @messages
         BEGIN
             INSERT INTO dbo.messageErrors

@@ -1,5 +1,5 @@
 /*
-Purpose:   the service that the dialogs go to. Its owner, dbo, owns the certificate that secures them.
+Purpose:   the service to which the dialogs lead. Its owner, dbo, owns the certificate that secures them.
 Called by: the lab once, on the target, after queue.sql.
 Assumes:   contract and queue exist.
 Variables: Database (name of the target's database)

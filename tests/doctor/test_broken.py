@@ -289,12 +289,12 @@ BREAKAGES = [
         "not valid before 2048-01-01",
     ),
     Breakage(
-        "a certificate that has gone",
+        "an expired certificate",
         "initiator-1",
         f"DROP CERTIFICATE Initiator1_Dialog; {CERTIFICATE}, START_DATE = '20200101', EXPIRY_DATE = '20210101';",
         "DROP CERTIFICATE Initiator1_Dialog; {link}",
         error("initiator-1", "dialog certificate"),
-        "has expired on 2021-01-01",
+        "expired on 2021-01-01",
     ),
     Breakage(
         "a certificate that begins no dialogs",
@@ -318,7 +318,7 @@ BREAKAGES = [
         f"DROP CERTIFICATE Initiator1_Dialog; {CERTIFICATE};",
         "DROP CERTIFICATE Initiator1_Dialog; {link}",
         error("target", "certificate copy"),
-        "the one of that name is another",
+        "the certificate of that name is a different one",
     ),
     Breakage(
         "no binding",

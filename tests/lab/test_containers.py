@@ -156,11 +156,13 @@ def test_containers_that_ran_before_are_emptied_used_and_left_running(docker):
     assert docker.containers() == []
     containers.down(told.append)
     assert told[-1] == "there were no containers to remove"
-    assert containers.status() == ["no containers: harness lab up starts them"]
+    assert containers.status() == ["no containers run: start them with harness lab up"]
 
 
 def test_a_version_that_has_no_image_is_refused(docker):
-    with pytest.raises(MachineFailure, match="no containers of SQL Server '2008'; versions: 2017, 2019, 2022, 2025"):
+    with pytest.raises(
+        MachineFailure, match="no container runs SQL Server '2008': choose one of 2017, 2019, 2022, 2025"
+    ):
         containers.up("2008", 1, print)
 
 

@@ -14,8 +14,8 @@ MICROSOFT = "[Microsoft][ODBC Driver 18 for SQL Server]"
 TOLD = [
     (
         f"[28000] {MICROSOFT}[SQL Server]Login failed for user 'sa'. (18456) (SQLDriverConnect)",
-        "Login failed for user 'sa'. (error 18456): check the user's name and password, and that the server lets SQL "
-        "logins in (mixed mode)",
+        "Login failed for user 'sa'. (error 18456): check the user's name and password, and that the server accepts SQL "
+        "logins (mixed mode)",
     ),
     (
         f"[08S01] {MICROSOFT}TCP Provider: Error code 0x2746 (10054) (SQLExecDirectW)",

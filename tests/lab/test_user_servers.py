@@ -214,7 +214,7 @@ REFUSALS = {
     "foreign endpoint": (
         ENDPOINT.format("theirs"),
         "DROP ENDPOINT theirs;",
-        "the endpoint theirs serves Service Broker already, and an instance has one",
+        "the endpoint theirs already serves Service Broker, and an instance can have only one",
     ),
     "foreign endpoint of our name": (
         ENDPOINT.format("ssbh_Endpoint_SRPerf_1"),
@@ -229,7 +229,7 @@ REFUSALS = {
     "foreign user": (
         "USE master; CREATE USER ssbh_User_Target FOR LOGIN ssbh_somebody;",
         "USE master; DROP USER ssbh_User_Target;",
-        r"the user ssbh_User_Target is there .* USE \[master\]; DROP USER \[ssbh_User_Target\];",
+        r"the user ssbh_User_Target exists .* USE \[master\]; DROP USER \[ssbh_User_Target\];",
     ),
     "foreign certificate": (
         "USE master; CREATE CERTIFICATE ssbh_Target_Endpoint ENCRYPTION BY PASSWORD = 'x' WITH SUBJECT = 'x';",
@@ -421,7 +421,9 @@ def test_clean_lists_what_no_ledger_lists_if_a_database_was_dropped(own: OwnServ
 def test_clean_cleans_the_other_servers_and_names_the_one_out_of_reach(own: OwnServers) -> None:
     with opened(own, initiators=2):
         pass
-    with pytest.raises(LabError, match=r"not all could be removed, .*: initiator-1 \(127.0.0.1:\d+\): nothing listens"):
+    with pytest.raises(
+        LabError, match=r"not everything could be removed: initiator-1 \(127.0.0.1:\d+\): nothing listens"
+    ):
         clean(own, initiator_1_port=own.servers[1].broker_port + 1)
     assert "ssbh_SSBTarget" not in own.servers[0].contents()["databases"]
     clean(own)

@@ -45,8 +45,8 @@ def test_what_the_login_may_not_see_is_not_recorded_and_reported_once(plain: Ins
         "target does not show file_io to this login",
         "target does not show latches to this login",
         "target does not show processors to this login",
-        "target does not show waits to this login",
         "target does not show waits for pages",
+        "target does not show waits to this login",
     ]
     assert all("permission was denied" in text for text in told)
 
