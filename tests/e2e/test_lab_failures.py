@@ -1,6 +1,6 @@
-"""Failures of a user's own servers, rehearsed: each gives one line that names server, step and cure, and a clean lab.
+"""Failures of a user's own servers, rehearsed: each gives one line that names server, step and remedy, and a clean lab.
 
-The servers are embedded ones that misbehave as told (`tests/stand_ins/faulty_server.py`); everything goes through the
+The servers are embedded ones that misbehave on demand (`tests/stand_ins/faulty_server.py`); everything goes through the
 command line, as it would for a user.
 """
 
@@ -47,7 +47,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
 
 @pytest.fixture
 def own(running: dict[str, Server], tmp_path: Path) -> Iterator[OwnServers]:
-    """The servers, healthy, before and after each test: nothing that the harness made is left on them."""
+    """The servers, healthy, before and after each test: nothing that the harness created is left on them."""
     own = OwnServers(tmp_path, list(running.values()))
     own.lab_file()
     before = own.contents()
@@ -89,7 +89,7 @@ REFUSALS = {
     "login=18470/sa": "Login failed for user 'sa'. Reason: The account is disabled. (error 18470): ALTER LOGIN",
     "login=18401/sa": f"Only administrator can connect at this time. (error 18401): {REMEDIES[18401]}",
     "login=4064": "Cannot open user default database. Login failed. (error 4064): ALTER LOGIN",
-    "close-port": "something listens there and hangs up: is it SQL Server, and is it well?",
+    "close-port": "whatever listens there closes the connection: check that it is SQL Server and that it is healthy",
 }
 
 
@@ -220,7 +220,7 @@ def test_a_broker_that_cannot_be_turned_on_is_reported(
 
 def test_a_certificate_that_the_login_may_not_see_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scripts, "rows", lambda *_: [{"certificate_binary": None}])
-    with pytest.raises(ScriptError, match="does not see the certificate: GRANT VIEW ANY DEFINITION"):
+    with pytest.raises(ScriptError, match="may not see the certificate: GRANT VIEW ANY DEFINITION"):
         link._exported(None, "endpoint", {})
 
 
@@ -233,7 +233,7 @@ def test_a_server_that_does_not_answer_is_reported_in_time(monkeypatch: pytest.M
     monkeypatch.setattr(drivers, "LOGIN_TIMEOUT_S", 1)
     with (
         socket.create_server(("127.0.0.1", 0)) as mute,
-        pytest.raises(instances.LabError, match="Login timeout expired: something listens there and does not answer"),
+        pytest.raises(instances.LabError, match="Login timeout expired: whatever listens there does not answer"),
     ):
         instance_at(mute.getsockname()[1]).connect()
 
@@ -246,7 +246,7 @@ def test_a_statement_that_does_not_return_ends_in_time(
     target.plant("hang:SELECT 1")
     with (
         instances.connections([instance_at(target.port)]) as (connection,),
-        pytest.raises(ScriptError, match="something blocks it"),
+        pytest.raises(ScriptError, match="something blocks the statement"),
     ):
         scripts.scalar(connection, "SELECT 1;")
     target.plant()

@@ -101,12 +101,12 @@ def test_messages_that_the_target_does_not_take_are_told_with_its_own_account(be
     bench.target.errors = [(5, 9002, "The transaction log for database 'SSBTarget' is full.")]
     assert failed(bench, drain=0.2) == (
         "not drained: 30 of 30 messages processed, 7 in the target's queue; its queue is disabled, after five "
-        "rollbacks in a row; the activation procedure noted 5 errors: The transaction log for database 'SSBTarget' is "
+        "rollbacks in a row; the activation procedure recorded 5 errors: The transaction log for database 'SSBTarget' is "
         f"full. (error 9002): {REMEDIES[9002]}"
     )
     bench.target.queue_enabled, bench.target.errors = True, []
     assert failed(bench, drain=0.2).endswith(
-        "7 in the target's queue; no procedure takes them; the target's error log says why"
+        "7 in the target's queue; no procedure receives them; the target's error log says why"
     )
 
 
@@ -132,7 +132,7 @@ def test_failed_calls_fail_the_cell_with_the_drivers_text(bench: Bench) -> None:
 
 def test_an_error_that_the_activation_procedure_noted_fails_the_cell(bench: Bench) -> None:
     bench.target.errors = [(3, 8115, "Arithmetic overflow")]
-    assert failed(bench) == "the activation procedure noted 3 errors: Arithmetic overflow (error 8115)"
+    assert failed(bench) == "the activation procedure recorded 3 errors: Arithmetic overflow (error 8115)"
 
 
 def test_where_dialogs_lie_is_written_for_those_that_the_cell_uses(bench: Bench) -> None:
