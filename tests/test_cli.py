@@ -234,7 +234,7 @@ def test_help_is_quick_because_no_part_is_imported() -> None:
 def test_plan_says_how_much_and_how_long_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out = printed(["plan", "--cells", "i1-*-r150-p100", "--list"], capsys)
     lines = out.splitlines()
-    assert lines[0].startswith("lab: embedded (as told)")
+    assert lines[0].startswith("lab: embedded (as selected)")
     assert lines[1].startswith("cells: 22")
     assert lines[3] == "dialogs to build: 15,000, at most 7,500 at once"
     assert len(lines) == 5 + 22

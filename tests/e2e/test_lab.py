@@ -28,7 +28,7 @@ def test_a_lab_says_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> 
             told.append(line.strip())
             if line.startswith("Ctrl-C ends"):
                 break
-        assert told[0].startswith("lab: embedded (as told)"), told
+        assert told[0].startswith("lab: embedded (as selected)"), told
         password_file = Path(told[1].split()[-1])
         assert password_file.stat().st_mode & 0o077 == 0
         password = password_file.read_text()

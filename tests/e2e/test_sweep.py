@@ -126,7 +126,7 @@ def test_a_sweep_leaves_whole_records_and_no_process(
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     lines = output.splitlines()
-    assert lines[0].startswith("lab: embedded (as told)")
+    assert lines[0].startswith("lab: embedded (as selected)")
     assert "cell 2 of 2" in output
     results = tmp_path / lines[-1].removeprefix("results: ")
     assert {entry.cell for entry in entries(results) if entry.outcome == "completed"} == set(CELLS)
