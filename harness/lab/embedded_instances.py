@@ -51,7 +51,7 @@ def _start(version: str, initiators: int, directory: Path, driver: Driver) -> La
             children.append(_serve(name, version, directory, password))
         instances = []
         for name, database, child, port in zip(names, databases, children, ports, strict=True):
-            ready = _ready(child)
+            ready = read_ready_line(child)
             instances.append(
                 Instance(
                     name,
@@ -91,7 +91,7 @@ def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:
     )
 
 
-def _ready(child: Child) -> dict[str, Any]:
+def read_ready_line(child: Child) -> dict[str, Any]:
     """Read a child's ready line, which says where it listens, and skip the lines before it."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while True:

@@ -165,13 +165,14 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         local_name(instance),
         instance.broker_address,
         str(description["service_broker_guid"]).upper(),
-        _exported(connection, "endpoint", variables),
-        _exported(connection, "dialog", variables) if lab.security.dialog else b"",
+        export_certificate(connection, "endpoint", variables),
+        export_certificate(connection, "dialog", variables) if lab.security.dialog else b"",
         description,
     )
 
 
-def _exported(connection: pyodbc.Connection, kind: str, variables: dict[str, str]) -> bytes:
+def export_certificate(connection: pyodbc.Connection, kind: str, variables: dict[str, str]) -> bytes:
+    """Return the public part of a side's endpoint or dialog certificate."""
     path = f"link/export_{kind}_certificate.sql"
     binary = scripts.rows(connection, path, variables)[0]["certificate_binary"]
     if binary is None:

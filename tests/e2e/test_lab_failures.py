@@ -221,7 +221,7 @@ def test_a_broker_that_cannot_be_turned_on_is_reported(
 def test_a_certificate_that_the_login_may_not_see_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scripts, "rows", lambda *_: [{"certificate_binary": None}])
     with pytest.raises(ScriptError, match="may not see the certificate: GRANT VIEW ANY DEFINITION"):
-        link._exported(None, "endpoint", {})
+        link.export_certificate(None, "endpoint", {})
 
 
 def instance_at(port: int) -> instances.Instance:

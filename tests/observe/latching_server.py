@@ -16,7 +16,7 @@ from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.server.serve import InstanceServer
 from harness.lab import drivers
 from harness.lab.drivers import Secret
-from harness.lab.embedded_instances import _ready
+from harness.lab.embedded_instances import read_ready_line
 from harness.lab.instances import Instance, Login
 from harness.lab.processes import Child, stop_all
 from tests.latching import LatchingPlatform
@@ -31,7 +31,7 @@ def latching_instance(folder: Path, version: str) -> Iterator[Instance]:
     command = [sys.executable, "-m", "tests.observe.latching_server", str(folder), version]
     child = Child("latching", command, log=folder / "server.log", pipe_stdout=True)
     try:
-        ready = _ready(child)
+        ready = read_ready_line(child)
         login = Login("sa", Secret(PASSWORD))
         driver = drivers.choose("auto")
         yield Instance(
