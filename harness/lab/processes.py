@@ -63,7 +63,6 @@ class Child:
         log: Path,
         environment: Mapping[str, str] | None = None,
         pipe_stdout: bool = False,
-        working_directory: Path | None = None,
     ) -> None:
         self.name = name
         self.log = log
@@ -76,7 +75,6 @@ class Child:
                 stdout=subprocess.PIPE if pipe_stdout else output,
                 stderr=output,
                 env=child_environment(environment or {}),
-                cwd=working_directory,
                 start_new_session=True,
                 preexec_fn=lambda: die_with_parent(parent_pid),  # noqa: PLW1509  prctl and getppid: safe after fork
             )

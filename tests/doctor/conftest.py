@@ -1,4 +1,4 @@
-"""A linked lab with two initiators, whole before and after each test, and what its instances say of themselves."""
+"""A linked lab with two initiators, healthy before and after each test, and the facts about its instances."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def healthy(opened_lab: Lab) -> list[Facts]:
 
 @pytest.fixture
 def sides(healthy: list[Facts]) -> list[Facts]:
-    """Of target, initiator-1 and initiator-2: answers to be changed at will."""
+    """The facts about target, initiator-1 and initiator-2, which a test may change."""
     return [Facts(side.instance, side.local_name, copy.deepcopy(side.answers)) for side in healthy]
 
 

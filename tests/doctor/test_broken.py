@@ -1,4 +1,4 @@
-"""One thing is broken on a linked lab, by T-SQL: exactly that is found, with its remedy, and nothing once it is mended."""
+"""A fault is made on a linked lab with T-SQL: the doctor finds it, with its remedy, and nothing once it is repaired."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Found = list[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Breakage:
-    """`spoil` and `mend` run on one instance, in its database or in the one they USE; {script} stands for a file."""
+    """`spoil` and `mend` run on one instance, in its database or in the one they USE; {script} means a file."""
 
     name: str
     on: str
@@ -369,7 +369,7 @@ def run(lab: Lab) -> Callable[[str, str], None]:
 
 
 def run_on(lab: Lab, on: str, text: str) -> None:
-    """T-SQL on an instance, with what stands in braces done or filled in."""
+    """Run T-SQL on an instance, with the parts in braces carried out or filled in."""
     instance = next(one for one in lab.instances if one.name == on)
     for word, action in _actions(lab, instance).items():
         if word in text:
@@ -415,7 +415,7 @@ def test_a_fault_is_found_and_nothing_else(lab, run, breakage):
 
 
 def mend(run: Callable[[str, str], None], breakage: Breakage) -> None:
-    """What is to be dropped goes before a new link makes it again; what is to be granted comes after its object."""
+    """Drop before a new link creates the object again; grant after its object exists."""
     text = breakage.mend
     if text.endswith("{link}"):
         run(breakage.on, text.removesuffix("{link}"))

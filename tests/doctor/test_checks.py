@@ -1,4 +1,4 @@
-"""What the embedded broker cannot be brought into: healthy answers with one thing changed, and exactly that is found."""
+"""Faults that the embedded broker cannot have: one fact of a healthy lab is changed, and exactly that is found."""
 
 from __future__ import annotations
 

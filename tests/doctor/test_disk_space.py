@@ -1,4 +1,4 @@
-"""Room on disk and in files, for the largest cell."""
+"""Space on disk and in files for the largest cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A healthy lab, examined whole."""
+"""The examination of a healthy lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A probe that does not come back says why, what to do about it, and does so in time."""
+"""A probe without an answer reports why and what to do about it, in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor with a login that is no sysadmin."""
+"""The doctor with a login that is not sysadmin."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LIMITED = Login("limited", Secret("Str0ng!limited"))
 
 @pytest.fixture
 def administrators(lab: Lab) -> Iterator[Sequence[Any]]:
-    """Connections as sysadmin."""
+    """Connections of sysadmin."""
     with connections(lab.instances, "master") as opened:
         yield opened
 
 
 @pytest.fixture
 def limited(lab: Lab, administrators: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    """The lab as db_owner of its databases sees it, who has no right on the server but to sign in."""
+    """The lab, for a login that is db_owner of its databases and has no rights on the server."""
     for instance, connection in zip(lab.instances, administrators, strict=True):
         scripts.execute(connection, f"CREATE LOGIN [limited] WITH PASSWORD = N'{LIMITED.password}';")
         scripts.execute(connection, f"USE [{instance.database}]; CREATE USER [limited] FOR LOGIN [limited];")

@@ -1,4 +1,4 @@
-"""The questions of sql/doctor have the columns that their heads announce."""
+"""The queries of sql/doctor have the columns that their heads list."""
 
 from __future__ import annotations
 

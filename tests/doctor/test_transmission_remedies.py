@@ -1,4 +1,4 @@
-"""What Service Broker says has a remedy. Texts: "Database engine events and errors", 8000-9999 and 28000-28999."""
+"""Remedies for what Service Broker reports. Texts: "Database engine events and errors", 8000-9999 and 28000-28999."""
 
 from __future__ import annotations
 

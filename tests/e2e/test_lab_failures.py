@@ -47,7 +47,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
 
 @pytest.fixture
 def own(running: dict[str, Server], tmp_path: Path) -> Iterator[OwnServers]:
-    """The servers, healthy, before and after each test: nothing that the harness created is left on them."""
+    """The servers, healthy before and after each test: the harness has left nothing on them."""
     own = OwnServers(tmp_path, list(running.values()))
     own.lab_file()
     before = own.contents()
@@ -60,7 +60,7 @@ def own(running: dict[str, Server], tmp_path: Path) -> Iterator[OwnServers]:
 
 
 def heal(own: OwnServers) -> None:
-    """No fault any longer, and the dead are up again."""
+    """Remove the faults and restart the servers that died."""
     for server in own.servers:
         if server.is_running:
             server.plant()
@@ -70,7 +70,7 @@ def heal(own: OwnServers) -> None:
 
 
 def clean_as_told(own: OwnServers, told: CommandResult) -> None:
-    """What an opening could not remove itself is removed by the command that it has named."""
+    """Remove what an opening could not remove, with the command that it named."""
     heal(own)
     if "remove it with harness lab clean" in told.out:
         cleaned = own.harness("lab", "clean", *LAB, "--yes")
@@ -203,7 +203,7 @@ def test_clean_removes_what_a_server_that_died_during_the_opening_left(
 def test_a_broker_that_cannot_be_turned_on_is_reported(
     errors: str, cure: str, running: dict[str, Server], own: OwnServers
 ) -> None:
-    """A database that an administrator has prepared, from a backup say: then the broker is off."""
+    """A database that an administrator prepared, for example from a backup: its broker is off."""
     target = running["target"]
     mark = "EXECUTE sys.sp_addextendedproperty @name = N'service_broker_harness', @value = N'prepared';"
     target.run("CREATE DATABASE ssbh_SSBTarget;", "ALTER DATABASE ssbh_SSBTarget SET DISABLE_BROKER;")

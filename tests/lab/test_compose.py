@@ -22,7 +22,7 @@ GIVEN = {"ACCEPT_EULA": "Y", "MSSQL_SA_PASSWORD": "never-on-a-command-line-1A"}
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout without .env, and nothing of ours in the environment."""
+    """A checkout without .env, and an environment without the lab's variables."""
     shutil.copy(FILE, tmp_path)
     monkeypatch.setattr(compose, "ROOT", tmp_path)
     for name in [name for name in os.environ if name.startswith("MSSQL_") or name == "ACCEPT_EULA"]:
@@ -44,7 +44,7 @@ def plugin() -> None:
 
 
 def config(*words: str, **given: str) -> subprocess.CompletedProcess[str]:
-    """What Compose itself makes of the file; it needs no engine."""
+    """The file as Compose reads it; this needs no engine."""
     line = ["docker", "compose", "--file", str(FILE), "--env-file", "/dev/null", *words]
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **given}
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env=environment)

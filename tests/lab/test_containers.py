@@ -28,7 +28,7 @@ IMAGES = [f"mcr.microsoft.com/mssql/server:{version}-latest" for version in cont
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout of its own, so that .env is not the developer's; the licence terms are accepted."""
+    """A separate checkout, so that .env is not the developer's; the licence terms are accepted."""
     root = tmp_path / "checkout"
     root.mkdir()
     shutil.copy(compose.ROOT / "docker-compose.yml", root)
@@ -40,7 +40,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., StandIn]]:
-    """Starts an engine and puts its command first on the path."""
+    """Start an engine and put its command first on the path."""
     with ExitStack() as stack:
 
         def start(*faults: str, images: list[str] = IMAGES) -> StandIn:
@@ -170,7 +170,7 @@ def test_a_version_that_has_no_image_is_refused(docker):
 
 
 def fails(docker: StandIn, text: str, **options: Any) -> None:
-    """The lab does not open, says so in one line, and nothing is left."""
+    """The lab does not open, reports why in one line, and leaves nothing."""
     with pytest.raises(MachineFailure, match=text) as caught, opened(**options):
         pytest.fail("the lab opened")
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Refusals in words."""
+"""Remedies for connection and SQL errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.lab import error_remedies
 from harness.lab.error_remedies import error_text, explain
 
 MICROSOFT = "[Microsoft][ODBC Driver 18 for SQL Server]"
-TOLD = [
+EXPLAINED = [
     (
         f"[28000] {MICROSOFT}[SQL Server]Login failed for user 'sa'. (18456) (SQLDriverConnect)",
         "Login failed for user 'sa'. (error 18456): check the user's name and password, and that the server accepts SQL "
@@ -41,9 +41,9 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize("raw, told", TOLD)
-def test_an_error_is_explained_with_its_remedy(raw: str, told: str) -> None:
-    assert error_text(Exception(raw[1:6], raw)) == told
+@pytest.mark.parametrize("raw, expected", EXPLAINED)
+def test_an_error_is_explained_with_its_remedy(raw: str, expected: str) -> None:
+    assert error_text(Exception(raw[1:6], raw)) == expected
 
 
 def test_text_before_the_drivers_words_is_kept() -> None:

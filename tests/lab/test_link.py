@@ -1,4 +1,4 @@
-"""Linking real instances of the embedded server: names, choices of security, a second link, the clients' login."""
+"""Linking embedded instances: names, security settings, a second link, the clients' login."""
 
 from __future__ import annotations
 

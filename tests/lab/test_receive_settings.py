@@ -1,4 +1,4 @@
-"""How long the arranging of the target's readers waits for those that run."""
+"""How long changing the receive settings waits for running readers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Clock:
 
 
 class Target:
-    """Readers that end at a moment, and what was installed."""
+    """Readers that end at a given time, and a list of what was installed."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -69,7 +69,7 @@ def lab(target: Target) -> Lab:
 def test_apply_waits_as_long_as_the_slowest_running_reader_may_take(lab: Lab, target: Target) -> None:
     receive_settings.apply(lab, SLOW)
     receive_settings.apply_to_new_readers(lab, QUICK)
-    target.readers_end_s = target.clock.s + 60  # started before, and nothing has come since
+    target.readers_end_s = target.clock.s + 60  # it was started with the long timeout
     receive_settings.apply(lab, QUICK)
     assert target.clock.s == pytest.approx(60, abs=1) and target.installed == ["60000", "100", "100"]
 

@@ -1,4 +1,4 @@
-"""Which lab a command uses when it is not told, and what that lab's defaults are."""
+"""Which lab is selected by default, and the defaults of its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's own servers, played by embedded ones: opened, refused, abandoned, cleaned; what is others' stays."""
+"""A user's own servers, represented by embedded ones: opening, refusing, removing; objects of others are left alone."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def clean(own: OwnServers, *, answer: bool = True, **keys: Any) -> list[str]:
 
 
 def created(before: list[dict[str, list[str]]], after: list[dict[str, list[str]]]) -> list[tuple[str, str]]:
-    """What the second look has that the first had not, by role."""
+    """What exists after and not before, by role."""
     return [
         (role, name)
         for role, one, other in zip(ROLES, before, after, strict=True)
@@ -240,7 +240,7 @@ REFUSALS = {
 
 
 def refused(own: OwnServers, **keys: Any) -> str:
-    """The line with which an opening ends; nothing was created."""
+    """The error with which an opening ends; nothing was created."""
     before, tell = own.contents(), Teller()
     with pytest.raises((MachineFailure, UsageFailure)) as caught, opened(own, tell, **keys):
         pass

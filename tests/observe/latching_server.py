@@ -1,4 +1,4 @@
-"""An instance of the embedded Service Broker whose page latches are really waited for, as a process of its own.
+"""An embedded instance, in its own process, whose tasks really wait for page latches.
 
 Every change of a row of sys.sysdesend holds its page's latch for some milliseconds, so senders on one page queue up as
 they do in SQL Server on many processors.

@@ -16,7 +16,7 @@ ROWS_PER_PAGE = 144
 
 
 def pool(dialogs: int, ratio: int) -> list[DialogPage]:
-    """Used dialogs as they lie when each `ratio`-th of dialogs begun one after another is used."""
+    """The pages of used dialogs if every `ratio`-th of consecutive dialogs is used."""
     return [
         DialogPage(number, 1, 16 + rank // ROWS_PER_PAGE, rank % ROWS_PER_PAGE, rank, f"handle {rank}")
         for number in range(1, dialogs + 1)

@@ -1,4 +1,4 @@
-"""Latch attribution, on an instance whose latches are really waited for."""
+"""Latch attribution, on an instance whose tasks really wait for latches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ END;
 
 @pytest.fixture(scope="module", params=["2008", "2022"])
 def instance(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """One with all its dialogs on one page; before 2019 DBCC PAGE is all there is."""
+    """An instance with all its dialogs on one page; before 2019 it has only DBCC PAGE."""
     with latching_instance(tmp_path_factory.mktemp("latching") / request.param, request.param) as master:
         connection = master.connect()
         connection.execute("CREATE DATABASE db;")
@@ -75,7 +75,7 @@ class Load:
             thread.join(ENOUGH_S)
 
     def wait_for(self, messages: int) -> None:
-        """Until every sender has sent so many."""
+        """Wait until every sender has sent this many."""
         deadline = time.monotonic() + ENOUGH_S
         while min(self.sent) < messages:
             assert time.monotonic() < deadline, self.sent

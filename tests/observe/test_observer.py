@@ -12,7 +12,7 @@ from harness.observe.samples import Sample
 
 
 class FakeInstance:
-    """Gives connections that are only names; `broken` refuses them."""
+    """Its connections are only names; `broken` refuses them."""
 
     name = "target"
 
@@ -28,7 +28,7 @@ class FakeInstance:
 
 
 class Counting:
-    """A question whose answers can be waited for."""
+    """A query for whose results a test can wait."""
 
     def __init__(self) -> None:
         self.asked = 0

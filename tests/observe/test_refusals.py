@@ -1,4 +1,4 @@
-"""A login that may see nothing of the server: records less, said once, and nothing failed."""
+"""A login without rights on the server: records are missing, this is reported once, and nothing fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSWORD = "Pl@in1234"
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance as seen by a login with a user in its database and nothing else."""
+    """An instance, for a login with a user in its database and no rights on the server."""
     directory: Path = tmp_path_factory.mktemp("lab")
     with embedded_instances.running(
         version="2022", initiators=1, directory=directory, driver=drivers.choose("auto")

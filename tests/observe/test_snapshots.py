@@ -36,7 +36,7 @@ def refusal(file: str, state: str = "42000") -> ScriptError:
 
 @pytest.fixture
 def instance(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes the files of sql/observe answer, or raise what is given for one."""
+    """Make the queries of sql/observe return rows, or raise the error given for one."""
 
     def answering(**errors: ScriptError) -> None:
         def rows(connection: object, path: str, variables: object) -> list[dict[str, Any]]:
