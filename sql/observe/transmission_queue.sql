@@ -1,7 +1,7 @@
 /*
 Purpose:   the number of this database's messages that are not acknowledged yet.
 Called by: the sampler, once a second, on every instance; the lab, to see that a pool is warm.
-Assumes:   the paper's query for the clustered index: row counts of the system table from its metadata, without reading it.
+Assumes:   the paper's query for the clustered index: a row count from metadata, without reading the table.
 Variables: none
 Columns:   messages (bigint)
 */
