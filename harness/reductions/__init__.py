@@ -1,32 +1,32 @@
-"""From raw records to the tables that figures and comparisons read.
+"""Reduce raw records to the tables that figures, claims and comparisons read.
 
     raw/*.parquet + manifest.json + journal.jsonl  ->  reduced/{cells,seconds,gain,waits,...}.{parquet,csv}
 
-Every table is a function `DataFrame -> DataFrame` of its own module; it begins with a `select` (what it needs of the
-raw records) and ends with one (the columns it promises). `inputs` decides which files count, `session` owns Spark,
-`tables` runs everything and writes. Nothing here collects raw rows, and no Python code runs inside Spark.
+Every table is a function `DataFrame -> DataFrame`. It begins with a `select` of the columns that it needs and ends
+with a `select` of the columns that it promises. `raw_files` decides which files count, `spark_session` starts and
+stops Spark, `reduction` runs everything and writes the tables. No raw rows are collected, and no Python code runs
+inside Spark.
 
-What counts: the latest attempt of a cell that the journal and the cell's own record call completed, if all its files
-can be read. Anything else is left out and named through `progress`.
+The latest attempt of a cell counts that both the journal and the cell's own record call completed, if all its files can
+be read. Everything else is left out and named through `progress`.
 
-How numbers are made:
+How numbers are computed:
 
-* Throughput comes from the books: calls of the send procedure that returned in the measured window, and messages
-  whose RECEIVE the target counted in it, by the target's clock; divided by the window's length. Never a mean of rates.
+* Throughput is a count divided by the window's length: calls of the send procedure that returned in the measured
+  window, and messages whose RECEIVE the target counted in it, by the target's clock. It is never a mean of rates.
 * Percentiles are exact to the microsecond: linear interpolation between the two nearest ranks of all values of a cell
-  (numpy's default, SQL's PERCENTILE_CONT), never an average of percentiles. `calls_in_window` says how many values a
-  percentile rests on.
-* End-to-end latency is of every message *sent* in the window, whenever it was processed, so that a backlog cannot hide.
-  Clocks of two machines may disagree: negative values are kept and counted.
-* Clients are a closed loop (each thread waits for its call), so latencies do not show what an open arrival stream
-  would have waited.
-* A target that processed less than nine tenths of what was sent in the window fell behind (`target_kept_up`): its rate
-  is that of a growing backlog, not one that it sustains, and a short window catches any part of it.
-  `until_drained_per_s`, all messages over all the time from the first call until the last message was processed, is
-  there beside it.
-* What page latches were waited for is a count of what was seen in so many looks at the waiting tasks, no sum of times:
-  a wait shorter than the pause between two looks is mostly missed, in all objects alike.
-* A missing number (an instance that gave no processor time) is null, never zero.
+  (numpy's default, SQL's PERCENTILE_CONT), never an average of percentiles. `calls_in_window` is the number of
+  values.
+* End-to-end latency is that of every message *sent* in the window, whenever it was processed, so that it includes the
+  backlog. The clocks of two machines may differ: negative values are kept and counted.
+* Clients are a closed loop (each thread waits for its call), so latencies do not show how long calls of an open arrival
+  stream would have waited.
+* A target that processed less than nine tenths of what was sent in the window fell behind (`target_kept_up` is false).
+  Its rate is not sustained, and depends on where in the growth of the backlog the window lies. `until_drained_per_s`
+  does not: it is all messages divided by the time from the first call until the last message was processed.
+* Page latch waits are counted in samples of the waiting tasks, not summed as times. A wait shorter than the pause
+  between two samples is mostly missed, for all objects alike.
+* A missing number, such as the processor time of an instance that does not provide it, is null, never zero.
 """
 
 from harness.reductions.raw_files import ReductionError, SparkUnavailable

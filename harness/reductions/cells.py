@@ -1,4 +1,4 @@
-"""One row a completed cell, and the gain of the 150 trick for each pair of cells."""
+"""The table of completed cells, and the gain of the 150 trick for each pair of cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from harness.reductions.attempts import ATTEMPT, NS_PER_S
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
-# A target that processes less than this part of what is sent falls behind: its rate in the window is not sustained.
+# A target that processes a smaller part of what is sent falls behind: its rate in the window is not sustained.
 KEPT_UP = 0.9
 
 PAIR = ("server_version", "initiators", "threads", "payload_bytes")
@@ -25,7 +25,7 @@ def cells(
     peaks: DataFrame,
     top_waits: DataFrame,
 ) -> DataFrame:
-    """All that is known of a cell: its axes, the rates of the measured window, latencies, depths, waits, durations."""
+    """Return one row per cell: axes, rates of the measured window, latencies, queue depths, waits, durations."""
     known = attempts.select("*", ((F.col("measured_to_ns") - F.col("measured_from_ns")) / NS_PER_S).alias("window_s"))
     for part in (calls, processed, end_to_end, processors, peaks, top_waits):
         known = known.join(part, on=list(ATTEMPT), how="left")
@@ -74,10 +74,10 @@ def cells(
 
 
 def gain(cells: DataFrame) -> DataFrame:
-    """One row a pair of cells that differ only in the dialog ratio: what using every 150th dialog is worth.
+    """Return one row per pair of cells that differ only in the dialog ratio, with the gain of the 150 trick.
 
-    Where a target of the pair did not keep up, its rate in the window depends on how far the backlog had grown;
-    `until_drained_factor`, of all messages over all the time until the last was processed, does not.
+    If a target of the pair did not keep up, its rate in the window depends on how far the backlog had grown.
+    `until_drained_factor` does not: it compares all messages by the time until the last was processed.
     """
     needed = cells.select(*PAIR, "total_threads", "dialog_ratio", "target_kept_up", *(name for name, _ in RATES))
     base = _of_ratio(needed, BASE_DIALOG_RATIO).drop("total_threads")

@@ -1,4 +1,4 @@
-"""What the instances tell of the measured window beside waits: latches other than pages', database files, counters."""
+"""Activity of the instances in the measured window: latches other than page latches, database files, counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE_COUNTS = (
 
 
 def latches(raw: DataFrame, attempts: DataFrame) -> DataFrame:
-    """One row a cell, instance and latch class that somebody waited for."""
+    """Return one row per cell, instance and latch class for which a task waited."""
     needed = raw.where((F.col("waiting_requests") > 0) | (F.col("wait_time_ms") > 0)).select(
         *ATTEMPT, "instance", "latch_class", "waiting_requests", "wait_time_ms"
     )
@@ -37,9 +37,9 @@ def latches(raw: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:
-    """One row a cell, instance and database file: rates, and how long one read or write stalled on average.
+    """Return one row per cell, instance and database file: rates, and the mean stall of a read and of a write.
 
-    A file that was not read, or not written, has no average stall.
+    A file that was not read, or not written, has no mean stall.
     """
     needed = raw.select(*ATTEMPT, "instance", "database_name", "file_name", "file_type", *FILE_COUNTS)
     return _of_attempts(needed, attempts).select(
@@ -60,10 +60,10 @@ def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def counters(samples: DataFrame, attempts: DataFrame) -> DataFrame:
-    """One row a cell, instance and performance counter: what it changed by between its first and its last sample in the
-    measured window, and its mean there, which is what counts for those that hold a level instead of a total.
+    """Return one row per cell, instance and performance counter: its change between the first and the last sample in
+    the measured window, for counters that hold a total, and its mean, for those that hold a level.
 
-    Null where there is one sample: a window of a second has hardly more.
+    The change is null for a single sample; a window of a second hardly has more.
     """
     needed = samples.where(F.col("metric") == "counter").select(
         *ATTEMPT, "instance", "sampled_at_ns", F.col("label").alias("counter"), "value"

@@ -1,4 +1,4 @@
-"""What the measured window holds: calls, messages counted by RECEIVE, end-to-end latency, processor time."""
+"""The measured window: calls, messages counted by RECEIVE, end-to-end latency, processor time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QUANTILES = (0.5, 0.95, 0.99)
 
 
 def calls_in_window(calls: DataFrame, attempts: DataFrame) -> DataFrame:
-    """One row an attempt: how many calls of the send procedure returned in the window, and how long they took."""
+    """Return one row per attempt: how many calls of the send procedure returned in the window, and their latency."""
     returned = calls.where(F.col("succeeded")).select(
         *ATTEMPT, (F.col("started_at_ns") + F.col("latency_ns")).alias("returned_at_ns"), "latency_ns"
     )
@@ -32,9 +32,9 @@ def calls_in_window(calls: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def processed_in_window(receives: DataFrame, attempts: DataFrame) -> DataFrame:
-    """One row an attempt: the messages of the RECEIVEs in the window, and how many RECEIVEs those were.
+    """Return one row per attempt: the messages of the RECEIVEs in the window, and the number of these RECEIVEs.
 
-    An attempt whose target counted nothing in the window has a row of zeros; one without any RECEIVE has none.
+    An attempt without a RECEIVE in the window has zeros; one without any RECEIVE has no row.
     """
     counted = with_moments(receives.select(*ATTEMPT, "received_at_ns", "messages"), attempts)
     inside = in_window("received_at_ns")
@@ -49,8 +49,10 @@ def processed_in_window(receives: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def end_to_end(deliveries: DataFrame, attempts: DataFrame) -> DataFrame:
-    """One row an attempt: from the client's clock at the send to the target's at the insert, of messages sent in the
-    window, whenever they were processed."""
+    """Return one row per attempt: the latency of messages sent in the window, whenever they were processed.
+
+    It runs from the send by the client's clock to the insert by the target's.
+    """
     delivered = deliveries.select(
         *ATTEMPT, "sent_at_ns", (F.col("processed_at_ns") - F.col("sent_at_ns")).alias("elapsed_ns")
     )
@@ -67,10 +69,10 @@ def end_to_end(deliveries: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def quantiles(rows: DataFrame, counted: DataFrame, count: str, nanoseconds: str, prefix: str) -> DataFrame:
-    """One row an attempt: exact quantiles of values to the microsecond, interpolated between the nearest ranks.
+    """Return one row per attempt: exact quantiles to the microsecond, interpolated between the nearest ranks.
 
-    By counting equal values and adding up, which spills to disk where memory ends: Spark's own `percentile` holds all
-    values of a cell in memory, and a cell of a minute has a million.
+    Equal values are counted and the counts added up, which can spill to disk. Spark's own `percentile` holds all values
+    of a cell in memory, and a cell of a minute has a million.
     """
     upwards = Window.partitionBy(*ATTEMPT).orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     alike = (
@@ -86,7 +88,7 @@ def quantiles(rows: DataFrame, counted: DataFrame, count: str, nanoseconds: str,
 
 
 def _weight(quantile: float) -> Column:
-    """What the values of some ranks count for a quantile, which lies between the rank below it and the next."""
+    """Return the weight of a value in a quantile, which lies between the rank below it and the next."""
     position = quantile * (F.col("values") - 1)
     below = F.floor(position)
     above_part = position - below
@@ -108,7 +110,7 @@ def _names(prefix: str) -> list[str]:
 
 
 def processor_use(processors: DataFrame, attempts: DataFrame) -> DataFrame:
-    """One row an attempt: processor time of the target and of all initiators, in percent of what they had."""
+    """Return one row per attempt: processor time of the target and of all initiators, in percent of the available."""
     used = with_moments(
         processors.select(
             *ATTEMPT,

@@ -1,4 +1,4 @@
-"""Where the used dialogs lie in sys.sysdesend, and which pages their senders were seen waiting for."""
+"""The pages of sys.sysdesend on which used dialogs lie, and the page latches that tasks were seen waiting for."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pyspark.sql import functions as F
 
 from harness.reductions.attempts import ATTEMPT, AXES, in_window, with_moments
 
-UNRESOLVED = "not resolved"  # pages whose object nobody could name
+UNRESOLVED = "not resolved"  # pages whose object is unknown
 
 
 def page_spread(dialog_pages: DataFrame, attempts: DataFrame) -> DataFrame:
-    """One row a cell and initiator: how many pages hold its used dialogs.
+    """Return one row per cell and initiator: how many pages hold its used dialogs.
 
-    `dialogs_sharing_a_page` counts the used dialogs that have another used one on their page: each of them can wait
-    for a latch that somebody else's SEND holds. `handles_sequential` says whether handles ascend in the order in which
-    the dialogs were begun, which the 150 trick rests on; null where one dialog is used.
+    `dialogs_sharing_a_page` counts the used dialogs with another used dialog on their page: their SENDs can wait for
+    each other's latch. `handles_sequential` says whether handles ascend in the order in which the dialogs were begun,
+    on which the 150 trick depends; null for a single dialog.
     """
     needed = dialog_pages.select(*ATTEMPT, "instance", "dialog_id", "file_id", "page_id", "handle_rank")
     of_instance = Window.partitionBy(*ATTEMPT, "instance")
@@ -32,7 +32,7 @@ def page_spread(dialog_pages: DataFrame, attempts: DataFrame) -> DataFrame:
         F.countDistinct("file_id", "page_id").alias("pages"),
         F.max("neighbours").alias("dialogs_per_page_max"),
         F.count(F.when(F.col("neighbours") > 1, F.lit(1))).alias("dialogs_sharing_a_page"),
-        # The first dialog has none before it: its null does not count.
+        # The null of the first dialog does not count.
         F.bool_and("ascends").alias("handles_sequential"),
     )
     return counted.join(F.broadcast(attempts.select(*AXES, "attempt")), on=list(ATTEMPT), how="inner").select(
@@ -48,10 +48,11 @@ def page_spread(dialog_pages: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def latch_share(latch_waits: DataFrame, samples: DataFrame, attempts: DataFrame) -> DataFrame:
-    """One row a cell, instance, object and wait type: tasks that were seen waiting for a latch of one of its pages.
+    """Return one row per cell, instance, object and wait type: tasks seen waiting for a latch of the object's pages.
 
-    `share_percent` is of all waiting for page latches seen in that cell and instance; `waiting_tasks_mean` is how many
-    tasks waited when somebody looked, on average. A row without an object says that in so many `looks` nobody waited.
+    `share_percent` is the share of all page latch waits seen in that cell and instance. `waiting_tasks_mean` is the
+    mean number of waiting tasks per sample. A row without an object says that no task waited in so many samples
+    (`looks`).
     """
     seen = (
         with_moments(

@@ -1,4 +1,4 @@
-"""Which files of a results folder count: names, footers, the journal and the manifest."""
+"""The raw files of a results folder that count, by name, Parquet footer, journal and manifest."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from harness.failures import MachineFailure, UsageFailure
 from harness.records import SCHEMAS
 
 RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
-# Without these a completed cell has no throughput; the other kinds may be missing and leave nulls.
+# A completed cell has no throughput without these. Other kinds may be missing and leave nulls.
 REQUIRED_KINDS = ("calls", "receives")
 
 Attempt = tuple[str, int]
 
 
 class ReductionError(UsageFailure):
-    """A results folder that cannot be reduced; the message is one line and says what to do."""
+    """A results folder cannot be reduced; the message is one line and says what to do."""
 
 
 class SparkUnavailable(MachineFailure):
-    """There is no Java that Spark can use, or Spark does not start on it."""
+    """Java is missing or too old for Spark, or Spark does not start."""
 
 
 @dataclass(frozen=True)
 class RawRecords:
-    """The files that count, by kind, and what was left out."""
+    """The files that count, by kind, and notes on what was left out."""
 
     manifest: Mapping[str, Any]
     files: Mapping[str, tuple[Path, ...]]
@@ -41,7 +41,7 @@ class RawRecords:
 
 
 def read(results: Path) -> RawRecords:
-    """Chooses the files of `results` that count; raises ReductionError where there is nothing to reduce."""
+    """Choose the files of `results` that count; raises ReductionError if there is nothing to reduce."""
     manifest = read_manifest(results)
     raw = results / "raw"
     if not raw.is_dir():
@@ -60,7 +60,7 @@ def read(results: Path) -> RawRecords:
             notes.append(f"{name} is left out: it has no {' and no '.join(missing)}")
             chosen.discard(attempt)
     if not chosen:
-        raise ReductionError(f"{results / 'raw'} holds no cell that was completed: nothing to reduce")
+        raise ReductionError(f"{results / 'raw'} holds no completed cell: nothing to reduce")
     files = {
         kind: tuple(path for attempt in sorted(chosen) for path in readable[kind].get(attempt, ())) for kind in SCHEMAS
     }
@@ -68,14 +68,14 @@ def read(results: Path) -> RawRecords:
 
 
 def read_manifest(results: Path) -> Mapping[str, Any]:
-    """`manifest.json` of a run; ReductionError where there is none or it is no JSON object."""
+    """Read `manifest.json` of a run; raises ReductionError if it is missing or not a JSON object."""
     path = results / "manifest.json"
     if not results.is_dir():
-        raise ReductionError(f"{results} is no results folder")
+        raise ReductionError(f"{results} does not exist: name the folder of a run")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ReductionError(f"{results} has no manifest.json: it is not the folder of a run") from None
+        raise ReductionError(f"{results} has no manifest.json: name the folder of a run") from None
     except (OSError, ValueError) as error:
         raise ReductionError(f"{path} cannot be read: {error}") from None
     if not isinstance(manifest, dict):
@@ -84,7 +84,7 @@ def read_manifest(results: Path) -> Mapping[str, Any]:
 
 
 def _sort_files(raw: Path, notes: list[str]) -> tuple[dict[str, dict[Attempt, list[Path]]], dict[Attempt, str]]:
-    """All readable files by kind and attempt, and for every attempt with a damaged file that file's name."""
+    """Return all readable files by kind and attempt, and the name of a damaged file by attempt."""
     readable: dict[str, dict[Attempt, list[Path]]] = {kind: defaultdict(list) for kind in SCHEMAS}
     damaged: dict[Attempt, str] = {}
     for kind, schema in SCHEMAS.items():
@@ -92,7 +92,7 @@ def _sort_files(raw: Path, notes: list[str]) -> tuple[dict[str, dict[Attempt, li
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             match = RAW_FILE.fullmatch(path.name)
             if match is None:
-                # A temporary file is what a killed writer leaves, nothing to tell.
+                # A killed writer leaves temporary files; they need no note.
                 if path.suffix != ".tmp":
                     notes.append(f"raw/{kind}/{path.name} is not a raw record and is ignored")
                 continue
@@ -113,10 +113,10 @@ def _has_columns(path: Path, schema: pa.Schema) -> bool:
 
 
 def _completed_in_journal(path: Path, notes: list[str]) -> set[Attempt] | None:
-    """The attempts that the journal calls completed; None without a journal.
+    """Return the attempts that the journal calls completed, or None without a journal.
 
-    The journal's line is the last thing written of an attempt, so an attempt without one may lack files. A line
-    that is no JSON is what a kill in mid-write leaves.
+    An attempt's line in the journal is written last, so an attempt without one may lack files. A process that is killed
+    while writing leaves a line that is not JSON.
     """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

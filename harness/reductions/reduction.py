@@ -1,4 +1,4 @@
-"""Runs every reduction over a results folder and writes the tables."""
+"""Reduce a results folder: run every reduction and write the tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from harness.reductions.raw_files import ReductionError
 from harness.reductions.spark_session import session
 
 TABLES = ("cells", "seconds", "gain", "waits", "page_spread", "latch_share", "latches", "file_io", "counters")
-# Not every instance tells what these rest on, or has anything to tell.
+# Not every instance provides the records of these tables, or has any.
 MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io", "counters")
 _CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes")
 ORDER = {
@@ -61,10 +61,10 @@ Progress = Callable[[str], None]
 
 
 def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
-    """Writes `reduced/` of a run from its raw records and returns the files.
+    """Write `reduced/` of a run from its raw records and return the files.
 
-    `progress` hears a line a step, and a line for everything that was left out; by default that goes to standard
-    error. Raises ReductionError.
+    `progress` gets a line per step and a line for everything that is left out; by default they go to standard error.
+    Raises ReductionError.
     """
     say = progress or _to_standard_error
     results = Path(results).resolve()
@@ -95,10 +95,10 @@ def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
 
 
 def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path]:
-    """A folder a kind with links to the files that count.
+    """Make one folder per kind with links to the files that count.
 
-    Spark lists one folder in a fraction of the time that it takes for thousands of paths, and never sees the name of
-    the results folder, in which it might find a pattern or a scheme.
+    Spark lists one folder much faster than thousands of paths, and it does not see the name of the results folder,
+    which it might take for a pattern or a URL scheme.
     """
     folders = {}
     for kind, paths in files.items():
@@ -110,7 +110,7 @@ def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path
 
 
 def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping[str, Any]) -> dict[str, DataFrame]:
-    """The tables, in the order in which each finds what it needs computed already."""
+    """Return the tables, in an order in which each finds its inputs computed."""
     rows = {kind: read_raw(spark, kind, folders[kind]) for kind in SCHEMAS}
     counting = attempts.completed_attempts(rows["cells"]).cache()
     if counting.isEmpty():
@@ -142,13 +142,13 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         "file_io": instance_activity.file_io(rows["file_io"], counting),
         "counters": instance_activity.counters(rows["samples"], counting),
     }
-    # A table that left its folder still says whose numbers it holds.
+    # A table that is copied elsewhere still names its run and lab.
     origin = [F.lit(str(manifest.get(name, "unknown"))).alias(name) for name in ("run_id", "lab")]
     return {name: table.select(*origin, "*") for name, table in tables.items()}
 
 
 def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
-    """The raw records of one kind in a folder, with the schema that `harness.records` promises."""
+    """Read the raw records of one kind in a folder, with the schema of `harness.records`."""
     return spark.read.schema(raw_schema(kind)).parquet(str(folder))
 
 
@@ -157,7 +157,7 @@ def raw_schema(kind: str) -> T.StructType:
 
 
 def write(table: DataFrame, folder: Path, name: str, scratch: Path) -> int:
-    """`<name>.parquet` and `<name>.csv` in `folder`: one file each, ordered, whole or absent. Returns the rows."""
+    """Write `<name>.parquet` and `<name>.csv`: one ordered file each, whole or absent. Return the number of rows."""
     parts = scratch / name
     table.coalesce(1).sortWithinPartitions(*ORDER[name]).write.parquet(str(parts))
     whole = pq.read_table(next(parts.glob("part-*.parquet")))
@@ -178,6 +178,6 @@ def _to_standard_error(text: str) -> None:
 def _first_line(error: Exception) -> str:
     try:
         text = str(error)
-    except OSError:  # the JVM, which would know, is gone
+    except OSError:  # the JVM, which holds the text, has ended
         text = "its JVM ended (out of memory?)"
     return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

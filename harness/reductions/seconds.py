@@ -1,4 +1,4 @@
-"""The course of a cell, second by second: messages sent and processed, depth of queues."""
+"""Each cell second by second: messages sent and processed, depths of queues."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pyspark.sql import functions as F
 
 from harness.reductions.attempts import ATTEMPT, AXES, NS_PER_S, second_of, with_moments
 
-# A cell of an hour has settled many times over; a drain time that is absurd must not explode the table.
+# No cell is meant to last longer; an absurd drain time must not blow up the table.
 SECONDS_MAX = 4 * 3600
 
 
 def sent_by_second(calls: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Calls of the send procedure by the second of their return."""
+    """Count calls of the send procedure by the second of their return."""
     returned = calls.where(F.col("succeeded")).select(
         *ATTEMPT, (F.col("started_at_ns") + F.col("latency_ns")).alias("returned_at_ns")
     )
@@ -21,14 +21,15 @@ def sent_by_second(calls: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def processed_by_second(receives: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Messages by the second of the RECEIVE that took them, by the target's clock."""
+    """Count messages by the second of the RECEIVE that returned them, by the target's clock."""
     received = with_moments(receives.select(*ATTEMPT, "received_at_ns", "messages"), attempts)
     counted = received.groupBy(*ATTEMPT, second_of("received_at_ns").alias("second"))
     return counted.agg(F.sum("messages").alias("processed")).select(*ATTEMPT, "second", "processed")
 
 
 def depth_by_second(samples: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Deepest sample of each second: the target's queues, and the transmission queues of all initiators together."""
+    """Return the deepest sample of each second: the target's queues, and all initiators' transmission queues
+    together."""
     needed = samples.where(F.col("metric").isin("queue_depth", "transmission_queue_depth")).select(
         *ATTEMPT, "instance", "metric", "label", "sampled_at_ns", "value"
     )
@@ -50,10 +51,10 @@ def depth_by_second(samples: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def seconds(attempts: DataFrame, sent: DataFrame, processed: DataFrame, depths: DataFrame) -> DataFrame:
-    """One row a second of each cell, from the start of the clients until everything is drained.
+    """Return one row per second of each cell, from the start of the clients until all messages are processed.
 
-    A second without calls or RECEIVEs counts zero messages; one without a sample has no depth. The last second is
-    as short as the cell made it.
+    A second without calls or RECEIVEs counts zero messages; one without a sample has no depth. The last second may be
+    shorter than a second.
     """
     last = F.least(F.floor((F.col("drained_at_ns") - F.col("started_at_ns")) / NS_PER_S), F.lit(SECONDS_MAX))
     grid = attempts.select(
@@ -77,7 +78,7 @@ def seconds(attempts: DataFrame, sent: DataFrame, processed: DataFrame, depths: 
 
 
 def peaks(seconds: DataFrame) -> DataFrame:
-    """One row an attempt: the deepest second of each kind of queue."""
+    """Return one row per attempt: the greatest depth of each kind of queue."""
     needed = seconds.select(*ATTEMPT, "queue_depth", "transmission_queue_depth")
     return (
         needed.groupBy(*ATTEMPT)

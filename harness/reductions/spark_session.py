@@ -1,8 +1,7 @@
-"""Spark: local unless told otherwise, small, silent, and gone afterwards.
+"""Start and stop Spark: local by default, small, silent, and stopped with its JVM afterwards.
 
-Everything that Spark writes besides our tables goes to one scratch folder under the system's temporary folder. The
-JVM's log goes to a file there, not to the terminal; if Spark does not start, the error tells the JVM's exception, or
-the last line of that log.
+Everything that Spark writes besides our tables goes to one scratch folder in the system's temporary folder. So does the
+JVM's log. If Spark does not start, the error quotes the JVM's exception or the last line of that log.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from pyspark.sql import SparkSession
 from harness.reductions.raw_files import SparkUnavailable
 from harness.system_packages import JAVA_MINIMUM, how_to_install, java_version
 
-# Memory is shared by the threads, so they do not grow with the machine.
+# The threads share the memory, so their number does not grow with the machine.
 THREADS = min(len(os.sched_getaffinity(0)), 8)
 # A full sweep (528 cells, a few million calls) fits with room; the whole JVM stays below twice this.
 DRIVER_MEMORY = "1g"
-# A reduction is over before the second compiler pays: with it, half a minute becomes three quarters.
+# A reduction ends before the JVM's second compiler pays off: with it, 30 s become 45 s.
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
 STOP_TIMEOUT_S = 20
 
 
 def settings(scratch: Path, master: str) -> dict[str, str]:
-    """Spark's settings, for a driver on this machine and executors of `master`: here, or in a cluster."""
-    # Executors of a cluster must find the driver by the address that Spark finds for it.
+    """Return Spark's settings for a driver on this machine and the executors of `master`, here or in a cluster."""
+    # Executors of a cluster reach the driver by the address that Spark chooses.
     here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _is_local(master) else {}
     return {
         **here,
@@ -60,16 +59,16 @@ def settings(scratch: Path, master: str) -> dict[str, str]:
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """The context with Spark's SQL, which takes a second or two more to begin."""
+    """Yield the context with Spark's SQL, which takes one or two seconds more to start."""
     with context():
         yield SparkSession.builder.getOrCreate()
 
 
 @contextmanager
 def context(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = None) -> Iterator[SparkContext]:
-    """A context for one job: the one that runs already, or a new one that ends with the block.
+    """Yield a context for one job: the running one, or a new one that ends with the block.
 
-    `master` and `own` are for a new one; `own` settings of Spark win over those that reductions have.
+    `master` and `own` apply to a new one; `own` settings of Spark override those of reductions.
     """
     active = SparkContext._active_spark_context
     if active is not None:
@@ -85,14 +84,14 @@ def context(master: str = f"local[{THREADS}]", own: Mapping[str, str] | None = N
         finally:
             _stop(started)
     finally:
-        # Spark puts its own handler there and leaves it behind.
+        # Spark replaces the handler and does not restore it.
         if on_interrupt is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, on_interrupt)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def require_java() -> None:
-    """SparkUnavailable unless a Java that Spark can use answers."""
+    """Raise SparkUnavailable unless a Java that Spark can use is installed."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
     remedy = f"install Java {JAVA_MINIMUM} or later: {how_to_install('java')}"
@@ -117,14 +116,14 @@ def _start(scratch: Path, master: str, own: Mapping[str, str]) -> SparkContext:
     configuration = SparkConf().setAll([*settings(scratch, master).items(), *own.items()])
     try:
         with _output_into(log):
-            install_exception_handler()  # as a session does: what Java throws is told in one line
+            install_exception_handler()  # as a session does: exceptions of Java become one line
             return SparkContext(master, "harness", conf=configuration)
     except Exception as error:
         raise SparkUnavailable(f"Spark does not start: {reason(error, log)}") from error
 
 
 def reason(error: Exception, log: Path) -> str:
-    """The JVM's own exception, or the last thing that it said."""
+    """Return the JVM's own exception, or the last line of its log."""
     thrown = re.search(r"^: (?:[\w.]+: )?(.+)$", str(error), re.MULTILINE)
     if thrown:
         return thrown[1].strip()
@@ -134,7 +133,7 @@ def reason(error: Exception, log: Path) -> str:
 
 @contextmanager
 def _output_into(path: Path) -> Iterator[None]:
-    """Lets children started inside the block inherit `path` as standard output and error: the JVM logs there."""
+    """Let children started inside the block inherit `path` as standard output and error: the JVM logs there."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [(number, os.dup(number)) for number in (1, 2)]
@@ -150,14 +149,14 @@ def _output_into(path: Path) -> Iterator[None]:
 
 
 def _stop(running: SparkContext) -> None:
-    """Stops the context and the JVM, which PySpark would keep, with all its memory, until Python ends."""
+    """Stop the context and the JVM, which PySpark would keep with all its memory until Python ends."""
     gateway = SparkContext._gateway
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # said where the JVM is gone already
+        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark warns if the JVM has already ended
         try:
             running.stop()
         except (Py4JError, OSError):
-            running.stop()  # what is left of it, on this side
+            running.stop()  # the second call cleans up what is left in Python
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     if gateway is None:
         return

@@ -1,4 +1,4 @@
-"""What the instances waited for in the measured window."""
+"""Waits of the instances in the measured window."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pyspark.sql import functions as F
 
 from harness.reductions.attempts import ATTEMPT, AXES, with_moments
 
-WAITS_KEPT = 10  # a cell and role
-# Kept whatever their place: the paper speaks of them, and what is not in the table would read as nobody waiting.
+WAITS_KEPT = 10  # per cell and role
+# Kept at any place, because the paper speaks of them, and a missing row would read as no waiting.
 ALWAYS_KEPT = ("PAGELATCH_EX", "PAGELATCH_SH", "WRITELOG")
 WAITS_NAMED = 3  # in the cell's own row
 
-# Waits of tasks that have nothing to do: a queue reader in WAITFOR (RECEIVE ...), timers, background tasks. They say
-# nothing of a bottleneck and would hide every wait that does. As in the lists that SQL Server's people share.
+# Waits of idle tasks: a queue reader in WAITFOR (RECEIVE ...), timers, background tasks. They say nothing about a
+# bottleneck and would hide the waits that do. The list follows those that SQL Server's experts publish.
 IDLE_WAITS = (
     "BROKER_EVENTHANDLER",
     "BROKER_RECEIVE_WAITFOR",
@@ -91,10 +91,10 @@ IDLE_WAITS = (
 
 
 def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
-    """The longest waits of each cell and role (target, or all initiators together) and those that the paper names; idle
-    ones are left out.
+    """Return the longest waits of each cell and role (target, or all initiators together) and those that the paper
+    names, without idle waits.
 
-    `share_percent` is of all waiting of that cell and role that is not idle, whether or not it is kept here.
+    `share_percent` is the share in all waiting of that cell and role that is not idle, whether or not it is kept here.
     """
     is_idle = F.col("wait_type").isin(*IDLE_WAITS) | F.col("wait_type").startswith("SLEEP_")
     needed = raw.where(~is_idle).select(
@@ -137,7 +137,7 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def top_waits(waits: DataFrame) -> DataFrame:
-    """One row an attempt: the longest waits of both roles as text, such as `WRITELOG 812 ms; PAGELATCH_EX 90 ms`."""
+    """Return one row per attempt: each role's longest waits as text, such as `WRITELOG 812 ms; PAGELATCH_EX 90 ms`."""
     named = waits.where((F.col("place") <= WAITS_NAMED) & (F.col("wait_time_ms") > 0)).select(
         *ATTEMPT,
         "role",

@@ -1,4 +1,4 @@
-"""The same numbers as the reduction, from the same files, in plain Python: slow, short, and obviously right."""
+"""The numbers of the reduction, from the same files, in plain Python: slow, short, and obviously right."""
 
 from __future__ import annotations
 

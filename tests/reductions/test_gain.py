@@ -26,6 +26,8 @@ def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
             cell(30, 150, 5.0),
             cell(40, 1, 0.0),  # no ratio to nothing
             cell(40, 150, 7.0),
+            cell(45, 1, 1.0, sent=0.0),  # no factor of messages sent
+            cell(45, 150, 2.0),
             cell(50, 1, 100.0),  # slower is a negative gain
             cell(50, 150, 90.0, kept_up=False),
         ],
@@ -34,6 +36,7 @@ def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
     expected = spark.createDataFrame(
         [
             (30, 1000.0, 4150.0, 4.15, 315.0, 2.0, 4.1188, True),
+            (135, 1.0, 2.0, 2.0, 100.0, None, 1.0909, True),
             (150, 100.0, 90.0, 0.9, -10.0, 1.0, 0.9091, False),
         ],
         "total_threads int, processed_per_s_ratio_1 double, processed_per_s_ratio_150 double, factor double, "

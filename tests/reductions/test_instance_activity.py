@@ -1,18 +1,25 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions.instance_activity import MIB, counters, file_io, latches
+from harness.reductions.instance_activity import counters, file_io, latches
 
 pytestmark = pytest.mark.spark
+MIB = 1024 * 1024
 
 
-def test_a_latch_class_has_its_rates_and_one_that_nobody_waited_for_no_row(spark, raw, attempts):
+def test_a_latch_class_has_its_rates_and_one_without_waits_has_no_row(spark, raw, attempts):
     rows = [
         {"instance": "target", "latch_class": "LOG_MANAGER", "waiting_requests": 5, "wait_time_ms": 3},
         {"instance": "target", "latch_class": "FGCB_ADD_REMOVE", "waiting_requests": 0, "wait_time_ms": 0},
+        {"instance": "target", "latch_class": "BUFFER", "waiting_requests": 1, "wait_time_ms": 0},
+        {"instance": "target", "latch_class": "ACCESS", "waiting_requests": 0, "wait_time_ms": 1},
     ]
     expected = spark.createDataFrame(
-        [("target", "LOG_MANAGER", 5, 3, 2.5, 1.5)],
+        [
+            ("target", "LOG_MANAGER", 5, 3, 2.5, 1.5),
+            ("target", "BUFFER", 1, 0, 0.5, 0.0),
+            ("target", "ACCESS", 0, 1, 0.0, 0.5),
+        ],
         "instance string, latch_class string, waiting_requests long, wait_time_ms long, "
         "waiting_requests_per_s double, wait_ms_per_s double",
     )

@@ -16,7 +16,7 @@ def test_a_call_belongs_to_the_window_in_which_it_returns(spark, raw, attempts):
             {"started_at_ns": 1 * S - 5 * US, "latency_ns": 5 * US},  # returns with its first nanosecond
             {"started_at_ns": 2 * S, "latency_ns": 7 * US},
             {"started_at_ns": 2 * S, "latency_ns": 9 * US, "succeeded": False},
-            {"started_at_ns": 3 * S - 5 * US, "latency_ns": 5 * US},  # returns when the window is over
+            {"started_at_ns": 3 * S - 5 * US, "latency_ns": 6 * US},  # returns when the window is over
         ],
     )
     expected = spark.createDataFrame(
@@ -88,3 +88,9 @@ def test_processor_use_is_of_all_processors_that_an_instance_had(spark, raw, att
         "cell_id string, attempt int, initiator_processor_percent double, target_processor_percent double",
     )
     assertDataFrameEqual(measured_window.processor_use(processors, attempts), expected)
+
+
+def test_processors_of_an_attempt_that_does_not_count_are_left_out_and_no_processor_is_null(raw, attempts):
+    none = {"instance": "target", "window_ns": 2 * S, "processor_time_ms": 1000, "processors": 0}
+    (row,) = measured_window.processor_use(raw("processors", [none, none | {"attempt": 2}]), attempts).collect()
+    assert (row.attempt, row.target_processor_percent) == (1, None)

@@ -32,7 +32,7 @@ def test_handles_that_do_not_ascend_with_the_dialogs_are_not_sequential(spark, r
         dialog(1, 300, 700),
         dialog(2, 301, 10),
         dialog(3, 302, 900),
-        dialog(1, 300, 5, "initiator-2"),  # of one dialog nothing can be said
+        dialog(1, 300, 5, "initiator-2"),  # a single dialog has no order
     ]
     expected = spark.createDataFrame([("initiator-1", 3, 3, 1, 0, False), ("initiator-2", 1, 1, 1, 0, None)], SPREAD)
     assertDataFrameEqual(page_spread(raw("dialog_pages", pages), attempts).select(*expected.columns), expected)
@@ -58,7 +58,7 @@ def looks(instance, value):
     return {"instance": instance, "metric": "latch_looks", "value": value, "sampled_at_ns": 2 * S}
 
 
-def test_shares_are_of_all_waiting_of_an_instance_and_exclusive_and_shared_stay_apart(spark, raw, attempts):
+def test_shares_are_of_all_waiting_of_an_instance_and_exclusive_is_apart_from_shared(spark, raw, attempts):
     waits = [
         *[waiting("sys.sysdesend", "PAGELATCH_EX", duration_ms=number) for number in range(6)],
         waiting("sys.sysdesend", "PAGELATCH_SH"),
@@ -74,7 +74,7 @@ def test_shares_are_of_all_waiting_of_an_instance_and_exclusive_and_shared_stay_
             ("initiator-1", "sys.sysdesend", "PAGELATCH_SH", 4, 1, 12.5, 0.25, 1),
             ("initiator-1", "not resolved", "PAGELATCH_EX", 4, 1, 12.5, 0.25, 1),
             ("target", "dbo.messageDrop", "PAGELATCH_EX", 8, 1, 100.0, 0.125, 1),
-            ("initiator-2", None, None, 5, 0, None, 0.0, None),  # looked at five times, and nobody waited
+            ("initiator-2", None, None, 5, 0, None, 0.0, None),  # sampled five times, and no task waited
         ],
         "instance string, object_name string, wait_type string, looks long, times_seen long, share_percent double, "
         "waiting_tasks_mean double, longest_wait_ms long",
@@ -82,7 +82,7 @@ def test_shares_are_of_all_waiting_of_an_instance_and_exclusive_and_shared_stay_
     assertDataFrameEqual(actual.select(*expected.columns), expected)
 
 
-def test_without_looks_there_is_no_mean(raw, attempts):
+def test_without_samples_there_is_no_mean(raw, attempts):
     actual = latch_share(
         raw("latch_waits", [waiting("sys.sysdesend", "PAGELATCH_EX")]), raw("samples", [looks("target", 1)]), attempts
     )

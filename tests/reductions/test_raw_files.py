@@ -57,6 +57,11 @@ def test_an_attempt_without_a_line_in_the_journal_does_not_count(run):
     assert cells_of(raw_files.read(run)) == {CELLS[1].id}
 
 
+def test_an_attempt_that_the_journal_calls_failed_after_completed_does_not_count(run):
+    write_journal(run, [(CELLS[0].id, 1, "completed"), (CELLS[0].id, 1, "failed"), (CELLS[1].id, 1, "completed")])
+    assert cells_of(raw_files.read(run)) == {CELLS[1].id}
+
+
 def test_a_torn_last_line_of_the_journal_is_ignored(run):
     with (run / "journal.jsonl").open("a") as journal:
         journal.write('{"cell": "i1-t2-r1-p100-v2008", "attempt": 1, "outco')
@@ -100,7 +105,7 @@ def break_cells(run):
         (break_manifest, "cannot be read"),
         (break_manifest_shape, "is not a JSON object"),
         (break_raw, "has no raw records"),
-        (break_cells, "holds no cell that was completed"),
+        (break_cells, "holds no completed cell"),
     ],
 )
 def test_a_folder_that_cannot_be_reduced_is_an_error_of_one_line(run, damage, words):
@@ -111,6 +116,6 @@ def test_a_folder_that_cannot_be_reduced_is_an_error_of_one_line(run, damage, wo
     assert str(run) in str(caught.value)
 
 
-def test_a_folder_that_is_not_there_is_an_error_of_one_line(tmp_path):
-    with pytest.raises(ReductionError, match="is no results folder"):
+def test_a_missing_folder_is_an_error_of_one_line(tmp_path):
+    with pytest.raises(ReductionError, match="does not exist: name the folder of a run"):
         raw_files.read(tmp_path / "absent")

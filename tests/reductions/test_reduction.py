@@ -33,7 +33,7 @@ assert not psutil.Process().children(), "the JVM lives on"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run, reduced in a process of its own that must leave nothing but the tables and say nothing but its steps."""
+    """A run, reduced in its own process, which must leave only the tables and print only its steps."""
     here, scratch = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("scratch")
     # The name has what Spark and Hadoop take for patterns and schemes.
     folder = write_raw(
@@ -71,7 +71,7 @@ def test_the_tables_are_written_as_parquet_and_csv_and_nothing_else(run):
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.id)
-def test_a_cell_has_the_numbers_that_plain_python_finds(run, cell):
+def test_a_cell_has_the_numbers_that_plain_python_computes(run, cell):
     cells = table(run, "cells").set_index("cell_id")
     assert len(cells) == len(CELLS)
     for name, value in oracle.cell_numbers(run, cell).items():
@@ -87,7 +87,7 @@ def test_every_row_says_which_lab_and_run_it_came_from(run, name):
     assert set(rows.run_id) == {run.name}
 
 
-def test_the_seconds_of_a_cell_add_up_to_its_books(run):
+def test_the_seconds_of_a_cell_add_up_to_its_message_counts(run):
     cells = table(run, "cells").set_index("cell_id")
     seconds = table(run, "seconds").groupby("cell_id")[["sent", "processed"]].sum()
     assert (seconds.sent == cells.sent_messages.reindex(seconds.index)).all()
@@ -102,7 +102,7 @@ def test_each_pair_of_cells_has_a_gain(run):
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.id)
-def test_pages_latches_and_files_of_a_cell_are_what_plain_python_finds(run, cell):
+def test_pages_latches_and_files_of_a_cell_are_those_that_plain_python_computes(run, cell):
     def of_cell(name):
         found = table(run, name)
         return found[found.cell_id == cell.id]
@@ -125,13 +125,13 @@ def test_pages_latches_and_files_of_a_cell_are_what_plain_python_finds(run, cell
         assert files.loc[key, "write_stall_ms_mean"] == pytest.approx(stall_ms, abs=0.001)
 
 
-def test_records_that_no_instance_gave_leave_empty_tables_and_one_line(tmp_path, spark):
+def test_missing_records_leave_empty_tables_and_one_line(tmp_path, spark):
     run = write_raw(tmp_path / "run", CELLS[:1], scale=40)
     shutil.rmtree(run / "raw" / "dialog_pages")
     shutil.rmtree(run / "raw" / "file_io")
-    heard = []
-    reduce(run, progress=heard.append)
-    assert "empty tables, for which the instances recorded nothing: page_spread, file_io" in heard
+    reported = []
+    reduce(run, progress=reported.append)
+    assert "empty tables, for which the instances recorded nothing: page_spread, file_io" in reported
     for name in ("page_spread", "file_io"):
         assert table(run, name).empty and "instance" in table(run, name).columns
         assert (run / "reduced" / f"{name}.csv").read_text().startswith('"run_id"')
@@ -155,13 +155,13 @@ def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(tmp_p
         for path in (run / "raw" / kind).glob(f"{cell.id}-a2*"):
             path.unlink()
     write_journal(run, [(cell.id, 1, "failed"), (cell.id, 2, "completed")])
-    heard = []
-    reduce(run, progress=heard.append)
+    reported = []
+    reduce(run, progress=reported.append)
     row = table(run, "cells").set_index("cell_id").loc[cell.id]
     assert row.attempt == 2
     assert row.sent_per_s > 0
     assert pd.isna(row.target_processor_percent) and pd.isna(row.end_to_end_us_p50) and pd.isna(row.queue_depth_peak)
-    assert any("starting Spark" in line for line in heard)
+    assert any("starting Spark" in line for line in reported)
 
 
 def test_a_results_folder_that_cannot_be_written_is_an_error_of_one_line(tmp_path):

@@ -2,7 +2,8 @@ import pytest
 from pyspark.testing import assertDataFrameEqual
 
 from harness.reductions import seconds
-from tests.reductions.conftest import CELL, S
+from harness.reductions.attempts import completed_attempts
+from tests.reductions.conftest import CELL, COMPLETED, S
 
 pytestmark = pytest.mark.spark
 
@@ -60,3 +61,10 @@ def test_depths_are_the_deepest_sample_and_initiators_add_up(spark, raw, attempt
         "cell_id string, attempt int, queue_depth_peak long, transmission_queue_depth_peak long",
     )
     assertDataFrameEqual(seconds.peaks(actual), expected)
+
+
+def test_seconds_are_counted_from_the_start_of_the_clients(raw):
+    later = {name: moment + 100 * S for name, moment in COMPLETED.items() if name.endswith("_ns")}
+    attempts = completed_attempts(raw("cells", [COMPLETED | later]))
+    actual = table(raw, attempts, receives=[{"received_at_ns": 102 * S, "messages": 7}]).collect()
+    assert {row.second: row.processed for row in actual} == {0: 0, 1: 0, 2: 7, 3: 0}

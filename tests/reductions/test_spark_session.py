@@ -40,7 +40,7 @@ def test_a_new_java_will_do(monkeypatch, tmp_path, text):
     require_java()
 
 
-def test_a_spark_that_does_not_start_tells_why_in_its_own_words(tmp_path):
+def test_the_reason_why_spark_does_not_start_is_quoted(tmp_path):
     log = tmp_path / "spark.log"
     log.write_text("26/11/21 WARN MetricsSystem: Stopping a MetricsSystem that is not running\n")
     thrown = "An error occurred.\n: org.apache.spark.SparkException: Could not parse Master URL: 'x'\n\tat org.apache"

@@ -43,6 +43,14 @@ def test_waits_are_summed_by_role_and_ranked_and_idle_ones_left_out(spark, raw, 
     assertDataFrameEqual(actual, expected)
 
 
+def test_a_wait_without_time_or_without_tasks_is_kept(raw, attempts):
+    rows = [wait("target", "SHORT", 0), wait("target", "BEGUN_EARLIER", 5, waiting_tasks=0)]
+    assert {row.wait_type for row in wait_times.waits(raw("waits", rows), attempts).collect()} == {
+        "SHORT",
+        "BEGUN_EARLIER",
+    }
+
+
 def test_only_the_longest_are_kept(raw, attempts):
     rows = [wait("target", f"WAIT_{number:02}", number) for number in range(1, 31)]
     kept = wait_times.waits(raw("waits", rows), attempts)
@@ -67,3 +75,11 @@ def test_the_top_waits_of_a_cell_are_named_in_order(spark, raw, attempts):
         "cell_id string, attempt int, initiator_top_waits string, target_top_waits string",
     )
     assertDataFrameEqual(wait_times.top_waits(wait_times.waits(raw("waits", ROWS), attempts)), expected)
+
+
+def test_at_most_three_waits_are_named_and_none_without_time(raw, attempts):
+    rows = [wait("target", f"WAIT_{number}", 10 * number) for number in range(5)]
+    rows += [wait("initiator-1", "WRITELOG", 5), wait("initiator-1", "LCK_M_X", 0)]
+    (row,) = wait_times.top_waits(wait_times.waits(raw("waits", rows), attempts)).collect()
+    assert row.target_top_waits == "WAIT_4 40 ms; WAIT_3 30 ms; WAIT_2 20 ms"
+    assert row.initiator_top_waits == "WRITELOG 5 ms"
