@@ -44,7 +44,7 @@ def test_an_activated_procedure_runs_in_a_system_session_of_the_database(side, s
     assert list(side.instance.sessions) == [side.session.spid]
 
 
-def test_what_it_prints_goes_to_the_error_log(side, send):
+def test_output_of_an_activated_procedure_goes_to_the_error_log(side, send):
     activate(side, READER % "SELECT 1 AS discarded;")
     send()
     side.world.run_for(1)
@@ -63,7 +63,7 @@ def test_a_transaction_left_open_is_error_8415(side, send):
     assert side.rows("SELECT * FROM dbo.t") == []
 
 
-def test_a_running_reader_is_seen_in_the_views(side, send):
+def test_the_views_show_a_running_reader(side, send):
     activate(side, READER % "WAITFOR DELAY '00:00:02';")
     send()
     side.world.run_for(1)
@@ -75,7 +75,7 @@ def test_a_running_reader_is_seen_in_the_views(side, send):
     assert side.value("SELECT COUNT(*) FROM sys.dm_broker_activated_tasks") == 0
 
 
-def test_a_procedure_that_does_not_exist_is_named_in_the_log(side, send):
+def test_the_log_names_a_missing_procedure(side, send):
     side.run(
         "ALTER QUEUE dbo.q WITH ACTIVATION (STATUS = ON, PROCEDURE_NAME = dbo.Missing, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER)"
     )

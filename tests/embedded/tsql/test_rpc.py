@@ -1,4 +1,4 @@
-"""How drivers call: procedures by RPC, sp_executesql, and prepared statements."""
+"""Calls by drivers: procedures by RPC, sp_executesql, prepared statements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_procedure_by_rpc_returns_status_and_output_parameters(procedure):
         assert procedure.call(name, 1).status == 3
 
 
-def test_no_more_shapes_of_calls_are_kept_than_are_of_use(procedure, monkeypatch):
+def test_the_oldest_shapes_of_calls_are_dropped(procedure, monkeypatch):
     monkeypatch.setattr(calls, "BOUND_KEPT", 2)
     for length in (1, 2, 3, 1):
         procedure.rpc(
@@ -58,7 +58,7 @@ def test_an_unknown_procedure_or_parameter_is_an_error(procedure):
         assert caught.value.number == number
 
 
-def test_sp_executesql_takes_values_by_place_and_name(side):
+def test_sp_executesql_takes_values_by_position_and_name(side):
     results = side.rpc(
         "sp_executesql",
         [
@@ -101,12 +101,3 @@ def test_a_prepared_call_follows_a_procedure_that_is_altered(procedure):
     procedure.run("ALTER PROCEDURE dbo.p @a int AS SELECT @a + 100")
     results = procedure.rpc("sp_execute", [Parameter("", INT, number, False), Parameter("", INT, 1, False)])
     assert results.sets[0][1] == [(101,)]
-
-
-def test_a_batch_is_compiled_once_and_follows_the_catalog(side):
-    assert side.rows("SELECT * FROM dbo.t") == []
-    compiled = len(side.instance.batches)
-    side.run("DROP TABLE dbo.t; CREATE TABLE dbo.t (other int)")
-    [(columns, _)] = side.run("SELECT * FROM dbo.t").sets
-    assert [column.name for column in columns] == ["other"]
-    assert len(side.instance.batches) == compiled + 1

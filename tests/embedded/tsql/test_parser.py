@@ -1,16 +1,12 @@
-"""The table of statements, the parser, and what neither knows."""
+"""The parser, and what it refuses."""
 
 from __future__ import annotations
-
-import inspect
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import harness.embedded.tsql as package
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
-from harness.embedded.tsql.session.steps import sequence
 from harness.embedded.tsql.statements import (
     conversations,
     cursors,
@@ -26,18 +22,8 @@ from harness.embedded.tsql.statements import (
     variables,
 )
 from harness.embedded.tsql.statements.batches import compile_batch, parse
-from harness.embedded.tsql.statements.registry import GRAMMAR, register
+from harness.embedded.tsql.statements.registry import GRAMMAR
 from tests.embedded.tsql.sides import LISTINGS
-
-
-def test_the_package_docstring_lists_every_statement():
-    documented = " ".join(inspect.getdoc(package).partition("by how they begin:")[2].split()).rstrip(".")
-    assert documented.split(", ") == sorted(" ".join(words) for words in GRAMMAR)
-
-
-def test_a_word_begins_statements_of_one_grammar():
-    with pytest.raises(AssertionError):
-        register("PRINT", lambda parser: flow.Break(parser.line), flow.Break, lambda node, scope: sequence([]))
 
 
 def kinds(text: str) -> list[type]:
@@ -92,7 +78,7 @@ def test_statements_end_without_semicolons_as_in_t_sql(text, expected):
     assert kinds(text) == expected or (expected is None and len(parse(text)) == 3 - ("throw" in text))
 
 
-def test_lines_are_those_of_the_batch():
+def test_a_statement_knows_its_line_in_the_batch():
     statements = parse("select 1\n\n/* a\ncomment */\nif 1 = 1\n    print 'x'\n\nselect 2")
     assert [statement.line for statement in statements] == [1, 5, 8]
     assert statements[1].then.line == 6
@@ -229,7 +215,7 @@ WORDS = [
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
-def test_the_parser_never_fails_otherwise_than_with_an_error_of_sql_server(text):
+def test_the_parser_fails_only_with_errors_of_sql_server(text):
     try:
         compile_batch(text)
     except SqlServerError as error:
@@ -268,7 +254,7 @@ SIMPLE = ["select 1", "print 'a'", "begin tran", "commit", "declare @v{} int", "
     st.lists(st.sampled_from(SIMPLE), min_size=1, max_size=8),
     st.lists(st.sampled_from([" ", "\n", ";", " ; ", "\n-- x\n"]), min_size=8, max_size=8),
 )
-def test_a_batch_has_the_statements_it_was_made_of_with_and_without_semicolons(statements, separators):
+def test_a_batch_parses_into_its_statements_with_and_without_semicolons(statements, separators):
     numbered = [statement.format(number) for number, statement in enumerate(statements)]
     text = "".join(
         statement + separator for statement, separator in zip(numbered, [s or " " for s in separators], strict=False)

@@ -1,0 +1,38 @@
+"""CREATE PROCEDURE, and calls by EXECUTE."""
+
+from __future__ import annotations
+
+
+def test_procedures_return_output_status_and_defaults(side):
+    side.run(
+        "CREATE OR ALTER PROC dbo.p @a int, @b nvarchar(10) = N'def', @c int = NULL OUTPUT AS SET @c = @a * 2; SELECT @b; RETURN @a + 1"
+    )
+    results = side.run("DECLARE @r int, @o int; EXEC @r = p 4, @c = @o OUTPUT; SELECT @r, @o")
+    assert [rows for _, rows in results.sets] == [[("def",)], [(5, 8)]]
+    assert side.error("EXEC dbo.p").number == 201
+    assert side.error("EXEC dbo.p 1, 2, 3, 4").number == 8144
+    assert side.error("EXEC dbo.p @a = 1, @x = 2").number == 8145
+    assert side.error("EXEC dbo.p 'x'").number == 245
+    assert side.run("p 1").sets[0][1] == [("def",)]
+    side.run("CREATE PROCEDURE dbo.deep AS EXEC dbo.deep")
+    assert side.error("EXEC dbo.deep").number == 217
+
+
+def test_a_procedure_with_a_mistake_is_not_created(side):
+    assert side.error("CREATE PROCEDURE dbo.bad AS SELECT 1\nSELECT @x").line == 2
+    assert side.error("CREATE PROCEDURE dbo.bad AS SELECT a FROM t FOR JSON AUTO").number == 50001
+    assert side.value("SELECT COUNT(*) FROM sys.procedures") == 0
+
+
+def test_dynamic_sql_runs_in_the_session(side):
+    assert side.rows("DECLARE @s nvarchar(50) = N'1 + 1'; EXEC (N'SELECT ' + @s)") == [(2,)]
+    assert side.rows(
+        "DECLARE @r int; EXEC sp_executesql N'SET @o = @a + 1', N'@a int, @o int OUTPUT', @a = 4, @o = @r OUTPUT; SELECT @r"
+    ) == [(5,)]
+    assert side.error("EXEC ('SELECT')").number == 102
+
+
+def test_a_procedure_that_leaves_a_transaction_open_is_error_266(side):
+    side.run("CREATE PROCEDURE dbo.opens AS BEGIN TRAN")
+    assert side.error("EXEC dbo.opens").number == 266
+    side.run("ROLLBACK")
