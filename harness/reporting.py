@@ -87,8 +87,8 @@ class Reporter:
         """Asks the user, where one can answer."""
         return True
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell") -> None:
-        """Starts to count cells, or other units, of which `done` need no further run."""
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
+        """Starts to count cells, or other units, of which `done` need no further run and `every` so many get a line."""
 
     def phase(self, what: str) -> None:
         """Shows what happens now."""
@@ -110,7 +110,7 @@ class Notes(Reporter):
         self._console = console or Console()
         self._ask = ask
         self._total = 0
-        self._unit = "cell"
+        self._unit, self._every = "cell", 1
         self._left: TimeLeft = TimeLeftByCells()
 
     def note(self, text: str) -> None:
@@ -119,9 +119,9 @@ class Notes(Reporter):
     def confirm(self, question: str) -> bool:
         return not (self._ask and sys.stdin.isatty()) or click.confirm(question)
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell") -> None:
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
         self._total = total
-        self._unit = unit
+        self._unit, self._every = unit, every
         self._left = left or TimeLeftByCells()
         self._left.start(time.monotonic())
 
@@ -134,13 +134,15 @@ class Notes(Reporter):
 class Lines(Notes):
     """Shows one line a cell: for logs and pipes."""
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell") -> None:
-        super().begin(total, done, left, unit=unit)
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
+        super().begin(total, done, left, unit=unit, every=every)
         if done:
             self.note(f"{done} of {total} {unit}s are done already")
 
     def cell_done(self, number: int, cell: str, outcome: str, text: str) -> None:
         left = self._left_after(number, cell)
+        if number % self._every:
+            return
         self.note(f"{self._unit} {number} of {self._total}: {cell} {outcome}: {text}{left and f', {left}'}")
 
 
@@ -161,8 +163,8 @@ class Bar(Notes):
         self._live = Live(self._progress, console=self._console, refresh_per_second=4, transient=False)
         self._task: TaskID | None = None
 
-    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell") -> None:
-        super().begin(total, done, left, unit=unit)
+    def begin(self, total: int, done: int, left: TimeLeft | None = None, *, unit: str = "cell", every: int = 1) -> None:
+        super().begin(total, done, left, unit=unit, every=every)
         self._task = self._progress.add_task("", total=total, completed=done, unit=unit, left="", rate="", phase="")
         self._live.start()
 

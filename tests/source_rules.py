@@ -141,7 +141,10 @@ RULES = (
 
 def main() -> None:
     broken = [line for rule in RULES for line in rule()]
-    print("\n".join(broken) or f"{len(MODULES)} modules and {len(SCRIPTS)} scripts keep the rules of tests/source_rules.py")
+    print(
+        "\n".join(broken)
+        or f"{len(MODULES)} modules and {len(SCRIPTS)} scripts keep the rules of tests/source_rules.py"
+    )
     sys.exit(bool(broken))
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +92,13 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
 
 
 def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | None, **others: Any) -> None:
+    from harness import reporting
     from harness.simulation.faults import fault_run
 
     if given := [f"--{name}" for name, value in others.items() if value]:
         raise Failure(f"{given[0]} does not go with --faults; what does: --seeds, --seed, --hardware", USAGE)
-    with one_line_errors():
-        summary = fault_run.simulate_faults(
-            seeds, seed, hardware=hardware, announce=say, console_is_terminal=sys.stdout.isatty()
-        )
+    with one_line_errors(), reporting.on_console() as reporter:
+        summary = fault_run.simulate_faults(seeds, seed, reporter, hardware=hardware)
     if summary.failed:
         raise Failure(
             f"{len(summary.failed)} of {summary.seeds} seeds failed; "

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from harness import settings as settings_module
+from harness.reporting import Reporter
 from harness.simulation import forks, parameters
 from harness.simulation.faults import fault_plan, fault_scenario
 from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
@@ -64,17 +62,16 @@ def command(seed: int, hardware: str) -> str:
 def simulate_faults(
     seeds: int | None,
     seed: str | None,
+    reporter: Reporter,
     *,
     hardware: str | None,
-    announce: Callable[[str], None],
-    console_is_terminal: bool,
 ) -> Summary:
     """Run seeds and report: the one `seed`, or as many as `seeds` from there on."""
     settings = settings_module.create_simulation({"seed": seed, "hardware": hardware})
     count = seeds or (SEEDS_DEFAULT if seed is None else 1)
     wanted = range(settings.seed, settings.seed + count)
     model = parameters.read(settings.hardware)
-    announce(FIRST_LINE.format(hardware=settings.hardware))
+    reporter.note(FIRST_LINE.format(hardware=settings.hardware))
     began_s = time.monotonic()
     prepared = fault_scenario.prepare(model)
     summary = Summary(settings.hardware)
@@ -82,21 +79,26 @@ def simulate_faults(
         outcome = run_seed(prepared, settings.seed)
         summary.add(outcome)
         for line in (*details(outcome), verdict(outcome, settings.hardware)):
-            announce(line)
+            reporter.note(line)
         return summary
-    with _progress(wanted, announce, console_is_terminal) as tell:
 
-        def ended(outcome: SeedOutcome) -> None:
-            summary.add(outcome)
-            if outcome.violations:  # at once, so that it is shown even if the rest is interrupted
-                announce(verdict(outcome, settings.hardware))
-            tell(outcome)
+    def ended(outcome: SeedOutcome) -> None:
+        summary.add(outcome)
+        if outcome.violations:  # at once, so that it is shown even if the rest is interrupted
+            reporter.note(verdict(outcome, settings.hardware))
+        failed = f"{len(summary.failed)} failed"
+        reporter.phase(failed)
+        reporter.cell_done(summary.seeds, str(outcome.seed), "completed", failed)
 
+    reporter.begin(count, 0, unit="seed", every=-(-count // 10))
+    try:
         many(prepared, wanted, ended)
+    finally:
+        reporter.end()
     if summary.failed:
         for line in details(summary.failed[0]):
-            announce(line)
-    announce(summary.line(time.monotonic() - began_s))
+            reporter.note(line)
+    reporter.note(summary.line(time.monotonic() - began_s))
     return summary
 
 
@@ -132,38 +134,3 @@ def many(prepared: PreparedLab, seeds: Iterable[int], ended: Callable[[SeedOutco
 
 def run_seed(prepared: PreparedLab, seed: int) -> SeedOutcome:
     return fault_scenario.run(prepared, fault_plan.make(seed))
-
-
-@contextlib.contextmanager
-def _progress(
-    seeds: Sequence[int], announce: Callable[[str], None], is_terminal: bool
-) -> Iterator[Callable[[SeedOutcome], None]]:
-    """Show a bar on a terminal, else a line for every tenth of the seeds."""
-    if not is_terminal:
-        yield _Lines(len(seeds), announce)
-        return
-    columns = (TextColumn("seed"), MofNCompleteColumn(), BarColumn(bar_width=24), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("left  {task.fields[failed]}"), console=Console()) as progress:
-        task = progress.add_task("", total=len(seeds), failed="")
-        failed: list[int] = []
-
-        def tell(outcome: SeedOutcome) -> None:
-            if outcome.violations:
-                failed.append(outcome.seed)
-            progress.update(task, advance=1, failed=f"{len(failed)} failed" if failed else "")
-
-        yield tell
-
-
-class _Lines:
-    def __init__(self, total: int, announce: Callable[[str], None]) -> None:
-        self._total, self._announce = total, announce
-        self._done = self._failed = 0
-        self._began_s = time.monotonic()
-
-    def __call__(self, outcome: SeedOutcome) -> None:
-        self._done += 1
-        self._failed += bool(outcome.violations)
-        if self._done % -(-self._total // 10) == 0 and self._done < self._total:
-            left_s = (time.monotonic() - self._began_s) / self._done * (self._total - self._done)
-            self._announce(f"{self._done} of {self._total} seeds, {self._failed} failed, {left_s:.0f} s left")

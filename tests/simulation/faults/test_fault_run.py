@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import signal
@@ -9,11 +10,14 @@ import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from harness.cli import main
+from harness.reporting import Lines
 from harness.simulation import forks
 from harness.simulation.faults import fault_run, fault_scenario
 from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
+from tests.noting import NotingReporter
 
 MANY = """
 import os, time
@@ -29,9 +33,9 @@ fault_run.many(None, (1, 2), print)
 
 
 def announced(seeds: int | None, seed: str | None) -> tuple[list[str], fault_run.Summary]:
-    lines: list[str] = []
-    summary = fault_run.simulate_faults(seeds, seed, hardware=None, announce=lines.append, console_is_terminal=False)
-    return lines, summary
+    output = io.StringIO()
+    summary = fault_run.simulate_faults(seeds, seed, Lines(Console(file=output)), hardware=None)
+    return output.getvalue().splitlines(), summary
 
 
 @pytest.fixture
@@ -60,7 +64,7 @@ def test_many_seeds_come_to_one_line_each_tenth_and_one_at_the_end(ready) -> Non
     assert "a model" in lines[0]
     assert summary.seeds == 6 and not summary.failed
     assert lines[-1].startswith("6 seeds in ") and "all checks hold" in lines[-1]
-    assert "5 of 6 seeds, 0 failed" in lines[-2]
+    assert lines[-2].startswith("seed 6 of 6: ") and lines[-2].endswith(" completed: 0 failed")
 
 
 def test_one_seed_is_shown_with_its_timeline(ready) -> None:
@@ -95,10 +99,10 @@ def test_who_interrupts_many_seeds_knows_those_that_have_failed(unlinked, monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(fault_run, "many", interrupted)
-    lines: list[str] = []
+    reporter = NotingReporter()
     with pytest.raises(KeyboardInterrupt):
-        fault_run.simulate_faults(9, "100", hardware=None, announce=lines.append, console_is_terminal=False)
-    assert any(line.startswith("seed 100 failed; again: ") for line in lines)
+        fault_run.simulate_faults(9, "100", reporter, hardware=None)
+    assert any(line.startswith("seed 100 failed; again: ") for line in reporter.notes)
 
 
 def test_the_command_quotes_a_hardware_file() -> None:
