@@ -153,7 +153,7 @@ def test_no_driver_is_one_line_with_the_remedy(
     assert message.startswith("harness: no ODBC driver for SQL Server found: pip install")
 
 
-def test_no_java_is_said_before_the_sweep(
+def test_missing_java_is_reported_before_the_sweep(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
@@ -187,13 +187,13 @@ def test_the_systems_own_reason_is_one_line_where_no_remedy_is_known() -> None:
     assert (reason.value.message, reason.value.exit_code) == ("a/b: Too many levels of symbolic links", 3)
 
 
-def test_output_that_nobody_reads_any_more_is_no_failure() -> None:
+def test_output_that_nobody_reads_any_more_is_not_a_failure() -> None:
     with pytest.raises(BrokenPipeError), one_line_errors():
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 @pytest.mark.parametrize("arguments", [["reduce", "steps"], ["claims", "steps"], ["compare", "steps", "steps"]])
-def test_a_folder_of_techniques_alone_is_told_apart_with_the_remedy(
+def test_a_run_of_techniques_is_refused_with_the_remedy(
     arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "steps").mkdir()
@@ -231,7 +231,7 @@ def test_help_is_quick_because_no_part_is_imported() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-def test_plan_says_how_much_and_how_long_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_shows_cells_and_time_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out = printed(["plan", "--cells", "i1-*-r150-p100", "--list"], capsys)
     lines = out.splitlines()
     assert lines[0].startswith("lab: embedded (as selected)")

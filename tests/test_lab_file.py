@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness import lab_file
-from harness.toml_file import Lines, TomlError, TomlFile, keys
+from harness.toml_file import TomlError, TomlFile
 
 GOOD = """\
 # two servers
@@ -37,7 +34,7 @@ def parse(text: str) -> lab_file.LabFile:
     return lab_file.check(TomlFile(text, Path("folder/lab.toml")))
 
 
-def test_what_is_not_given_has_a_default():
+def test_missing_keys_have_defaults():
     lab = parse(GOOD)
     assert (lab.version, lab.prefix) == ("2022", "ssbh_")
     target, first, second = lab.servers
@@ -53,7 +50,7 @@ def test_names_of_databases_follow_the_prefix():
     assert [server.database for server in lab.servers] == ["mine_SSBTarget", "mine_SSBInitiator1", "mine_Third"]
 
 
-def test_places_are_known_afterwards():
+def test_a_key_has_its_line_after_reading():
     lab = parse(GOOD)
     assert lab.where("version") == "lab.toml, line 2"
     assert lab.where_of(lab.initiators[0], "port") == "lab.toml, line 11"
@@ -103,7 +100,7 @@ def test_a_mistake_is_one_line_with_file_line_and_key(old: str, new: str, expect
     assert "geheim" not in message
 
 
-def test_two_sides_are_two_servers():
+def test_two_sides_on_one_server_are_refused():
     text = GOOD.replace("sql2.example", "SQL1.example").replace("14330", "1433")
     with pytest.raises(
         TomlError, match=r"line 9: initiator-1.host: SQL1.example port 1433 is already the server of target"
@@ -144,69 +141,3 @@ def test_a_missing_file_names_a_file_that_could_be_meant(tmp_path: Path):
 
 def test_a_byte_order_mark_and_windows_line_ends_are_fine():
     assert parse("\ufeff" + GOOD.replace("\n", "\r\n")).where("target", "user") == "lab.toml, line 6"
-
-
-# -- the finder of lines -----------------------------------------------------------------------------------------------
-
-NOISE = st.sampled_from(
-    ["", "   ", "# [fake]", "# key = 1", "\t# x = '''", "#"],
-)
-NAMES = st.sampled_from(["a", "b", "host", "port", '"quoted key"', "'[odd]'", '"x = 1"', "a-b", "1"])
-VALUES = st.sampled_from(
-    [
-        "1",
-        '"text"',
-        "'[table]'",
-        "[1, 2]",
-        "{ inner = 1 }",
-        '"# no comment"',
-        '"""\n[fake]\nhost = 1\n"""',
-        "'''\nport = '1'\n'''",
-        "[\n  1, # one\n  2,\n]",
-        '[\n  { deep = "a" },\n  { deep = "b" },\n]',
-        "1979-05-27",
-        '"\\u0085 \x85 \u2028"',
-    ]
-)
-TABLES = st.sampled_from(["[one]", "[two]", "[one.sub]", "[[many]]", '[ "od[d" ]', "[[many.below]]"])
-
-
-@st.composite
-def documents(draw: st.DrawFn) -> tuple[str, dict[int, str]]:
-    """TOML as people write it, and the lines on which keys and tables begin."""
-    lines: list[str] = []
-    places: dict[int, str] = {}
-    for _ in range(draw(st.integers(0, 12))):
-        kind = draw(st.sampled_from(["noise", "key", "key", "table"]))
-        if kind == "noise":
-            lines.append(draw(NOISE))
-            continue
-        piece = draw(TABLES) if kind == "table" else f"{draw(NAMES)} = {draw(VALUES)}"
-        try:
-            tomllib.loads("\n".join([*lines, piece]))
-        except tomllib.TOMLDecodeError:
-            continue  # a key given twice
-        places[len(lines) + 1] = piece
-        lines += piece.split("\n")
-    return "\n".join(lines), places
-
-
-@given(documents())
-def test_every_key_is_found_on_the_line_where_it_begins(document: tuple[str, dict[int, str]]):
-    text, places = document
-    lines = Lines(text)
-    found = {key: lines.of(key) for key in keys(tomllib.loads(text))}
-    assert set(found.values()) <= set(places)
-    for key, line in found.items():
-        piece = places[line]
-        named = next(part for part in reversed(key) if isinstance(part, str))
-        assert named in piece
-    for line, piece in places.items():
-        if not piece.startswith("["):
-            assert line in found.values()
-
-
-@given(documents(), st.lists(st.sampled_from(["one", "absent", 0]), max_size=3))
-def test_a_key_that_is_not_there_is_where_its_table_is(document: tuple[str, dict[int, str]], key: list[str | int]):
-    text, places = document
-    assert Lines(text).of([*key, "absent"]) in {1, *places}

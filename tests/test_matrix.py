@@ -17,7 +17,7 @@ def test_an_id_names_its_cell():
 
 
 @pytest.mark.parametrize("text", ["", "i1", "i1-t5-r1-p100", "i1-t5-r1-p100-v2008-x", "I1-T5-R1-P100-V2008"])
-def test_a_text_that_is_no_cell_id_is_refused(text):
+def test_an_invalid_cell_id_is_refused(text):
     with pytest.raises(ValueError, match="invalid cell id"):
         Cell.parse(text)
 

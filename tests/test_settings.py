@@ -47,7 +47,7 @@ def test_an_unknown_setting_in_the_environment_is_named() -> None:
         settings.create({}, environment={"HARNESS_MESURE": "1s"})
 
 
-def test_a_missing_settings_file_is_named_with_its_neighbours(tmp_path: Path) -> None:
+def test_a_missing_settings_file_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "run.toml").touch()
     with pytest.raises(TomlError, match=r"there is no settings file .*rum\.toml; nearest: run\.toml"):
         settings.create({}, file=tmp_path / "rum.toml", environment={})
@@ -88,11 +88,11 @@ def test_a_bad_setting_of_a_simulation_is_one_line_too(options: dict[str, str], 
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[4]", "local[4,2]", "local-cluster[2,1,512]", "yarn"])
-def test_masters_of_spark_are_taken(master: str) -> None:
+def test_spark_masters_are_accepted(master: str) -> None:
     assert settings.create_simulation({"master": master}, environment={}).master == master
 
 
-def test_settings_of_other_runs_in_the_environment_are_no_business_of_a_simulation_and_the_reverse() -> None:
+def test_settings_in_the_environment_that_belong_to_the_other_kind_of_run_are_ignored() -> None:
     environment = {"HARNESS_LAB": "embedded", "HARNESS_DRIVER": "freetds", "HARNESS_HARDWARE": "mine.toml"}
     simulated = settings.create_simulation({}, environment=environment)
     assert (simulated.lab, simulated.hardware) == ("simulated", "mine.toml")

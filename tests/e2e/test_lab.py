@@ -15,7 +15,7 @@ from tests.processes import children_of, is_alive
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 
-def test_a_lab_says_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "harness", "lab", "open", "--lab", "embedded"],
         stdout=subprocess.PIPE,

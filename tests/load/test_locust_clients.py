@@ -34,7 +34,7 @@ def plan(results, echo, cell_id, *, run=1, databases=()):
     return CellPlan(cell, 1, run, strings, [echo_server.handles(cell.threads)] * cell.initiators, results)
 
 
-def test_too_few_dialogs_are_too_few(echo, tmp_path):
+def test_a_plan_with_fewer_dialogs_than_threads_is_refused(echo, tmp_path):
     cell = Cell.parse("i1-t3-r1-p100-v2008")
     with pytest.raises(LoadError, match="initiator 1 has 2 dialogs for 3 threads"):
         CellPlan(cell, 1, 1, [echo.connection_string()], [echo_server.handles(2)], tmp_path)

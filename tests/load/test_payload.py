@@ -11,7 +11,7 @@ def test_a_header_reads_back_as_it_was_written():
     assert parse_header(body) == Header(7, 3, 50, 123, 1_700_000_000_000_000_001)
 
 
-def test_every_field_lies_where_t_sql_will_look_for_it():
+def test_every_field_is_at_the_offset_that_t_sql_reads():
     body = new_body(100, run=0x01020304, initiator=0x0506, thread=0x0708)
     STAMP.pack_into(body, STAMP_OFFSET, 0x1112131415161718, 0x2122232425262728)
     assert body[:HEADER_BYTES] == b"SSBH" + bytes.fromhex(
@@ -32,6 +32,6 @@ def test_a_payload_too_small_for_the_header_is_refused():
 
 
 @pytest.mark.parametrize("body", [b"", b"SSBH", b"warm up" * 10])
-def test_a_message_of_somebody_else_is_recognised(body):
+def test_a_body_of_another_origin_is_refused(body):
     with pytest.raises(ValueError, match="does not begin"):
         parse_header(body)

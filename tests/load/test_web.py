@@ -85,12 +85,12 @@ def test_the_start_form_has_the_scenarios_fields_in_order(page):
     assert "scenario-status" in html
 
 
-def test_a_wrong_field_is_said_in_the_form_and_nothing_starts(page):
+def test_a_wrong_field_shows_in_the_form_and_nothing_starts(page):
     assert page.start(threads=51) == {"success": False, "message": "threads: '51' is not valid (valid: 1 to 50)"}
     assert page.stats()["state"] == "ready"
 
 
-def test_a_lab_that_fails_is_said_in_the_form(page):
+def test_a_failed_lab_shows_in_the_form(page):
     assert page.start(threads=41) == {"success": False, "message": "no echo in this valley"}
 
 

@@ -53,7 +53,7 @@ def test_a_faultless_cell_has_no_difference(sent: dict[tuple[int, int], int]) ->
     assert found.sent == found.processed == sum(sent.values())
 
 
-def test_a_dialog_of_which_nothing_arrived_is_lost() -> None:
+def test_messages_of_a_dialog_of_which_nothing_arrived_are_lost() -> None:
     found = compare({(1, 1): 5, (1, 2): 5}, {(1, 1): stored([0, 1, 2, 3, 4])})
     assert found.lost == 5
     assert found.reason() == (

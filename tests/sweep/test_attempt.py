@@ -69,7 +69,7 @@ def test_a_duplicate_fails_the_cell_however_fast_it_was(bench: Bench) -> None:
     assert cell_row(bench.results)["duplicated_messages"] == 2
 
 
-def test_messages_that_have_a_dialog_each_have_no_order(bench: Bench) -> None:
+def test_messages_on_a_dialog_each_have_no_order(bench: Bench) -> None:
     bench.clients.deliver = lambda rows: bench.target.stored.extend(reversed(rows))
     assert "misordered" in failed(bench)
     bench.target.stored.clear()
@@ -88,7 +88,7 @@ def test_a_lost_message_stops_the_drain_and_fails_the_cell(bench: Bench, monkeyp
     assert failed(bench) == "not drained: 28 of 30 messages processed, 0 in the target's queue"
 
 
-def test_messages_that_stick_are_told_with_the_brokers_own_account(bench: Bench) -> None:
+def test_stuck_messages_fail_the_cell_with_the_brokers_reason(bench: Bench) -> None:
     bench.initiators[1].untransmitted = 4
     assert failed(bench, drain=0.2) == (
         "not drained: 30 of 30 messages processed, 0 in the target's queue; "
@@ -96,7 +96,7 @@ def test_messages_that_stick_are_told_with_the_brokers_own_account(bench: Bench)
     )
 
 
-def test_messages_that_the_target_does_not_take_are_told_with_its_own_account(bench: Bench) -> None:
+def test_messages_left_in_the_targets_queue_fail_the_cell_with_the_targets_reason(bench: Bench) -> None:
     bench.target.queued, bench.target.queue_enabled = 7, False
     bench.target.errors = [(5, 9002, "The transaction log for database 'SSBTarget' is full.")]
     assert failed(bench, drain=0.2) == (
@@ -135,7 +135,7 @@ def test_an_error_that_the_activation_procedure_noted_fails_the_cell(bench: Benc
     assert failed(bench) == "the activation procedure recorded 3 errors: Arithmetic overflow (error 8115)"
 
 
-def test_where_dialogs_lie_is_written_for_those_that_the_cell_uses(bench: Bench) -> None:
+def test_pages_are_recorded_of_the_dialogs_that_the_cell_uses(bench: Bench) -> None:
     attempt = bench.attempt()
     attempt.pages = {
         name: [DialogPage(number, 1, 16 + number, 0, 150 * number, f"handle {number}") for number in range(1, 6)]

@@ -82,7 +82,7 @@ def test_an_interrupted_sweep_resumes_with_the_cells_that_are_missing(tmp_path: 
     assert tally.completed == 3
 
 
-def test_runs_are_numbered_through_so_that_no_two_attempts_share_payloads(tmp_path: Path) -> None:
+def test_every_attempt_has_its_own_run_number_for_its_payloads(tmp_path: Path) -> None:
     sweep(FakeTestbed(failing((CELLS[0].id, 1))), tmp_path).run(CELLS[:2])
     sweep(FakeTestbed(), tmp_path).run(CELLS)
     assert [entry.run for entry in Journal(tmp_path / "journal.jsonl").entries] == [1, 2, 3, 4]
@@ -95,7 +95,7 @@ def test_a_full_disk_ends_the_sweep_with_the_journal_intact(tmp_path: Path) -> N
     assert Journal(tmp_path / "journal.jsonl").completed() == {CELLS[0].id}
 
 
-def test_a_cell_that_fails_for_want_of_space_elsewhere_ends_the_sweep_too(tmp_path: Path) -> None:
+def test_a_cell_that_fails_while_the_disk_is_full_ends_the_sweep(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         sweep(FakeTestbed(failing((CELLS[0].id, 1))), tmp_path, free=1000).run(CELLS)
 

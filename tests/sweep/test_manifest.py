@@ -22,7 +22,7 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
-def test_a_run_may_go_on_under_the_same_circumstances_in_another_folder() -> None:
+def test_a_run_may_continue_under_the_same_circumstances_in_another_folder() -> None:
     assert manifest.differences(new(results="a"), new(results="b")) == []
 
 
@@ -39,7 +39,7 @@ def test_every_other_circumstance_is_named_with_both_values() -> None:
     assert len(lines) == 4
 
 
-def test_a_run_in_virtual_time_has_no_driver_and_cannot_go_on_on_other_hardware() -> None:
+def test_a_run_in_virtual_time_has_no_driver_and_cannot_continue_on_other_hardware() -> None:
     settings = settings_module.create_simulation({}, environment={})
     old = manifest.new("run", settings, cells=3, driver=None) | {"model": {"client.round_trip_us": 350.0}}
     assert "odbc_driver" not in old["versions"]

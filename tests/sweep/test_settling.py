@@ -25,7 +25,7 @@ def test_a_rising_rate_is_not_steady_and_ends_at_the_cap() -> None:
     assert settling.is_over(2.0)
 
 
-def test_a_count_read_twice_is_no_pause() -> None:
+def test_a_count_read_twice_is_not_a_pause() -> None:
     settling = Settling(0.3, 2)
     for number in range(12):
         settling.add(number * 0.05, number // 2 * 10)

@@ -1,0 +1,69 @@
+"""A Locust process's end of its pipes."""
+
+import os
+
+import gevent
+import pytest
+
+from harness.load.messages import (
+    BeginScenario,
+    Done,
+    Ended,
+    Failed,
+    Stop,
+    encode,
+)
+from harness.load.pipe import Pipe
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    """A pipe whose messages to the parent are kept in `told`."""
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    pipe = Pipe()
+    pipe.told = []
+    monkeypatch.setattr(pipe, "tell", lambda message, number=0: pipe.told.append((number, message)))
+    return pipe
+
+
+def serve(pipe, monkeypatch, handlers, *lines):
+    """Serves these lines to their end, and every greenlet that they start."""
+    monkeypatch.setattr(pipe, "_input", iter(lines))
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    pipe.serve(handlers)
+    gevent.sleep(0)
+
+
+def test_an_order_is_answered_under_its_number(pipe, monkeypatch):
+    serve(pipe, monkeypatch, {Stop: lambda order: Failed(f"waited {order.timeout_s:g} s")}, encode(Stop(2.0), 8))
+    assert pipe.told == [(8, Failed("waited 2 s"))]
+
+
+def test_an_exception_of_a_handler_is_its_answer(pipe, monkeypatch):
+    def fail(order):
+        raise RuntimeError("thread 3: no such login")
+
+    serve(pipe, monkeypatch, {Stop: fail}, encode(Stop(1.0), 8))
+    assert pipe.told == [(8, Failed("thread 3: no such login"))]
+
+
+def test_a_request_gets_the_answer_of_its_number(pipe, monkeypatch):
+    asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=5)
+    gevent.sleep(0)
+    [(number, message)] = pipe.told
+    assert message == BeginScenario()
+    serve(pipe, monkeypatch, {}, encode(Ended(["another's"]), number + 1), encode(Done(), number))
+    assert asking.get(timeout=1) == Done()
+
+
+def test_a_failed_request_raises_the_reason(pipe, monkeypatch):
+    asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=5)
+    gevent.sleep(0)
+    serve(pipe, monkeypatch, {}, encode(Failed("no echo"), pipe.told[0][0]))
+    with pytest.raises(RuntimeError, match="no echo"):
+        asking.get(timeout=1)
+
+
+def test_no_answer_in_time_is_a_timeout(pipe):
+    with pytest.raises(gevent.Timeout):
+        pipe.ask(BeginScenario(), timeout_s=0.01)
