@@ -1,4 +1,4 @@
-"""README's table of the model is that of the reference run, and README explains each claim that fails."""
+"""The table in the simulation's README is that of the reference run, and it explains each claim that fails."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from harness.simulation.calibration import PAPER
 from harness.whitepaper import CLAIMS
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "harness" / "simulation" / "README.md").read_text(encoding="utf-8")
 REFERENCE = pd.read_csv(ROOT / "results" / "reference" / "simulated" / "reduced" / "claims.csv")
 
 
 def test_the_table_in_readme_is_that_of_the_reference_run():
     expected = "\n".join(markdown(REFERENCE, paper_model=True))
     assert expected in README, (
-        f"put this into README.md (harness claims results/reference/simulated --markdown):\n{expected}"
+        f"put this into harness/simulation/README.md (harness claims results/reference/simulated --markdown):\n{expected}"
     )
 
 
