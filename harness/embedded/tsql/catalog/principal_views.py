@@ -10,10 +10,13 @@ from harness.embedded.tsql.catalog.view import Context, View, attribute, bit, ch
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.fixed_principals import (
     DATABASE_ROLE_IDS,
+    DBO,
+    DBO_ID,
     FIXED_USER_IDS,
     SA,
     SA_ID,
     SERVER_ROLE_IDS,
+    SYSADMIN,
     sid_of,
 )
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
@@ -56,7 +59,7 @@ def owner_sid(database: Database) -> bytes:
 def _of_database(context: Context) -> Iterator[Principal]:
     """The principals of a database. A user without a login has no sid here."""
     for name, number in FIXED_USER_IDS.items():
-        own = owner_sid(context.database) if name == "dbo" else None
+        own = owner_sid(context.database) if name == DBO else None
         yield Principal(name, number, "R" if name == "public" else "S", own)
     for name, number in DATABASE_ROLE_IDS.items():
         yield Principal(name, number, "R")
@@ -72,19 +75,19 @@ class Member(NamedTuple):
 
 
 def _server_members(context: Context) -> Iterator[Member]:
-    yield Member(SERVER_ROLE_IDS["sysadmin"], SA_ID)
+    yield Member(SERVER_ROLE_IDS[SYSADMIN], SA_ID)
     for role, member in context.instance.grants.members(SERVER):
         login = context.engine.logins.get(member)
-        if login is not None:
+        if login is not None and role in SERVER_ROLE_IDS:
             yield Member(SERVER_ROLE_IDS[role], login.principal_id)
 
 
 def _database_members(context: Context) -> Iterator[Member]:
-    yield Member(DATABASE_ROLE_IDS["db_owner"], FIXED_USER_IDS["dbo"])
+    yield Member(DATABASE_ROLE_IDS["db_owner"], DBO_ID)
     for role, member in context.instance.grants.members(context.database.database_id):
         user = context.database.principals.users.get(member)
         number = FIXED_USER_IDS.get(member) if user is None else user.principal_id
-        if number is not None:
+        if number is not None and role in DATABASE_ROLE_IDS:
             yield Member(DATABASE_ROLE_IDS[role], number)
 
 

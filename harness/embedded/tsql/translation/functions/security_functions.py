@@ -69,10 +69,10 @@ def is_srvrolemember(frame: Frame, role: Any, login: Any = None) -> int | None:
             return 1  # a sysadmin counts as a member of every role
         return int(name in frame.session.guard.server_principals())
     member = str(login).lower()
-    if member != "sa" and member not in frame.instance.engine.logins:
+    if member != SA and member not in frame.instance.engine.logins:
         return None
     grants = frame.instance.grants
-    is_sysadmin = member == "sa" or grants.is_member(SERVER, SYSADMIN, member)
+    is_sysadmin = member == SA or grants.is_member(SERVER, SYSADMIN, member)
     return int(is_sysadmin or name == "public" or grants.is_member(SERVER, name, member))
 
 
@@ -111,7 +111,7 @@ def login_name(frame: Frame) -> str:
     if user == DBO:
         owner = frame.instance.grants.owner(Securable(frame.database.database_id, "DATABASE", 0))
         login = frame.instance.engine.logins.get(owner or "")
-        return "sa" if login is None else str(login.name)
+        return SA if login is None else str(login.name)
     found = frame.database.principals.users.get(user.lower())
     return str(found.login if found is not None and found.login is not None else user)
 

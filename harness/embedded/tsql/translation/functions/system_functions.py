@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import (
     BIGINT,
     DATETIME,
@@ -48,16 +47,12 @@ def _newid(renderer: Renderer, arguments: Arguments) -> Fragment:
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def _caught(frame: Frame) -> SqlServerError | None:
-    return frame.session.caught[-1] if frame.session.caught else None
-
-
 def _of_error(name: str) -> Any:
     """A property of the error that a CATCH block handles; NULL outside one."""
 
     def value(frame: Frame) -> Any:
-        error = _caught(frame)
-        return None if error is None else getattr(error, name) or None
+        caught = frame.session.caught
+        return getattr(caught[-1], name) or None if caught else None
 
     return value
 
@@ -84,8 +79,6 @@ def server_property(frame: Frame, name: Any) -> Any:
         "collation": "SQL_Latin1_General_CP1_CI_AS",
         "isclustered": 0,
         "ishadrenabled": 0,
-        "isintegratedsecurityonly": 0,
-        "issingleuser": 0,
         "processid": None,
     }
     return properties.get(str(name).lower())
