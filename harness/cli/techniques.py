@@ -1,6 +1,6 @@
 """The command that runs the paper's recommendations one after another."""
 
-# ruff: noqa: PLC0415  the verb imports its parts itself
+# ruff: noqa: PLC0415  a command imports its parts only when it runs
 
 from __future__ import annotations
 

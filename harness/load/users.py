@@ -46,7 +46,7 @@ class Seats:
 class TestClient(User):
     """One of the paper's client threads. Its greenlet only holds the seat; the loop runs in the native thread."""
 
-    __test__ = False  # for pytest: no test, in spite of the name
+    __test__ = False  # pytest would take it for a test
     wait_time = constant(0)
 
     def __init__(self, environment: Any) -> None:

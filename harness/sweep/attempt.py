@@ -43,7 +43,7 @@ class CellFailed(Exception):
 
 
 class NotReady(CellFailed):
-    """The testbed is not ready: lab, dialogs or clients do not come up."""
+    """The testbed is not ready: lab, dialogs or clients did not start."""
 
 
 @dataclass(frozen=True)
@@ -359,7 +359,7 @@ def _cause(lab: Lab, symptom: str) -> str:
         if "connect" not in symptom.lower() and "link" not in symptom.lower():
             return symptom
         if lab.clock.now_s() > deadline:
-            # A user's own server is no process of ours.
+            # The harness has no process for a user's own server.
             gone = [reason for instance in lab.instances if (reason := instance.out_of_reach())]
             return f"{gone[0]} ({symptom})" if gone else symptom
         lab.clock.sleep(POLL_S)
