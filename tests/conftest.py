@@ -2,7 +2,7 @@
 
 import pytest
 
-_LATER = ("spark", "e2e", "browser")
+_LATER = ("spark", "process", "browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,7 +21,7 @@ MEASURED = {
 }
 
 
-@pytest.mark.e2e
+@pytest.mark.process
 @pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.__name__.rpartition(".")[2])
 def test_a_benchmark_measures_at_its_smallest_size(benchmark):
     # In its own process, as `make bench` runs it: Locust, Spark and processor affinity would change this one.

@@ -8,6 +8,8 @@ import pytest
 
 from tests.conformance.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 BEGIN = """
 SET NOCOUNT ON;
 DECLARE @h uniqueidentifier;

@@ -6,6 +6,8 @@ import uuid
 import pyodbc
 import pytest
 
+pytestmark = pytest.mark.process
+
 
 def value(connection, text, *parameters):
     return connection.execute(text, *parameters).fetchval()

@@ -17,6 +17,8 @@ from tests.conformance.test_queues import ENABLED, MONITOR, STUB, activate, stor
 from tests.conformance.waiting import wait_until
 from tests.parity.recording import note
 
+pytestmark = pytest.mark.process
+
 SEQUENCES = """
 SELECT is_initiator, state, send_sequence, last_send_tran_id, end_dialog_sequence, receive_sequence, receive_sequence_frag,
     system_sequence, first_out_of_order_sequence, last_out_of_order_sequence, last_out_of_order_frag, dialog_timer,

@@ -8,6 +8,8 @@ import pytest
 from tests.conformance.test_dialogs import arrived, begin, receive, send
 from tests.conformance.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 MONITOR = """
 SELECT m.state FROM sys.dm_broker_queue_monitors AS m
 INNER JOIN sys.service_queues AS q ON q.object_id = m.queue_id

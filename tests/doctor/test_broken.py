@@ -13,6 +13,8 @@ from harness.lab.instances import Instance, Lab
 from harness.lab.link import SERVICE
 from tests.doctor.conftest import asked, ills
 
+pytestmark = pytest.mark.process
+
 QUEUE = "dbo.MySSBLabTestQueue"
 CONTRACT, MESSAGE_TYPE = "//MySSB.com/Lab/C_Test", "//MySSB.com/Lab/M_Test"
 BINDING = f"CREATE REMOTE SERVICE BINDING [Test_Target] TO SERVICE N'{SERVICE}' WITH USER = [Proxy:User_Target]"

@@ -12,6 +12,8 @@ from harness.doctor.facts import unanswered
 from harness.lab.instances import LabError, Security
 from tests.doctor.conftest import found, ills
 
+pytestmark = pytest.mark.process
+
 TARGET, FIRST = 0, 1
 
 # question, column, value on the target; what is found; words of text or remedy

@@ -9,6 +9,8 @@ from harness.doctor.clocks import Difference
 from harness.lab.instances import connections
 from tests.doctor.conftest import ills
 
+pytestmark = pytest.mark.process
+
 
 def test_an_instance_on_this_machine_has_this_machines_clock(lab):
     with connections([lab.target]) as (connection,):

@@ -15,6 +15,8 @@ from harness.lab.opening import open as open_lab
 from harness.matrix import all_cells
 from tests.doctor.conftest import asked, ills
 
+pytestmark = pytest.mark.process
+
 SETTINGS = settings.Settings()
 LEFT = """
 SELECT

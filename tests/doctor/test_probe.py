@@ -13,6 +13,8 @@ from tests.doctor.conftest import asked, ills
 from tests.doctor.test_broken import BREAKAGES, mend, run_on
 from tests.doctor.test_examine import left_over
 
+pytestmark = pytest.mark.process
+
 TIMEOUT_S = 1.0
 RESTART = "ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STOPPED; ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STARTED;"
 

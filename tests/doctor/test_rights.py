@@ -14,6 +14,8 @@ from harness.lab.instances import Lab, Login, connections
 from harness.matrix import all_cells
 from tests.doctor.conftest import ills
 
+pytestmark = pytest.mark.process
+
 LIMITED = Login("limited", Secret("Str0ng!limited"))
 
 

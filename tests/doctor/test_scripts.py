@@ -10,6 +10,8 @@ from harness.doctor.facts import QUESTIONS
 from harness.lab import scripts
 from harness.lab.instances import connections
 
+pytestmark = pytest.mark.process
+
 FOLDER = scripts.SQL_ROOT / "doctor"
 ASKED = [*QUESTIONS, "volume", "clock", "accelerated_recovery", "probe_status"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.stand_ins import docker_engine
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.process
 
 PASSWORD = "Stand-1n-for-d0cker"
 CELL = "i1-t2-r150-p100-v2022"

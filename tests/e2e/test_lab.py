@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes import children_of, is_alive
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from harness.lab.scripts import ScriptError
 from harness.sweep.journal import Entry, read
 from tests.stand_ins.own_servers import PASSWORD, CommandResult, OwnServers, Server, output_until, stop_all
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 SIDES = ("target", "initiator-1")
 LAB = ("--lab-file", "lab.toml")

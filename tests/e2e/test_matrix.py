@@ -23,7 +23,7 @@ def harness(*arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.e2e
+@pytest.mark.process
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_with(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from harness.records import SCHEMAS
 
 ROOT = Path(__file__).parents[2]
 CELLS = "i1-t1-r1-p100-v2008 i2-t2-r1-p1024-v2008"
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 RUN_AGAIN = """

@@ -34,7 +34,7 @@ def missing() -> str | None:
     return None
 
 
-@pytest.mark.e2e
+@pytest.mark.process
 @pytest.mark.spark
 @pytest.mark.sqlserver
 @pytest.mark.timeout(1500)

@@ -24,7 +24,7 @@ from harness.sweep import matrix_run
 from harness.sweep.journal import Entry, read
 from tests.processes import children_of, command_line, environment, is_alive
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
 freetds = [driver for driver in drivers.find() if driver.kind == "freetds"]
 FIVE = "i1-t[1-5]-r1-p100-v2008"

@@ -14,7 +14,7 @@ import pytest
 from harness.techniques.technique_scenario import DEFAULT, read
 from harness.techniques.techniques_table import SCHEMA
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser]
+pytestmark = [pytest.mark.process, pytest.mark.browser]
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [

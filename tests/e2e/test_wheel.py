@@ -13,7 +13,7 @@ import pytest
 
 from harness.installation import CHECKOUT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(600)]
 
 ONE_CELL = ("--cells", "i1-t1-r1-p100-v2008", "--measure", "200ms", "--settle", "200ms")
 

@@ -23,6 +23,8 @@ from tests.processes import command_line
 from tests.stand_ins import docker_engine
 from tests.stand_ins.docker_engine import StandIn
 
+pytestmark = pytest.mark.process
+
 IMAGES = [f"mcr.microsoft.com/mssql/server:{version}-latest" for version in containers.VERSIONS]
 
 

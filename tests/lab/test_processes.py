@@ -12,6 +12,8 @@ import pytest
 
 from harness.lab.processes import Child, ChildError, last_line
 
+pytestmark = pytest.mark.process
+
 SLEEPER = "import sys, time; print('ready', flush=True); sys.stdin.read(); time.sleep(60)"
 
 

@@ -19,7 +19,7 @@ from harness.lab.instances import Instance, Lab, LabError, Login, Security, conn
 from harness.lab.opening import Topology
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 ROLES = ("target", "initiator-1", "initiator-2")
 # What others have on these servers, and what has to be there afterwards as it was.

@@ -19,7 +19,7 @@ from harness.matrix import Cell
 from tests.load import echo_server
 from tests.processes import command_line, environment
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module")

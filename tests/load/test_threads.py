@@ -12,6 +12,8 @@ from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread
 from harness.matrix import Cell
 from tests.load import echo_server
 
+pytestmark = pytest.mark.process
+
 HANDLE = echo_server.handles(1)[0]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import children_of, command_line
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.process
 
 FIELDS = {"initiators": 1, "threads": 2, "dialog_ratio": 150, "payload_bytes": 100}
 

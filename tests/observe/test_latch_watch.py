@@ -19,6 +19,8 @@ from harness.observe.latch_watch import LatchWatch
 from harness.observe.page_objects import Page, PageObjects, allocation_name, object_name
 from tests.observe.latching_server import latching_instance
 
+pytestmark = pytest.mark.process
+
 SENDERS = 4
 ENOUGH_S = 20  # for anything here to happen
 SERVICES = """

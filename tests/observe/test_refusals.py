@@ -13,6 +13,8 @@ from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, LabError, Login
 from harness.observe import Observers, dialog_pages, fingerprint
 
+pytestmark = pytest.mark.process
+
 PASSWORD = "Pl@in1234"
 
 

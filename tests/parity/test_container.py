@@ -13,6 +13,8 @@ from tests.conformance import container
 from tests.conformance.servers import IMAGE, NoServer
 from tests.parity.docker_api import Engine
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def docker(monkeypatch: pytest.MonkeyPatch):

@@ -13,6 +13,8 @@ import pytest
 
 from harness.lab.processes import Child
 
+pytestmark = pytest.mark.process
+
 SUITE = "tests/conformance/test_dialogs.py"
 # A few tests with rows, messages, several connections, a waiting thread, and errors.
 TESTS = [

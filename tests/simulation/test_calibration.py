@@ -22,6 +22,8 @@ from harness.simulation.parameters import HardwareError, Parameters
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 from tests.processes import children_of, is_alive
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 BUSY, IDLE, BASE = (
     cell_of(3, 50, TRICK_DIALOG_RATIO),

@@ -15,6 +15,8 @@ from harness.simulation.client_threads import FAILURES_IN_A_ROW_MAX, SimulatedCl
 from harness.simulation.parameters import ClientParameters, read
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 
+pytestmark = pytest.mark.process
+
 CELL = Cell.parse("i1-t2-r1-p100-v2008")
 PAPER = read("paper")
 UNKNOWN = "00000000-0000-0000-0000-000000000001"

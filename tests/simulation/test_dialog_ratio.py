@@ -20,6 +20,8 @@ from harness.simulation.parameters import read
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE
 
+pytestmark = pytest.mark.process
+
 USED = 12  # dialogs, and client threads
 
 

@@ -19,6 +19,8 @@ import pytest
 from harness.simulation.forks import ForkDied, frozen_heap, in_fork, in_forks
 from harness.sweep.attempt import CellFailed
 
+pytestmark = pytest.mark.process
+
 STATE = [1]
 
 

@@ -23,6 +23,8 @@ from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.warmed_world import WarmedWorld
 from harness.sweep.attempt import CellFailed, Measured
 
+pytestmark = pytest.mark.process
+
 TIMES = Times(settle=0.1, measure=0.2)
 CELL = Cell.parse("i2-t3-r1-p100-v2008")
 OTHER = Cell.parse("i1-t10-r1-p1024-v2008")

@@ -12,6 +12,8 @@ from harness.lab import drivers, embedded_instances
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, LabError, Login
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:

@@ -15,6 +15,8 @@ import pytest
 
 from harness.lab import drivers
 
+pytestmark = pytest.mark.process
+
 PASSWORD = "Lifetime!1"
 Serve = Callable[..., subprocess.Popen]
 

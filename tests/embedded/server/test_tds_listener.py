@@ -13,6 +13,8 @@ import pytest
 from tests.embedded.tds.captures import writes
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 ALL_HEADERS = bytes.fromhex("16000000120000000200000000000000000001000000")
 RESET = 0x08
 

@@ -11,6 +11,8 @@ import pytest
 from tests.embedded.server.canned import PASSWORD, canned_server
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 HANDLE = uuid.UUID("01B241A8-4CDE-45ED-9CC6-EAA548A341F3")
 
 

@@ -15,6 +15,8 @@ from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store import FileStore, StoreFull
 from harness.embedded.store import file as file_module
 
+pytestmark = pytest.mark.process
+
 TIME_LIMIT_S = 20
 
 

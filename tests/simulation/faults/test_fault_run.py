@@ -19,6 +19,8 @@ from harness.simulation.faults import fault_run, fault_scenario
 from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
 from tests.noting import NotingReporter
 
+pytestmark = pytest.mark.process
+
 MANY = """
 import os, time
 from harness.simulation.faults import fault_run

@@ -12,6 +12,8 @@ from harness.simulation.faults.evidence import Told
 from harness.simulation.faults.fault_plan import Aim, Failure, Fault, Kind, PlannedClient, Receiver
 from tests.simulation.faults.conftest import CLIENTS, RECEIVER, Story
 
+pytestmark = pytest.mark.process
+
 INITIATOR, TARGET = "initiator-1", "target"
 LABS_OWN = replace(RECEIVER, is_the_labs=True)
 

@@ -12,6 +12,8 @@ from harness.simulation.faults.fault_plan import Fault, Kind, PlannedClient, Rec
 from harness.simulation.faults.fault_scenario import ScenarioRun
 from tests.simulation.faults.conftest import CLIENTS
 
+pytestmark = pytest.mark.process
+
 # While a link is slow, more than one message of a dialog is under way.
 SLOW = Fault(Kind.SLOW, 0.5, 8.0, "initiator-1", 3.0)
 
