@@ -1,4 +1,4 @@
-"""Fitting and moving parameters, with a pretended bench whose numbers follow from formulas; and the bench's failures."""
+"""Fit and move parameters with a fake bench whose numbers follow from formulas; failures of the real bench."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def hardware(**free: tuple[float, float, float]) -> Parameters:
 
 
 def measure(charged: Parameters, wanted: Iterable[Cell]) -> FiguresByCell:
-    """Closed loops: a thread's calls a second from a SEND and a flush, less what a page's latch lets through."""
+    """Compute rates of closed loops from SEND and flush, limited by the latch of a page."""
     value = charged.value
     found = {}
     for cell in wanted:
@@ -109,7 +109,7 @@ def test_a_fit_keeps_to_the_bounds_and_a_count_stays_whole() -> None:
     assert all(one.value("record_overhead_bytes").is_integer() for one in tried)
 
 
-def test_what_the_model_makes_nothing_of_is_told_in_one_line() -> None:
+def test_a_number_that_the_model_puts_at_zero_is_one_line() -> None:
     start = hardware(send_us=(300, 100, 700))
     nothing = ReferenceNumbers("truth", (ReferenceNumber("processors", 50.0, "%", (BUSY,), lambda one: 0.0),), ())
     with pytest.raises(HardwareError, match="processors: the model gives 0, which cannot be fitted"):
@@ -131,7 +131,7 @@ def test_a_parameter_that_makes_no_difference_is_refused(name: str, line: str) -
     assert str(caught.value).startswith(line)
 
 
-def test_all_that_the_packages_files_leave_free_is_paid() -> None:
+def test_cells_are_charged_for_all_free_parameters_of_the_package() -> None:
     for name in parameters.names():
         model = parameters.read(name)
         calibration.require_charged(model, model.free)
@@ -194,7 +194,7 @@ def test_a_bench_that_cannot_measure_says_what_failed(fault: str, line: str, pla
     assert not Path(folder).exists()
 
 
-def test_ctrl_c_ends_a_bench_at_once_without_a_word_of_its_processes(planted: list[str]) -> None:
+def test_ctrl_c_ends_a_bench_and_its_forks_silently(planted: list[str]) -> None:
     process = subprocess.Popen(
         [*planted, "stays"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -267,7 +267,7 @@ def test_a_fit_that_cannot_succeed_is_refused_before_worlds_are_built(
     assert list(unbuilt.iterdir()) == [unbuilt / "mine.toml"]
 
 
-def test_fitted_values_are_said_and_written_into_a_copy_of_the_file(
+def test_fitted_values_are_printed_and_written_to_a_copy_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Pretence:

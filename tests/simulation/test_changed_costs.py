@@ -1,4 +1,4 @@
-"""A world that gets other costs charges what a world that was built with them charges."""
+"""A world with changed costs charges the same as a world built with them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def world_of(hardware: Parameters) -> World:
 
 
 def charged(world: World) -> dict[str, object]:
-    """What a piece of each kind of work takes, in ns, and the clients' costs, which they look up when a cell begins."""
+    """Return the duration in ns of each kind of work, and the clients' costs."""
     server = world.servers["target"]
     platform, store = server.computer.platform, server.store
     began_ns, took = world.clock.now_ns, {}
@@ -84,7 +84,7 @@ def charged(world: World) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", calibration.charged(PAPER))
-def test_every_parameter_that_is_moved_changes_what_is_charged_as_if_built_so(name):
+def test_changed_costs_charge_what_a_world_built_with_them_charges(name):
     dearer = PAPER.with_values({name: PAPER.value(name) * 1.2})
     repriced = world_of(PAPER)
     repriced.change_costs(dearer)

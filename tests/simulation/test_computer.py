@@ -26,7 +26,7 @@ def computer(bench: Bench, hardware: parameters.Parameters = PAPER) -> Computer:
     "work, count, size_bytes, expected_us",
     [("send", 1, 0, 350), ("send", 1, 2_048, 358), ("send", 1, 512, 352), ("received_message", 10, 0, 800)],
 )
-def test_work_costs_its_price_each_time_and_for_each_kib(bench, work, count, size_bytes, expected_us):
+def test_work_is_charged_each_time_and_for_each_kib(bench, work, count, size_bytes, expected_us):
     bench.spawn(computer(bench).platform.cpu(work, count, size_bytes), "work")
     bench.run()
     assert bench.done == [("work", expected_us)]
@@ -54,7 +54,7 @@ def test_a_row_is_looked_up_and_changed_on_a_core(bench):
     assert hardware.cores.busy_ns == touch_us * 1_000
 
 
-def test_a_computer_that_holds_no_latches_has_none(bench):
+def test_a_computer_without_latch_costs_has_no_latches(bench):
     hardware = computer(bench, parameters.read("this-machine"))
     assert hardware.latches is None
     assert list(hardware.platform.latch(Page(5, 1, 16))) == []
@@ -63,7 +63,7 @@ def test_a_computer_that_holds_no_latches_has_none(bench):
         hardware.change_costs(PAPER)
 
 
-def test_processor_time_is_told_as_an_instance_tells_it(bench):
+def test_processor_time_is_reported_as_by_an_instance(bench):
     hardware = computer(bench)
     for _ in range(20):
         bench.spawn(hardware.cores.use(3_000_000), "work")

@@ -79,7 +79,7 @@ def test_busy_time_is_what_was_spent_until_now():
     assert bench.cores.busy_ns == 300 * US
 
 
-def test_who_uses_a_core_for_long_yields_after_a_quantum():
+def test_a_long_use_of_a_core_yields_after_a_quantum():
     bench = Bench(cores=1)
     bench.use(10_000, "long")
     bench.use(100, "short", at_us=1)
@@ -113,7 +113,7 @@ def test_no_time_costs_nothing():
     assert list(Bench().cores.use(0)) == []
 
 
-def test_cores_of_one_machine_serve_all_who_share_them_and_each_counts_its_own():
+def test_shared_cores_serve_all_instances_and_each_counts_its_own_time():
     bench = Bench(cores=1)
     mine, others = (Cores(bench.scheduler, bench.waits, 1, shared_with=bench.cores) for _ in range(2))
 

@@ -43,7 +43,7 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Seen]:
-    """By dialog ratio, each on a copy of one linked lab."""
+    """Cells by dialog ratio, each run in a fork of one linked lab."""
     with forks.frozen_heap():
         lab = simulated_lab.open(read("paper"), version="2008", initiators=1, seed=1)
         link.link(lab)
@@ -67,17 +67,17 @@ def _seen(lab: SimulatedLab, ratio: int, results: Path) -> Seen:
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_used_dialogs_lie_where_arithmetic_says(seen, ratio):
+def test_used_dialogs_lie_on_the_computed_pages(seen, ratio):
     assert seen[ratio].per_page == per_page_by_arithmetic(ratio)
 
 
 @pytest.mark.parametrize("ratio", [144, 145, 150, 300])
-def test_from_144_on_every_used_dialog_has_a_page_of_its_own_and_nobody_waits(seen, ratio):
+def test_from_144_on_every_used_dialog_has_its_own_page_and_no_task_waits(seen, ratio):
     assert per_page_by_arithmetic(ratio) == [1] * USED
     assert seen[ratio].latch_ms_per_message < 0.1
 
 
-def test_below_it_the_fewer_share_a_page_the_less_is_waited(seen):
+def test_below_144_waiting_decreases_with_the_dialogs_on_a_page(seen):
     assert max(per_page_by_arithmetic(50)) == 3
     assert max(per_page_by_arithmetic(100)) == 2
     waited = [seen[ratio].latch_ms_per_message for ratio in (1, 50, 100, 144)]

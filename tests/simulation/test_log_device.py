@@ -61,7 +61,7 @@ def test_latency_spreads_evenly_around_its_mean_and_follows_from_the_seed():
     assert durations_us(device(clock, flush_latency_spread=0.5), clock, [0] * 4_000) == found
 
 
-def test_a_slow_device_takes_longer_until_it_is_well_again():
+def test_a_slow_device_takes_longer_until_the_slowdown_ends():
     clock = VirtualClock()
     log = device(clock)
     log.slowdown = 3.0
@@ -91,7 +91,7 @@ def test_commits_share_what_may_be_in_flight(in_flight):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 10, 50])
-def test_group_commit_gives_everybody_one_commit_a_flush(threads):
+def test_group_commit_gives_every_task_one_commit_a_flush(threads):
     """A closed loop of commits with nothing between them: who commits while a flush is under way joins the next, so
     all threads share a flush and each commits once a latency, however many they are."""
     bench = Bench()

@@ -1,4 +1,4 @@
-"""What a measured run gives calibration to fit and to predict; no model runs here."""
+"""The numbers of a measured run that calibration fits and predicts; no model runs here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(folder: Path, threads: tuple[int, ...] = THREADS, **changes: Any) -> Pat
     return folder
 
 
-def test_rates_of_four_numbers_of_threads_and_processor_times_at_the_most_are_fitted(tmp_path: Path) -> None:
+def test_rates_at_four_thread_counts_and_processor_times_at_the_highest_are_fitted(tmp_path: Path) -> None:
     wanted = measured_numbers.numbers_of(run(tmp_path / "a run", instances=INSTANCES), HARDWARE)
     assert wanted.source == "a run"
     assert len(wanted.fitted) == len(HARDWARE.free)
@@ -74,7 +74,7 @@ def test_processor_time_is_that_of_one_processor(tmp_path: Path) -> None:
         (THREADS, {"lab": "simulated"}, r"is a run of the model"),
     ],
 )
-def test_a_run_that_does_not_do_is_told_in_one_line(
+def test_an_unsuitable_run_is_refused_in_one_line(
     tmp_path: Path, threads: tuple[int, ...], changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageFailure, match=message) as failure:

@@ -88,7 +88,7 @@ def test_a_train_takes_the_latency_and_the_time_of_its_bytes(site):
     assert site.target.arrived == [(LATENCY_US + 30, "initiator-1", 0), (LATENCY_US + 30, "initiator-1", 1)]
 
 
-def test_an_acknowledgement_is_its_overhead(site):
+def test_an_acknowledgement_has_only_its_overhead(site):
     site.send(AcknowledgementFrame(ACKNOWLEDGEMENT, "conversation", False, 7, "guid"))
     site.run()
     assert site.target.arrived == [(LATENCY_US + 1, "initiator-1", 7)]
@@ -112,7 +112,7 @@ def test_the_initiators_share_the_targets_port(site):
     ]
 
 
-def test_what_one_sender_has_for_several_receivers_leaves_by_one_port(site):
+def test_trains_for_several_receivers_leave_through_the_senders_one_port(site):
     target = site.network.transports["target"]
     for receiver in ("initiator-1", "initiator-2"):
         target.send((receiver, PORT), [message(0, 900)])
@@ -132,7 +132,7 @@ def test_ports_are_full_duplex(site):
 
 
 @pytest.mark.parametrize("initiators", [1, 2, 3])
-def test_what_is_sent_faster_than_the_ports_are_arrives_at_the_target_ports_rate(site, initiators):
+def test_frames_sent_faster_than_the_ports_arrive_at_the_rate_of_the_targets_port(site, initiators):
     senders = [f"initiator-{number + 1}" for number in range(initiators)]
     for number in range(1_000):
         for sender in senders:
@@ -177,7 +177,7 @@ def test_a_slow_link_delays_and_keeps_the_order(site):
     assert site.target.arrived[0][0] == LATENCY_US + 1 + 5_000
 
 
-def test_a_slow_link_holds_nobody_else_up(site):
+def test_a_slow_link_does_not_delay_others(site):
     site.network.faults("initiator-1", "target").extra_latency_ns = 5 * MS
     site.send(message(0))
     site.send(message(1), sender="initiator-2")
@@ -219,7 +219,7 @@ def test_the_same_seed_gives_the_same_disorder():
     assert disorder(1) == disorder(1) != disorder(2)
 
 
-def test_nothing_passes_a_cut_link_and_both_brokers_hear_of_it(site):
+def test_nothing_passes_a_cut_link_and_both_brokers_are_told(site):
     site.send(message(0))
     site.network.transports["target"].send(("initiator-1", PORT), [message(0)])
     site.network.cut("initiator-1", "target")
@@ -246,7 +246,7 @@ def test_others_are_not_cut_off(site):
     assert site.brokers["initiator-2"].states == []
 
 
-def test_a_computer_that_goes_down_loses_what_is_on_the_way_and_comes_back(site):
+def test_a_computer_that_goes_down_loses_frames_on_the_way_and_comes_back(site):
     site.send(message(0))
     old = site.target
     site.network.down("target")
@@ -263,7 +263,7 @@ def test_a_computer_that_goes_down_loses_what_is_on_the_way_and_comes_back(site)
     assert site.target.sequences() == [2]
 
 
-def test_where_nobody_listens_a_connection_is_refused_once(site):
+def test_a_connection_without_a_listener_is_refused_once(site):
     site.network.transports["target"].stop_listening()
     for sequence in range(3):
         site.send(message(sequence))
@@ -274,7 +274,7 @@ def test_where_nobody_listens_a_connection_is_refused_once(site):
     assert [state[2] for state in site.initiator.states] == [False, True]
 
 
-def test_a_join_makes_no_connection_to_who_is_down(site):
+def test_a_join_does_not_connect_to_a_computer_that_is_down(site):
     site.send(message(0))
     site.run()
     site.network.cut("initiator-1", "target")

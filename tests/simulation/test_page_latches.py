@@ -52,7 +52,7 @@ class Pages(Bench):
         return total.waiting_tasks_count, total.wait_ns // US
 
 
-def test_changes_of_one_page_happen_one_after_another_in_the_order_of_asking():
+def test_changes_of_one_page_happen_in_the_order_of_their_requests():
     pages = Pages()
     for name in "abc":
         pages.change(name)
@@ -81,7 +81,7 @@ def test_a_latch_that_was_waited_for_costs_its_hand_over_each_time():
     assert pages.counted("PAGELATCH_EX") == (2, (HOLD_US + HAND_OVER_US) + (HOLD_US + HAND_OVER_US + turn_us))
 
 
-def test_those_who_look_a_row_up_do_so_together_and_then_change_one_after_another():
+def test_look_ups_share_a_latch_and_changes_follow_one_after_another():
     pages = Pages(shared_us=SHARED_US)
     pages.change("a")  # has the page to itself for 70 us
     pages.change("b", at_us=1)
@@ -94,7 +94,7 @@ def test_those_who_look_a_row_up_do_so_together_and_then_change_one_after_anothe
     assert pages.counted("PAGELATCH_EX") == (2, HOLD_US)
 
 
-def test_who_looks_a_row_up_does_not_overtake_a_change_that_waits():
+def test_a_look_up_does_not_overtake_a_waiting_change():
     pages = Pages(shared_us=SHARED_US)
     pages.change("a")  # has the page to itself until 70
     pages.change("b", at_us=1)  # looks up from 70 to 90
@@ -105,7 +105,7 @@ def test_who_looks_a_row_up_does_not_overtake_a_change_that_waits():
     assert [name for name, _ in pages.done] == list("abcd")
 
 
-def test_a_hand_over_costs_more_for_each_that_goes_on_waiting():
+def test_a_hand_over_costs_more_for_each_further_waiter():
     pages = Pages(hand_over_us=HAND_OVER_US, per_waiter_us=7)
     for name in "abcd":
         pages.change(name)
@@ -113,7 +113,7 @@ def test_a_hand_over_costs_more_for_each_that_goes_on_waiting():
     assert [at_us for _, at_us in pages.done] == [50, 50 + 114 + 50, 214 + 107 + 50, 371 + 100 + 50]
 
 
-def test_those_who_look_up_together_do_not_make_each_others_hand_over_dearer():
+def test_tasks_granted_together_do_not_raise_each_others_hand_over():
     pages = Pages(shared_us=SHARED_US, hand_over_us=HAND_OVER_US, per_waiter_us=7)
     pages.change("a")  # has the page to itself until 70
     for name in "bcd":
@@ -143,7 +143,7 @@ def test_once_a_queue_has_formed_a_page_serves_one_task_each_hold_and_hand_over(
     assert len(touches) == pytest.approx(1e6 / (HOLD_US + HAND_OVER_US), rel=0.01)
 
 
-def test_the_same_tasks_on_pages_of_their_own_do_not_meet():
+def test_the_same_tasks_on_separate_pages_do_not_wait():
     pages = Pages(hand_over_us=HAND_OVER_US)
     touches = []
 
@@ -172,7 +172,7 @@ def test_a_granted_latch_waits_for_a_processor_with_its_owner():
     assert (total.wait_ns, total.signal_ns) == (1050 * US, 1000 * US)
 
 
-def test_who_waits_is_seen_with_the_page_as_resource():
+def test_a_waiting_task_is_shown_with_the_page_as_resource():
     pages = Pages()
     pages.change("a")
     waiting = pages.change("b")
@@ -220,7 +220,7 @@ TOUCHES = st.lists(
 @given(
     touches=TOUCHES, hand_over_us=st.sampled_from([0, 7]), shared_us=st.sampled_from([0, 5]), cores=st.integers(1, 3)
 )
-def test_whatever_comes_and_is_cancelled_every_latch_is_free_in_the_end(touches, hand_over_us, shared_us, cores):
+def test_every_latch_is_free_in_the_end_whichever_tasks_are_cancelled(touches, hand_over_us, shared_us, cores):
     pages = Pages(cores=cores, hold_us=11, shared_us=shared_us, hand_over_us=hand_over_us)
     cancelled = set()
     for number, (at_us, page, cancel_at_us) in enumerate(touches):

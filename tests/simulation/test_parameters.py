@@ -18,7 +18,7 @@ PAPER = (FOLDER / "paper.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["paper", "this-machine"])
-def test_what_comes_with_the_package_says_where_every_value_comes_from(name):
+def test_every_value_in_the_package_has_a_source(name):
     hardware = parameters.read(name)
     assert hardware.name == name
     assert all(one.source for one in hardware.declared.values())
@@ -35,7 +35,7 @@ def test_no_two_sections_share_a_name():
     assert len(keys) == len(set(keys))
 
 
-def test_every_work_of_the_broker_has_a_price():
+def test_every_kind_of_the_brokers_work_has_a_cost():
     costs = parameters.read("paper").processors
     assert all(costs.cost_us(work) > 0 for work in WORKS)
     assert costs.cost_us_per_kib("send") > 0 == costs.cost_us_per_kib("launch")
@@ -61,7 +61,7 @@ def test_a_value_can_be_replaced_within_its_bounds():
         ({"hold_us": float("nan")}, "hardware paper: latch.hold_us: nan is out of bounds (2 to 50)"),
     ],
 )
-def test_what_cannot_be_is_refused(values, line):
+def test_impossible_values_are_refused(values, line):
     with pytest.raises(HardwareError) as caught:
         parameters.read("paper").with_values(values)
     assert str(caught.value).startswith(line)
@@ -91,7 +91,7 @@ def test_a_mistake_in_a_file_is_one_line_with_the_file_and_the_key(tmp_path, old
 
 
 def refusal(folder: Path, text: str) -> str:
-    """What is said of a file with this text."""
+    """Return the error for a file with this text."""
     assert text != PAPER
     file = folder / "mine.toml"
     file.write_text(text, encoding="utf-8")
@@ -115,7 +115,7 @@ def refusal(folder: Path, text: str) -> str:
         "bits_per_s",
     ],
 )
-def test_what_there_must_be_some_of_is_not_nought(tmp_path, name):
+def test_counts_are_above_zero(tmp_path, name):
     line = refusal(
         tmp_path, re.sub(rf"(?m)^{name} = .*", f'{name} = {{ value = 0, low = 0, high = 9, source = "x" }}', PAPER)
     )
@@ -129,7 +129,7 @@ def test_no_write_of_the_log_ends_before_it_begins(tmp_path):
 
 
 @pytest.mark.parametrize("low, high", [(0, 100), (15, 15)])
-def test_what_calibration_may_fit_has_room_above_nought(tmp_path, low, high):
+def test_free_parameters_have_bounds_above_zero(tmp_path, low, high):
     line = refusal(
         tmp_path,
         PAPER.replace(
@@ -141,11 +141,11 @@ def test_what_calibration_may_fit_has_room_above_nought(tmp_path, low, high):
 
 
 @pytest.mark.parametrize("text", ["", "[client]\n", "client = 1\n", "[client]\nround_trip_us = 300\n"])
-def test_a_file_that_says_too_little_is_told_what_is_missing(tmp_path, text):
+def test_an_incomplete_file_is_refused_with_what_is_missing(tmp_path, text):
     assert "missing" in refusal(tmp_path, text) or "must be a table" in refusal(tmp_path, text)
 
 
-def test_hardware_that_is_not_there(tmp_path):
+def test_missing_hardware_is_refused(tmp_path):
     with pytest.raises(UsageFailure, match=r"unknown hardware 'papr'; nearest: paper"):
         parameters.read("papr")
     with pytest.raises(UsageFailure, match=r"there is no hardware file .*x\.toml"):
@@ -157,7 +157,7 @@ def test_hardware_that_is_not_there(tmp_path):
         parameters.read(str(tmp_path / "y.toml"))
 
 
-def test_ones_own_file_is_read_by_its_path(tmp_path):
+def test_a_users_file_is_read_by_its_path(tmp_path):
     file = tmp_path / "faster.toml"
     file.write_text(parameters.with_values_in(PAPER, {"flush_latency_us": 700}), encoding="utf-8")
     mine = parameters.read(str(file))

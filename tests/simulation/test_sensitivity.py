@@ -1,4 +1,4 @@
-"""What moving the model's parameters does to the claims."""
+"""How claims move with the model's parameters."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_table_has_every_claim_of_every_step() -> None:
 
 
 @pytest.mark.spark
-def test_cells_at_other_prices_are_judged_as_any_run_is() -> None:
+def test_cells_at_other_costs_are_judged_like_any_run() -> None:
     cells = (Cell(VERSION, 3, 150, 50, 100),)
     with Bench(PAPER, seed=1) as bench:
         found = sensitivity.judged(bench, PAPER, cells)

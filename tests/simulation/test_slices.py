@@ -33,7 +33,7 @@ def test_the_longest_slices_and_in_them_the_longest_cells_come_first() -> None:
         assert [turn.work_s for turn in part.turns] == sorted((turn.work_s for turn in part.turns), reverse=True)
 
 
-def test_more_workers_take_less_time_until_the_worlds_are_what_takes_it() -> None:
+def test_more_workers_take_less_time_until_worlds_dominate() -> None:
     times = [elapsed_s(slices(TURNS, workers), workers) for workers in (1, 2, 4, 8, 16)]
     assert times == sorted(times, reverse=True)
     assert times[-1] > group_work_s(150)

@@ -66,7 +66,7 @@ def _one_context_for_all() -> Iterator[None]:
         yield
 
 
-def test_every_cell_has_its_turn_in_the_world_of_its_fake_world(experiment: Experiment) -> None:
+def test_every_cell_runs_in_the_world_of_its_group(experiment: Experiment) -> None:
     entries = run_job(experiment, fake_world(), *CELLS)
     assert {entry.cell: entry.processed_per_s for entry in entries} == dict(
         zip(CELLS, (10.0, 10.0, 20.0, 20.0), strict=True)
@@ -77,7 +77,7 @@ def test_every_cell_has_its_turn_in_the_world_of_its_fake_world(experiment: Expe
     assert [path.name for path in experiment.results.iterdir()] == ["built"]
 
 
-def test_a_cell_that_fails_is_told_in_one_line_and_our_faults_leave_their_traceback(experiment: Experiment) -> None:
+def test_a_failed_cell_is_one_line_and_our_bugs_leave_a_traceback(experiment: Experiment) -> None:
     def trip(cell: Cell) -> None:
         if cell.threads == 2:
             if cell.dialog_ratio == 1:
@@ -95,7 +95,7 @@ def test_a_cell_that_fails_is_told_in_one_line_and_our_faults_leave_their_traceb
     assert "in trip\n" in text and text.endswith("AssertionError: ours\nnoted in the copy\n")
 
 
-def test_a_worker_killed_in_mid_cell_costs_the_cells_in_progress_which_begin_anew(experiment: Experiment) -> None:
+def test_cells_of_a_killed_worker_are_started_again(experiment: Experiment) -> None:
     victim, killed = CELLS[2], experiment.results / "killed"
 
     def die_once(cell: Cell) -> None:
@@ -130,7 +130,7 @@ def resume(folder: Path, open_world: OpenWorld, **options: object) -> simulated_
     return simulated_run.simulate(options, Reporter(), resume=folder, open_world=open_world)
 
 
-def test_a_run_leaves_what_every_run_leaves_and_says_that_it_is_a_model(
+def test_a_run_leaves_the_files_of_every_run_and_says_that_it_is_a_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"quick": True, "results": tmp_path, "seed": "7"}
@@ -150,7 +150,7 @@ def test_a_run_leaves_what_every_run_leaves_and_says_that_it_is_a_model(
     assert len(lines) == 24
 
 
-def test_a_run_goes_on_with_the_cells_that_it_lacks(tmp_path: Path) -> None:
+def test_a_resumed_run_runs_the_missing_cells(tmp_path: Path) -> None:
     def trip(cell: Cell) -> None:
         if cell.threads == 2:
             raise CellFailed("for now")
@@ -165,7 +165,7 @@ def test_a_run_goes_on_with_the_cells_that_it_lacks(tmp_path: Path) -> None:
     assert [(entry.cell, entry.attempt) for entry in entries[4:]] == [(CELLS[2], 2), (CELLS[3], 2)]
 
 
-def test_a_run_does_not_go_on_with_another_seed_or_other_hardware(tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_with_another_seed_or_hardware(tmp_path: Path) -> None:
     first = simulate(tmp_path, fake_world())
     with pytest.raises(UsageFailure, match="seed is 1 in the run and 2 now"):
         resume(first.results, fake_world(), seed="2")
@@ -178,7 +178,7 @@ LONG = """
 import os, sys, time
 from pathlib import Path
 from harness.lab.processes import die_with_parent
-from tests.simulation.test_spark_job import group, simulate
+from tests.simulation.test_spark_job import fake_world, simulate
 
 def stay(cell):
     parent = os.getpid()
@@ -194,7 +194,7 @@ simulate(Path(sys.argv[1]), fake_world(stay))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_whatever_ends_a_run_no_process_stays(number: signal.Signals, tmp_path: Path) -> None:
+def test_no_process_survives_a_run(number: signal.Signals, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", LONG, str(tmp_path)],
         cwd=ROOT,
@@ -218,7 +218,7 @@ JVM_DIES = """
 import os, signal, sys
 from pathlib import Path
 import psutil
-from tests.simulation.test_spark_job import group, simulate
+from tests.simulation.test_spark_job import fake_world, simulate
 
 killed = Path(sys.argv[1]) / "killed"
 

@@ -52,14 +52,14 @@ def test_results_come_one_after_the_other(connection: Any) -> None:
     assert not cursor.nextset()
 
 
-def test_an_error_behind_a_result_is_raised_by_nextset(connection: Any) -> None:
+def test_an_error_after_a_result_is_raised_by_nextset(connection: Any) -> None:
     cursor = connection.execute("SELECT 1; RAISERROR(N'no more', 16, 1);")
     assert cursor.fetchval() == 1
     with pytest.raises(pyodbc.ProgrammingError, match="no more"):
         cursor.nextset()
 
 
-def test_errors_read_as_the_drivers(connection: Any) -> None:
+def test_errors_have_the_drivers_texts(connection: Any) -> None:
     with pytest.raises(scripts.ScriptError, match=r"Invalid object name 'dbo.nothing'\. \(error 208\)") as raised:
         scripts.scalar(connection, "SELECT 1 FROM dbo.nothing;")
     cause = raised.value.__cause__
@@ -98,7 +98,7 @@ def test_a_statement_on_a_crashed_instance_fails(world: World, connection: Any) 
         connection.execute("SELECT 1;")
 
 
-def test_a_closed_connection_says_so(connection: Any) -> None:
+def test_a_closed_connection_refuses_statements(connection: Any) -> None:
     connection.close()
     with pytest.raises(pyodbc.ProgrammingError, match="closed"):
         connection.cursor()

@@ -1,4 +1,4 @@
-"""Cells on copies of a warmed world: records, repetition, failures."""
+"""Cells in forks of a warmed world: records, repetition, failures."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def group(elsewhere: Elsewhere) -> WarmedWorld:
 
 @pytest.fixture(scope="module")
 def ran(group: WarmedWorld, tmp_path_factory: pytest.TempPathFactory) -> tuple[Measured, Path]:
-    """The cell on a copy of this process's world, and its results."""
+    """The cell run in a fork of this process's world, and its results folder."""
     results = tmp_path_factory.mktemp("ran")
     return group.run(CELL, 1, TIMES, results), results
 
@@ -97,7 +97,7 @@ def test_the_target_has_all_its_readers_from_the_beginning(ran: tuple[Measured, 
     assert set(tasks) == {16.0}
 
 
-def test_a_cell_comes_to_the_same_whichever_ran_before(
+def test_a_cell_has_the_same_result_whichever_ran_before(
     group: WarmedWorld, ran: tuple[Measured, Path], tmp_path: Path
 ) -> None:
     group.run(OTHER, 1, TIMES, tmp_path / "other")
@@ -118,7 +118,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(
     assert here.keys() == found[2].keys() and here != found[2]
 
 
-def test_a_killed_copy_is_a_failed_cell(group: WarmedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_fork_is_a_failed_cell(group: WarmedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cell_run, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(CellFailed, match="killed by SIGKILL"):
         group.run(CELL, 1, TIMES, tmp_path)

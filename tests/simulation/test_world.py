@@ -24,7 +24,7 @@ def linked() -> SimulatedLab:
     return lab
 
 
-def test_an_hour_with_nothing_to_do_costs_next_to_nothing(linked: SimulatedLab) -> None:
+def test_an_idle_hour_costs_almost_nothing(linked: SimulatedLab) -> None:
     clock, began_s = linked.world.clock, time.process_time()
     before_ns = clock.now_ns
     linked.clock.sleep(3600.0)
@@ -32,7 +32,7 @@ def test_an_hour_with_nothing_to_do_costs_next_to_nothing(linked: SimulatedLab) 
     assert time.process_time() - began_s < 2.0
 
 
-def test_who_waits_for_a_rest_below_the_clocks_grain_gets_through() -> None:
+def test_a_wait_shorter_than_the_clocks_resolution_ends() -> None:
     world = World(1, PAPER)
     world.sleep(1e-12)
     assert world.clock.now_ns == 1
@@ -85,7 +85,7 @@ def test_a_restarted_instance_does_not_repeat_its_entropy() -> None:
     assert guids() == [first, second]
 
 
-def test_a_world_with_another_seed_has_other_chances_in_every_part() -> None:
+def test_a_world_with_another_seed_has_other_entropy_in_every_part() -> None:
     def chances(*seeds: int) -> tuple[list[int], bytes, str]:
         world = World(0, PAPER)
         server = world.server("target", "2008")
@@ -102,7 +102,7 @@ def test_a_world_with_another_seed_has_other_chances_in_every_part() -> None:
     assert all(one != other for one, other in zip(first, chances(2), strict=True))
 
 
-def test_not_even_its_old_seed_brings_an_identifier_back() -> None:
+def test_reseeding_with_the_old_seed_repeats_no_identifier() -> None:
     world = World(1, PAPER)
     engine = world.server("target", "2008").engine
     before = {engine.entropy.random_bytes(16) for _ in range(50)}

@@ -1,4 +1,4 @@
-"""A linked lab that every test has a copy of."""
+"""A linked lab, which every test forks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.simulation.network import LinkFaults
 
 @dataclass
 class Story:
-    """What came of a plan, and what the world looked like at its end."""
+    """The result of a plan and the state of the world at its end."""
 
     outcome: SeedOutcome
     evidence: Evidence
@@ -39,7 +39,7 @@ def prepared() -> PreparedLab:
 
 @pytest.fixture
 def carry_out(prepared: PreparedLab) -> Callable[..., Story]:
-    """Runs a plan, or the one made of these faults, on a copy of the lab; `meddle` is called in the copy before."""
+    """Run a plan, or one made of these faults, in a fork of the lab, after calling `meddle` there."""
 
     def carry_out(
         *faults: Fault,

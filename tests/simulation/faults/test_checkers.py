@@ -1,4 +1,4 @@
-"""Each checker by itself: it is content with what is right and says what is wrong."""
+"""Each checker by itself: it accepts correct evidence and reports violations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def right() -> Evidence:
     )
 
 
-def test_what_is_right_is_not_complained_of() -> None:
+def test_correct_evidence_has_no_violation() -> None:
     assert checkers.violations(right()) == []
 
 
@@ -123,12 +123,12 @@ def test_a_checker_says_what_is_wrong(spoil, checker: str) -> None:
     assert any(text.startswith(f"{checker}: ") for text in checkers.violations(evidence))
 
 
-def test_dialogs_of_one_message_each_have_no_order_to_keep() -> None:
+def test_dialogs_of_one_message_each_have_no_order() -> None:
     calls = [replace(call(sequence), on_new_dialog=True) for sequence in (0, 1)]
     assert checkers.violations(Evidence(calls=calls, stored=[Stored(message(1)), Stored(message(0))])) == []
 
 
-def test_a_connection_made_anew_is_a_reason_to_send_again() -> None:
+def test_a_new_connection_is_a_reason_to_send_again() -> None:
     evidence = right()
     storm(evidence)
     evidence.reconnections = 3

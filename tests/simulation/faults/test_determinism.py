@@ -49,7 +49,7 @@ def test_a_seed_does_not_depend_on_those_before_it(prepared: PreparedLab) -> Non
     assert trace(3) == alone
 
 
-def test_chances_of_equal_plans_follow_from_their_seeds(carry_out) -> None:
+def test_equal_plans_with_different_seeds_run_differently(carry_out) -> None:
     """When messages arrive, also where no instance was started anew."""
     one_by_one = Receiver(is_the_labs=False, top=1, hold_s=0.0, readers=1)
     faults = (Fault(Kind.REORDERING, 0.0, 10.0, "initiator-1", 2.0),)

@@ -61,7 +61,7 @@ def accuse(monkeypatch, *, after: int) -> None:
     monkeypatch.setattr(fault_run, "run_seed", accused)
 
 
-def test_many_seeds_come_to_one_line_each_tenth_and_one_at_the_end(ready) -> None:
+def test_many_seeds_print_a_line_each_tenth_and_a_summary(ready) -> None:
     lines, summary = announced(6, "100")
     assert "a model" in lines[0]
     assert summary.seeds == 6 and not summary.failed
@@ -95,7 +95,7 @@ def test_one_failing_seed_ends_with_the_command_that_repeats_it(unlinked, monkey
     assert lines[-1] == "seed 7 failed; again: harness simulate --faults --seed 7 --hardware paper"
 
 
-def test_who_interrupts_many_seeds_knows_those_that_have_failed(unlinked, monkeypatch) -> None:
+def test_failed_seeds_are_printed_before_an_interruption(unlinked, monkeypatch) -> None:
     def interrupted(prepared: None, seeds: range, ended) -> None:
         ended(SeedOutcome(100, ["nothing lost: message 1"]))
         raise KeyboardInterrupt
@@ -111,7 +111,7 @@ def test_the_command_quotes_a_hardware_file() -> None:
     assert fault_run.command(8, "my servers.toml").endswith(" --seed 8 --hardware 'my servers.toml'")
 
 
-def test_a_seed_that_breaks_is_a_failed_seed(monkeypatch) -> None:
+def test_a_seed_that_raises_or_dies_is_a_failed_seed(monkeypatch) -> None:
     def break_off(prepared: None, seed: int) -> SeedOutcome:
         if seed == 1:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""One test a fault: it really happens, and everything holds all the same."""
+"""One test for each fault: it happens, and all checks hold."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_initiator_that_is_killed_recovers_from_its_log(carry_out, after_s: f
     assert told.count(Told.COMMITTED) <= story.outcome.stored <= 24
 
 
-def test_a_kill_as_messages_travel_waits_for_those_of_its_instance(carry_out) -> None:
+def test_a_kill_while_messages_travel_waits_for_those_of_its_instance(carry_out) -> None:
     clients = (PlannedClient(1, 1, 3, 1.0, 100, False), PlannedClient(2, 1, 12, 0.01, 100, False))
     story = carry_out(Fault(Kind.KILLED, 0.0, 0.5, INITIATOR, aim=Aim.WIRE), clients=clients)
     assert story.outcome.violations == []
@@ -54,8 +54,8 @@ def test_a_kill_as_messages_travel_waits_for_those_of_its_instance(carry_out) ->
     assert f"{own.at_ns / SECOND:10.6f} s  {INITIATOR} is killed" in story.outcome.timeline
 
 
-def test_what_was_cut_off_may_have_been_committed(carry_out) -> None:
-    """Somewhere between no message stored and its client told, the instance dies after the commit."""
+def test_a_call_that_was_cut_off_may_have_been_committed(carry_out) -> None:
+    """Kill the instance at many moments, some of which lie between commit and answer."""
     kills = [Fault(Kind.KILLED, 0.0, 0.1, INITIATOR, at_ms / 10_000, aim=Aim.CALLS) for at_ms in range(0, 80, 4)]
     stories = [carry_out(kill, clients=CLIENTS[:1]) for kill in kills]
     assert all(not story.outcome.violations for story in stories)
@@ -100,7 +100,7 @@ def test_a_log_is_slow(carry_out, where: str) -> None:
     assert story.evidence.readings[0].began_ns > SECOND
 
 
-def test_poison_disables_the_queue_until_an_operator_takes_it_away(carry_out) -> None:
+def test_poison_disables_the_queue_until_an_operator_removes_it(carry_out) -> None:
     story = carry_out(Fault(Kind.POISON, 2.0, 0.0, INITIATOR))
     everything_holds(story)
     assert [row.message.thread for row in story.evidence.stored if row.set_aside] == [1]
@@ -131,7 +131,7 @@ def test_an_activation_procedure_fails(carry_out, failure: Failure, trace: str) 
     assert min(reading.began_ns for reading in story.evidence.readings) > 20 * SECOND
 
 
-def test_who_drops_the_procedure_may_be_cut_off_after_the_drop(carry_out) -> None:
+def test_the_deployer_may_be_cut_off_after_dropping_the_procedure(carry_out) -> None:
     """From before the commit to after the answer, in steps that are shorter than the answer's way."""
     drop = Fault(Kind.FAILING, 1.0, 2.0, TARGET, failure=Failure.MISSING)
     kills = [Fault(Kind.KILLED, 1.0 + at_ms / 10_000, 0.1, TARGET) for at_ms in range(40, 80, 4)]

@@ -87,7 +87,7 @@ def storm() -> None:
 
 
 def forgetful_recovery() -> None:
-    """What waited to be sent is not read back."""
+    """Recovery does not read back messages that wait for transmission."""
     of_endpoints = recovery._of_endpoints
 
     def some(database: Any, table: str, tables: Any) -> Any:
@@ -149,6 +149,6 @@ def the_collecting_breaks() -> None:
 
 
 @pytest.mark.parametrize("bug", [a_task_breaks, the_collecting_breaks])
-def test_a_run_that_breaks_off_says_why_and_nothing_else(carry_out, bug) -> None:
+def test_an_aborted_run_reports_only_its_error(carry_out, bug) -> None:
     [violation] = carry_out(SLOW, meddle=bug).outcome.violations
     assert violation.startswith("aborted by ") and "ValueError" in violation and "planted" in violation
