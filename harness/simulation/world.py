@@ -72,7 +72,7 @@ class World:
         for server in self.servers.values():
             server.computer.log.reseed(self.entropy(server.name, server.starts, "log"))
             # Never the entropy with which the instance began, even for the same seed: identifiers must not repeat.
-            server.engine.entropy = self.entropy(server.name, server.starts, "reseeded")
+            server.engine.entropy.source = self.entropy(server.name, server.starts, "reseeded")
 
     def entropy(self, *names: object) -> SeededEntropy:
         """Derive entropy for a purpose."""

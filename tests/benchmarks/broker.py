@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.embedded.broker import ddl_contracts, ddl_databases, ddl_endpoints, ddl_queues, ddl_routes, ddl_services
 from harness.embedded.broker.database import Database
+from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import Frame, pack_frames, unpack_frames
-from harness.embedded.broker.objects import QueueOptions
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler, Task, Waiting
 from harness.embedded.store import FileStore
@@ -109,33 +110,36 @@ class Side:
         return await future
 
     def set_up(self) -> Waiting[None]:
-        tx = self.engine.begin_transaction()
-        database = self.engine.create_database(tx, "lab")
-        database.create_message_type(tx, "M")
-        database.create_contract(tx, "C", usages=[("M", "INITIATOR")])
-        database.create_queue(tx, "dbo", "q", QueueOptions())
-        database.create_service(tx, "S", queue="dbo.q", contracts=["C"])
-        database.grant(tx, "SEND", "SERVICE", "S", "public")
-        self.engine.create_endpoint(tx, "broker", state="STARTED", port=self.port)
+        tx = self.engine.transactions.begin()
+        database = ddl_databases.create_database(tx, self.engine.databases, "lab")
+        ddl_contracts.create_message_type(tx, database.catalog, "M")
+        ddl_contracts.create_contract(tx, database.catalog, "C", usages=[("M", "INITIATOR")])
+        ddl_queues.create_queue(tx, database.catalog, "dbo", "q", QueueOptions())
+        ddl_services.create_service(tx, database.catalog, "S", queue="dbo.q", contracts=["C"])
+        ddl_services.set_sender(tx, database.catalog, "S", "public", may=True)
+        ddl_endpoints.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)
         yield from tx.commit()
 
     def route_to(self, other: Side) -> Waiting[None]:
-        tx = self.engine.begin_transaction()
-        instance = other.database.service_broker_guid
+        tx = self.engine.transactions.begin()
+        instance = other.database.catalog.service_broker_guid
         address = f"TCP://wire:{other.port}"
-        self.database.create_route(tx, "route", service_name="S", broker_instance=instance, address=address)
+        ddl_routes.create_route(
+            tx, self.database.catalog, "route", service_name="S", broker_instance=instance, address=address
+        )
         yield from tx.commit()
 
     def begin(self, other: Side, count: int) -> Waiting[list[str]]:
         """Dialogs in use: every 150th of a pool."""
-        tx = self.engine.begin_transaction()
+        tx = self.engine.transactions.begin()
         handles = []
         for _ in range(count * DIALOG_RATIO):
-            handle = yield from self.database.begin_dialog(
+            handle = yield from self.engine.dialogs.begin(
                 tx,
+                self.database,
                 from_service="S",
                 to_service="S",
-                to_broker_instance=other.database.service_broker_guid,
+                to_broker_instance=other.database.catalog.service_broker_guid,
                 contract="C",
                 encryption=False,
             )
@@ -145,17 +149,22 @@ class Side:
 
     def send(self, handle: str, count: int) -> Waiting[None]:
         for _ in range(count):
-            tx = self.engine.begin_transaction()
-            yield from self.database.send(tx, [handle], "M", BODY)
+            tx = self.engine.transactions.begin()
+            yield from self.engine.sending.send(tx, self.database, [handle], "M", BODY)
             yield from tx.commit()
 
     def receive(self, count: int) -> Waiting[None]:
-        queue = self.database.queues["dbo.q"]
+        queue = self.database.catalog.queues["dbo.q"]
         while count > 0:
-            tx = self.engine.begin_transaction()
-            rows = yield from self.database.receive(tx, queue, top=10_000, wait=True)
+            tx = self.engine.transactions.begin()
+            rows = yield from self.engine.receiving.receive(tx, self.database, queue, top=10_000, wait=True)
             for row in rows:
-                _ = (row.conversation_handle, row.message_sequence_number, row.message_type_name, row.message_body)
+                _ = (
+                    row.incoming.terms.conversation_handle,
+                    row.message_sequence_number,
+                    row.message_type.name,
+                    row.message_body,
+                )
             yield from tx.commit()
             count -= len(rows)
 

@@ -1,7 +1,7 @@
 """Delivery: what becomes of a message at the endpoint it is for.
 
 The same code takes messages from the network and from this instance. It checks what the receiver's side of the contract
-says, moves the endpoint through its states and stages the queue row; the row is seen by receivers at commit. A refusal
+allows, moves the endpoint through its states and stages the queue row; receivers see the row at commit. A refusal
 is a broker-made error with a negative code, which goes back to the sender.
 """
 
@@ -9,27 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 from xml.parsers import expat
 
-from harness.embedded.broker import system
-from harness.embedded.broker.conversations import ConversationEndpoint, ConversationGroup
-from harness.embedded.broker.objects import MessageType, Service, Validation
-from harness.embedded.broker.queues import Queue, QueueRow
-from harness.embedded.broker.states import CLOSED, CONVERSING, STARTED_INBOUND, EndpointEvent, EndpointState, successor
+from harness.embedded.broker import system_objects
+from harness.embedded.broker.catalog import Service
+from harness.embedded.broker.counters import Counters
+from harness.embedded.broker.database import ConversationEndpoint, Database
+from harness.embedded.broker.deadlines import CLOSED_ENDPOINT_RETENTION_NS, Deadlines
+from harness.embedded.broker.definitions import MessageType, Validation
+from harness.embedded.broker.dialog_terms import DialogTerms
+from harness.embedded.broker.endpoint_states import (
+    CLOSED,
+    CONVERSING,
+    STARTED_INBOUND,
+    EndpointEvent,
+    successor,
+)
+from harness.embedded.broker.frames import DialogHeader
+from harness.embedded.broker.identifiers import random_guid
+from harness.embedded.broker.queues import ConversationGroup, Incoming, Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.broker.engine import Engine
-    from harness.embedded.broker.frames import DialogHeader
+from harness.embedded.runtime.tasks import Clock, Entropy
 
 _BINARY = Validation.BINARY
-_MINUTE = 60_000_000_000
-# A closed target endpoint is kept for half an hour so that a replayed first message is recognised
-# (Rusanu, 2014-03-31, on sys.conversation_endpoints.security_timestamp).
-CLOSED_ENDPOINT_RETENTION_NS = 30 * _MINUTE
 
 
 class Refusal(Exception):
@@ -56,7 +59,7 @@ def is_well_formed_xml(body: bytes | None) -> bool:
 
 
 def validate(message_type: MessageType, body: bytes | None) -> bool:
-    """Whether a body is what the message type says."""
+    """Whether a body is what the message type allows."""
     if message_type.validation is _BINARY:
         return True
     if message_type.validation is Validation.EMPTY:
@@ -65,45 +68,49 @@ def validate(message_type: MessageType, body: bytes | None) -> bool:
 
 
 class Delivery:
-    """Puts messages where they belong; everything it does is part of the caller's transaction."""
+    """Enqueues messages and changes endpoints; everything it does is part of the caller's transaction."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, clock: Clock, entropy: Entropy, counters: Counters, deadlines: Deadlines) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._counters = counters
+        self._deadlines = deadlines
 
     def accept(
         self, tx: Transaction, receiver: ConversationEndpoint, message_type_name: str, body: bytes | None
     ) -> None:
         """Takes the next message in sequence; raises Refusal, having changed nothing."""
         sequence = receiver.receive_sequence
-        if message_type_name == system.END_DIALOG:
+        if message_type_name == system_objects.END_DIALOG:
             self._end(tx, receiver, EndpointEvent.END_REMOTE, message_type_name, sequence, body)
-        elif message_type_name == system.ERROR:
+        elif message_type_name == system_objects.ERROR:
             self._end(tx, receiver, EndpointEvent.ERROR_RAISED, message_type_name, sequence, body)
         elif receiver.state is CONVERSING or receiver.state is STARTED_INBOUND:
             message_type = self._check(receiver, message_type_name, body)
             if receiver.state is STARTED_INBOUND:
-                self.change_state(tx, receiver, CONVERSING)
+                tx.change_state(receiver, CONVERSING)
             self.enqueue(tx, receiver, message_type, sequence, body)
-        # In every other state the message is of no use to anybody: taken off the sender's hands and dropped.
+        # In every other state nobody can use the message: it is acknowledged and dropped.
         else:
-            self._engine.counters.dropped += 1
+            self._counters.dropped += 1
         receiver.receive_sequence = sequence + 1
         tx.on_rollback(partial(setattr, receiver, "receive_sequence", sequence))
-        if receiver.is_initiator and receiver.state is CLOSED:
+        if receiver.terms.is_initiator and receiver.state is CLOSED:
             return  # removed
         tx.writes.append(
             (
                 receiver.database.dercv_table,
-                receiver.conversation_handle,
+                receiver.terms.conversation_handle,
                 (sequence + 1, receiver.first_is_acknowledged),
             )
         )
 
     def _check(self, receiver: ConversationEndpoint, name: str, body: bytes | None) -> MessageType:
-        usage = receiver.contract.usages.get(name)
+        terms = receiver.terms
+        usage = terms.contract.usages.get(name)
         if usage is None:
-            raise Refusal(8498 if name in receiver.database.message_types else 8428, name)
-        if receiver.is_initiator:
+            raise Refusal(8498 if name in receiver.database.catalog.message_types else 8428, name)
+        if terms.is_initiator:
             if not usage.is_sent_by_target:
                 raise Refusal(8437, name)
         elif not usage.is_sent_by_initiator:
@@ -129,8 +136,8 @@ class Delivery:
         if after is CLOSED:
             self.close(tx, receiver)
         elif after is not before:
-            self.change_state(tx, receiver, after)
-            self.enqueue(tx, receiver, receiver.database.message_types[name], sequence, body)
+            tx.change_state(receiver, after)
+            self.enqueue(tx, receiver, receiver.database.catalog.message_types[name], sequence, body)
 
     def enqueue(
         self,
@@ -140,10 +147,10 @@ class Delivery:
         sequence: int,
         body: bytes | None,
     ) -> None:
-        """Stages a queue row. If the queue is OFF, the row waits aside until it is ON again, and so do those that come
-        after it as long as it does."""
-        engine, queue = self._engine, endpoint.service.queue
-        row = queue.new_row(endpoint, sequence, message_type, body, engine.clock.utc_ns())
+        """Stages a queue row. If the queue is OFF, the row is set aside until it is ON again, and so are those that
+        come after it until then."""
+        queue = endpoint.service.queue
+        row = queue.new_row(endpoint.incoming, sequence, message_type, body, self._clock.utc_ns())
         table = queue.table
         if queue.is_enqueue_enabled and not queue.blocked:
             tx.arrived.append(row)
@@ -151,55 +158,47 @@ class Delivery:
             table = queue.blocked_table
             tx.on_commit(partial(queue.block, row))
         tx.writes.append((table, row.queuing_order, row.stored()))
-        counters = engine.counters
+        counters = self._counters
         counters.enqueued += 1
-        counters.enqueued_by_priority[endpoint.priority] += 1
-
-    def change_state(self, tx: Transaction, endpoint: ConversationEndpoint, state: EndpointState) -> None:
-        tx.on_rollback(partial(setattr, endpoint, "state", endpoint.state))
-        endpoint.state = state
-        endpoint.database.store_endpoint(tx, endpoint)
+        counters.enqueued_by_priority[endpoint.terms.priority] += 1
 
     def raise_error(self, tx: Transaction, endpoint: ConversationEndpoint, code: int, description: str) -> None:
-        """The broker itself ends a conversation with an error: here, at this endpoint."""
+        """Ends a conversation with an error made by the broker, at this endpoint."""
         after = successor(endpoint.state, EndpointEvent.ERROR_RAISED)
         if after is None:
             return
-        self._drop_transmissions(tx, endpoint)
+        for row in endpoint.outgoing.unacknowledged:
+            tx.write(endpoint.database.xmit_table, row.key, None)
+        tx.on_commit(partial(endpoint.database.forget_transmissions, endpoint))
         if after is CLOSED:
             self.close(tx, endpoint)
             return
-        self.change_state(tx, endpoint, after)
-        error = endpoint.database.message_types[system.ERROR]
-        self.enqueue(tx, endpoint, error, -1, system.error_body(code, description))
-
-    def _drop_transmissions(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
-        for row in endpoint.unacknowledged:
-            tx.write(endpoint.database.xmit_table, row.key, None)
-        tx.on_commit(partial(self._engine.transmitter.forget, endpoint))
+        tx.change_state(endpoint, after)
+        error = endpoint.database.catalog.message_types[system_objects.ERROR]
+        self.enqueue(tx, endpoint, error, -1, system_objects.error_body(code, description))
 
     def close(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
-        """Both sides are done: an initiator's endpoint goes, a target's is kept for a while."""
-        if endpoint.is_initiator:
+        """Closes an endpoint whose both sides are done: an initiator's goes, a target's is kept for a while."""
+        if endpoint.terms.is_initiator:
             self.remove(tx, endpoint)
             return
-        now_ns = self._engine.clock.utc_ns()
+        now_ns = self._clock.utc_ns()
         tx.on_rollback(partial(setattr, endpoint, "security_timestamp", endpoint.security_timestamp))
         if endpoint.first_is_acknowledged:
             endpoint.security_timestamp = now_ns + CLOSED_ENDPOINT_RETENTION_NS
-        self.change_state(tx, endpoint, CLOSED)
-        tx.on_commit(partial(self._engine.expiry.closed, endpoint))
+        tx.change_state(endpoint, CLOSED)
+        tx.on_commit(partial(self._deadlines.closed, endpoint))
 
     def remove(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
-        """The endpoint and everything of it go, at commit."""
+        """Removes the endpoint and everything of it, at commit."""
         database = endpoint.database
         tx.on_rollback(partial(setattr, endpoint, "state", endpoint.state))
         endpoint.state = CLOSED
         self.discard_rows(tx, endpoint)
-        handle = endpoint.conversation_handle
+        handle = endpoint.terms.conversation_handle
         for table in (database.endpoint_table, database.desend_table, database.dercv_table):
             tx.write(table, handle, None)
-        for row in endpoint.unacknowledged:
+        for row in endpoint.outgoing.unacknowledged:
             tx.write(database.xmit_table, row.key, None)
         tx.on_commit(partial(database.forget, endpoint))
 
@@ -210,25 +209,25 @@ class Delivery:
         *,
         then: Callable[[list[QueueRow]], None] | None = None,
     ) -> None:
-        """The conversation's messages leave its queue; `then` hears which they were."""
-        queue = endpoint.service.queue
+        """Takes the conversation's messages off its queue and passes them to `then`."""
+        queue, incoming = endpoint.service.queue, endpoint.incoming
         if queue.blocked:
-            self._discard_blocked(tx, queue, endpoint)
-        retained, ready_count = endpoint.retained, len(endpoint.ready)
-        removed = queue.discard(endpoint)
+            self._discard_blocked(tx, queue, incoming)
+        retained, ready_count = incoming.retained, len(incoming.ready)
+        removed = queue.discard(incoming)
         for row in removed:
             tx.write(queue.table, row.queuing_order, None)
         if removed:
-            tx.on_rollback(partial(self._put_back, queue, endpoint, removed[:ready_count], retained))
+            tx.on_rollback(partial(self._put_back, queue, incoming, removed[:ready_count], retained))
             if then is not None:
                 then(removed)
 
     @staticmethod
-    def _discard_blocked(tx: Transaction, queue: Queue, endpoint: ConversationEndpoint) -> None:
-        discarded = [row for row in queue.blocked if row.endpoint is endpoint]
+    def _discard_blocked(tx: Transaction, queue: Queue, incoming: Incoming) -> None:
+        discarded = [row for row in queue.blocked if row.incoming is incoming]
         for row in discarded:
             tx.write(queue.blocked_table, row.queuing_order, None)
-        queue.blocked = [row for row in queue.blocked if row.endpoint is not endpoint]
+        queue.blocked = [row for row in queue.blocked if row.incoming is not incoming]
 
         def bring_back() -> None:  # others may have come meanwhile
             queue.blocked = sorted([*queue.blocked, *discarded], key=lambda row: row.queuing_order)
@@ -238,14 +237,12 @@ class Delivery:
         tx.on_rollback(bring_back)
 
     @staticmethod
-    def _put_back(
-        queue: Queue, endpoint: ConversationEndpoint, ready: list[QueueRow], retained: list[QueueRow]
-    ) -> None:
+    def _put_back(queue: Queue, incoming: Incoming, ready: list[QueueRow], retained: list[QueueRow]) -> None:
         if ready:
             queue.put_back(ready)
         for row in retained:
             queue.rows[row.queuing_order] = row
-        endpoint.retained = retained
+        incoming.retained = retained
 
     def create_target(
         self,
@@ -255,30 +252,29 @@ class Delivery:
         conversation_id: str,
         header: DialogHeader,
     ) -> ConversationEndpoint:
-        """A new conversation arrives at a service; raises Refusal."""
-        contract = database.contracts.get(header.contract)
+        """Makes the target's endpoint of a new conversation; raises Refusal."""
+        catalog = database.catalog
+        contract = catalog.contracts.get(header.contract)
         if contract is None:
             raise Refusal(8425, header.contract)
         if header.contract not in service.contracts:
             raise Refusal(8408, service.name, header.contract)
-        group = ConversationGroup(self._engine.new_guid(), service)
-        endpoint = ConversationEndpoint(
-            database=database,
-            conversation_handle=database.handles.next(),
-            conversation_id=conversation_id,
+        group = ConversationGroup(random_guid(self._entropy), service.service_id, service.queue)
+        terms = DialogTerms(
+            database.handles.next(),
+            conversation_id,
             is_initiator=False,
-            service=service,
+            service_name=service.name,
+            service_id=service.service_id,
             contract=contract,
-            group=group,
             far_service=header.from_service,
-            far_broker_instance=header.from_broker_instance,
             lifetime=header.lifetime_ns,
             is_encrypted=header.is_encrypted,
-            priority=database.priority_for(contract.name, service.name, header.from_service),
-            state=STARTED_INBOUND,
+            priority=catalog.priority_for(contract.name, service.name, header.from_service),
         )
+        endpoint = ConversationEndpoint(database, service, terms, group, header.from_broker_instance, STARTED_INBOUND)
         database.remember(endpoint)
         tx.on_rollback(partial(database.forget, endpoint))
-        database.store_endpoint(tx, endpoint)
-        tx.on_commit(partial(self._engine.expiry.watch, endpoint))
+        tx.store_endpoint(endpoint)
+        tx.on_commit(partial(self._deadlines.watch, endpoint))
         return endpoint

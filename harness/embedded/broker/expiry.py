@@ -1,135 +1,62 @@
-"""What happens by itself when a time has come: dialog timers, lifetimes, the removal of closed targets."""
+"""What happens when a deadline of a conversation has come."""
 
 from __future__ import annotations
 
-import heapq
 from functools import partial
-from typing import TYPE_CHECKING
 
-from harness.embedded.broker import system
-from harness.embedded.broker.conversations import ConversationEndpoint
-from harness.embedded.broker.delivery import CLOSED_ENDPOINT_RETENTION_NS
-from harness.embedded.broker.states import EndpointState
+from harness.embedded.broker import system_objects
+from harness.embedded.broker.counters import Counters
+from harness.embedded.broker.database import ConversationEndpoint
+from harness.embedded.broker.deadlines import Deadline
+from harness.embedded.broker.delivery import Delivery
+from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND
+from harness.embedded.broker.error_log import ErrorLog
+from harness.embedded.broker.transactions import Transaction, Transactions
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.tasks import Timer, Waiting
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.engine import Engine
+from harness.embedded.runtime.tasks import Waiting
 
 
 class Expiry:
-    """One heap of moments (UTC) and one timer of the scheduler for the earliest of them.
+    def __init__(self, transactions: Transactions, delivery: Delivery, counters: Counters, error_log: ErrorLog) -> None:
+        self._transactions = transactions
+        self._delivery = delivery
+        self._counters = counters
+        self._error_log = error_log
 
-    Entries are never taken out early: when its moment comes an entry looks whether it still means anything.
-    """
+    def expire(self, what: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> None:
+        """Starts a task that does what is due, in a transaction of its own."""
+        task = self._run(what, endpoint, due_ns)
+        self._transactions.scheduler.spawn(task, f"{what} of {endpoint.terms.conversation_handle}")
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._moments: list[tuple[int, int, str, ConversationEndpoint]] = []
-        self._serial = 0
-        self._timer: Timer | None = None
-        self._timer_due_ns = 0
-
-    def watch(self, endpoint: ConversationEndpoint) -> None:
-        """A new or recovered endpoint: its lifetime, its timer, its retention."""
-        if endpoint.state is EndpointState.CLOSED:
-            self.closed(endpoint)
-            return
-        if endpoint.lifetime is not None:
-            self._at(endpoint.lifetime, "lifetime", endpoint)
-        if endpoint.dialog_timer is not None:
-            self.set_timer(endpoint)
-
-    def closed(self, endpoint: ConversationEndpoint) -> None:
-        """A closed target goes half an hour after it was closed; one whose far side may not know that its first message
-        arrived stays half an hour longer than the dialog's lifetime."""
-        if endpoint.security_timestamp is not None:
-            self._at(endpoint.security_timestamp, "closed", endpoint)
-        elif endpoint.lifetime is not None:
-            self._at(endpoint.lifetime + CLOSED_ENDPOINT_RETENTION_NS, "closed", endpoint)
-
-    def set_timer(self, endpoint: ConversationEndpoint) -> None:
-        if endpoint.dialog_timer is not None:
-            self._at(endpoint.dialog_timer, "timer", endpoint)
-
-    def _at(self, utc_ns: int, what: str, endpoint: ConversationEndpoint) -> None:
-        self._serial += 1
-        heapq.heappush(self._moments, (utc_ns, self._serial, what, endpoint))
-        if self._timer is None or utc_ns < self._timer_due_ns:
-            self._arm()
-
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._moments:
-            clock = self._engine.clock
-            self._timer_due_ns = self._moments[0][0]
-            due_ns = clock.now_ns + max(0, self._timer_due_ns - clock.utc_ns())
-            self._timer = self._engine.scheduler.call_at(due_ns, self._fire)
-
-    def _fire(self) -> None:
-        self._timer = None
-        now_ns = self._engine.clock.utc_ns()
-        while self._moments and self._moments[0][0] <= now_ns:
-            due_ns, _, what, endpoint = heapq.heappop(self._moments)
-            if endpoint.database.endpoints.get(endpoint.conversation_handle) is endpoint:
-                task = _TASKS[what](self, endpoint, due_ns)
-                self._engine.scheduler.spawn(task, f"{what} of {endpoint.conversation_handle}")
-        self._arm()
-
-    def _expire_timer(self, endpoint: ConversationEndpoint, due_ns: int) -> Waiting[None]:
-        engine = self._engine
-        tx = engine.begin_transaction()
+    def _run(self, what: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> Waiting[None]:
+        tx = self._transactions.begin()
         try:
-            yield from endpoint.group.acquire(tx, engine.waits)
-            if endpoint.is_gone or endpoint.dialog_timer != due_ns:  # over, or the timer was replaced
+            yield from endpoint.incoming.group.acquire(tx, self._transactions.waits)
+            if not endpoint.incoming.is_gone:
+                if what == "timer":
+                    self._send_timer_message(tx, endpoint, due_ns)
+                elif what == "lifetime":
+                    self._end_lifetime(tx, endpoint)
+                elif endpoint.state is CLOSED:
+                    self._delivery.remove(tx, endpoint)
+            yield from tx.commit()
+        except SqlServerError as error:
+            if tx.active:
                 tx.rollback()
-                return
-            endpoint.dialog_timer = None
-            tx.on_rollback(partial(setattr, endpoint, "dialog_timer", due_ns))
-            endpoint.database.store_endpoint(tx, endpoint)
-            timer = endpoint.database.message_types[system.DIALOG_TIMER]
-            engine.delivery.enqueue(tx, endpoint, timer, -1, None)
-            engine.counters.dialog_timers += 1
-            yield from tx.commit()
-        except SqlServerError as error:
-            self._failed(tx, error)
+            self._error_log.write(error.text)
 
-    def _expire_lifetime(self, endpoint: ConversationEndpoint, due_ns: int) -> Waiting[None]:
-        engine = self._engine
-        tx = engine.begin_transaction()
-        try:
-            yield from endpoint.group.acquire(tx, engine.waits)
-            if endpoint.is_gone:
-                pass
-            elif endpoint.state is EndpointState.DISCONNECTED_OUTBOUND:
-                engine.delivery.close(tx, endpoint)
-            else:
-                error = SqlServerError(8489)
-                engine.delivery.raise_error(tx, endpoint, -8489, error.text)
-            yield from tx.commit()
-        except SqlServerError as error:
-            self._failed(tx, error)
+    def _send_timer_message(self, tx: Transaction, endpoint: ConversationEndpoint, due_ns: int) -> None:
+        if endpoint.dialog_timer != due_ns:  # the timer was replaced
+            return
+        endpoint.dialog_timer = None
+        tx.on_rollback(partial(setattr, endpoint, "dialog_timer", due_ns))
+        tx.store_endpoint(endpoint)
+        timer = endpoint.database.catalog.message_types[system_objects.DIALOG_TIMER]
+        self._delivery.enqueue(tx, endpoint, timer, -1, None)
+        self._counters.dialog_timers += 1
 
-    def _remove_closed(self, endpoint: ConversationEndpoint, due_ns: int) -> Waiting[None]:
-        tx = self._engine.begin_transaction()
-        try:
-            yield from endpoint.group.acquire(tx, self._engine.waits)
-            if endpoint.state is EndpointState.CLOSED and not endpoint.is_gone:
-                self._engine.delivery.remove(tx, endpoint)
-            yield from tx.commit()
-        except SqlServerError as error:
-            self._failed(tx, error)
-
-    def _failed(self, tx, error: SqlServerError) -> None:  # type: ignore[no-untyped-def]
-        if tx.active:
-            tx.rollback()
-        self._engine.log(error.text)
-
-
-_TASKS = {
-    "timer": Expiry._expire_timer,
-    "lifetime": Expiry._expire_lifetime,
-    "closed": Expiry._remove_closed,
-}
+    def _end_lifetime(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
+        if endpoint.state is DISCONNECTED_OUTBOUND:
+            self._delivery.close(tx, endpoint)
+        else:
+            self._delivery.raise_error(tx, endpoint, -8489, SqlServerError(8489).text)

@@ -12,6 +12,16 @@ def random_guid(entropy: Entropy) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+class ReplaceableEntropy:
+    """Entropy whose source can be replaced under everybody who has it."""
+
+    def __init__(self, source: Entropy) -> None:
+        self.source = source
+
+    def random_bytes(self, count: int) -> bytes:
+        return self.source.random_bytes(count)
+
+
 class Handles:
     """Conversation handles of one database: sequential, as in SQL Server.
 

@@ -1,42 +1,81 @@
-"""Queues: rows waiting to be received, and which conversation group comes next.
+"""Queues: the rows that wait to be received, and which conversation group comes next.
 
-RECEIVE takes messages of one group: the one with the highest priority, then the earliest message, that nobody has
-locked.
+RECEIVE takes messages of one group: of those that nobody has locked, the one with the highest priority, then the one
+with the earliest message.
+
 Available groups lie in a heap by (priority descending, queuing order of the first message). A group that turns out to
-be locked is dropped from the heap and offered again when its lock is released, so a reader never looks at a group twice
-in vain; the cost of a RECEIVE is that of its rows.
+be locked leaves the heap and is offered again when its lock is released, so a reader never looks at a group twice for
+nothing, and a RECEIVE costs as much as its rows.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from harness.embedded.broker import system
-from harness.embedded.broker.conversations import ConversationEndpoint, ConversationGroup, HeapEntry
-from harness.embedded.broker.objects import MessageType
+from harness.embedded.broker import system_objects
+from harness.embedded.broker.definitions import EventNotification, MessageType
+from harness.embedded.broker.dialog_terms import DialogTerms
+from harness.embedded.broker.frames import MessageFrame
+from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.runtime.tasks import Signal
-from harness.embedded.store import Write
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.broker.monitors import QueueMonitor, QueueReader
-    from harness.embedded.broker.objects import EventNotification
+from harness.embedded.store import Store, Write
 
 RETAINED_RECEIVED, READY, NOT_YET_COMPLETE, RETAINED_SENT = 0, 1, 2, 3  # a row's status
 
 # "DialogTimer of a dialog before its other messages, then Error, then sequenced messages": broker system messages.
-_RANKS = {system.DIALOG_TIMER: 0, system.ERROR: 1}
+_RANKS = {system_objects.DIALOG_TIMER: 0, system_objects.ERROR: 1}
 _SEQUENCED = 2
+
+# priority (negative), queuing order of the first message, serial number, group
+HeapEntry = tuple[int, int, int, "ConversationGroup"]
+
+
+class ConversationGroup(ExclusiveLock):
+    """A conversation group *is* a lock: exclusive, held to the end of the transaction that touched it."""
+
+    __slots__ = ("conversation_group_id", "heap_entry", "is_system", "members", "queue", "ready", "service_id")
+
+    def __init__(self, conversation_group_id: str, service_id: int, queue: Queue, *, is_system: bool = False) -> None:
+        super().__init__()
+        self.conversation_group_id = conversation_group_id
+        self.service_id = service_id
+        self.queue = queue
+        self.is_system = is_system
+        self.members: dict[str, Incoming] = {}  # by conversation handle
+        self.ready: dict[str, Incoming] = {}  # those with messages to receive
+        self.heap_entry: HeapEntry | None = None  # its place among the queue's available groups
+
+    def release(self) -> None:
+        if self.waiters:
+            super().release()  # somebody has it now
+            return
+        self.owner = None
+        if self.ready and self.heap_entry is None:
+            self.queue.offer(self)
+
+
+class Incoming:
+    """The receiving side of a conversation endpoint: its group, and its messages in the queue."""
+
+    __slots__ = ("early", "group", "is_gone", "ready", "retained", "terms")
+
+    def __init__(self, terms: DialogTerms, group: ConversationGroup) -> None:
+        self.terms = terms
+        self.group = group
+        self.is_gone = False  # the endpoint was removed; what is still on its way to it is dropped
+        # A tuple while it is empty: a deque without rows takes 600 bytes.
+        self.ready: deque[QueueRow] | tuple[QueueRow, ...] = ()
+        self.retained: list[QueueRow] = []
+        self.early: dict[int, MessageFrame] | None = None  # arrived before their turn
 
 
 class QueueRow:
-    """A message in a queue; attributes are named as the queue's columns."""
+    """A message in a queue."""
 
     __slots__ = (
-        "endpoint",
+        "incoming",
         "message_body",
         "message_enqueue_time",
         "message_sequence_number",
@@ -49,7 +88,7 @@ class QueueRow:
     def __init__(  # noqa: PLR0917
         self,
         queue: Queue,
-        endpoint: ConversationEndpoint,
+        incoming: Incoming,
         queuing_order: int,
         sequence: int,
         message_type: MessageType,
@@ -58,7 +97,7 @@ class QueueRow:
         status: int = READY,
     ) -> None:
         self.queue = queue
-        self.endpoint = endpoint
+        self.incoming = incoming
         self.queuing_order = queuing_order
         self.message_sequence_number = sequence
         self.message_type = message_type
@@ -69,7 +108,7 @@ class QueueRow:
     def stored(self) -> tuple[str, int, str, bytes | None, int, int]:
         """The row as the store keeps it."""
         return (
-            self.endpoint.conversation_handle,
+            self.incoming.terms.conversation_handle,
             self.message_sequence_number,
             self.message_type.name,
             self.message_body,
@@ -78,62 +117,37 @@ class QueueRow:
         )
 
     @property
-    def priority(self) -> int:
-        return self.endpoint.priority
-
-    @property
-    def conversation_group_id(self) -> str:
-        return self.endpoint.group.conversation_group_id
-
-    @property
-    def conversation_handle(self) -> str:
-        return self.endpoint.conversation_handle
-
-    @property
-    def service_name(self) -> str:
-        return self.endpoint.service.name
-
-    @property
-    def service_id(self) -> int:
-        return self.endpoint.service.service_id
-
-    @property
-    def service_contract_name(self) -> str:
-        return self.endpoint.contract.name
-
-    @property
-    def service_contract_id(self) -> int:
-        return self.endpoint.contract.service_contract_id
-
-    @property
-    def message_type_name(self) -> str:
-        return self.message_type.name
-
-    @property
-    def message_type_id(self) -> int:
-        return self.message_type.message_type_id
-
-    @property
-    def validation(self) -> str:
-        return self.message_type.validation.value
-
-    @property
     def message_id(self) -> str:
         """Computed from the conversation, its direction and the sequence: the same at both ends, stored nowhere."""
-        endpoint = self.endpoint
-        sent_by_initiator = endpoint.is_initiator == (self.status == RETAINED_SENT)
-        mixed = int(endpoint.conversation_id.replace("-", ""), 16) ^ (
+        terms = self.incoming.terms
+        sent_by_initiator = terms.is_initiator == (self.status == RETAINED_SENT)
+        mixed = int(terms.conversation_id.replace("-", ""), 16) ^ (
             (self.message_sequence_number << 1 | sent_by_initiator) + 1
         )
         text = f"{mixed:032X}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+class Watcher(Protocol):
+    """A queue monitor, as its queue and the statements that receive see it."""
+
+    def message_available(self) -> None: ...
+
+    def receive_issued(self, rows: int) -> None: ...
+
+    def receive_came_back_empty(self) -> None: ...
+
+    def wait_ended(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
 class Queue:
     """A queue: sys.service_queues and its rows."""
 
-    def __init__(self, database: Database, schema: str, name: str, object_id: int) -> None:
-        self.database = database
+    def __init__(self, store: Store, database_id: int, schema: str, name: str, object_id: int) -> None:
+        self._store = store
+        self.database_id = database_id
         self.schema = schema
         self.name = name
         self.object_id = object_id
@@ -148,8 +162,8 @@ class Queue:
         self.execute_as: str | None = None
         self.is_dropped = False
         self.create_time_ns = 0
-        self.table = f"broker.{database.database_id}.queue.{object_id}"  # of its rows in the store
-        self.blocked_table = f"broker.{database.database_id}.blocked.{object_id}"
+        self.table = f"broker.{database_id}.queue.{object_id}"  # of its rows in the store
+        self.blocked_table = f"broker.{database_id}.blocked.{object_id}"
         self.rows: dict[int, QueueRow] = {}  # by queuing order; retained rows too
         self.blocked: list[QueueRow] = []  # came while the queue was OFF, or behind such rows
         self.next_order = 0
@@ -157,8 +171,7 @@ class Queue:
         self.receivers_waiting = 0  # sessions inside WAITFOR (RECEIVE / GET CONVERSATION GROUP)
         self.waiters = Signal()  # those without WHERE
         self.selective_waiters = Signal()  # those with WHERE
-        self.monitor: QueueMonitor | None = None
-        self.readers: list[QueueReader] = []  # activated tasks
+        self.monitor: Watcher | None = None
         self.notifications: dict[str, EventNotification] = {}
         self._available: list[HeapEntry] = []
         self._serial = 0
@@ -172,22 +185,9 @@ class Queue:
         """Rows in the queue, retained ones too."""
         return len(self.rows)
 
-    def all_rows(self) -> Iterator[QueueRow]:
-        """Every row a SELECT sees: ready, retained, and those that arrived before their turn (status 2)."""
-        yield from self.rows.values()
-        for endpoint in self.database.endpoints.values():
-            if endpoint.early and endpoint.service.queue is self:
-                yield from self._early_rows(endpoint)
-
-    def _early_rows(self, endpoint: ConversationEndpoint) -> Iterator[QueueRow]:
-        for sequence, frame in sorted((endpoint.early or {}).items()):
-            message_type = self.database.message_types.get(frame.message_type)
-            if message_type is not None:
-                yield QueueRow(self, endpoint, -1, sequence, message_type, frame.body, 0, NOT_YET_COMPLETE)
-
     def new_row(  # noqa: PLR0917
         self,
-        endpoint: ConversationEndpoint,
+        incoming: Incoming,
         sequence: int,
         message_type: MessageType,
         body: bytes | None,
@@ -197,18 +197,18 @@ class Queue:
         """A row with the next queuing order, in no queue yet."""
         order = self.next_order
         self.next_order = order + 1
-        return QueueRow(self, endpoint, order, sequence, message_type, body, now_ns, status)
+        return QueueRow(self, incoming, order, sequence, message_type, body, now_ns, status)
 
     def publish(self, row: QueueRow) -> None:
-        """Puts a row where receivers see it."""
+        """Makes a row visible to receivers."""
         self.rows[row.queuing_order] = row
-        endpoint = row.endpoint
+        incoming = row.incoming
         if row.status != READY:
-            endpoint.retained.append(row)
+            incoming.retained.append(row)
             return
-        ready = endpoint.ready
+        ready = incoming.ready
         if not isinstance(ready, deque):
-            endpoint.ready = deque((row,))
+            incoming.ready = deque((row,))
         elif (rank := _RANKS.get(row.message_type.name, _SEQUENCED)) == _SEQUENCED:
             ready.append(row)
             return
@@ -217,19 +217,20 @@ class Queue:
             while place < len(ready) and _RANKS.get(ready[place].message_type.name, _SEQUENCED) <= rank:
                 place += 1
             ready.insert(place, row)
-        self._became_ready(endpoint)
+        self._became_ready(incoming)
 
     def block(self, row: QueueRow) -> None:
-        """A row that came while the queue was OFF, or behind such rows: it waits in the transmission queue here."""
-        if row.endpoint.is_gone:
+        """Sets aside a row that came while the queue was OFF, or behind such rows: sys.transmission_queue shows it."""
+        if row.incoming.is_gone:
             return
         self.blocked.append(row)
-        if self.is_enqueue_enabled:  # it was turned on while this row was on its way to the disk
+        if self.is_enqueue_enabled:  # turned on while this row was on its way to the disk
             self.unblock()
 
     def unblock(self) -> None:
-        """The queue is ON: what waited aside goes into it, in order. A crash before that is on disk finds the rows
-        aside and the queue ON; recovery does the same then."""
+        """Moves the rows that were set aside into the queue, in order, when it is ON again.
+
+        A crash before the flush leaves the rows aside and the queue ON; recovery then does the same."""
         rows, self.blocked = self.blocked, []
         writes: list[Write] = []
         for row in rows:
@@ -238,50 +239,50 @@ class Queue:
                 (self.table, row.queuing_order, row.stored()),
             ]
             self.publish(row)
-        self.database.engine.store.commit_lazily(writes)
+        self._store.commit_lazily(writes)
 
     def put_back(self, rows: list[QueueRow]) -> None:
         """Undoes a `take`: the rows of one endpoint, in the order in which they were taken."""
-        endpoint = rows[0].endpoint
-        endpoint.ready = deque((*rows, *endpoint.ready))
+        incoming = rows[0].incoming
+        incoming.ready = deque((*rows, *incoming.ready))
         for row in rows:
             row.status = READY
             self.rows[row.queuing_order] = row
-        self._became_ready(endpoint)
+        self._became_ready(incoming)
 
-    def _became_ready(self, endpoint: ConversationEndpoint) -> None:
-        group = endpoint.group
-        group.ready[endpoint.conversation_handle] = endpoint
+    def _became_ready(self, incoming: Incoming) -> None:
+        group = incoming.group
+        group.ready[incoming.terms.conversation_handle] = incoming
         if group.owner is None:
             self.offer(group)
 
-    def take(self, endpoint: ConversationEndpoint, limit: int) -> list[QueueRow]:
+    def take(self, incoming: Incoming, limit: int) -> list[QueueRow]:
         """Removes up to `limit` ready rows of one endpoint, in order."""
-        ready = endpoint.ready
+        ready = incoming.ready
         if len(ready) <= limit:
             taken = list(ready)
-            endpoint.ready = ()
-            endpoint.group.ready.pop(endpoint.conversation_handle, None)
+            incoming.ready = ()
+            incoming.group.ready.pop(incoming.terms.conversation_handle, None)
         else:
-            assert isinstance(ready, deque), "more than none are there"
+            assert isinstance(ready, deque), "rows are there"
             taken = [ready.popleft() for _ in range(limit)]
         rows = self.rows
         for row in taken:
             del rows[row.queuing_order]
         return taken
 
-    def discard(self, endpoint: ConversationEndpoint) -> list[QueueRow]:
+    def discard(self, incoming: Incoming) -> list[QueueRow]:
         """Removes all rows of an endpoint, ready and retained, and returns them."""
-        removed = self.take(endpoint, len(endpoint.ready)) if endpoint.ready else []
-        for row in endpoint.retained:
+        removed = self.take(incoming, len(incoming.ready)) if incoming.ready else []
+        for row in incoming.retained:
             self.rows.pop(row.queuing_order, None)
-        removed += endpoint.retained
-        endpoint.retained = []
+        removed += incoming.retained
+        incoming.retained = []
         return removed
 
     def offer(self, group: ConversationGroup) -> None:
-        """A group has messages and nobody has it locked: a receiver may have it."""
-        key = min([(-endpoint.priority, endpoint.ready[0].queuing_order) for endpoint in group.ready.values()])
+        """Enters a group that has messages and that nobody has locked: a receiver may take it."""
+        key = min([(-incoming.terms.priority, incoming.ready[0].queuing_order) for incoming in group.ready.values()])
         if group.heap_entry is not None and group.heap_entry[:2] <= key:
             return
         self._serial += 1
@@ -295,7 +296,7 @@ class Queue:
             self.monitor.message_available()
 
     def first_available(self) -> ConversationGroup | None:
-        """The group that a RECEIVE of a transaction without locks would take."""
+        """Finds the group that a RECEIVE of a transaction without locks would take."""
         heap = self._available
         while heap:
             entry = heap[0]
@@ -308,10 +309,15 @@ class Queue:
         return None
 
     def withdraw(self, group: ConversationGroup) -> None:
-        """The group leaves the heap: it is about to be locked or moved."""
+        """Takes a group off the heap before it is locked or moved."""
         group.heap_entry = None
 
+    def unwatch(self) -> None:
+        """Ends the queue's monitor; readers that run come to their end by themselves."""
+        if self.monitor is not None:
+            self.monitor.stop()
+
     def wake_everybody(self) -> None:
-        """Waiting receivers look again: the queue was switched, dropped or altered."""
+        """Lets waiting receivers look again after the queue was switched, dropped or altered."""
         self.waiters.notify_all()
         self.selective_waiters.notify_all()

@@ -1,106 +1,106 @@
-"""Recovery: an engine's memory, made again from the store.
+"""Recovery: an instance's memory, made again from the store.
 
-Nothing runs yet, so nothing is undone or staged here. The rows are sorted by table first; the order of what is made
-follows from what needs what. Rows of tables that are not the broker's are left to their owners.
+Nothing runs yet, so nothing is undone or staged here. The rows are sorted by table first; objects are made in the order
+in which they need each other. Rows of tables that are not the broker's are left to their owners.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.embedded.broker.conversations import ConversationEndpoint, ConversationGroup, TransmissionRow
-from harness.embedded.broker.objects import (
+from harness.embedded.broker import ddl_databases
+from harness.embedded.broker.broker_link import BrokerLink
+from harness.embedded.broker.catalog import Catalog, Service
+from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow
+from harness.embedded.broker.databases import Databases
+from harness.embedded.broker.deadlines import Deadlines
+from harness.embedded.broker.definitions import (
     BrokerEndpoint,
     Contract,
     EventNotification,
     MessageType,
-    MessageUsage,
     Priority,
     RemoteServiceBinding,
     Route,
-    Service,
     Validation,
 )
-from harness.embedded.broker.queues import Queue, QueueRow
-from harness.embedded.broker.security import Certificate, Login, User
-from harness.embedded.broker.states import EndpointState
+from harness.embedded.broker.dialog_terms import DialogTerms
+from harness.embedded.broker.dispatchers import Dispatchers
+from harness.embedded.broker.endpoint_states import EndpointState
+from harness.embedded.broker.identities import Certificate, Login, User
+from harness.embedded.broker.queues import ConversationGroup, Queue, QueueRow
+from harness.embedded.broker.transactions import Transactions
 from harness.embedded.store import Write
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.broker.engine import Engine
 
 _Rows = list[tuple[Any, Any]]
 
 
-def recover(engine: Engine) -> None:
-    """Loads everything from the store and lets it go on from there."""
+def recover(  # noqa: PLR0917
+    transactions: Transactions,
+    databases: Databases,
+    logins: dict[str, Login],
+    link: BrokerLink,
+    deadlines: Deadlines,
+    dispatchers: Dispatchers,
+) -> None:
+    """Loads everything from the store and starts what goes on from there."""
+    store = transactions.store
     tables: dict[str, _Rows] = {}
-    for table, key, row in engine.store.load():
+    for table, key, row in store.load():
         if table.startswith(("catalog.", "broker.")):
             tables.setdefault(table, []).append((key, row))
-    _databases(engine, tables.get("catalog.database", []))
-    by_id = {database.database_id: database for database in engine.databases.values()}
+    _databases(databases, tables.get("catalog.database", []))
+    by_id = {database.database_id: database.catalog for database in databases.values()}
     for kind, load in _CATALOG.items():
         for (database_id, identifier), row in tables.get(f"catalog.{kind}", []):
-            database = by_id[database_id]
-            load(database, identifier, row)
+            catalog = by_id[database_id]
+            load(catalog, identifier, row)
             if kind not in {"queue", "user", "certificate", "event_notification"}:
-                database.seen_id(kind, identifier)
-    _instance(engine, tables)
-    for database in engine.databases.values():
+                catalog.seen_id(kind, identifier)
+    _instance(logins, link, tables)
+    for database in databases.values():
         _conversations(database, tables)
-    _store_new_system_databases(engine, tables.get("catalog.database", []))
-    for database in engine.databases.values():
-        engine.refresh(database)
-    engine.listen()
-
-
-def _databases(engine: Engine, rows: _Rows) -> None:
-    for database_id, (name, guid, is_enabled, honors, prefix, has_master_key, created_ns, ordinal) in rows:
-        database = engine.add_database(name, database_id, guid, prefix)
-        database.is_broker_enabled = is_enabled
-        database.is_honor_broker_priority_on = honors
-        database.principals.has_master_key = has_master_key
-        database.create_time_ns = created_ns
-        database.object_ordinal = ordinal
-
-
-def _store_new_system_databases(engine: Engine, rows: _Rows) -> None:
-    """The first start: the system databases keep the identity they have got."""
-    known = {database_id for database_id, _ in rows}
-    for database in engine.databases.values():
+        for endpoint in database.endpoints.values():
+            _go_on(endpoint, deadlines, dispatchers)
+    known = {database_id for database_id, _ in tables.get("catalog.database", [])}
+    for database in databases.values():
         if database.database_id not in known:
-            tx = engine.begin_transaction()
-            database.store(tx)
-            database.add_auto_created_route(tx)
-            engine.store.commit_lazily(tx.writes)
+            # The first start: the system databases keep their identity.
+            tx = transactions.begin()
+            ddl_databases.store(tx, database.catalog)
+            store.commit_lazily(tx.writes)
 
 
-# The catalog; the order is that of need
+def _databases(databases: Databases, rows: _Rows) -> None:
+    for database_id, (name, guid, is_enabled, honors, prefix, has_master_key, created_ns, ordinal) in rows:
+        catalog = databases.add(name, database_id, guid, prefix).catalog
+        catalog.is_broker_enabled = is_enabled
+        catalog.is_honor_broker_priority_on = honors
+        catalog.principals.has_master_key = has_master_key
+        catalog.create_time_ns = created_ns
+        catalog.object_ordinal = ordinal
 
 
-def _message_type(database: Database, identifier: int, row: Any) -> None:
+# The catalog, in the order in which objects need each other
+
+
+def _message_type(catalog: Catalog, identifier: int, row: Any) -> None:
     name, validation, owner = row
-    database.message_types[name] = MessageType(name, identifier, Validation(validation), owner=owner)
+    catalog.message_types[name] = MessageType(name, identifier, Validation(validation), owner=owner)
 
 
-def _contract(database: Database, identifier: int, row: Any) -> None:
+def _contract(catalog: Catalog, identifier: int, row: Any) -> None:
     name, usages, owner = row
-    agreed = {
-        message_type: MessageUsage(database.message_types[message_type], by != "TARGET", by != "INITIATOR")
-        for message_type, by in usages
-    }
-    database.contracts[name] = Contract(name, identifier, agreed, owner)
+    catalog.contracts[name] = Contract(name, identifier, catalog.usages(usages), owner)
 
 
-def _queue(database: Database, identifier: int, row: Any) -> None:
+def _queue(catalog: Catalog, identifier: int, row: Any) -> None:
     schema, name, *rest = row
     key = f"{schema}.{name}".lower()
-    queue = database.queues.get(key)  # a system queue that was altered
+    queue = catalog.queues.get(key)  # a system queue that was altered
     if queue is None:
-        queue = database.queues[key] = Queue(database, schema, name, identifier)
+        queue = catalog.queues[key] = Queue(catalog.store, catalog.database_id, schema, name, identifier)
     (
         queue.owner,
         queue.is_receive_enabled,
@@ -115,49 +115,49 @@ def _queue(database: Database, identifier: int, row: Any) -> None:
     ) = rest
 
 
-def _queue_by_id(database: Database, object_id: int) -> Queue:
-    return next(queue for queue in database.queues.values() if queue.object_id == object_id)
+def _queue_by_id(catalog: Catalog, object_id: int) -> Queue:
+    return next(queue for queue in catalog.queues.values() if queue.object_id == object_id)
 
 
-def _service(database: Database, identifier: int, row: Any) -> None:
+def _service(catalog: Catalog, identifier: int, row: Any) -> None:
     name, queue_id, contracts, owner, senders = row
-    agreed = {contract: database.contracts[contract] for contract in contracts}
-    queue = _queue_by_id(database, queue_id)
-    database.services[name] = Service(name, identifier, queue, agreed, owner, set(senders))
+    agreed = {contract: catalog.contracts[contract] for contract in contracts}
+    queue = _queue_by_id(catalog, queue_id)
+    catalog.services[name] = Service(name, identifier, queue, agreed, owner, set(senders))
 
 
-def _route(database: Database, identifier: int, row: Any) -> None:
+def _route(catalog: Catalog, identifier: int, row: Any) -> None:
     name, service, instance, lifetime, address, mirror, owner = row
-    database.routes[name] = Route(name, identifier, service, instance, lifetime, address, mirror, owner)
+    catalog.routes[name] = Route(name, identifier, service, instance, lifetime, address, mirror, owner)
 
 
-def _binding(database: Database, identifier: int, row: Any) -> None:
+def _binding(catalog: Catalog, identifier: int, row: Any) -> None:
     name, service, user, anonymous, owner = row
-    database.remote_service_bindings[name] = RemoteServiceBinding(name, identifier, service, user, anonymous, owner)
+    catalog.remote_service_bindings[name] = RemoteServiceBinding(name, identifier, service, user, anonymous, owner)
 
 
-def _priority(database: Database, identifier: int, row: Any) -> None:
+def _priority(catalog: Catalog, identifier: int, row: Any) -> None:
     name, contract, local_service, remote_service, level = row
-    database.priorities[name] = Priority(name, identifier, contract, local_service, remote_service, level)
+    catalog.priorities[name] = Priority(name, identifier, contract, local_service, remote_service, level)
 
 
-def _user(database: Database, identifier: int, row: Any) -> None:
+def _user(catalog: Catalog, identifier: int, row: Any) -> None:
     name, login = row
-    database.principals.users[name.lower()] = User(name, identifier, login)
+    catalog.principals.users[name.lower()] = User(name, identifier, login)
 
 
-def _certificate(database: Database, identifier: int, row: Any) -> None:
+def _certificate(catalog: Catalog, identifier: int, row: Any) -> None:
     name, *rest = row
-    database.principals.certificates[name.lower()] = Certificate(name, identifier, *rest)
+    catalog.principals.certificates[name.lower()] = Certificate(name, identifier, *rest)
 
 
-def _notification(database: Database, identifier: int, row: Any) -> None:
+def _notification(catalog: Catalog, identifier: int, row: Any) -> None:
     name, queue_id, event, service, instance, handle = row
-    queue = _queue_by_id(database, queue_id)
-    queue.notifications[name.lower()] = EventNotification(name, identifier, queue, event, service, instance, handle)
+    queue = _queue_by_id(catalog, queue_id)
+    queue.notifications[name.lower()] = EventNotification(name, identifier, event, service, instance, handle)
 
 
-_CATALOG: dict[str, Callable[[Database, int, Any], None]] = {
+_CATALOG: dict[str, Callable[[Catalog, int, Any], None]] = {
     "message_type": _message_type,
     "contract": _contract,
     "queue": _queue,
@@ -171,13 +171,13 @@ _CATALOG: dict[str, Callable[[Database, int, Any], None]] = {
 }
 
 
-def _instance(engine: Engine, tables: dict[str, _Rows]) -> None:
+def _instance(logins: dict[str, Login], link: BrokerLink, tables: dict[str, _Rows]) -> None:
     for identifier, row in tables.get("catalog.login", []):
-        engine.logins[row[0].lower()] = Login(row[0], identifier, *row[1:])
+        logins[row[0].lower()] = Login(row[0], identifier, *row[1:])
     for identifier, row in tables.get("catalog.endpoint", []):
         name, *rest, granted = row
-        engine.broker_endpoint = BrokerEndpoint(name, identifier, *rest)
-        engine.broker_endpoint.connect_granted_to = set(granted)
+        link.endpoint = BrokerEndpoint(name, identifier, *rest)
+        link.endpoint.connect_granted_to = set(granted)
 
 
 # Conversations
@@ -190,16 +190,13 @@ def _conversations(database: Database, tables: dict[str, _Rows]) -> None:
         endpoint.send_sequence = send_sequence
     for endpoint, _, (receive_sequence, first_is_acknowledged) in _of_endpoints(database, database.dercv_table, tables):
         endpoint.receive_sequence = receive_sequence
-        if not endpoint.is_initiator:
+        if not endpoint.terms.is_initiator:
             endpoint.first_is_acknowledged = first_is_acknowledged
     for endpoint, (_, sequence), stored in _of_endpoints(database, database.xmit_table, tables):
         row = TransmissionRow(endpoint, sequence, *stored)
-        endpoint.add_unacknowledged(row)
-        database.transmission_queue[row.key] = row
-    for queue in database.queues.values():
+        endpoint.outgoing.add(row)
+    for queue in database.catalog.queues.values():
         _rows(database, queue, tables)
-    for endpoint in database.endpoints.values():
-        _go_on(endpoint)
 
 
 def _of_endpoints(
@@ -213,7 +210,7 @@ def _of_endpoints(
             orphans.append((table, key, None))
         else:
             yield endpoint, key, row
-    database.engine.store.commit_lazily(orphans)
+    database.catalog.store.commit_lazily(orphans)
 
 
 def _by_key(entry: tuple[Any, Any]) -> Any:
@@ -238,24 +235,25 @@ def _endpoint(database: Database, handle: str, row: Any) -> None:
         security_timestamp,
         end_dialog_sequence,
     ) = row
-    service = next(one for one in database.services.values() if one.service_id == service_id)
-    group = database.groups.get(group_id) or ConversationGroup(group_id, service, is_system=is_system)
-    endpoint = ConversationEndpoint(
-        database=database,
-        conversation_handle=handle,
-        conversation_id=conversation_id,
+    catalog = database.catalog
+    service = next(one for one in catalog.services.values() if one.service_id == service_id)
+    group = database.groups.get(group_id)
+    if group is None:
+        group = ConversationGroup(group_id, service_id, service.queue, is_system=is_system)
+    terms = DialogTerms(
+        handle,
+        conversation_id,
         is_initiator=is_initiator,
-        service=service,
-        contract=database.contracts[contract_name],
-        group=group,
+        service_name=service.name,
+        service_id=service_id,
+        contract=catalog.contracts[contract_name],
         far_service=far_service,
-        far_broker_instance=far_broker_instance,
         lifetime=lifetime,
         is_encrypted=is_encrypted,
         priority=priority,
         is_system=is_system,
-        state=EndpointState(state),
     )
+    endpoint = ConversationEndpoint(database, service, terms, group, far_broker_instance, EndpointState(state))
     endpoint.dialog_timer = dialog_timer
     endpoint.security_timestamp = security_timestamp
     endpoint.end_dialog_sequence = end_dialog_sequence
@@ -269,10 +267,10 @@ def _rows(database: Database, queue: Queue, tables: dict[str, _Rows]) -> None:
             handle, sequence, name, body, enqueued_ns, status = row
             endpoint = database.endpoints.get(handle)
             if endpoint is None:
-                database.engine.store.commit_lazily([(table, order, None)])
+                database.catalog.store.commit_lazily([(table, order, None)])
                 continue
-            message_type = database.message_types.get(name) or MessageType(name, 0, Validation.BINARY)
-            loaded = QueueRow(queue, endpoint, order, sequence, message_type, body, enqueued_ns, status)
+            message_type = database.catalog.message_types.get(name) or MessageType(name, 0, Validation.BINARY)
+            loaded = QueueRow(queue, endpoint.incoming, order, sequence, message_type, body, enqueued_ns, status)
             queue.next_order = max(queue.next_order, order + 1)
             if table == queue.table:
                 queue.publish(loaded)
@@ -282,11 +280,11 @@ def _rows(database: Database, queue: Queue, tables: dict[str, _Rows]) -> None:
         queue.unblock()
 
 
-def _go_on(endpoint: ConversationEndpoint) -> None:
-    engine = endpoint.database.engine
-    if endpoint.is_initiator:
-        first = endpoint.unacknowledged[0].message_sequence_number if endpoint.unacknowledged else None
+def _go_on(endpoint: ConversationEndpoint, deadlines: Deadlines, dispatchers: Dispatchers) -> None:
+    waiting = endpoint.outgoing.unacknowledged
+    if endpoint.terms.is_initiator:
+        first = waiting[0].message_sequence_number if waiting else None
         endpoint.first_is_acknowledged = endpoint.send_sequence > 0 and first != 0
-    engine.expiry.watch(endpoint)
-    if endpoint.unacknowledged:
-        engine.transmitter.wake(endpoint)
+    deadlines.watch(endpoint)
+    if waiting:
+        dispatchers.wake(endpoint)

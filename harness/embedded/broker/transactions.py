@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from harness.embedded.broker.database import ConversationEndpoint, TransmissionRow
+from harness.embedded.broker.endpoint_states import EndpointState
+from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
-from harness.embedded.runtime.tasks import Cancelled, Waiting
-from harness.embedded.store import Flush, Key, StoreFull, Value, Write
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.conversations import TransmissionRow
-    from harness.embedded.broker.engine import Engine
-    from harness.embedded.broker.queues import Queue, QueueRow
-
+from harness.embedded.runtime.tasks import Cancelled, Scheduler, Waiting
+from harness.embedded.runtime.waits import WaitStatistics
+from harness.embedded.store import Flush, Key, Store, StoreFull, Value, Write
 
 # A savepoint: how many writes, undo actions, commit actions, messages sent and rows arrived there were.
 Mark = tuple[int, int, int, int, int]
+
+
+class Transactions:
+    """Begins transactions, and gives them what their ends need."""
+
+    def __init__(self, instance: str, store: Store, scheduler: Scheduler, waits: WaitStatistics) -> None:
+        self.instance = instance  # its name, for messages
+        self.store = store
+        self.scheduler = scheduler
+        self.waits = waits
+        self.prepare: Callable[[Transaction], None] = lambda tx: None  # decides where the messages sent go
+        self.rolled_back: Callable[[Sequence[Queue]], None] = lambda queues: None  # counts towards poison detection
+        self._begun = 0
+
+    def begin(self) -> Transaction:
+        self._begun += 1
+        return Transaction(self, self._begun)
 
 
 class Transaction:
@@ -31,11 +46,11 @@ class Transaction:
     __slots__ = (
         "_commit_actions",
         "_end_actions",
+        "_of",
         "_undo",
         "active",
         "arrived",
         "committed",
-        "engine",
         "id",
         "lock_timeout_ns",
         "locks",
@@ -45,8 +60,8 @@ class Transaction:
         "writes",
     )
 
-    def __init__(self, engine: Engine, identifier: int) -> None:
-        self.engine = engine
+    def __init__(self, of: Transactions, identifier: int) -> None:
+        self._of = of
         self.id = identifier
         self.active = True
         self.committed = False
@@ -65,6 +80,15 @@ class Transaction:
         """Stages a durable change; None deletes. Key: int, str, bytes or a tuple of these; values msgpack-able."""
         self.writes.append((table, key, row))
 
+    def store_endpoint(self, endpoint: ConversationEndpoint) -> None:
+        """Stages the endpoint's row."""
+        self.writes.append((endpoint.database.endpoint_table, endpoint.terms.conversation_handle, endpoint.stored()))
+
+    def change_state(self, endpoint: ConversationEndpoint, state: EndpointState) -> None:
+        self._undo.append(partial(setattr, endpoint, "state", endpoint.state))
+        endpoint.state = state
+        self.store_endpoint(endpoint)
+
     def on_rollback(self, undo: Callable[[], object]) -> None:
         """Runs at rollback, newest first."""
         self._undo.append(undo)
@@ -78,7 +102,7 @@ class Transaction:
         self._end_actions.append(action)
 
     def mark(self) -> Mark:
-        """A savepoint; later ones are never less."""
+        """Makes a savepoint; later ones are never less."""
         return (len(self.writes), len(self._undo), len(self._commit_actions), len(self.sent), len(self.arrived))
 
     def rollback_to(self, mark: Mark) -> None:
@@ -93,28 +117,29 @@ class Transaction:
     def commit(self) -> Waiting[None]:
         """Returns when everything is on disk. If it cannot be (a full disk, 9002), the transaction is rolled back."""
         assert self.active, "commit of a transaction that is over"
-        engine = self.engine
+        of = self._of
         if self.sent:
-            engine.sending.prepare(self)
+            of.prepare(self)
         if self.writes:
-            flush = engine.store.submit(self.writes)
-            task = engine.scheduler.current
-            engine.waits.begin(task, "WRITELOG", engine.clock.now_ns)
+            flush = of.store.submit(self.writes)
+            scheduler, waits = of.scheduler, of.waits
+            task, clock = scheduler.current, scheduler.clock
+            waits.begin(task, "WRITELOG", clock.now_ns)
             self.active = False  # what is submitted cannot be taken back
             try:
                 yield from flush.wait()
             except Cancelled:
-                engine.scheduler.spawn(self._finish_alone(flush), "commit")
+                scheduler.spawn(self._finish_alone(flush), "commit")
                 raise
             except StoreFull as error:
                 self._roll_back()
-                raise SqlServerError(9002, engine.name) from error
+                raise SqlServerError(9002, of.instance) from error
             finally:
-                engine.waits.end(task, engine.clock.now_ns)
+                waits.end(task, clock.now_ns)
         self._committed()
 
     def _finish_alone(self, flush: Flush) -> Waiting[None]:
-        """The session went away in the middle of a commit: the transaction is as durable as its flush is."""
+        """Ends a commit whose session has gone: the transaction is as durable as its flush is."""
         try:
             yield from flush.wait()
         except StoreFull:
@@ -125,8 +150,8 @@ class Transaction:
     def _committed(self) -> None:
         self.active, self.committed = False, True
         for row in self.arrived:
-            if row.endpoint.is_gone:  # NEW_BROKER, say, while this was on its way to the disk
-                self.engine.store.commit_lazily([(row.queue.table, row.queuing_order, None)])
+            if row.incoming.is_gone:  # by NEW_BROKER, for one, while this was on its way to the disk
+                self._of.store.commit_lazily([(row.queue.table, row.queuing_order, None)])
             else:
                 row.queue.publish(row)
         for lock in self.locks:
@@ -148,13 +173,13 @@ class Transaction:
         for lock in self.locks:
             lock.release()
         if self.received_from:
-            self.engine.receiving.rolled_back(self.received_from)
+            self._of.rolled_back(self.received_from)
         self._end()
 
     def _end(self) -> None:
         for action in self._end_actions:
             action()
-        # They know the transaction, and it them: forgotten, all of it is freed at once and not by a search for cycles.
+        # They refer to the transaction; without these references it is freed at once, not by a search for cycles.
         del self._undo, self._commit_actions, self._end_actions
 
     def _undo_to(self, length: int) -> None:

@@ -36,14 +36,21 @@ HANDSHAKE_TIMEOUT_S = 5.0
 UNWANTED_AFTER_S = 120.0  # a peer to which nothing was sent for so long is not tried again; the broker resends sooner
 
 
+class Certificates(Protocol):
+    """The part of `broker.broker_link.BrokerLink` that a handshake uses."""
+
+    def presented_certificate(self) -> bytes | None: ...
+
+    def accepts_certificate(self, blob: bytes | None) -> bool: ...
+
+
 class Broker(Protocol):
     """The part of `broker.engine.Engine` that the transport uses."""
 
     name: str
 
-    def presented_certificate(self) -> bytes | None: ...
-
-    def accepts_certificate(self, blob: bytes | None) -> bool: ...
+    @property
+    def link(self) -> Certificates: ...
 
     def on_frames(self, peer: object, frames: Sequence[Frame]) -> None: ...
 
@@ -159,9 +166,9 @@ class IncomingProtocol(asyncio.Protocol):
     def _shake_hands(self, record: memoryview) -> None:
         name, certificate, _ = Handshake.unpack(record)
         broker = self._owner.broker
-        accepted = broker.accepts_certificate(certificate)
+        accepted = broker.link.accepts_certificate(certificate)
         refusal = "" if accepted else f"{broker.name} does not accept the certificate of {name}"
-        self._transport.write(Handshake(broker.name, broker.presented_certificate(), refusal).pack())
+        self._transport.write(Handshake(broker.name, broker.link.presented_certificate(), refusal).pack())
         self._timeout.cancel()
         if accepted:
             self._peer = name
@@ -269,7 +276,7 @@ class OutgoingProtocol(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=1024 * 1024)
         owner = self._peer.owner
         self._timeout = owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, "Connection handshake timed out.")
-        self._transport.write(Handshake(owner.broker.name, owner.broker.presented_certificate()).pack())
+        self._transport.write(Handshake(owner.broker.name, owner.broker.link.presented_certificate()).pack())
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -300,7 +307,7 @@ class OutgoingProtocol(asyncio.Protocol):
         self._timeout.cancel()
         if refusal:
             self._end(f"Connection handshake failed. {refusal}")
-        elif not self._peer.owner.broker.accepts_certificate(certificate):
+        elif not self._peer.owner.broker.link.accepts_certificate(certificate):
             self._end(f"Connection handshake failed. The certificate of {name} is not accepted.")
         else:
             self._peer.connected(self)

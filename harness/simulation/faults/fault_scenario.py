@@ -296,7 +296,7 @@ class ScenarioRun:
     def _tap(self, name: str) -> None:
         """Record what an instance puts on the wire, from its start on."""
         server = self._world.servers[name]
-        transport = server.engine.transport
+        transport = server.engine.link.transport
         assert transport is not None
         send, start = transport.send, server.starts
 

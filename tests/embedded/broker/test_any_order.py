@@ -31,7 +31,7 @@ class AnyOrder(RuleBasedStateMachine):
         self._inside(lambda tx: statement(*args, tx=tx, **options))
 
     def _inside(self, call):
-        tx = self.tx or self.here.engine.begin_transaction()
+        tx = self.tx or self.here.engine.transactions.begin()
         tx.lock_timeout_ns = 1
         mark = tx.mark()
         try:
@@ -73,15 +73,15 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(number=PICK, other=PICK)
     def move(self, number, other):
         if handle := self._pick(number):
-            group = self.here.endpoint(self._pick(other)).conversation_group_id
+            group = self.here.endpoint(self._pick(other)).incoming.group.conversation_group_id
             db = self.here.db
-            self._inside(lambda tx: self.here.run(db.move_conversation(tx, handle, group)))
+            self._inside(lambda tx: self.here.run(self.here.engine.dialogs.move(tx, db, handle, group)))
 
     @rule(number=PICK, seconds=st.integers(1, 100))
     def timer(self, number, seconds):
         if handle := self._pick(number):
             db = self.here.db
-            self._inside(lambda tx: self.here.run(db.begin_conversation_timer(tx, handle, seconds)))
+            self._inside(lambda tx: self.here.run(self.here.engine.dialogs.begin_timer(tx, db, handle, seconds)))
 
     @rule(status=st.booleans())
     def switch_queue(self, status):
@@ -95,7 +95,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(with_savepoint=st.booleans())
     def begin_transaction(self, with_savepoint):
         if self.tx is None:
-            self.tx = self.here.engine.begin_transaction()
+            self.tx = self.here.engine.transactions.begin()
             self.mark = self.tx.mark() if with_savepoint else None
 
     @rule()

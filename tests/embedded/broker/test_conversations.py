@@ -2,11 +2,19 @@
 
 import pytest
 
-from harness.embedded.broker import system
-from harness.embedded.broker.conversations import FIRST_PAGE
-from harness.embedded.broker.objects import QueueOptions
+from harness.embedded.broker import (
+    ddl_contracts,
+    ddl_databases,
+    ddl_priorities,
+    ddl_queues,
+    ddl_routes,
+    ddl_services,
+    system_objects,
+)
+from harness.embedded.broker.database import FIRST_PAGE
+from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.errors import SqlServerError
-from tests.embedded.broker.world import C, M, Q, S, bodies, kinds
+from tests.embedded.broker.world import C, M, Q, S, bodies, handle_of, kinds
 
 _ON, _OFF = QueueOptions(status=True), QueueOptions(status=False)
 
@@ -24,7 +32,7 @@ def state(instance, handle):
 def target_of(instance, handle):
     """The other end of a conversation inside one instance."""
     endpoint = instance.endpoint(handle)
-    return instance.engine.conversations[endpoint.conversation_id, not endpoint.is_initiator]
+    return instance.engine.conversations[endpoint.terms.conversation_id, not endpoint.terms.is_initiator]
 
 
 def test_a_message_goes_straight_into_the_queue_of_a_local_service(here):
@@ -33,15 +41,15 @@ def test_a_message_goes_straight_into_the_queue_of_a_local_service(here):
     here.send(handle, b"hello")
     assert state(here, handle) == "CO" and not here.db.transmission_queue
     [row] = here.receive()
-    assert (row.message_body, row.message_type_name, row.message_sequence_number) == (b"hello", M, 0)
-    assert (row.service_name, row.service_contract_name, row.validation, row.status) == (S, C, "N", 1)
-    assert row.conversation_handle != handle and row.conversation_group_id != here.endpoint(handle).group
+    assert (row.message_body, row.message_type.name, row.message_sequence_number) == (b"hello", M, 0)
+    assert (row.incoming.terms.service_name, row.incoming.terms.contract.name, row.status) == (S, C, 1)
+    assert handle_of(row) != handle and row.incoming.group is not here.endpoint(handle).incoming.group
     assert here.engine.counters.enqueued_local == 1 and here.engine.counters.enqueued_transmission == 0
 
 
 def test_nothing_leaves_before_commit_and_nothing_after_rollback(here):
     handle = here.begin()
-    tx = here.engine.begin_transaction()
+    tx = here.engine.transactions.begin()
     here.send(handle, tx=tx)
     assert here.receive() == []
     tx.rollback()
@@ -71,7 +79,7 @@ def test_begin_dialog_refuses(here, number, options):
 
 
 def test_send_refuses_what_the_contract_does_not_have(here):
-    here.ddl(lambda tx: here.db.create_message_type(tx, "other"))
+    here.ddl(lambda tx: ddl_contracts.create_message_type(tx, here.db.catalog, "other"))
     handle = here.begin()
     assert error_number(here.send, handle, type_="unknown") == 8428
     assert error_number(here.send, handle, type_="other") == 8431
@@ -79,15 +87,19 @@ def test_send_refuses_what_the_contract_does_not_have(here):
 
 
 def test_send_obeys_the_direction_in_the_contract(here):
-    here.ddl(lambda tx: here.db.create_message_type(tx, "answer"))
-    here.ddl(lambda tx: here.db.create_contract(tx, "two", usages=[(M, "INITIATOR"), ("answer", "TARGET")]))
-    here.ddl(lambda tx: here.db.alter_service(tx, S, add_contracts=["two"]))
+    here.ddl(lambda tx: ddl_contracts.create_message_type(tx, here.db.catalog, "answer"))
+    here.ddl(
+        lambda tx: ddl_contracts.create_contract(
+            tx, here.db.catalog, "two", usages=[(M, "INITIATOR"), ("answer", "TARGET")]
+        )
+    )
+    here.ddl(lambda tx: ddl_services.alter_service(tx, here.db, here.engine.delivery, S, add_contracts=["two"]))
     handle = here.begin(contract="two")
     assert error_number(here.send, handle, type_="answer") == 8432
     here.send(handle)
     [row] = here.receive()
-    assert error_number(here.send, row.conversation_handle, type_=M) == 8434
-    here.send(row.conversation_handle, type_="answer")
+    assert error_number(here.send, handle_of(row), type_=M) == 8434
+    here.send(handle_of(row), type_="answer")
     assert kinds(here.receive()) == ["answer"]
 
 
@@ -95,7 +107,7 @@ def test_send_to_several_conversations_is_all_or_nothing(here):
     one, two = here.begin(), here.begin()
 
     def send(*handles):
-        return here.run(here.autocommit(lambda tx: here.db.send(tx, handles, M, b"x")))
+        return here.run(here.autocommit(lambda tx: here.engine.sending.send(tx, here.db, handles, M, b"x")))
 
     assert error_number(send, one, one) == 8451
     assert error_number(send, one, "5F5D4F34-0000-0000-0000-000000000000") == 8435
@@ -110,12 +122,12 @@ def test_the_target_ends_first_and_stays_closed_for_half_an_hour(world, here):
     handle = here.begin()
     here.send(handle)
     [row] = here.receive()
-    target = row.conversation_handle
+    target = handle_of(row)
     here.end(target)
     assert (state(here, handle), state(here, target)) == ("DI", "CD")
     [end] = here.receive()
-    assert end.message_type_name == "http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog"
-    assert (end.message_body, end.validation, end.message_sequence_number) == (None, "E", 0)
+    assert end.message_type.name == "http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog"
+    assert (end.message_body, end.message_type.validation, end.message_sequence_number) == (None, "E", 0)
     assert error_number(here.send, handle) == 8429
     here.end(handle)
     assert handle not in here.db.endpoints and state(here, target) == "CD"
@@ -126,7 +138,7 @@ def test_the_target_ends_first_and_stays_closed_for_half_an_hour(world, here):
 
 
 def test_fire_and_forget_leaves_a_closed_target_without_a_time_of_removal(world, here):
-    tx = here.engine.begin_transaction()
+    tx = here.engine.transactions.begin()
     handle = here.begin(tx)
     here.send(handle, tx=tx)
     here.end(handle, tx)
@@ -134,7 +146,7 @@ def test_fire_and_forget_leaves_a_closed_target_without_a_time_of_removal(world,
     assert handle not in here.db.endpoints
     rows = here.receive_all()
     assert kinds(rows) == [M, "EndDialog"]
-    target = rows[0].conversation_handle
+    target = handle_of(rows[0])
     here.end(target)
     world.run_for(24 * 3600)
     assert state(here, target) == "CD" and here.endpoint(target).security_timestamp is None
@@ -152,20 +164,23 @@ def test_end_with_error_reaches_the_far_side_as_xml(here):
     here.receive()
     here.end(handle, error=(77, "no <more>"))
     [row] = here.receive()
-    assert row.message_type_name == "http://schemas.microsoft.com/SQL/ServiceBroker/Error" and row.validation == "X"
+    assert (
+        row.message_type.name == "http://schemas.microsoft.com/SQL/ServiceBroker/Error"
+        and row.message_type.validation == "X"
+    )
     assert row.message_body.decode("utf-16-le") == (
         '\ufeff<?xml version="1.0"?><Error xmlns="http://schemas.microsoft.com/SQL/ServiceBroker/Error">'
         "<Code>77</Code><Description>no &lt;more&gt;</Description></Error>"
     )
-    assert state(here, row.conversation_handle) == "ER" and handle not in here.db.endpoints
-    assert error_number(here.send, row.conversation_handle) == 8429
-    here.end(row.conversation_handle)
+    assert state(here, handle_of(row)) == "ER" and handle not in here.db.endpoints
+    assert error_number(here.send, handle_of(row)) == 8429
+    here.end(handle_of(row))
 
 
 def test_end_with_error_drops_what_was_not_sent_yet(here):
     handle = here.begin()
     here.send(handle, b"kept")
-    tx = here.engine.begin_transaction()
+    tx = here.engine.transactions.begin()
     here.send(handle, b"dropped", tx)
     here.end(handle, tx, error=(1, "enough"))
     here.commit(tx)
@@ -177,15 +192,15 @@ def test_end_discards_the_messages_of_the_conversation(here):
     for body in (b"1", b"2", b"3"):
         here.send(handle, body)
     [row] = here.receive(top=1)
-    here.end(row.conversation_handle)
+    here.end(handle_of(row))
     assert kinds(here.receive_all()) == ["EndDialog"] and here.queue.depth == 0
 
 
 def test_a_rolled_back_end_changes_nothing(here):
     handle = here.begin()
     here.send(handle, b"1")
-    target = target_of(here, handle).conversation_handle
-    tx = here.engine.begin_transaction()
+    target = target_of(here, handle).terms.conversation_handle
+    tx = here.engine.transactions.begin()
     here.end(target, tx)
     here.send(handle, b"2")  # arrives while the end is not decided: waits
     tx.rollback()
@@ -199,10 +214,10 @@ def test_end_with_cleanup_tells_nobody(here):
     [row] = here.receive()
     here.end(handle, cleanup=True)
     assert handle not in here.db.endpoints and here.receive() == []
-    assert state(here, row.conversation_handle) == "CO"
-    here.send(row.conversation_handle)
+    assert state(here, handle_of(row)) == "CO"
+    here.send(handle_of(row))
     [error] = here.receive()
-    assert b"-\x008\x004\x006\x002" in error.message_body and state(here, row.conversation_handle) == "ER"
+    assert b"-\x008\x004\x006\x002" in error.message_body and state(here, handle_of(row)) == "ER"
 
 
 def test_a_conversation_ended_twice_is_in_the_wrong_state(pair):
@@ -228,7 +243,7 @@ def test_a_conversation_ended_twice_is_in_the_wrong_state(pair):
     ],
 )
 def test_a_body_is_validated_as_its_message_type_says(here, validation, body, accepted):
-    here.ddl(lambda tx: here.db.alter_message_type(tx, M, validation=validation))
+    here.ddl(lambda tx: ddl_contracts.alter_message_type(tx, here.db.catalog, M, validation=validation))
     handle = here.begin()
     if accepted:
         here.send(handle, body)
@@ -246,7 +261,7 @@ def test_an_unknown_service_without_a_guid_waits_for_ever(world, here):
     world.run_for(600)
     assert here.db.transmission_status(handle).startswith("The target service name could not be found.")
     [row] = here.db.transmission_rows()
-    assert (row.to_service_name, row.message_body, row.is_end_of_dialog) == ("nobody", b"x", False)
+    assert (row.endpoint.terms.far_service, row.message_body, row.message_type_name) == ("nobody", b"x", M)
     assert here.receive() == []
 
 
@@ -254,7 +269,7 @@ def test_an_unknown_service_of_a_known_broker_is_an_error(here):
     handle = here.begin(to_service="nobody", to_broker_instance="CURRENT DATABASE")
     here.send(handle)
     [row] = here.receive()
-    assert row.conversation_handle == handle and "<Code>-8490</Code>" in row.message_body.decode("utf-16-le")
+    assert handle_of(row) == handle and "<Code>-8490</Code>" in row.message_body.decode("utf-16-le")
     assert state(here, handle) == "ER" and not here.db.transmission_queue
 
 
@@ -266,7 +281,7 @@ def test_an_unknown_broker_instance_delays(here):
 
 
 def test_a_contract_the_service_does_not_have_is_an_error(here):
-    here.ddl(lambda tx: here.db.alter_service(tx, S, drop_contracts=[C]))
+    here.ddl(lambda tx: ddl_services.alter_service(tx, here.db, here.engine.delivery, S, drop_contracts=[C]))
     handle = here.begin()
     here.send(handle)
     [row] = here.receive()
@@ -275,26 +290,34 @@ def test_a_contract_the_service_does_not_have_is_an_error(here):
 
 
 def test_a_disabled_target_queue_holds_messages_at_the_sender(world, here):
-    here.ddl(lambda tx: here.db.create_queue(tx, "dbo", "other", _ON))
-    here.ddl(lambda tx: here.db.create_service(tx, "T", queue="dbo.other", contracts=[C]))
-    here.ddl(lambda tx: here.db.alter_queue(tx, "dbo", "other", _OFF))
+    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
+    here.ddl(lambda tx: ddl_services.create_service(tx, here.db.catalog, "T", queue="dbo.other", contracts=[C]))
+    here.ddl(lambda tx: ddl_queues.alter_queue(tx, here.db.catalog, "dbo", "other", _OFF))
     handle = here.begin(to_service="T")
     here.send(handle, b"1")
     here.send(handle, b"2")
     assert len(here.db.transmission_queue) == 2
     assert error_number(here.receive, queue="dbo.other") == 9617
-    here.ddl(lambda tx: here.db.alter_queue(tx, "dbo", "other", _ON))
+    here.ddl(lambda tx: ddl_queues.alter_queue(tx, here.db.catalog, "dbo", "other", _ON))
     world.run_for(0.1)
     assert not here.db.transmission_queue and bodies(here.receive(queue="dbo.other")) == [b"1", b"2"]
 
 
 def test_a_disabled_broker_holds_messages_at_the_sender(world, here):
     handle = here.begin()
-    here.ddl(lambda tx: here.db.set_broker(tx, "DISABLE_BROKER"))
+    here.ddl(
+        lambda tx: ddl_databases.set_broker(
+            tx, here.engine.databases, here.db, here.engine.delivery, here.engine.entropy, "DISABLE_BROKER"
+        )
+    )
     here.send(handle)
     world.run_for(1)
     assert here.db.transmission_status(handle) == "The broker is disabled in the sender's database."
-    here.ddl(lambda tx: here.db.set_broker(tx, "ENABLE_BROKER"))
+    here.ddl(
+        lambda tx: ddl_databases.set_broker(
+            tx, here.engine.databases, here.db, here.engine.delivery, here.engine.entropy, "ENABLE_BROKER"
+        )
+    )
     world.run_for(0.1)
     assert len(here.receive()) == 1
 
@@ -303,9 +326,13 @@ def test_new_broker_ends_everything_without_a_word(here):
     handles = [here.begin() for _ in range(3)]
     for handle in handles:
         here.send(handle)
-    before = here.db.service_broker_guid
-    here.ddl(lambda tx: here.db.set_broker(tx, "NEW_BROKER"))
-    assert here.db.service_broker_guid != before and here.db.is_broker_enabled
+    before = here.db.catalog.service_broker_guid
+    here.ddl(
+        lambda tx: ddl_databases.set_broker(
+            tx, here.engine.databases, here.db, here.engine.delivery, here.engine.entropy, "NEW_BROKER"
+        )
+    )
+    assert here.db.catalog.service_broker_guid != before and here.db.catalog.is_broker_enabled
     assert not here.db.endpoints and not here.db.groups and here.queue.depth == 0
     assert not [key for key in here.store.rows if key[0].startswith("broker.")]
 
@@ -313,59 +340,73 @@ def test_new_broker_ends_everything_without_a_word(here):
 def test_error_broker_conversations_puts_an_error_into_every_queue(here):
     handle = here.begin()
     here.send(handle)
-    here.ddl(lambda tx: here.db.set_broker(tx, "ERROR_BROKER_CONVERSATIONS"))
+    here.ddl(
+        lambda tx: ddl_databases.set_broker(
+            tx, here.engine.databases, here.db, here.engine.delivery, here.engine.entropy, "ERROR_BROKER_CONVERSATIONS"
+        )
+    )
     rows = here.receive_all()
     assert sorted(kinds(rows)) == ["Error", "Error", M]
     assert all("<Code>-9719</Code>" in row.message_body.decode("utf-16-le") for row in rows if row.message_body != b"x")
 
 
 def test_a_dropped_service_is_an_error_at_the_far_side(here):
-    here.ddl(lambda tx: here.db.create_queue(tx, "dbo", "other", _ON))
-    here.ddl(lambda tx: here.db.create_service(tx, "T", queue="dbo.other", contracts=[C]))
+    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
+    here.ddl(lambda tx: ddl_services.create_service(tx, here.db.catalog, "T", queue="dbo.other", contracts=[C]))
     handle = here.begin(to_service="T")
     here.send(handle)
-    here.ddl(lambda tx: here.db.drop_service(tx, "T"))
+    here.ddl(lambda tx: ddl_services.drop_service(tx, here.db, here.engine.severance, "T"))
     [row] = here.receive()
     assert "<Code>-8470</Code>" in row.message_body.decode("utf-16-le") and state(here, handle) == "ER"
-    here.ddl(lambda tx: here.db.drop_queue(tx, "dbo", "other"))
+    here.ddl(lambda tx: ddl_queues.drop_queue(tx, here.db.catalog, "dbo", "other"))
 
 
 @pytest.mark.parametrize(
     "drop, number",
     [
-        (lambda db, tx: db.drop_message_type(tx, M), 3716),
-        (lambda db, tx: db.drop_contract(tx, C), 3716),
-        (lambda db, tx: db.drop_queue(tx, "dbo", "q"), 3716),
-        (lambda db, tx: db.drop_message_type(tx, system.DEFAULT), 9663),
-        (lambda db, tx: db.drop_service(tx, "unknown"), 15151),
-        (lambda db, tx: db.create_service(tx, S, queue=Q), 2714),
-        (lambda db, tx: db.create_contract(tx, "x", usages=[(M, "TARGET")]), 8492),
-        (lambda db, tx: db.create_contract(tx, "x", usages=[(M, "ANY"), (M, "ANY")]), 8403),
-        (lambda db, tx: db.create_route(tx, "x", address="TCP:/nowhere"), 9744),
-        (lambda db, tx: db.create_route(tx, "x", broker_instance="A", address="LOCAL"), 9662),
-        (lambda db, tx: db.alter_service(tx, S), 8493),
+        (lambda here, tx: ddl_contracts.drop_message_type(tx, here.db.catalog, M), 3716),
+        (lambda here, tx: ddl_contracts.drop_contract(tx, here.db, here.engine.severance, C), 3716),
+        (lambda here, tx: ddl_queues.drop_queue(tx, here.db.catalog, "dbo", "q"), 3716),
+        (lambda here, tx: ddl_contracts.drop_message_type(tx, here.db.catalog, system_objects.DEFAULT), 9663),
+        (lambda here, tx: ddl_services.drop_service(tx, here.db, here.engine.severance, "unknown"), 15151),
+        (lambda here, tx: ddl_services.create_service(tx, here.db.catalog, S, queue=Q), 2714),
+        (lambda here, tx: ddl_contracts.create_contract(tx, here.db.catalog, "x", usages=[(M, "TARGET")]), 8492),
+        (
+            lambda here, tx: ddl_contracts.create_contract(tx, here.db.catalog, "x", usages=[(M, "ANY"), (M, "ANY")]),
+            8403,
+        ),
+        (lambda here, tx: ddl_routes.create_route(tx, here.db.catalog, "x", address="TCP:/nowhere"), 9744),
+        (
+            lambda here, tx: ddl_routes.create_route(tx, here.db.catalog, "x", broker_instance="A", address="LOCAL"),
+            9662,
+        ),
+        (lambda here, tx: ddl_services.alter_service(tx, here.db, here.engine.delivery, S), 8493),
     ],
 )
 def test_ddl_refuses(here, drop, number):
-    assert error_number(here.ddl, lambda tx: drop(here.db, tx)) == number
+    assert error_number(here.ddl, lambda tx: drop(here, tx)) == number
 
 
 def test_rolled_back_ddl_leaves_nothing(here):
     before = dict(here.store.rows)
-    tx = here.engine.begin_transaction()
-    here.db.create_message_type(tx, "new")
-    here.db.create_queue(tx, "dbo", "new", _ON)
-    here.db.alter_queue(tx, "dbo", "q", _OFF)
+    tx = here.engine.transactions.begin()
+    ddl_contracts.create_message_type(tx, here.db.catalog, "new")
+    ddl_queues.create_queue(tx, here.db.catalog, "dbo", "new", _ON)
+    ddl_queues.alter_queue(tx, here.db.catalog, "dbo", "q", _OFF)
     tx.rollback()
-    assert "new" not in here.db.message_types and "dbo.new" not in here.db.queues and here.queue.is_receive_enabled
+    assert (
+        "new" not in here.db.catalog.message_types
+        and "dbo.new" not in here.db.catalog.queues
+        and here.queue.is_receive_enabled
+    )
     assert here.store.rows == before
 
 
 def test_a_service_moves_to_another_queue_with_its_messages(here):
     handle = here.begin()
     here.send(handle, b"1")
-    here.ddl(lambda tx: here.db.create_queue(tx, "dbo", "other", _ON))
-    here.ddl(lambda tx: here.db.alter_service(tx, S, queue="dbo.other"))
+    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
+    here.ddl(lambda tx: ddl_services.alter_service(tx, here.db, here.engine.delivery, S, queue="dbo.other"))
     here.send(handle, b"2")
     assert here.receive() == [] and here.queue.depth == 0
     assert bodies(here.receive(queue="dbo.other")) == [b"1", b"2"]
@@ -379,8 +420,8 @@ def test_related_conversations_share_a_group(here):
     two = here.begin(related_conversation=one)
     group = "5F5D4F34-0000-0000-0000-00000000000A"
     three = here.begin(related_group=group)
-    assert here.endpoint(one).group is here.endpoint(two).group
-    assert here.endpoint(three).conversation_group_id == group and group in here.db.groups
+    assert here.endpoint(one).incoming.group is here.endpoint(two).incoming.group
+    assert here.endpoint(three).incoming.group.conversation_group_id == group and group in here.db.groups
 
 
 def test_a_conversation_moves_to_another_group_with_its_messages(here):
@@ -388,19 +429,21 @@ def test_a_conversation_moves_to_another_group_with_its_messages(here):
     here.send(one, b"1")
     here.send(two, b"2")
     target_one, target_two = target_of(here, one), target_of(here, two)
-    group = target_two.conversation_group_id
-    here.run(here.autocommit(lambda tx: here.db.move_conversation(tx, target_one.conversation_handle, group)))
-    assert target_one.group is target_two.group and len(here.db.groups) == 3
+    group = target_two.incoming.group.conversation_group_id
+    here.run(
+        here.autocommit(lambda tx: here.engine.dialogs.move(tx, here.db, target_one.terms.conversation_handle, group))
+    )
+    assert target_one.incoming.group is target_two.incoming.group and len(here.db.groups) == 3
     assert bodies(here.receive()) == [b"1", b"2"]
 
 
 def test_get_conversation_group_locks_another_group_each_time(here):
     for body in (b"1", b"2"):
         here.send(here.begin(), body)
-    tx = here.engine.begin_transaction()
+    tx = here.engine.transactions.begin()
 
     def get():
-        return here.run(here.db.get_conversation_group(tx, here.queue))
+        return here.run(here.engine.receiving.get_conversation_group(tx, here.db, here.queue))
 
     one, two = get(), get()
     assert one != two and {one, two} <= set(here.db.groups) and get() is None
@@ -425,8 +468,8 @@ def test_receive_can_name_a_conversation_or_a_group(here):
     here.send(one, b"1")
     here.send(two, b"2")
     target = target_of(here, two)
-    assert bodies(here.receive(conversation_handle=target.conversation_handle)) == [b"2"]
-    assert here.receive(conversation_group_id=target.conversation_group_id) == []
+    assert bodies(here.receive(conversation_handle=target.terms.conversation_handle)) == [b"2"]
+    assert here.receive(conversation_group_id=target.incoming.group.conversation_group_id) == []
     unknown = "5F5D4F34-0000-0000-0000-000000000000"
     assert error_number(here.receive, conversation_handle=unknown) == 8426
     assert error_number(here.receive, conversation_group_id=unknown) == 8436
@@ -435,12 +478,12 @@ def test_receive_can_name_a_conversation_or_a_group(here):
 def test_receive_takes_the_conversation_with_the_highest_priority_first(here):
     low = here.begin()
     here.send(low, b"low")
-    here.ddl(lambda tx: here.db.create_priority(tx, "high", contract=C, level=9))
-    here.ddl(lambda tx: here.db.create_priority(tx, "other", level=2))
+    here.ddl(lambda tx: ddl_priorities.create_priority(tx, here.db.catalog, "high", contract=C, level=9))
+    here.ddl(lambda tx: ddl_priorities.create_priority(tx, here.db.catalog, "other", level=2))
     high = here.begin()
     here.send(high, b"high")
-    assert here.endpoint(high).priority == 9 and here.endpoint(low).priority == 5
-    assert target_of(here, high).priority == 9
+    assert here.endpoint(high).terms.priority == 9 and here.endpoint(low).terms.priority == 5
+    assert target_of(here, high).terms.priority == 9
     assert bodies(here.receive_all()) == [b"high", b"low"]
 
 
@@ -448,26 +491,29 @@ def test_a_timer_puts_a_message_into_the_own_queue_before_all_others(world, here
     handle = here.begin()
     here.send(handle)
     [row] = here.receive()
-    here.send(row.conversation_handle, b"answer")
-    here.run(here.autocommit(lambda tx: here.db.begin_conversation_timer(tx, handle, 60)))
-    here.run(here.autocommit(lambda tx: here.db.begin_conversation_timer(tx, handle, 120)))
+    here.send(handle_of(row), b"answer")
+    here.run(here.autocommit(lambda tx: here.engine.dialogs.begin_timer(tx, here.db, handle, 60)))
+    here.run(here.autocommit(lambda tx: here.engine.dialogs.begin_timer(tx, here.db, handle, 120)))
     world.run_for(119)
     assert here.queue.depth == 1
     world.run_for(2)
     rows = here.receive()
-    assert kinds(rows) == ["DialogTimer", M] and rows[0].conversation_handle == handle
+    assert kinds(rows) == ["DialogTimer", M] and handle_of(rows[0]) == handle
     assert here.endpoint(handle).dialog_timer is None
 
 
 def test_an_exceeded_lifetime_is_an_error_on_both_sides(world, here):
     handle = here.begin(lifetime_s=100)
     here.send(handle)
-    assert error_number(here.run, here.autocommit(lambda tx: here.db.begin_conversation_timer(tx, handle, 200))) == 8410
+    assert (
+        error_number(here.run, here.autocommit(lambda tx: here.engine.dialogs.begin_timer(tx, here.db, handle, 200)))
+        == 8410
+    )
     [row] = here.receive()
     world.run_for(101)
     rows = here.receive_all()
     assert [row.message_body.decode("utf-16-le").count("<Code>-8489</Code>") for row in rows] == [1, 1]
-    assert state(here, handle) == state(here, row.conversation_handle) == "ER"
+    assert state(here, handle) == state(here, handle_of(row)) == "ER"
 
 
 def test_retention_keeps_sent_and_received_messages_until_the_end(here):
@@ -475,35 +521,17 @@ def test_retention_keeps_sent_and_received_messages_until_the_end(here):
     handle = here.begin()
     here.send(handle, b"1")
     [row] = here.receive()
-    assert sorted((row.status, row.message_body) for row in here.queue.all_rows()) == [(0, b"1"), (3, b"1")]
+    assert sorted((row.status, row.message_body) for row in here.db.queue_rows(here.queue)) == [(0, b"1"), (3, b"1")]
     assert here.receive() == []
-    here.end(row.conversation_handle)
+    here.end(handle_of(row))
     here.receive()
     here.end(handle)
     assert here.queue.depth == 0
     assert not [key for key in here.store.rows if ".queue." in key[0]]
 
 
-def test_a_queue_shows_the_columns_of_the_manual(here):
+def test_a_row_of_a_queue_says_which_message_of_which_service_it_is(here):
     here.send(here.begin())
-    [row] = here.queue.all_rows()
-    columns = [
-        "status",
-        "priority",
-        "queuing_order",
-        "conversation_group_id",
-        "conversation_handle",
-        "message_sequence_number",
-        "service_name",
-        "service_id",
-        "service_contract_name",
-        "service_contract_id",
-        "message_type_name",
-        "message_type_id",
-        "validation",
-        "message_body",
-        "message_id",
-        "message_enqueue_time",
-    ]
-    assert all(getattr(row, column) is not None for column in columns)
-    assert len(row.message_id) == 36 and row.service_id >= 65536
+    [row] = here.db.queue_rows(here.queue)
+    assert len(row.message_id) == 36 and row.incoming.terms.service_id >= 65536
+    assert 0 < row.message_enqueue_time <= here.engine.clock.utc_ns()

@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from harness.embedded.broker.frames import MessageFrame
 from harness.embedded.runtime.tasks import TaskState
-from tests.embedded.broker.world import LATENCY_NS, M, World, snapshot
+from tests.embedded.broker.world import LATENCY_NS, M, World, handle_of, snapshot
 
 DIALOGS = 3
 ENOUGH_S = 64 * 4  # for the slowest retry, and for those that it lets go on
@@ -28,7 +28,7 @@ class ExactlyOnce(RuleBasedStateMachine):
         self.perhaps_received = set()
 
     def _key(self, instance, handle):
-        return instance.endpoint(handle).conversation_id, instance is self.initiator
+        return instance.endpoint(handle).terms.conversation_id, instance is self.initiator
 
     def _instance(self, side):
         return getattr(self, side)
@@ -40,7 +40,9 @@ class ExactlyOnce(RuleBasedStateMachine):
         self.counter += 1
         body = self.counter.to_bytes(4, "big")
         self.sent.setdefault(self._key(instance, handle), []).append(body)
-        task = instance.spawn(instance.autocommit(lambda tx: instance.db.send(tx, [handle], M, body)))
+        task = instance.spawn(
+            instance.autocommit(lambda tx: instance.engine.sending.send(tx, instance.db, [handle], M, body))
+        )
         if cut_off_after_ms is None:
             assert self.world.driver.run_until(lambda: task.state is TaskState.DONE)
             assert task.error is None
@@ -65,7 +67,7 @@ class ExactlyOnce(RuleBasedStateMachine):
     def receive(self, side, top, rolls_back):
         instance = self._instance(side)
         instance.queue.rollbacks = 0
-        tx = instance.engine.begin_transaction()
+        tx = instance.engine.transactions.begin()
         rows = instance.receive(tx, top=top)
         if rolls_back:
             tx.rollback()
@@ -75,7 +77,7 @@ class ExactlyOnce(RuleBasedStateMachine):
 
     def _note(self, rows):
         for row in rows:
-            key = row.endpoint.conversation_id, not row.endpoint.is_initiator
+            key = row.incoming.terms.conversation_id, not row.incoming.terms.is_initiator
             self.received.setdefault(key, []).append(row.message_body)
 
     @rule(fates=FATES)
@@ -106,8 +108,10 @@ class ExactlyOnce(RuleBasedStateMachine):
         rows = []
 
         def receive():
-            tx = self.target.engine.begin_transaction()
-            rows.extend((yield from self.target.db.receive(tx, self.target.queue, top=None)))
+            tx = self.target.engine.transactions.begin()
+            rows.extend(
+                (yield from self.target.engine.receiving.receive(tx, self.target.db, self.target.queue, top=None))
+            )
             yield from tx.commit()
 
         task = self.target.spawn(receive())
@@ -167,13 +171,13 @@ def test_a_crash_keeps_everything_that_was_committed(world, pair):
     initiator.send(handle, b"1")
     world.run_for(0.1)
     [row] = target.receive()
-    target.send(row.conversation_handle, b"2")
-    initiator.run(initiator.autocommit(lambda tx: initiator.db.begin_conversation_timer(tx, handle, 60)))
+    target.send(handle_of(row), b"2")
+    initiator.run(initiator.autocommit(lambda tx: initiator.engine.dialogs.begin_timer(tx, initiator.db, handle, 60)))
     world.run_for(0.1)
     world.network.deliveries = lambda frame: []
     initiator.send(handle, b"3")
     world.run_for(0.1)
-    tx = initiator.engine.begin_transaction()
+    tx = initiator.engine.transactions.begin()
     initiator.send(handle, b"uncommitted", tx)
     tx.rollback()
     before = snapshot(initiator), snapshot(target)

@@ -3,8 +3,8 @@ Activation Occurs"."""
 
 import pytest
 
-from harness.embedded.broker import system
-from harness.embedded.broker.objects import QueueOptions
+from harness.embedded.broker import ddl_databases, ddl_notifications, ddl_queues, ddl_services, system_objects
+from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Delay
 from tests.embedded.broker.world import S, kinds
@@ -18,16 +18,16 @@ class Readers:
     def __init__(self, instance):
         self.instance, self.started, self.calls = instance, [], 0
         self.procedure = self.receive_once
-        instance.engine.activate = self.run
+        instance.engine.monitors.activate = self.run
 
     def run(self, database, queue):
         engine = self.instance.engine
-        reader = engine.current_reader()
+        reader = engine.monitors.current_reader()
         assert reader is not None and reader.queue is queue
         if reader not in self.started:
             self.started.append(reader)
         self.calls += 1
-        tx = engine.begin_transaction()
+        tx = engine.transactions.begin()
         try:
             yield from self.procedure(tx)
         except BaseException:
@@ -38,7 +38,7 @@ class Readers:
             yield from tx.commit()
 
     def receive_once(self, tx):
-        yield from self.instance.db.receive(tx, self.instance.queue, top=10000)
+        yield from self.instance.engine.receiving.receive(tx, self.instance.db, self.instance.queue, top=10000)
 
     def stub(self, tx):
         return
@@ -48,7 +48,9 @@ class Readers:
         """One message a run, and that much time for it."""
 
         def procedure(tx):
-            rows = yield from self.instance.db.receive(tx, self.instance.queue, top=1, **options)
+            rows = yield from self.instance.engine.receiving.receive(
+                tx, self.instance.db, self.instance.queue, top=1, **options
+            )
             if rows:
                 yield Delay(int(seconds * SECOND))
 
@@ -74,10 +76,10 @@ def messages(here, count=1):
 
 
 def test_there_is_a_monitor_for_each_queue_with_activation_enabled(here, readers):
-    [monitor] = here.engine.queue_monitors()
+    [monitor] = here.engine.monitors.all.values()
     assert (monitor.queue_id, monitor.state, monitor.tasks_waiting) == (here.queue.object_id, "INACTIVE", 0)
     here.activation(status=False)
-    assert list(here.engine.queue_monitors()) == []
+    assert list(here.engine.monitors.all.values()) == []
 
 
 @pytest.mark.parametrize(
@@ -86,8 +88,16 @@ def test_there_is_a_monitor_for_each_queue_with_activation_enabled(here, readers
         (lambda here: here.alter_queue(status=False), lambda here: here.alter_queue(status=True)),
         (lambda here: here.activation(status=False), lambda here: here.activation(status=True)),
         (
-            lambda here: here.ddl(lambda tx: here.db.set_broker(tx, "DISABLE_BROKER")),
-            lambda here: here.ddl(lambda tx: here.db.set_broker(tx, "ENABLE_BROKER")),
+            lambda here: here.ddl(
+                lambda tx: ddl_databases.set_broker(
+                    tx, here.engine.databases, here.db, here.engine.delivery, here.engine.entropy, "DISABLE_BROKER"
+                )
+            ),
+            lambda here: here.ddl(
+                lambda tx: ddl_databases.set_broker(
+                    tx, here.engine.databases, here.db, here.engine.delivery, here.engine.entropy, "ENABLE_BROKER"
+                )
+            ),
         ),
     ],
 )
@@ -104,7 +114,7 @@ def test_a_message_launches_the_procedure_and_it_drains_the_queue(here, readers,
     here.world.run_for(0.1)
     assert len(readers.started) == 1 and here.queue.depth == 0
     assert monitor.state == "INACTIVE" and monitor.last_activated_time is not None
-    assert list(here.engine.activated_tasks()) == []
+    assert list(here.engine.monitors.readers.values()) == []
 
 
 def test_notified_stays_until_some_receive_comes_however_long(here, readers, monitor):
@@ -144,14 +154,14 @@ def test_one_more_reader_every_five_seconds_while_no_receive_comes_back_empty(he
     seen = []
     for _ in range(40):
         here.world.run_for(1)
-        seen.append(len(here.queue.readers))
+        seen.append(len(here.engine.monitors.readers_of(here.queue)))
     # Reader n starts about 5 (n - 1) seconds after the first; eight need 35.
     assert [seen.index(n) for n in range(2, 9)] == pytest.approx([5, 10, 15, 20, 25, 30, 35], abs=1)
     assert max(seen) == 8 and monitor.state == "RECEIVES_OCCURRING"
     assert here.engine.counters.tasks_started == 8 and here.engine.counters.tasks_running == 8
     assert here.engine.counters.task_limit_reached >= 1
     here.world.run_for(120)
-    assert here.queue.depth == 0 and here.queue.readers == [] and monitor.state == "INACTIVE"
+    assert here.queue.depth == 0 and here.engine.monitors.readers_of(here.queue) == [] and monitor.state == "INACTIVE"
 
 
 def test_an_empty_receive_resets_the_timer(here, readers, monitor):
@@ -208,10 +218,10 @@ def test_no_more_than_max_queue_readers(here, readers):
     readers.procedure = readers.slow(1)
     messages(here, 100)
     here.world.run_for(30)
-    assert len(here.queue.readers) == 2
+    assert len(here.engine.monitors.readers_of(here.queue)) == 2
     here.activation(max_queue_readers=3)  # "raising takes effect at once", at the next threshold
     here.world.run_for(6)
-    assert len(here.queue.readers) == 3
+    assert len(here.engine.monitors.readers_of(here.queue)) == 3
 
 
 def test_a_rollback_with_a_receive_is_reason_to_look_again(here, readers, monitor):
@@ -220,7 +230,7 @@ def test_a_rollback_with_a_receive_is_reason_to_look_again(here, readers, monito
     here.activation(status=True)
     here.world.run_for(0.1)
     assert here.queue.depth == 0
-    tx = here.engine.begin_transaction()
+    tx = here.engine.transactions.begin()
     here.activation(status=False)
     messages(here)
     here.receive(tx)
@@ -237,25 +247,27 @@ def test_a_procedure_that_does_not_exist_is_looked_for_every_five_seconds(here, 
         raise SqlServerError(2812, "dbo.reader")
         yield
 
-    here.engine.activate = missing
+    here.engine.monitors.activate = missing
     messages(here)
     here.world.run_for(11)
-    assert here.engine.counters.tasks_aborted == 3 and "Could not find" in here.engine.error_log[-1]
-    here.engine.activate = readers.run
+    assert here.engine.counters.tasks_aborted == 3 and "Could not find" in here.engine.error_log.lines[-1]
+    here.engine.monitors.activate = readers.run
     here.world.run_for(5)
     assert here.queue.depth == 0
 
 
 def test_a_procedure_that_rolls_back_five_times_disables_its_queue(here, readers):
     def poisoned(tx):
-        yield from here.db.receive(tx, here.queue, top=1)
+        yield from here.engine.receiving.receive(tx, here.db, here.queue, top=1)
         raise SqlServerError(208, "nothing")
 
     readers.procedure = poisoned
     messages(here)
     here.world.run_for(5)
     assert readers.calls == 5 and not here.queue.is_receive_enabled and here.queue.monitor is None
-    assert "disabled" in here.engine.error_log[-1] or any("disabled" in line for line in here.engine.error_log)
+    assert "disabled" in here.engine.error_log.lines[-1] or any(
+        "disabled" in line for line in here.engine.error_log.lines
+    )
 
 
 def test_readers_of_a_previous_monitor_count(here, readers):
@@ -269,15 +281,15 @@ def test_readers_of_a_previous_monitor_count(here, readers):
 
 
 def test_external_activation_sends_one_notification_until_somebody_receives(here):
-    here.ddl(lambda tx: here.db.create_queue(tx, "dbo", "events", _options()))
+    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "events", _options()))
     here.ddl(
-        lambda tx: here.db.create_service(
-            tx, "listener", queue="dbo.events", contracts=[system.POST_EVENT_NOTIFICATION]
+        lambda tx: ddl_services.create_service(
+            tx, here.db.catalog, "listener", queue="dbo.events", contracts=[system_objects.POST_EVENT_NOTIFICATION]
         )
     )
     here.ddl(
-        lambda tx: here.db.create_event_notification(
-            tx, "notify", queue="dbo.q", event="QUEUE_ACTIVATION", service="listener"
+        lambda tx: ddl_notifications.create_event_notification(
+            tx, here.db.catalog, "notify", queue="dbo.q", event="QUEUE_ACTIVATION", service="listener"
         )
     )
     messages(here)
@@ -299,7 +311,7 @@ def test_external_activation_sends_one_notification_until_somebody_receives(here
 def test_a_queue_cannot_be_created_for_no_readers(here):
     with pytest.raises(SqlServerError) as caught:
         here.activation(procedure=PROCEDURE, max_queue_readers=0)
-    assert caught.value.number == 9648 and S in here.db.services
+    assert caught.value.number == 9648 and S in here.db.catalog.services
 
 
 def _options() -> QueueOptions:

@@ -2,6 +2,16 @@
 
 import pytest
 
+from harness.embedded.broker import (
+    ddl_contracts,
+    ddl_databases,
+    ddl_endpoints,
+    ddl_principals,
+    ddl_queues,
+    ddl_routes,
+    ddl_services,
+)
+from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.frames import (
     ACKNOWLEDGEMENT,
     ERROR,
@@ -13,9 +23,8 @@ from harness.embedded.broker.frames import (
     pack_frames,
     unpack_frames,
 )
-from harness.embedded.broker.objects import QueueOptions
 from harness.embedded.runtime.tasks import MILLISECOND, SECOND
-from tests.embedded.broker.world import LATENCY_NS, C, M, Q, S, bodies, kinds
+from tests.embedded.broker.world import LATENCY_NS, C, M, Q, S, bodies, handle_of, kinds
 
 with_and_without_latches = pytest.mark.parametrize("latch_ns", [0, 5 * MILLISECOND])
 
@@ -43,7 +52,7 @@ def test_a_message_crosses_the_network_and_leaves_the_transmission_queue(world, 
     handle = world.dialog(initiator, target)
     initiator.send(handle, b"hello")
     [row] = initiator.db.transmission_rows()
-    assert (row.to_service_name, row.message_body, row.message_sequence_number) == (S, b"hello", 0)
+    assert (row.endpoint.terms.far_service, row.message_body, row.message_sequence_number) == (S, b"hello", 0)
     world.run_for(0.1)
     assert not initiator.db.transmission_queue and bodies(target.receive()) == [b"hello"]
     assert not [key for key in initiator.store.rows if "xmit" in key[0]]
@@ -52,13 +61,17 @@ def test_a_message_crosses_the_network_and_leaves_the_transmission_queue(world, 
 
 def test_the_first_acknowledgement_tells_the_broker_instance(world, pair):
     initiator, target = pair
-    initiator.ddl(lambda tx: initiator.db.drop_route(tx, "to target"))
-    initiator.ddl(lambda tx: initiator.db.create_route(tx, "any", service_name=S, address=f"TCP://host:{target.port}"))
+    initiator.ddl(lambda tx: ddl_routes.drop_route(tx, initiator.db.catalog, "to target"))
+    initiator.ddl(
+        lambda tx: ddl_routes.create_route(
+            tx, initiator.db.catalog, "any", service_name=S, address=f"TCP://host:{target.port}"
+        )
+    )
     handle = initiator.begin()
     assert initiator.endpoint(handle).far_broker_instance is None
     initiator.send(handle)
     world.run_for(0.1)
-    assert initiator.endpoint(handle).far_broker_instance == target.db.service_broker_guid
+    assert initiator.endpoint(handle).far_broker_instance == target.db.catalog.service_broker_guid
 
 
 def test_what_is_not_acknowledged_is_sent_again_after_4_8_16_32_and_64_seconds(world, pair):
@@ -103,12 +116,12 @@ def test_an_error_in_place_of_messages_whose_retry_has_passed_meanwhile_is_sent_
     handle = world.dialog(initiator, target)
     initiator.send(handle)
     world.run_for(0.1)
-    initiator.ddl(lambda tx: initiator.engine.alter_endpoint(tx, "broker", state="STOPPED"))
+    initiator.ddl(lambda tx: ddl_endpoints.alter_endpoint(tx, initiator.engine.link, "broker", state="STOPPED"))
     initiator.send(handle)
     world.run_for(0.1)
-    tx = initiator.engine.begin_transaction()
+    tx = initiator.engine.transactions.begin()
     initiator.end(handle, tx, error=(5, "stop"))
-    initiator.ddl(lambda tx: initiator.engine.alter_endpoint(tx, "broker", state="STARTED"))
+    initiator.ddl(lambda tx: ddl_endpoints.alter_endpoint(tx, initiator.engine.link, "broker", state="STARTED"))
     world.run_for(10)
     assert sent_again_after_s(world, lambda: initiator.commit(tx)) == pytest.approx(4, abs=0.01)
 
@@ -135,7 +148,7 @@ def test_messages_that_come_early_wait_for_those_before_them(world, pair):
     world.run_for(0.02)
     [endpoint] = target.db.endpoints.values()
     assert endpoint.state.value == "SI" and target.receive() == []
-    assert {row.status for row in target.queue.all_rows()} == {2}
+    assert {row.status for row in target.db.queue_rows(target.queue)} == {2}
     world.run_for(1)
     assert bodies(target.receive()) == [b"0", b"1", b"2"] and endpoint.state.value == "CO"
 
@@ -148,9 +161,9 @@ def test_a_batch_of_arrivals_is_one_flush(world, pair):
     target.receive()
 
     def send_a_hundred():
-        tx = initiator.engine.begin_transaction()
+        tx = initiator.engine.transactions.begin()
         for _ in range(100):
-            yield from initiator.db.send(tx, [handle], M, b"x")
+            yield from initiator.engine.sending.send(tx, initiator.db, [handle], M, b"x")
         yield from tx.commit()
 
     before = target.store.flushes
@@ -165,11 +178,11 @@ def test_messages_flow_both_ways_and_both_sides_end(world, pair):
     initiator.send(handle, b"question")
     world.run_for(0.1)
     [row] = target.receive()
-    target.send(row.conversation_handle, b"answer")
-    target.end(row.conversation_handle)
+    target.send(handle_of(row), b"answer")
+    target.end(handle_of(row))
     world.run_for(0.1)
     assert kinds(initiator.receive()) == [M, "EndDialog"]
-    assert target.endpoint(row.conversation_handle).state.value == "CD"
+    assert target.endpoint(handle_of(row)).state.value == "CD"
     initiator.end(handle)
     assert not initiator.db.endpoints
     world.run_for(1801)
@@ -215,11 +228,12 @@ def error_after(world, initiator, target, **options):
 def test_a_service_that_the_named_broker_does_not_have_is_8490(world, pair):
     initiator, target = pair
     initiator.ddl(
-        lambda tx: initiator.db.create_route(
+        lambda tx: ddl_routes.create_route(
             tx,
+            initiator.db.catalog,
             "x",
             service_name="nobody",
-            broker_instance=target.db.service_broker_guid,
+            broker_instance=target.db.catalog.service_broker_guid,
             address=f"TCP://host:{target.port}",
         )
     )
@@ -228,25 +242,25 @@ def test_a_service_that_the_named_broker_does_not_have_is_8490(world, pair):
 
 def test_a_contract_that_the_target_does_not_know_is_8425(world, pair):
     initiator, target = pair
-    initiator.ddl(lambda tx: initiator.db.create_contract(tx, "own", usages=[(M, "ANY")]))
+    initiator.ddl(lambda tx: ddl_contracts.create_contract(tx, initiator.db.catalog, "own", usages=[(M, "ANY")]))
     assert error_after(world, initiator, target, contract="own") == -8425
 
 
 def test_a_contract_that_the_service_does_not_have_is_8408(world, pair):
     initiator, target = pair
-    target.ddl(lambda tx: target.db.alter_service(tx, S, drop_contracts=[C]))
+    target.ddl(lambda tx: ddl_services.alter_service(tx, target.db, target.engine.delivery, S, drop_contracts=[C]))
     assert error_after(world, initiator, target) == -8408
 
 
 def test_a_service_nobody_may_send_to_is_8494(world, pair):
     initiator, target = pair
-    target.ddl(lambda tx: target.db.revoke(tx, "SEND", "SERVICE", S, "public"))
+    target.ddl(lambda tx: ddl_services.set_sender(tx, target.db.catalog, S, "public", may=False))
     assert error_after(world, initiator, target) == -8494
 
 
 def test_a_body_the_target_cannot_read_is_8430(world, pair):
     initiator, target = pair
-    target.ddl(lambda tx: target.db.alter_message_type(tx, M, validation="WELL_FORMED_XML"))
+    target.ddl(lambda tx: ddl_contracts.alter_message_type(tx, target.db.catalog, M, validation="WELL_FORMED_XML"))
     assert error_after(world, initiator, target) == -8430
 
 
@@ -257,7 +271,7 @@ def test_a_message_for_a_dropped_conversation_is_8462(world, pair):
     world.run_for(0.1)
     [row] = target.receive()
     initiator.end(handle, cleanup=True)
-    target.send(row.conversation_handle)
+    target.send(handle_of(row))
     world.run_for(0.1)
     [error] = target.receive()
     assert "<Code>-8462</Code>" in error.message_body.decode("utf-16-le")
@@ -265,12 +279,12 @@ def test_a_message_for_a_dropped_conversation_is_8462(world, pair):
 
 def test_no_service_broker_endpoint_is_a_transmission_status(world, pair):
     initiator, target = pair
-    initiator.ddl(lambda tx: initiator.engine.alter_endpoint(tx, "broker", state="STOPPED"))
+    initiator.ddl(lambda tx: ddl_endpoints.alter_endpoint(tx, initiator.engine.link, "broker", state="STOPPED"))
     handle = world.dialog(initiator, target)
     initiator.send(handle)
     world.run_for(1)
     assert initiator.db.transmission_status(handle) == "The Service Broker protocol transport is not available."
-    initiator.ddl(lambda tx: initiator.engine.alter_endpoint(tx, "broker", state="STARTED"))
+    initiator.ddl(lambda tx: ddl_endpoints.alter_endpoint(tx, initiator.engine.link, "broker", state="STARTED"))
     world.run_for(0.1)
     assert len(target.receive()) == 1
 
@@ -317,22 +331,22 @@ def test_a_queue_turned_on_while_a_batch_waits_for_a_latch_keeps_the_order(world
     world.run_for(0.1)
     [row] = target.receive()
     world.network.deliveries = lambda frame: []
-    target.send(row.conversation_handle, b"answer")
+    target.send(handle_of(row), b"answer")
     target.alter_queue(status=False)
     initiator.send(asking, b"1")
     initiator.send(asking, b"2")
     world.run_for(0.1)
-    endpoint = target.endpoint(row.conversation_handle)
+    endpoint = target.endpoint(handle_of(row))
     first, second = (frame for _, frame in world.network.sent if getattr(frame, "body", None) in {b"1", b"2"})
     acknowledgement = AcknowledgementFrame(
-        ACKNOWLEDGEMENT, endpoint.conversation_id, True, 0, initiator.db.service_broker_guid
+        ACKNOWLEDGEMENT, endpoint.terms.conversation_id, True, 0, initiator.db.catalog.service_broker_guid
     )
     target.engine.on_frames("peer", [first, acknowledgement, second])
     world.driver.settle()
     target.alter_queue(status=True)  # done before the acknowledgement has its latch
-    assert endpoint.unacknowledged, "the batch waits for the latch"
+    assert endpoint.outgoing.unacknowledged, "the batch waits for the latch"
     world.run_for(0.1)
-    assert bodies(target.receive_all()) == [b"1", b"2"] and not endpoint.unacknowledged
+    assert bodies(target.receive_all()) == [b"1", b"2"] and not endpoint.outgoing.unacknowledged
 
 
 @with_and_without_latches
@@ -342,8 +356,8 @@ def test_a_queue_turned_on_in_an_open_transaction_keeps_the_order(world, pair):
     target.alter_queue(status=False)
     initiator.send(handle, b"1")
     world.run_for(1)
-    tx = target.engine.begin_transaction()
-    target.db.alter_queue(tx, "dbo", "q", QueueOptions(status=True))
+    tx = target.engine.transactions.begin()
+    ddl_queues.alter_queue(tx, target.db.catalog, "dbo", "q", QueueOptions(status=True))
     initiator.send(handle, b"2")
     world.run_for(1)
     target.commit(tx)
@@ -385,24 +399,36 @@ def test_a_broken_connection_is_no_reason_to_wait_for_the_retry(world, pair):
 
 def secure(world, initiator, target):
     for side in (initiator, target):
-        side.ddl(lambda tx, side=side: side.db.create_master_key(tx))
-        side.ddl(lambda tx, side=side: side.db.create_certificate(tx, "own", subject=side.name))
+        side.ddl(lambda tx, side=side: ddl_principals.create_master_key(tx, side.db.catalog))
+        side.ddl(
+            lambda tx, side=side: ddl_principals.create_certificate(
+                tx, side.db.catalog, side.engine.entropy, "own", subject=side.name
+            )
+        )
     for here, there in ((initiator, target), (target, initiator)):
-        blob = there.db.certificate("own").blob
-        here.ddl(lambda tx, here=here: here.db.create_user(tx, "proxy"))
-        here.ddl(lambda tx, here=here, blob=blob: here.db.create_certificate(tx, "theirs", owner="proxy", blob=blob))
-    initiator.ddl(lambda tx: initiator.db.create_remote_service_binding(tx, "binding", to_service=S, user="proxy"))
+        blob = there.db.catalog.principals.certificate("own").blob
+        here.ddl(lambda tx, here=here: ddl_principals.create_user(tx, here.db.catalog, here.engine.logins, "proxy"))
+        here.ddl(
+            lambda tx, here=here, blob=blob: ddl_principals.create_certificate(
+                tx, here.db.catalog, here.engine.entropy, "theirs", owner="proxy", blob=blob
+            )
+        )
+    initiator.ddl(
+        lambda tx: ddl_routes.create_remote_service_binding(
+            tx, initiator.db.catalog, "binding", to_service=S, user="proxy"
+        )
+    )
 
 
 def test_an_encrypted_dialog_needs_keys_a_binding_and_the_right_to_send(world, pair):
     initiator, target = pair
-    target.ddl(lambda tx: target.db.revoke(tx, "SEND", "SERVICE", S, "public"))
+    target.ddl(lambda tx: ddl_services.set_sender(tx, target.db.catalog, S, "public", may=False))
     handle = world.dialog(initiator, target, encryption=True)
     initiator.send(handle)
     world.run_for(0.1)
     assert "master key" in initiator.db.transmission_status(handle)
     secure(world, initiator, target)
-    target.ddl(lambda tx: target.db.grant(tx, "SEND", "SERVICE", S, "proxy"))
+    target.ddl(lambda tx: ddl_services.set_sender(tx, target.db.catalog, S, "proxy", may=True))
     world.run_for(0.2)
     assert len(target.receive()) == 1 and not initiator.db.transmission_queue
 
@@ -410,51 +436,55 @@ def test_an_encrypted_dialog_needs_keys_a_binding_and_the_right_to_send(world, p
 def test_a_binding_secures_a_dialog_without_encryption_too(world, pair):
     initiator, target = pair
     secure(world, initiator, target)
-    assert initiator.endpoint(world.dialog(initiator, target, encryption=False)).is_encrypted
+    assert initiator.endpoint(world.dialog(initiator, target, encryption=False)).terms.is_encrypted
 
 
 def test_a_message_with_an_unknown_certificate_is_dropped_in_silence(world, pair):
     initiator, target = pair
     secure(world, initiator, target)
-    target.ddl(lambda tx: target.db.drop_certificate(tx, "theirs"))
+    target.ddl(lambda tx: ddl_principals.drop_certificate(tx, target.db.catalog, "theirs"))
     initiator.send(world.dialog(initiator, target, encryption=True))
     world.run_for(1)
     assert target.receive() == [] and initiator.receive() == []
-    assert "Undeliverable" in target.engine.error_log[-1] and len(initiator.db.transmission_queue) == 1
+    assert "Undeliverable" in target.engine.error_log.lines[-1] and len(initiator.db.transmission_queue) == 1
 
 
 def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
     _, target = pair
-    engine, master = target.engine, target.engine.databases["master"]
-    target.ddl(lambda tx: engine.drop_endpoint(tx, "broker"))
-    target.ddl(master.create_master_key)
-    target.ddl(lambda tx: master.create_certificate(tx, "endpoint", subject="target"))
+    engine, catalog = target.engine, target.engine.databases["master"].catalog
+    target.ddl(lambda tx: ddl_endpoints.drop_endpoint(tx, engine.link, "broker"))
+    target.ddl(lambda tx: ddl_principals.create_master_key(tx, catalog))
+    target.ddl(lambda tx: ddl_principals.create_certificate(tx, catalog, engine.entropy, "endpoint", subject="target"))
     target.ddl(
-        lambda tx: engine.create_endpoint(
-            tx, "secure", state="STARTED", port=1, authentication="CERTIFICATE", certificate="endpoint"
+        lambda tx: ddl_endpoints.create_endpoint(
+            tx, engine.link, "secure", state="STARTED", port=1, authentication="CERTIFICATE", certificate="endpoint"
         )
     )
     blob = b"the initiator's certificate"
-    target.ddl(lambda tx: engine.create_login(tx, "peer", password="x"))
-    target.ddl(lambda tx: master.create_user(tx, "peer", login="peer"))
-    assert not engine.accepts_certificate(blob) and not engine.accepts_certificate(None)
-    target.ddl(lambda tx: master.create_certificate(tx, "peer", owner="peer", blob=blob))
-    assert not engine.accepts_certificate(blob)
-    target.ddl(lambda tx: engine.grant_connect(tx, "secure", "peer"))
-    assert engine.accepts_certificate(blob)
-    assert engine.presented_certificate() == master.certificate("endpoint").blob
+    target.ddl(lambda tx: ddl_principals.create_login(tx, engine.logins, "peer", password="x"))
+    target.ddl(lambda tx: ddl_principals.create_user(tx, catalog, engine.logins, "peer", login="peer"))
+    assert not engine.link.accepts_certificate(blob) and not engine.link.accepts_certificate(None)
+    target.ddl(
+        lambda tx: ddl_principals.create_certificate(tx, catalog, engine.entropy, "peer", owner="peer", blob=blob)
+    )
+    assert not engine.link.accepts_certificate(blob)
+    target.ddl(lambda tx: ddl_endpoints.set_connect(tx, engine.link, "secure", "peer", may=True))
+    assert engine.link.accepts_certificate(blob)
+    assert engine.link.presented_certificate() == catalog.principals.certificate("endpoint").blob
 
 
 def test_a_service_is_found_in_another_database_of_the_instance(world, pair):
     initiator, _ = pair
-    other = initiator.ddl(lambda tx: initiator.engine.create_database(tx, "other"))
-    initiator.ddl(lambda tx: other.create_queue(tx, "dbo", "q", QueueOptions()))
-    initiator.ddl(lambda tx: other.create_message_type(tx, M))
-    initiator.ddl(lambda tx: other.create_contract(tx, C, usages=[(M, "ANY")]))
-    initiator.ddl(lambda tx: other.create_service(tx, "far", queue=Q, contracts=[C]))
+    other = initiator.ddl(lambda tx: ddl_databases.create_database(tx, initiator.engine.databases, "other"))
+    initiator.ddl(lambda tx: ddl_queues.create_queue(tx, other.catalog, "dbo", "q", QueueOptions()))
+    initiator.ddl(lambda tx: ddl_contracts.create_message_type(tx, other.catalog, M))
+    initiator.ddl(lambda tx: ddl_contracts.create_contract(tx, other.catalog, C, usages=[(M, "ANY")]))
+    initiator.ddl(lambda tx: ddl_services.create_service(tx, other.catalog, "far", queue=Q, contracts=[C]))
     initiator.send(initiator.begin(to_service="far"))
-    assert other.queues[Q].depth == 1
-    initiator.ddl(lambda tx: initiator.engine.drop_database(tx, "other"))
+    assert other.catalog.queues[Q].depth == 1
+    initiator.ddl(
+        lambda tx: ddl_databases.drop_database(tx, initiator.engine.databases, initiator.engine.delivery, "other")
+    )
     assert "other" not in initiator.engine.databases
     initiator.crash()
     assert "other" not in initiator.engine.databases

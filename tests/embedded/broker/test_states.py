@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker.states import TRANSITIONS, EndpointEvent, EndpointState, successor
+from harness.embedded.broker.endpoint_states import TRANSITIONS, EndpointEvent, EndpointState, successor
 
 S, E = EndpointState, EndpointEvent
 

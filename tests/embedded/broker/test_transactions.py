@@ -2,13 +2,14 @@
 
 import pytest
 
+from harness.embedded.broker import ddl_databases, ddl_queues, ddl_services
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, TaskState
-from tests.embedded.broker.world import M, bodies, snapshot, with_transaction
+from tests.embedded.broker.world import M, bodies, handle_of, snapshot, with_transaction
 
 
 def waiting_send(instance, tx, handle, body=b"x"):
-    task = instance.spawn(outcome(instance.db.send(tx, [handle], M, body)))
+    task = instance.spawn(outcome(instance.engine.sending.send(tx, instance.db, [handle], M, body)))
     instance.world.driver.settle()
     return task
 
@@ -22,7 +23,7 @@ def outcome(generator):
 
 
 def begin_tx(instance):
-    return instance.engine.begin_transaction()
+    return instance.engine.transactions.begin()
 
 
 def test_a_group_is_locked_to_the_end_of_the_transaction(here):
@@ -107,7 +108,9 @@ def test_messages_arrive_while_their_group_is_locked(here):
 
 def test_waitfor_returns_when_a_message_comes_or_the_time_is_out(here):
     handle = here.begin()
-    task = here.spawn(here.autocommit(lambda tx: here.db.receive(tx, here.queue, top=1, wait=True)))
+    task = here.spawn(
+        here.autocommit(lambda tx: here.engine.receiving.receive(tx, here.db, here.queue, top=1, wait=True))
+    )
     here.world.run_for(100)
     assert task.state is TaskState.WAITING and here.queue.receivers_waiting == 1
     here.send(handle, b"1")
@@ -123,7 +126,9 @@ def test_waitfor_sees_a_message_whose_group_becomes_free(here):
     here.send(here.begin(), b"1")
     tx = begin_tx(here)
     here.receive(tx)
-    task = here.spawn(here.autocommit(lambda tx: here.db.receive(tx, here.queue, top=1, wait=True)))
+    task = here.spawn(
+        here.autocommit(lambda tx: here.engine.receiving.receive(tx, here.db, here.queue, top=1, wait=True))
+    )
     here.world.run_for(1)
     tx.rollback()
     here.world.run_for(1)
@@ -132,20 +137,22 @@ def test_waitfor_sees_a_message_whose_group_becomes_free(here):
 
 @pytest.mark.parametrize("number", [9617, 208])
 def test_waitfor_ends_with_an_error_when_its_queue_goes(here, number):
-    task = here.spawn(outcome(here.autocommit(lambda tx: here.db.receive(tx, here.queue, top=1, wait=True))))
+    task = here.spawn(
+        outcome(here.autocommit(lambda tx: here.engine.receiving.receive(tx, here.db, here.queue, top=1, wait=True)))
+    )
     here.world.run_for(1)
     if number == 9617:
         here.alter_queue(status=False)
     else:
-        here.ddl(lambda tx: here.db.drop_service(tx, "S"))
-        here.ddl(lambda tx: here.db.drop_queue(tx, "dbo", "q"))
+        here.ddl(lambda tx: ddl_services.drop_service(tx, here.db, here.engine.severance, "S"))
+        here.ddl(lambda tx: ddl_queues.drop_queue(tx, here.db.catalog, "dbo", "q"))
     here.world.run_for(1)
     assert task.result == number
 
 
 def test_a_cancelled_waitfor_leaves_no_trace(here):
     tx = begin_tx(here)
-    task = here.spawn(here.db.receive(tx, here.queue, top=1, wait=True))
+    task = here.spawn(here.engine.receiving.receive(tx, here.db, here.queue, top=1, wait=True))
     here.world.run_for(1)
     here.scheduler.cancel(task)
     assert here.queue.receivers_waiting == 0 and not here.queue.waiters.waiters
@@ -174,7 +181,7 @@ def test_a_savepoint_takes_back_statements_but_not_locks(here):
     tx.rollback_to(mark)
     assert here.queue.depth == 1 and here.receive() == [] and other not in here.db.endpoints
     assert bodies(here.receive(tx)) == [b"1"]
-    here.send(row.conversation_handle, b"answer", tx)
+    here.send(handle_of(row), b"answer", tx)
     here.commit(tx)
     assert bodies(here.receive_all()) == [b"answer"]
 
@@ -234,7 +241,7 @@ def test_commits_of_many_sessions_share_flushes(here):
 
     def sends(handle):
         for _ in range(10):
-            yield from here.autocommit(lambda tx: here.db.send(tx, [handle], M, b"x"))
+            yield from here.autocommit(lambda tx: here.engine.sending.send(tx, here.db, [handle], M, b"x"))
 
     flushes, commits = here.store.flushes, here.store.commits
     tasks = [here.spawn(sends(handle)) for handle in handles]
@@ -288,7 +295,7 @@ def test_ten_thousand_rows_are_received_in_one_go(here):
 
     def send_many(tx):
         for number in range(10_000):
-            yield from here.db.send(tx, [handle], M, number.to_bytes(4, "big"))
+            yield from here.engine.sending.send(tx, here.db, [handle], M, number.to_bytes(4, "big"))
 
     here.run(here.autocommit(send_many))
     rows = here.receive(top=10_000)
@@ -312,7 +319,16 @@ def test_new_broker_while_a_commit_is_on_its_way_to_the_disk_leaves_nothing_behi
     task = initiator.spawn(tx.commit())
     world.driver.settle()
     assert task.state is TaskState.WAITING
-    initiator.ddl(lambda tx: initiator.db.set_broker(tx, "NEW_BROKER"))
+    initiator.ddl(
+        lambda tx: ddl_databases.set_broker(
+            tx,
+            initiator.engine.databases,
+            initiator.db,
+            initiator.engine.delivery,
+            initiator.engine.entropy,
+            "NEW_BROKER",
+        )
+    )
     world.run_for(1)
     assert not initiator.db.endpoints and not initiator.db.transmission_queue and initiator.queue.depth == 0
     world.run_for(100)
@@ -336,7 +352,7 @@ def test_a_savepoint_takes_back_an_end_with_error_and_what_it_dropped(here):
 
 def test_a_timer_that_waited_for_its_conversation_finds_it_gone(here):
     handle = here.begin()
-    here.run(here.autocommit(lambda tx: here.db.begin_conversation_timer(tx, handle, 1)))
+    here.run(here.autocommit(lambda tx: here.engine.dialogs.begin_timer(tx, here.db, handle, 1)))
     tx = begin_tx(here)
     here.end(handle, tx, cleanup=True)
     here.world.run_for(5)
@@ -355,7 +371,7 @@ def test_what_comes_to_a_queue_that_is_off_outlives_the_rollback_of_another_conv
 
     def timer(handle):
         tx = begin_tx(here)
-        here.run(here.db.begin_conversation_timer(tx, handle, 1))
+        here.run(here.engine.dialogs.begin_timer(tx, here.db, handle, 1))
         here.commit(tx)
         here.world.run_for(2)
 

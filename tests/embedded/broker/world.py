@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
-from harness.embedded.broker.conversations import ConversationEndpoint
-from harness.embedded.broker.database import Database
+from harness.embedded.broker import ddl_contracts, ddl_databases, ddl_endpoints, ddl_queues, ddl_routes, ddl_services
+from harness.embedded.broker.database import ConversationEndpoint, Database
+from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import Frame, pack_frames, unpack_frames
-from harness.embedded.broker.objects import ActivationOptions, QueueOptions
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.runtime.tasks import MILLISECOND, Task, Waiting
@@ -92,13 +93,13 @@ class Instance:
         return self.engine
 
     def _set_up(self, tx: Transaction) -> None:
-        db = self.engine.create_database(tx, self.name)
-        db.create_message_type(tx, M)
-        db.create_contract(tx, C, usages=[(M, "ANY")])
-        db.create_queue(tx, "dbo", "q", QueueOptions())
-        db.create_service(tx, S, queue=Q, contracts=[C])
-        db.grant(tx, "SEND", "SERVICE", S, "public")
-        self.engine.create_endpoint(tx, "broker", state="STARTED", port=self.port)
+        db = ddl_databases.create_database(tx, self.engine.databases, self.name)
+        ddl_contracts.create_message_type(tx, db.catalog, M)
+        ddl_contracts.create_contract(tx, db.catalog, C, usages=[(M, "ANY")])
+        ddl_queues.create_queue(tx, db.catalog, "dbo", "q", QueueOptions())
+        ddl_services.create_service(tx, db.catalog, S, queue=Q, contracts=[C])
+        ddl_services.set_sender(tx, db.catalog, S, "public", may=True)
+        ddl_endpoints.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)
 
     def crash(self) -> None:
         """kill -9 and a new start from what was on disk."""
@@ -114,7 +115,7 @@ class Instance:
 
     @property
     def queue(self) -> Queue:
-        return self.db.queues[Q]
+        return self.db.catalog.queues[Q]
 
     def endpoint(self, handle: str) -> ConversationEndpoint:
         return self.db.endpoints[handle]
@@ -129,15 +130,15 @@ class Instance:
 
     def begin(self, tx: Transaction | None = None, **options: Any) -> str:
         options = {"from_service": S, "to_service": S, "contract": C, "encryption": False} | options
-        return self._statement(tx, lambda tx: self.db.begin_dialog(tx, **options))
+        return self._statement(tx, lambda tx: self.engine.dialogs.begin(tx, self.db, **options))
 
     def send(self, handle: str, body: bytes | None = b"x", tx: Transaction | None = None, type_: str = M) -> None:
-        self._statement(tx, lambda tx: self.db.send(tx, [handle], type_, body))
+        self._statement(tx, lambda tx: self.engine.sending.send(tx, self.db, [handle], type_, body))
 
     def receive(self, tx: Transaction | None = None, **options: Any) -> list[QueueRow]:
-        queue = self.db.queues[options.pop("queue", Q)]
+        queue = self.db.catalog.queues[options.pop("queue", Q)]
         options = {"top": None} | options
-        return self._statement(tx, lambda tx: self.db.receive(tx, queue, **options))
+        return self._statement(tx, lambda tx: self.engine.receiving.receive(tx, self.db, queue, **options))
 
     def receive_all(self) -> list[QueueRow]:
         rows: list[QueueRow] = []
@@ -146,10 +147,12 @@ class Instance:
         return rows
 
     def end(self, handle: str, tx: Transaction | None = None, **options: Any) -> None:
-        self._statement(tx, lambda tx: self.db.end_conversation(tx, handle, **options))
+        self._statement(tx, lambda tx: self.engine.dialogs.end(tx, self.db, handle, **options))
 
     def alter_queue(self, **options: Any) -> None:
-        with_transaction(self, lambda tx: self.db.alter_queue(tx, "dbo", "q", QueueOptions(**options)))
+        with_transaction(
+            self, lambda tx: ddl_queues.alter_queue(tx, self.db.catalog, "dbo", "q", QueueOptions(**options))
+        )
 
     def activation(self, **options: Any) -> None:
         self.alter_queue(activation=ActivationOptions(**options))
@@ -161,7 +164,7 @@ class Instance:
         return self.run(self.autocommit(statement) if tx is None else statement(tx))
 
     def autocommit(self, statement: Callable[[Transaction], Waiting[Any]]) -> Waiting[Any]:
-        tx = self.engine.begin_transaction()
+        tx = self.engine.transactions.begin()
         try:
             result = yield from statement(tx)
         except Exception:
@@ -176,7 +179,7 @@ class Instance:
 
 def with_transaction(instance: Instance, statement: Callable[[Transaction], Any]) -> Any:
     def body() -> Waiting[Any]:
-        tx = instance.engine.begin_transaction()
+        tx = instance.engine.transactions.begin()
         try:
             result = statement(tx)
         except Exception:
@@ -209,11 +212,12 @@ class World:
         """Routes both ways, by service name and broker instance."""
         for here, there in ((one, other), (other, one)):
             here.ddl(
-                lambda tx, here=here, there=there: here.db.create_route(
+                lambda tx, here=here, there=there: ddl_routes.create_route(
                     tx,
+                    here.db.catalog,
                     f"to {there.name}",
                     service_name=S,
-                    broker_instance=there.db.service_broker_guid,
+                    broker_instance=there.db.catalog.service_broker_guid,
                     address=f"TCP://host:{there.port}",
                 )
             )
@@ -225,7 +229,7 @@ class World:
         return initiator, target
 
     def dialog(self, initiator: Instance, target: Instance, **options: Any) -> str:
-        return initiator.begin(to_broker_instance=target.db.service_broker_guid, **options)
+        return initiator.begin(to_broker_instance=target.db.catalog.service_broker_guid, **options)
 
     def run_for(self, seconds: float) -> None:
         self.driver.run_for(seconds)
@@ -238,13 +242,32 @@ def bodies(rows: Sequence[QueueRow]) -> list[bytes | None]:
     return [row.message_body for row in rows]
 
 
+def handle_of(row: QueueRow) -> str:
+    return row.incoming.terms.conversation_handle
+
+
 def kinds(rows: Sequence[QueueRow]) -> list[str]:
-    return [row.message_type_name.rpartition("/")[2] for row in rows]
+    return [row.message_type.name.rpartition("/")[2] for row in rows]
 
 
-_KEPT = (
-    "conversation_id is_initiator state send_sequence receive_sequence lifetime dialog_timer far_service service_id "
-    "far_broker_instance conversation_group_id priority is_encrypted security_timestamp end_dialog_sequence"
+_KEPT = attrgetter(
+    *[
+        "terms.conversation_id",
+        "terms.is_initiator",
+        "state",
+        "send_sequence",
+        "receive_sequence",
+        "terms.lifetime",
+        "dialog_timer",
+    ],
+    *[
+        "terms.far_service",
+        "terms.service_id",
+        "far_broker_instance",
+        "incoming.group.conversation_group_id",
+        "terms.priority",
+    ],
+    *["terms.is_encrypted", "security_timestamp", "end_dialog_sequence"],
 )
 
 
@@ -252,34 +275,43 @@ def snapshot(instance: Instance) -> dict[str, Any]:
     """Everything of an instance's database that a restart must bring back."""
     db = instance.db
     return {
-        "database": db.stored(),
-        "endpoints": {
-            handle: [getattr(endpoint, name) for name in _KEPT.split()] for handle, endpoint in db.endpoints.items()
-        },
+        "database": db.catalog.stored(),
+        "endpoints": {handle: _KEPT(endpoint) for handle, endpoint in db.endpoints.items()},
         "groups": sorted(db.groups),
         "rows": {
-            (queue.name, order): row.stored() for queue in db.queues.values() for order, row in queue.rows.items()
+            (queue.name, order): row.stored()
+            for queue in db.catalog.queues.values()
+            for order, row in queue.rows.items()
         },
-        "blocked": {queue.name: [row.stored() for row in queue.blocked] for queue in db.queues.values()},
+        "blocked": {queue.name: [row.stored() for row in queue.blocked] for queue in db.catalog.queues.values()},
         "transmission": sorted(
             (key, row.message_type_name, row.message_body) for key, row in db.transmission_queue.items()
         ),
-        "objects": [sorted(kind) for kind in (db.message_types, db.contracts, db.services, db.routes, db.queues)],
+        "objects": [
+            sorted(kind)
+            for kind in (
+                db.catalog.message_types,
+                db.catalog.contracts,
+                db.catalog.services,
+                db.catalog.routes,
+                db.catalog.queues,
+            )
+        ],
     }
 
 
 def check_queue(instance: Instance) -> None:
     """What must hold of a queue's structures at any time."""
     queue = instance.queue
-    ready = [row for endpoint in instance.db.endpoints.values() for row in endpoint.ready]
-    retained = [row for endpoint in instance.db.endpoints.values() for row in endpoint.retained]
+    ready = [row for endpoint in instance.db.endpoints.values() for row in endpoint.incoming.ready]
+    retained = [row for endpoint in instance.db.endpoints.values() for row in endpoint.incoming.retained]
     assert {row.queuing_order for row in ready + retained} == set(queue.rows)
     for group in instance.db.groups.values():
-        assert group.ready == {handle: one for handle, one in group.endpoints.items() if one.ready}
-        assert all(endpoint.group is group for endpoint in group.endpoints.values())
+        assert group.ready == {handle: one for handle, one in group.members.items() if one.ready}
+        assert all(incoming.group is group for incoming in group.members.values())
         if group.ready and group.owner is None:
             assert group.heap_entry is not None, "nobody would ever receive this"
     for endpoint in instance.db.endpoints.values():
-        numbers = [row.message_sequence_number for row in endpoint.ready if row.message_sequence_number >= 0]
-        kinds_ = {row.message_type.name.rpartition("/")[2] for row in endpoint.ready}
+        numbers = [row.message_sequence_number for row in endpoint.incoming.ready if row.message_sequence_number >= 0]
+        kinds_ = {row.message_type.name.rpartition("/")[2] for row in endpoint.incoming.ready}
         assert numbers == sorted(numbers) or "Error" in kinds_

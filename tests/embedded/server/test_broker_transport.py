@@ -20,6 +20,7 @@ class Broker:
     def __init__(self, name: str, *, certificate: bytes = b"good") -> None:
         self.name = name
         self.certificate = certificate
+        self.link = self
         self.received: list[tuple[object, list[Frame]]] = []
         self.states: list[tuple[tuple[str, int], bool, str]] = []
 

@@ -8,8 +8,9 @@ from functools import partial
 
 import pytest
 
+from harness.embedded.broker import ddl_contracts, ddl_databases, ddl_queues, ddl_services
+from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
-from harness.embedded.broker.objects import QueueOptions
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store import FileStore, StoreFull
@@ -208,16 +209,16 @@ async def test_an_engine_comes_back_from_any_moment_with_every_committed_message
 
     def sender(number):
         for count in range(30):
-            tx = engine.begin_transaction()
+            tx = engine.transactions.begin()
             body = bytes([number, count])
-            yield from database.send(tx, [handles[number]], "M", body)
+            yield from engine.sending.send(tx, database, [handles[number]], "M", body)
             yield from tx.commit()
             committed.append(body)
 
     def receiver():
         while len(received) < 120:
-            tx = engine.begin_transaction()
-            rows = yield from database.receive(tx, database.queues["dbo.q"], top=3, wait=True)
+            tx = engine.transactions.begin()
+            rows = yield from engine.receiving.receive(tx, database, database.catalog.queues["dbo.q"], top=3, wait=True)
             yield from tx.commit()
             received.extend(row.message_body for row in rows)
 
@@ -244,19 +245,19 @@ def _engine(time, store):
 
 
 def _set_up(engine):
-    tx = engine.begin_transaction()
-    database = engine.create_database(tx, "db")
-    database.create_message_type(tx, "M")
-    database.create_contract(tx, "C", usages=[("M", "ANY")])
-    database.create_queue(tx, "dbo", "q", QueueOptions())
-    database.create_service(tx, "S", queue="dbo.q", contracts=["C"])
+    tx = engine.transactions.begin()
+    database = ddl_databases.create_database(tx, engine.databases, "db")
+    ddl_contracts.create_message_type(tx, database.catalog, "M")
+    ddl_contracts.create_contract(tx, database.catalog, "C", usages=[("M", "ANY")])
+    ddl_queues.create_queue(tx, database.catalog, "dbo", "q", QueueOptions())
+    ddl_services.create_service(tx, database.catalog, "S", queue="dbo.q", contracts=["C"])
     yield from tx.commit()
     return database
 
 
 def _begin(engine, database, count):
-    tx = engine.begin_transaction()
-    begin = partial(database.begin_dialog, tx, from_service="S", to_service="S", contract="C")
+    tx = engine.transactions.begin()
+    begin = partial(engine.dialogs.begin, tx, database, from_service="S", to_service="S", contract="C")
     handles = []
     for _ in range(count):
         handles.append((yield from begin()))
@@ -267,6 +268,6 @@ def _begin(engine, database, count):
 def _left(time, moment):
     store = time.store(moment)
     engine = _engine(time, store)
-    bodies = [row.message_body for row in engine.databases["db"].queues["dbo.q"].all_rows()]
+    bodies = [row.message_body for row in engine.databases["db"].catalog.queues["dbo.q"].rows.values()]
     store.close()
     return bodies

@@ -51,7 +51,7 @@ def test_output_of_an_activated_procedure_goes_to_the_error_log(side, send):
     assert any(
         "The activated proc '[dbo].[Reader]' running on queue 'db.dbo.q' output the following:" in line
         and "spid " in line
-        for line in side.engine.error_log
+        for line in side.engine.error_log.lines
     )
 
 
@@ -59,7 +59,7 @@ def test_a_transaction_left_open_is_error_8415(side, send):
     activate(side, (READER % "INSERT dbo.t (n) VALUES (1);").replace("COMMIT TRANSACTION;", ""))
     send()
     side.world.run_for(0.5)
-    assert any("did not issue COMMIT or ROLLBACK" in line for line in side.engine.error_log)
+    assert any("did not issue COMMIT or ROLLBACK" in line for line in side.engine.error_log.lines)
     assert side.rows("SELECT * FROM dbo.t") == []
 
 
@@ -81,7 +81,7 @@ def test_the_log_names_a_missing_procedure(side, send):
     )
     send()
     side.world.run_for(1)
-    assert any("Could not find stored procedure" in line for line in side.engine.error_log)
+    assert any("Could not find stored procedure" in line for line in side.engine.error_log.lines)
 
 
 def test_a_procedure_with_parameters_cannot_be_activated(side, send):

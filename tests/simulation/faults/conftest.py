@@ -60,7 +60,7 @@ def carry_out(prepared: PreparedLab) -> Callable[..., Story]:
                 run.evidence,
                 {name: server.starts for name, server in servers.items()},
                 target.counters.dropped,
-                list(target.error_log),
+                list(target.error_log.lines),
                 len(keys) - len(set(keys)),
                 all(network.faults(one, other) == LinkFaults() for one in servers for other in servers),
             )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.broker import arrival, conversations, delivery, queues, receiving, recovery, transmission
+from harness.embedded.broker import acceptance, delivery, poison, queues, recovery, transmission
 from harness.embedded.runtime.tasks import SECOND
 from harness.simulation.faults.fault_plan import Fault, Kind, PlannedClient, Receiver
 from harness.simulation.faults.fault_scenario import ScenarioRun
@@ -25,7 +25,7 @@ def test_without_a_planted_bug_all_checks_hold(carry_out) -> None:
 
 def drop() -> None:
     """Acknowledged and thrown away."""
-    accept = arrival.Arrival._accept
+    accept = acceptance.Acceptance._accept
 
     def forgetful(self: Any, batch: Any, receiver: Any, frame: Any) -> None:
         if frame.sequence != 5:
@@ -34,7 +34,7 @@ def drop() -> None:
         receiver.receive_sequence += 1
         batch.acknowledge[receiver] = None
 
-    arrival.Arrival._accept = forgetful  # type: ignore[method-assign]
+    acceptance.Acceptance._accept = forgetful  # type: ignore[method-assign]
 
 
 def duplicate() -> None:
@@ -55,22 +55,22 @@ def reorder() -> None:
 
     def first(self: Any, row: Any) -> None:
         publish(self, row)
-        if len(row.endpoint.ready) > 1:
-            row.endpoint.ready.rotate(1)
+        if len(row.incoming.ready) > 1:
+            row.incoming.ready.rotate(1)
 
     queues.Queue.publish = first  # type: ignore[method-assign]
 
 
 def two_readers() -> None:
     """The lock of a conversation group keeps nobody out."""
-    conversations.ConversationGroup.try_acquire = lambda self, owner: True  # type: ignore[method-assign]
+    queues.ConversationGroup.try_acquire = lambda self, owner: True  # type: ignore[method-assign]
     take_all = queues.Queue.take
 
-    def take(self: Any, endpoint: Any, limit: int) -> Any:
-        taken = take_all(self, endpoint, limit)
-        if endpoint.ready:
-            endpoint.group.heap_entry = None
-            self.offer(endpoint.group)
+    def take(self: Any, incoming: Any, limit: int) -> Any:
+        taken = take_all(self, incoming, limit)
+        if incoming.ready:
+            incoming.group.heap_entry = None
+            self.offer(incoming.group)
         return taken
 
     queues.Queue.take = take  # type: ignore[method-assign]
@@ -97,14 +97,14 @@ def forgetful_recovery() -> None:
 
 
 def poison_is_not_noticed() -> None:
-    receiving.POISON_ROLLBACKS = 10**9
+    poison.POISON_ROLLBACKS = 10**9
 
 
 def end_conversation_leaves_the_targets_endpoint() -> None:
     close = delivery.Delivery.close
 
     def close_initiators(self: Any, tx: Any, endpoint: Any) -> None:
-        if endpoint.is_initiator:
+        if endpoint.terms.is_initiator:
             close(self, tx, endpoint)
 
     delivery.Delivery.close = close_initiators  # type: ignore[method-assign]
@@ -141,7 +141,7 @@ def broken(*_: Any) -> None:
 
 
 def a_task_breaks() -> None:
-    arrival.Arrival._accept = broken  # type: ignore[method-assign]
+    acceptance.Acceptance._accept = broken  # type: ignore[method-assign]
 
 
 def the_collecting_breaks() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from harness.embedded.broker.identities import Principals
 from harness.embedded.broker.queues import Queue
 from harness.embedded.tsql.catalog.object_views import is_ms_shipped, object_columns, schema_id
 from harness.embedded.tsql.catalog.view import (
@@ -18,6 +19,7 @@ from harness.embedded.tsql.catalog.view import (
     datetime,
     int_,
     nvarchar,
+    of_first,
     smallint,
     sysname,
     tinyint,
@@ -28,18 +30,19 @@ DBO = 1
 OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
 
 
-def _execute_as(queue: Queue) -> int | None:
+def _execute_as(row: tuple[Queue, Principals]) -> int | None:
     """ "NULL by default or if EXECUTE AS CALLER; ID of the specified principal if EXECUTE AS SELF or a principal; -2 =
     EXECUTE AS OWNER.\""""
+    queue, principals = row
     if queue.execute_as is None:
         return None
     if queue.execute_as.upper() == "OWNER":
         return OWNER
-    return queue.database.principals.principal_id(queue.execute_as)
+    return principals.principal_id(queue.execute_as)
 
 
 def _queue_columns() -> list[ViewColumn]:
-    """The columns of sys.objects, whose values a queue has under other names."""
+    """Columns of (queue, principals): those of sys.objects, which a queue has under other names, and its own."""
     own: dict[str, Any] = {
         "schema_id": lambda queue: schema_id(queue.schema),
         "parent_object_id": lambda queue: 0,
@@ -47,36 +50,54 @@ def _queue_columns() -> list[ViewColumn]:
         "type_desc": lambda queue: "SERVICE_QUEUE",
         "is_ms_shipped": lambda queue: is_ms_shipped(queue.object_id),
     }
-    return [item._replace(value=own.get(item.name, item.value)) for item in object_columns()]
+    before = [
+        *(item._replace(value=own.get(item.name, item.value)) for item in object_columns()),
+        attribute("max_readers", smallint),
+        attribute("activation_procedure", nvarchar(776)),
+    ]
+    after = [
+        column("is_activation_enabled", bit, lambda queue: int(queue.is_activation_enabled), nullable=False),
+        column("is_receive_enabled", bit, lambda queue: int(queue.is_receive_enabled), nullable=False),
+        column("is_enqueue_enabled", bit, lambda queue: int(queue.is_enqueue_enabled), nullable=False),
+        column("is_retention_enabled", bit, lambda queue: int(queue.is_retention_enabled), nullable=False),
+        column("is_poison_message_handling_enabled", bit, lambda q: int(q.is_poison_message_handling_enabled)),
+    ]
+    execute_as = column("execute_as_principal_id", int_, _execute_as)
+    return [*map(of_first, before), execute_as, *map(of_first, after)]
+
+
+def _queues(context: Context) -> list[tuple[Queue, Principals]]:
+    catalog = context.database.catalog
+    return [(queue, catalog.principals) for queue in catalog.queues.values()]
 
 
 def _usages(context: Context) -> Iterator[tuple[Any, Any]]:
-    for contract in context.database.contracts.values():
+    for contract in context.database.catalog.contracts.values():
         for usage in contract.usages.values():
             yield contract, usage
 
 
 def _contract_usages(context: Context) -> Iterator[tuple[Any, Any]]:
-    for service in context.database.services.values():
+    for service in context.database.catalog.services.values():
         for contract in service.contracts.values():
             yield service, contract
 
 
 def _principal(context: Context, name: str) -> int | None:
-    user = context.database.principals.users.get(name.lower())
+    user = context.database.catalog.principals.users.get(name.lower())
     return DBO if name.lower() == "dbo" else user.principal_id if user is not None else None
 
 
 def _bindings(context: Context) -> Iterator[tuple[Any, int | None]]:
-    for binding in context.database.remote_service_bindings.values():
+    for binding in context.database.catalog.remote_service_bindings.values():
         yield binding, _principal(context, binding.user)
 
 
 def _priorities(context: Context) -> Iterator[tuple[Any, int | None, int | None]]:
     database = context.database
-    for priority in database.priorities.values():
-        contract = database.contracts.get(priority.contract or "")
-        service = database.services.get(priority.local_service or "")
+    for priority in database.catalog.priorities.values():
+        contract = database.catalog.contracts.get(priority.contract or "")
+        service = database.catalog.services.get(priority.local_service or "")
         yield priority, contract and contract.service_contract_id, service and service.service_id  # type: ignore[misc]
 
 
@@ -85,18 +106,8 @@ VALIDATIONS = {"N": "BINARY", "E": "EMPTY", "X": "XML"}  # as on a live server; 
 VIEWS = [
     View(
         "service_queues",
-        [
-            *_queue_columns(),
-            attribute("max_readers", smallint),
-            attribute("activation_procedure", nvarchar(776)),
-            column("execute_as_principal_id", int_, _execute_as),
-            column("is_activation_enabled", bit, lambda queue: int(queue.is_activation_enabled), nullable=False),
-            column("is_receive_enabled", bit, lambda queue: int(queue.is_receive_enabled), nullable=False),
-            column("is_enqueue_enabled", bit, lambda queue: int(queue.is_enqueue_enabled), nullable=False),
-            column("is_retention_enabled", bit, lambda queue: int(queue.is_retention_enabled), nullable=False),
-            column("is_poison_message_handling_enabled", bit, lambda q: int(q.is_poison_message_handling_enabled)),
-        ],
-        lambda context: list(context.database.queues.values()),
+        _queue_columns(),
+        _queues,
     ),
     View(
         "services",
@@ -106,7 +117,7 @@ VIEWS = [
             column("principal_id", int_, DBO),
             attribute("service_queue_id", int_, "queue.object_id", nullable=False),
         ],
-        lambda context: list(context.database.services.values()),
+        lambda context: list(context.database.catalog.services.values()),
     ),
     View(
         "service_contracts",
@@ -115,7 +126,7 @@ VIEWS = [
             attribute("service_contract_id", int_, nullable=False),
             column("principal_id", int_, DBO),
         ],
-        lambda context: list(context.database.contracts.values()),
+        lambda context: list(context.database.catalog.contracts.values()),
     ),
     View(
         "service_message_types",
@@ -127,7 +138,7 @@ VIEWS = [
             column("validation_desc", nvarchar(60), lambda item: VALIDATIONS[item.validation.value]),
             column("xml_collection_id", int_, None),
         ],
-        lambda context: list(context.database.message_types.values()),
+        lambda context: list(context.database.catalog.message_types.values()),
     ),
     View(
         "service_contract_message_usages",
@@ -159,7 +170,7 @@ VIEWS = [
             attribute("address", nvarchar(256)),
             attribute("mirror_address", nvarchar(256)),
         ],
-        lambda context: list(context.database.routes.values()),
+        lambda context: list(context.database.catalog.routes.values()),
     ),
     View(
         "remote_service_bindings",

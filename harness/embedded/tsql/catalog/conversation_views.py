@@ -3,7 +3,8 @@ sysdesend, sysdercv and sysxmitqueue."""
 
 from __future__ import annotations
 
-from harness.embedded.broker.conversations import ConversationEndpoint, TransmissionRow
+from harness.embedded.broker.database import ConversationEndpoint, TransmissionRow
+from harness.embedded.broker.system_objects import END_DIALOG, ERROR
 from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.catalog.page_views import location
 from harness.embedded.tsql.catalog.view import (
@@ -33,21 +34,21 @@ def _moment(utc_ns: int | None) -> str:
 
 def _lifetime(endpoint: ConversationEndpoint) -> str:
     """A dialog without LIFETIME lives 2^31 - 1 seconds, here from the creation of the database on."""
-    utc_ns = endpoint.lifetime
-    return _moment(endpoint.database.create_time_ns + LIFETIME_MAX_NS if utc_ns is None else utc_ns)
+    utc_ns = endpoint.terms.lifetime
+    return _moment(endpoint.database.catalog.create_time_ns + LIFETIME_MAX_NS if utc_ns is None else utc_ns)
 
 
 ENDPOINT_COLUMNS = [
-    attribute("conversation_handle", guid, nullable=False),
-    attribute("conversation_id", guid, nullable=False),
-    column("is_initiator", tinyint, lambda endpoint: int(endpoint.is_initiator), nullable=False),
-    attribute("service_contract_id", int_, nullable=False),
-    attribute("conversation_group_id", guid, nullable=False),
-    attribute("service_id", int_, nullable=False),
+    attribute("conversation_handle", guid, "terms.conversation_handle", nullable=False),
+    attribute("conversation_id", guid, "terms.conversation_id", nullable=False),
+    column("is_initiator", tinyint, lambda endpoint: int(endpoint.terms.is_initiator), nullable=False),
+    attribute("service_contract_id", int_, "terms.contract.service_contract_id", nullable=False),
+    attribute("conversation_group_id", guid, "incoming.group.conversation_group_id", nullable=False),
+    attribute("service_id", int_, "terms.service_id", nullable=False),
     column("lifetime", datetime, _lifetime, nullable=False),
     column("state", char(2), lambda endpoint: endpoint.state.value, nullable=False),
-    attribute("state_desc", nvarchar(60)),
-    attribute("far_service", nvarchar(256), nullable=False),
+    attribute("state_desc", nvarchar(60), "state.name"),
+    attribute("far_service", nvarchar(256), "terms.far_service", nullable=False),
     attribute("far_broker_instance", nvarchar(128)),
     column("principal_id", int_, DBO, nullable=False),
     column("far_principal_id", int_, -1, nullable=False),
@@ -61,16 +62,26 @@ ENDPOINT_COLUMNS = [
     attribute("receive_sequence", bigint, nullable=False),
     column("receive_sequence_frag", int_, 0, nullable=False),
     column("system_sequence", bigint, 0, nullable=False),
-    column("first_out_of_order_sequence", bigint, lambda e: min(e.early) if e.early else -1, nullable=False),
-    column("last_out_of_order_sequence", bigint, lambda e: max(e.early) if e.early else -1, nullable=False),
+    column(
+        "first_out_of_order_sequence",
+        bigint,
+        lambda e: min(e.incoming.early) if e.incoming.early else -1,
+        nullable=False,
+    ),
+    column(
+        "last_out_of_order_sequence",
+        bigint,
+        lambda e: max(e.incoming.early) if e.incoming.early else -1,
+        nullable=False,
+    ),
     column("last_out_of_order_frag", int_, -1, nullable=False),
-    column("is_system", bit, lambda endpoint: int(endpoint.is_system), nullable=False),
-    attribute("priority", tinyint, nullable=False),
+    column("is_system", bit, lambda endpoint: int(endpoint.terms.is_system), nullable=False),
+    attribute("priority", tinyint, "terms.priority", nullable=False),
 ]
 
 
 def _frombrkrinst(row: TransmissionRow) -> str:
-    return row.endpoint.database.service_broker_guid
+    return row.endpoint.database.catalog.service_broker_guid
 
 
 VIEWS = [
@@ -87,28 +98,28 @@ VIEWS = [
     View(
         "transmission_queue",
         [
-            attribute("conversation_handle", guid, nullable=False),
-            attribute("to_service_name", nvarchar(256)),
-            attribute("to_broker_instance", nvarchar(128)),
-            attribute("from_service_name", nvarchar(256)),
-            attribute("service_contract_name", nvarchar(256)),
+            attribute("conversation_handle", guid, "endpoint.terms.conversation_handle", nullable=False),
+            attribute("to_service_name", nvarchar(256), "endpoint.terms.far_service"),
+            attribute("to_broker_instance", nvarchar(128), "endpoint.far_broker_instance"),
+            attribute("from_service_name", nvarchar(256), "endpoint.terms.service_name"),
+            attribute("service_contract_name", nvarchar(256), "endpoint.terms.contract.name"),
             column("enqueue_time", datetime, lambda row: datetime_from_utc_ns(row.enqueue_time), nullable=False),
             attribute("message_sequence_number", bigint, nullable=False),
             attribute("message_type_name", nvarchar(256)),
-            column("is_conversation_error", bit, lambda row: int(row.is_conversation_error), nullable=False),
-            column("is_end_of_dialog", bit, lambda row: int(row.is_end_of_dialog), nullable=False),
+            column("is_conversation_error", bit, lambda row: int(row.message_type_name == ERROR), nullable=False),
+            column("is_end_of_dialog", bit, lambda row: int(row.message_type_name == END_DIALOG), nullable=False),
             attribute("message_body", SqlType("varbinary", length=MAX)),
-            attribute("transmission_status", nvarchar(4000)),
-            attribute("priority", tinyint, nullable=False),
+            attribute("transmission_status", nvarchar(4000), "endpoint.outgoing.transmission_status"),
+            attribute("priority", tinyint, "endpoint.terms.priority", nullable=False),
         ],
         lambda context: list(context.database.transmission_rows()),
     ),
     View(
         "sysdesend",
         [
-            attribute("handle", guid, "conversation_handle", nullable=False),
-            attribute("diagid", guid, "conversation_id", nullable=False),
-            column("initiator", tinyint, lambda endpoint: int(endpoint.is_initiator), nullable=False),
+            attribute("handle", guid, "terms.conversation_handle", nullable=False),
+            attribute("diagid", guid, "terms.conversation_id", nullable=False),
+            column("initiator", tinyint, lambda endpoint: int(endpoint.terms.is_initiator), nullable=False),
             attribute("sendseq", bigint, "send_sequence", nullable=False),
             column("sendxact", SqlType("binary", length=6), bytes(6), nullable=False),
         ],
@@ -119,17 +130,17 @@ VIEWS = [
     View(
         "sysdercv",
         [
-            attribute("diagid", guid, "conversation_id", nullable=False),
-            column("initiator", tinyint, lambda endpoint: int(endpoint.is_initiator), nullable=False),
-            attribute("handle", guid, "conversation_handle", nullable=False),
+            attribute("diagid", guid, "terms.conversation_id", nullable=False),
+            column("initiator", tinyint, lambda endpoint: int(endpoint.terms.is_initiator), nullable=False),
+            attribute("handle", guid, "terms.conversation_handle", nullable=False),
             attribute("rcvseq", bigint, "receive_sequence", nullable=False),
             column("state", char(2), lambda endpoint: endpoint.state.value, nullable=False),
-            attribute("contract", int_, "service_contract_id", nullable=False),
-            attribute("svcid", int_, "service_id", nullable=False),
-            attribute("convgroup", guid, "conversation_group_id", nullable=False),
-            attribute("farsvc", nvarchar(256), "far_service", nullable=False),
+            attribute("contract", int_, "terms.contract.service_contract_id", nullable=False),
+            attribute("svcid", int_, "terms.service_id", nullable=False),
+            attribute("convgroup", guid, "incoming.group.conversation_group_id", nullable=False),
+            attribute("farsvc", nvarchar(256), "terms.far_service", nullable=False),
             attribute("farbrkrinst", nvarchar(128), "far_broker_instance"),
-            attribute("priority", tinyint, nullable=False),
+            attribute("priority", tinyint, "terms.priority", nullable=False),
         ],
         lambda context: list(context.database.endpoints.values()),
         is_base_table=True,
@@ -137,13 +148,13 @@ VIEWS = [
     View(
         "sysxmitqueue",
         [
-            attribute("dlgid", guid, "endpoint.conversation_id", nullable=False),
-            column("finitiator", bit, lambda row: int(row.endpoint.is_initiator), nullable=False),
-            attribute("tosvc", nvarchar(256), "to_service_name"),
-            attribute("tobrkrinst", nvarchar(128), "to_broker_instance"),
-            attribute("fromsvc", nvarchar(256), "from_service_name"),
+            attribute("dlgid", guid, "endpoint.terms.conversation_id", nullable=False),
+            column("finitiator", bit, lambda row: int(row.endpoint.terms.is_initiator), nullable=False),
+            attribute("tosvc", nvarchar(256), "endpoint.terms.far_service"),
+            attribute("tobrkrinst", nvarchar(128), "endpoint.far_broker_instance"),
+            attribute("fromsvc", nvarchar(256), "endpoint.terms.service_name"),
             column("frombrkrinst", nvarchar(128), _frombrkrinst),
-            attribute("svccontr", nvarchar(256), "service_contract_name"),
+            attribute("svccontr", nvarchar(256), "endpoint.terms.contract.name"),
             attribute("msgseqnum", bigint, "message_sequence_number", nullable=False),
             attribute("msgtype", nvarchar(256), "message_type_name"),
             column("enqtime", datetime, lambda row: datetime_from_utc_ns(row.enqueue_time), nullable=False),

@@ -29,6 +29,7 @@ from harness.embedded.tsql.catalog.view import (
     guid,
     int_,
     nvarchar,
+    of_first,
     sid,
     smallint,
     sysname,
@@ -120,7 +121,7 @@ def _volumes(context: Context, database_id: Any, file_id: Any) -> Iterator[Volum
 
 def _compatibility_level(database: Database) -> int:
     """The level of a database created on this version."""
-    number, _ = product(database.engine.version)
+    number, _ = product(database.catalog.server_version)
     return 10 * int(number.partition(".")[0])
 
 
@@ -128,41 +129,60 @@ VIEWS = [
     View(
         "databases",
         [
-            attribute("name", sysname, nullable=False),
-            attribute("database_id", int_, nullable=False),
-            column("owner_sid", sid, owner_sid),
-            column("create_date", datetime, lambda database: datetime_from_utc_ns(database.create_time_ns)),
-            column("compatibility_level", tinyint, _compatibility_level),
-            column("collation_name", sysname, "SQL_Latin1_General_CP1_CI_AS"),
-            column("user_access", tinyint, 0),
-            column("user_access_desc", nvarchar(60), "MULTI_USER"),
-            column("is_read_only", bit, 0),
-            column("is_auto_close_on", bit, 0, nullable=False),
-            column("is_auto_shrink_on", bit, 0),
-            column("state", tinyint, 0),
-            column("state_desc", nvarchar(60), "ONLINE"),
-            column("snapshot_isolation_state_desc", nvarchar(60), "OFF"),
-            column("is_auto_update_stats_on", bit, None),
-            column("is_encrypted", bit, 0),
-            column("target_recovery_time_in_seconds", int_, None),
-            column("is_read_committed_snapshot_on", bit, 0),
-            column("recovery_model", tinyint, 3),
-            column("recovery_model_desc", nvarchar(60), "SIMPLE"),
-            # The store has no pages to verify.
-            column("page_verify_option_desc", nvarchar(60), None),
-            column("is_trustworthy_on", bit, 0),
-            column("is_master_key_encrypted_by_server", bit, lambda d: int(d.principals.has_master_key)),
-            attribute("service_broker_guid", guid, nullable=False),
-            column("is_broker_enabled", bit, lambda database: int(database.is_broker_enabled), nullable=False),
-            column("is_honor_broker_priority_on", bit, lambda d: int(d.is_honor_broker_priority_on)),
-            column("log_reuse_wait_desc", nvarchar(60), "NOTHING"),
-            # Every commit waits for the disk.
-            column("delayed_durability", int_, 0),
-            column("delayed_durability_desc", nvarchar(60), "DISABLED"),
-            column("is_query_store_on", bit, 0),
-            column("is_accelerated_database_recovery_on", bit, 0),
+            *map(
+                of_first,
+                [
+                    attribute("name", sysname, nullable=False),
+                    attribute("database_id", int_, nullable=False),
+                ],
+            ),
+            column("owner_sid", sid, lambda row: owner_sid(*row)),
+            *map(
+                of_first,
+                [
+                    column(
+                        "create_date", datetime, lambda database: datetime_from_utc_ns(database.catalog.create_time_ns)
+                    ),
+                    column("compatibility_level", tinyint, _compatibility_level),
+                    column("collation_name", sysname, "SQL_Latin1_General_CP1_CI_AS"),
+                    column("user_access", tinyint, 0),
+                    column("user_access_desc", nvarchar(60), "MULTI_USER"),
+                    column("is_read_only", bit, 0),
+                    column("is_auto_close_on", bit, 0, nullable=False),
+                    column("is_auto_shrink_on", bit, 0),
+                    column("state", tinyint, 0),
+                    column("state_desc", nvarchar(60), "ONLINE"),
+                    column("snapshot_isolation_state_desc", nvarchar(60), "OFF"),
+                    column("is_auto_update_stats_on", bit, None),
+                    column("is_encrypted", bit, 0),
+                    column("target_recovery_time_in_seconds", int_, None),
+                    column("is_read_committed_snapshot_on", bit, 0),
+                    column("recovery_model", tinyint, 3),
+                    column("recovery_model_desc", nvarchar(60), "SIMPLE"),
+                    # The store has no pages to verify.
+                    column("page_verify_option_desc", nvarchar(60), None),
+                    column("is_trustworthy_on", bit, 0),
+                    column(
+                        "is_master_key_encrypted_by_server", bit, lambda d: int(d.catalog.principals.has_master_key)
+                    ),
+                    attribute("service_broker_guid", guid, "catalog.service_broker_guid", nullable=False),
+                    column(
+                        "is_broker_enabled",
+                        bit,
+                        lambda database: int(database.catalog.is_broker_enabled),
+                        nullable=False,
+                    ),
+                    column("is_honor_broker_priority_on", bit, lambda d: int(d.catalog.is_honor_broker_priority_on)),
+                    column("log_reuse_wait_desc", nvarchar(60), "NOTHING"),
+                    # Every commit waits for the disk.
+                    column("delayed_durability", int_, 0),
+                    column("delayed_durability_desc", nvarchar(60), "DISABLED"),
+                    column("is_query_store_on", bit, 0),
+                    column("is_accelerated_database_recovery_on", bit, 0),
+                ],
+            ),
         ],
-        lambda context: list(context.engine.databases.values()),
+        lambda context: [(database, context.instance) for database in context.engine.databases.values()],
     ),
     View(
         "master_files",

@@ -53,12 +53,12 @@ def _algorithm(endpoint: Any) -> tuple[int, str]:
 
 def _certificate_id(context: Context, name: str | None) -> int:
     master = context.engine.databases["master"]
-    certificate = master.certificate(name) if name else None
+    certificate = master.catalog.principals.certificate(name) if name else None
     return certificate.certificate_id if certificate is not None else 0
 
 
 def _endpoints(context: Context) -> list[tuple[Any, int]]:
-    endpoint = context.engine.broker_endpoint
+    endpoint = context.engine.link.endpoint
     guard = context.session.guard
     if endpoint is None:
         return []

@@ -12,14 +12,14 @@ from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 
 def _certificates(context: Context) -> Iterator[tuple[Any, int]]:
-    for certificate in context.database.principals.certificates.values():
+    for certificate in context.database.catalog.principals.certificates.values():
         owner = certificate.owner.lower()
-        user = context.database.principals.users.get(owner)
+        user = context.database.catalog.principals.users.get(owner)
         yield certificate, FIXED_USER_IDS.get(owner, DBO_ID) if user is None else user.principal_id
 
 
 def _symmetric_keys(context: Context) -> list[tuple[str, int]]:
-    return [("##MS_DatabaseMasterKey##", 101)] if context.database.principals.has_master_key else []
+    return [("##MS_DatabaseMasterKey##", 101)] if context.database.catalog.principals.has_master_key else []
 
 
 VIEWS = [

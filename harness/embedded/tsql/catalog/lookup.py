@@ -37,17 +37,17 @@ def find(database: Database, schema: str, name: str, *, explicit: bool) -> View 
     """Find a queue, or a view of schema sys, whose schema must be written."""
     if schema.lower() == "sys" and explicit:
         view = VIEWS.get(name.lower())
-        return view if view is not None and view.since <= int(database.engine.version) else None
-    queue = database.queues.get(f"{schema}.{name}".lower())
+        return view if view is not None and view.since <= int(database.catalog.server_version) else None
+    queue = database.catalog.queues.get(f"{schema}.{name}".lower())
     if queue is None:
         return None
     view = _queue_views.get(queue)
     if view is None:
-        view = _queue_views[queue] = queue_view(queue)
+        view = _queue_views[queue] = queue_view(database, queue)
     return view
 
 
 def find_function(database: Database, schema: str, name: str) -> TableFunction | None:
     """Find a function of schema sys that returns a table."""
     function = TABLE_FUNCTIONS.get(name.lower()) if schema.lower() == "sys" else None
-    return function if function is not None and function.since <= int(database.engine.version) else None
+    return function if function is not None and function.since <= int(database.catalog.server_version) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from harness.embedded.broker.system import QUEUES
+from harness.embedded.broker.system_objects import QUEUES
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.catalog.view import (
     Context,
@@ -89,7 +89,7 @@ def procedures(context: Context) -> Iterator[ObjectRow]:
 
 
 def queues(context: Context) -> Iterator[ObjectRow]:
-    for queue in context.database.queues.values():
+    for queue in context.database.catalog.queues.values():
         yield ObjectRow(
             queue.name,
             queue.object_id,
@@ -103,7 +103,7 @@ def queues(context: Context) -> Iterator[ObjectRow]:
 
 
 def internal_tables(context: Context) -> Iterator[ObjectRow]:
-    for queue in context.database.queues.values():
+    for queue in context.database.catalog.queues.values():
         yield ObjectRow(
             f"queue_messages_{queue.object_id}",
             internal_table_id(queue.object_id),
@@ -121,7 +121,7 @@ def system_tables(context: Context) -> Iterator[ObjectRow]:
     """The system base tables of Service Broker."""
     database = context.database
     # Messages that arrived while their queue was OFF, and those behind them.
-    aside = sum(len(queue.blocked) for queue in database.queues.values())
+    aside = sum(len(queue.blocked) for queue in database.catalog.queues.values())
     counts = {
         "sysxmitqueue": len(database.transmission_queue) + aside,
         "sysconvgroup": len(database.groups),

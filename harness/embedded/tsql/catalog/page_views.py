@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from harness.embedded.broker.conversations import DATA_FILE, ROWS_PER_PAGE, ConversationEndpoint
+from harness.embedded.broker.database import DATA_FILE, ROWS_PER_PAGE, ConversationEndpoint
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import MILLISECOND

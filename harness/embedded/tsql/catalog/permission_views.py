@@ -98,11 +98,11 @@ def _of_database(context: Context) -> Iterator[Row]:
     existing = _existing(context)
     whole = Securable(database.database_id, "DATABASE", 0)
     yield Row(whole, "CONNECT", DBO_ID)
-    for user in database.principals.users.values():
+    for user in database.catalog.principals.users.values():
         yield Row(whole, "CONNECT", user.principal_id)
     roles = FIXED_USER_IDS | DATABASE_ROLE_IDS
     for each in context.instance.grants.permissions(database.database_id):
-        known_user = database.principals.users.get(each.grantee)
+        known_user = database.catalog.principals.users.get(each.grantee)
         grantee = roles.get(each.grantee) if known_user is None else known_user.principal_id
         if grantee is not None and each.securable[1:] in existing:
             yield Row(each.securable, each.permission, grantee, each.state)
@@ -112,20 +112,20 @@ def _existing(context: Context) -> set[tuple[str, int]]:
     """The securables that exist. Permissions on dropped ones are not shown."""
     database, instance = context.database, context.instance
     objects: list[Any] = [*instance.tables.values(), *instance.procedures.values()]
-    principals = database.principals
+    principals = database.catalog.principals
     return {
         ("DATABASE", 0),
         ("SCHEMA", 1),
         ("USER", DBO_ID),
         *(("OBJECT", one.object_id) for one in objects if one.database_id == database.database_id),
-        *(("OBJECT", one.object_id) for one in database.queues.values()),
-        *(("SERVICE", one.service_id) for one in database.services.values()),
-        *(("CONTRACT", one.service_contract_id) for one in database.contracts.values()),
-        *(("MESSAGE TYPE", one.message_type_id) for one in database.message_types.values()),
-        *(("ROUTE", one.route_id) for one in database.routes.values()),
+        *(("OBJECT", one.object_id) for one in database.catalog.queues.values()),
+        *(("SERVICE", one.service_id) for one in database.catalog.services.values()),
+        *(("CONTRACT", one.service_contract_id) for one in database.catalog.contracts.values()),
+        *(("MESSAGE TYPE", one.message_type_id) for one in database.catalog.message_types.values()),
+        *(("ROUTE", one.route_id) for one in database.catalog.routes.values()),
         *(
             ("REMOTE SERVICE BINDING", one.remote_service_binding_id)
-            for one in database.remote_service_bindings.values()
+            for one in database.catalog.remote_service_bindings.values()
         ),
         *(("CERTIFICATE", one.certificate_id) for one in principals.certificates.values()),
         *(("USER", one.principal_id) for one in principals.users.values()),

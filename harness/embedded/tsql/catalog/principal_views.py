@@ -48,22 +48,21 @@ def _of_server(context: Context) -> Iterator[Principal]:
             yield Principal(login.name, login.principal_id, "S", sid_of(login.principal_id), login.is_disabled)
 
 
-def owner_sid(database: Database) -> bytes:
+def owner_sid(database: Database, instance: Instance) -> bytes:
     """The sid of the login that owns the database, its dbo."""
-    engine = database.engine
-    owner = Instance.of(engine).grants.owner(Securable(database.database_id, "DATABASE", 0))
-    login = engine.logins.get(owner or "")
+    owner = instance.grants.owner(Securable(database.database_id, "DATABASE", 0))
+    login = instance.engine.logins.get(owner or "")
     return sid_of(SA_ID if login is None else login.principal_id)
 
 
 def _of_database(context: Context) -> Iterator[Principal]:
     """The principals of a database. A user without a login has no sid here."""
     for name, number in FIXED_USER_IDS.items():
-        own = owner_sid(context.database) if name == DBO else None
+        own = owner_sid(context.database, context.instance) if name == DBO else None
         yield Principal(name, number, "R" if name == "public" else "S", own)
     for name, number in DATABASE_ROLE_IDS.items():
         yield Principal(name, number, "R")
-    for user in context.database.principals.users.values():
+    for user in context.database.catalog.principals.users.values():
         if user.name.lower() not in FIXED_USER_IDS:
             login = context.engine.logins.get((user.login or "").lower())
             yield Principal(user.name, user.principal_id, "S", None if login is None else sid_of(login.principal_id))
@@ -85,7 +84,7 @@ def _server_members(context: Context) -> Iterator[Member]:
 def _database_members(context: Context) -> Iterator[Member]:
     yield Member(DATABASE_ROLE_IDS["db_owner"], DBO_ID)
     for role, member in context.instance.grants.members(context.database.database_id):
-        user = context.database.principals.users.get(member)
+        user = context.database.catalog.principals.users.get(member)
         number = FIXED_USER_IDS.get(member) if user is None else user.principal_id
         if number is not None and role in DATABASE_ROLE_IDS:
             yield Member(DATABASE_ROLE_IDS[role], number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from harness.embedded.broker.database import Database
 from harness.embedded.broker.queues import Queue
 from harness.embedded.sqltypes import BIGINT, INT, MAX, TINYINT, UNIQUEIDENTIFIER, SqlType
 from harness.embedded.tsql.catalog.view import View, attribute, column, datetime, guid
@@ -22,18 +23,18 @@ NAME = SqlType("nvarchar", length=256)
 # The columns of RECEIVE *, in the order of the manual's page on RECEIVE.
 RECEIVED_COLUMNS = (
     ReceivedColumn("status", TINYINT, "status"),
-    ReceivedColumn("priority", TINYINT, "priority"),
+    ReceivedColumn("priority", TINYINT, "incoming.terms.priority"),
     ReceivedColumn("queuing_order", BIGINT, "queuing_order"),
-    ReceivedColumn("conversation_group_id", UNIQUEIDENTIFIER, "conversation_group_id"),
-    ReceivedColumn("conversation_handle", UNIQUEIDENTIFIER, "conversation_handle"),
+    ReceivedColumn("conversation_group_id", UNIQUEIDENTIFIER, "incoming.group.conversation_group_id"),
+    ReceivedColumn("conversation_handle", UNIQUEIDENTIFIER, "incoming.terms.conversation_handle"),
     ReceivedColumn("message_sequence_number", BIGINT, "message_sequence_number"),
-    ReceivedColumn("service_name", SqlType("nvarchar", length=512), "service_name"),
-    ReceivedColumn("service_id", INT, "service_id"),
-    ReceivedColumn("service_contract_name", NAME, "service_contract_name"),
-    ReceivedColumn("service_contract_id", INT, "service_contract_id"),
-    ReceivedColumn("message_type_name", NAME, "message_type_name"),
-    ReceivedColumn("message_type_id", INT, "message_type_id"),
-    ReceivedColumn("validation", SqlType("nchar", length=2), "validation"),
+    ReceivedColumn("service_name", SqlType("nvarchar", length=512), "incoming.terms.service_name"),
+    ReceivedColumn("service_id", INT, "incoming.terms.service_id"),
+    ReceivedColumn("service_contract_name", NAME, "incoming.terms.contract.name"),
+    ReceivedColumn("service_contract_id", INT, "incoming.terms.contract.service_contract_id"),
+    ReceivedColumn("message_type_name", NAME, "message_type.name"),
+    ReceivedColumn("message_type_id", INT, "message_type.message_type_id"),
+    ReceivedColumn("validation", SqlType("nchar", length=2), "message_type.validation.value"),
     ReceivedColumn("message_body", SqlType("varbinary", length=MAX), "message_body", True),
 )
 
@@ -44,6 +45,6 @@ COLUMNS = (
 )
 
 
-def queue_view(queue: Queue) -> View:
+def queue_view(database: Database, queue: Queue) -> View:
     """The view of a queue, with all its rows, including retained ones."""
-    return View(f"queue.{queue.object_id}", COLUMNS, lambda context: list(queue.all_rows()))
+    return View(f"queue.{queue.object_id}", COLUMNS, lambda context: list(database.queue_rows(queue)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from harness.embedded.broker.monitors import QueueMonitor
 from harness.embedded.tsql.catalog.endpoint_views import ADMIN_ENDPOINT, TCP_ENDPOINT
 from harness.embedded.tsql.catalog.view import (
     Context,
@@ -46,9 +47,15 @@ def _status(session: ConnectedSession) -> str:
 
 
 def _connections(context: Context) -> list[Any]:
-    transport = context.engine.transport
+    transport = context.engine.link.transport
     describe = getattr(transport, "connections", None)
     return list(describe()) if callable(describe) else []
+
+
+def _queue_monitors(context: Context) -> list[QueueMonitor]:
+    monitors = context.engine.monitors.all
+    queues = [queue for database in context.engine.databases.values() for queue in database.catalog.queues.values()]
+    return [monitors[queue] for queue in queues if queue in monitors]
 
 
 VIEWS = [
@@ -62,7 +69,7 @@ VIEWS = [
             column("last_activated_time", datetime, lambda m: datetime_from_utc_ns(m.last_activated_time)),
             attribute("tasks_waiting", int_),
         ],
-        lambda context: list(context.engine.queue_monitors()),
+        _queue_monitors,
     ),
     View(
         "dm_broker_activated_tasks",
@@ -73,7 +80,7 @@ VIEWS = [
             attribute("procedure_name", nvarchar(650)),
             column("execute_as", int_, DBO_ID),
         ],
-        lambda context: list(context.engine.activated_tasks()),
+        lambda context: list(context.engine.monitors.readers.values()),
     ),
     View(
         "dm_broker_connections",

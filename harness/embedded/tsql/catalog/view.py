@@ -79,6 +79,12 @@ def attribute(name: str, type_: SqlType, path: str = "", *, nullable: bool = Tru
     return ViewColumn(name, type_, operator.attrgetter(path or name), nullable)
 
 
+def of_first(item: ViewColumn) -> ViewColumn:
+    """The column of rows that are tuples, whose first element it is about."""
+    value = item.value
+    return item._replace(value=lambda row: value(row[0]))
+
+
 class View:
     """A view of schema `sys`, or a queue. Reading it changes nothing.
 

@@ -38,13 +38,13 @@ def _object(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
     item = (
         frame.instance.table(parts, frame.database)
         or frame.instance.procedure(parts, frame.database)
-        or database.queues.get(f"{schema}.{name}".lower())
+        or database.catalog.queues.get(f"{schema}.{name}".lower())
     )
     return None if item is None else object_of(database, item)
 
 
 def _user(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
-    user = frame.database.principals.users.get(parts[-1].lower())
+    user = frame.database.catalog.principals.users.get(parts[-1].lower())
     if user is None and parts[-1].lower() != "dbo":
         return None
     return Securable(frame.database.database_id, "USER", user.principal_id if user is not None else DBO_ID)
@@ -58,7 +58,7 @@ def _login(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
 
 
 def _endpoint(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
-    endpoint = frame.instance.engine.broker_endpoint
+    endpoint = frame.instance.engine.link.endpoint
     if endpoint is None or endpoint.name.lower() != parts[-1].lower():
         return None
     return Securable(SERVER, "ENDPOINT", endpoint.endpoint_id)
@@ -68,14 +68,14 @@ def _named(class_: str, attribute: str, identifier: str) -> Callable[[NameContex
     """Find a Service Broker object, whose name is compared byte by byte."""
 
     def find(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
-        item: Any = getattr(frame.database, attribute).get(parts[-1])
+        item: Any = getattr(frame.database.catalog, attribute).get(parts[-1])
         return None if item is None else Securable(frame.database.database_id, class_, getattr(item, identifier))
 
     return find
 
 
 def _certificate(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
-    found = frame.database.certificate(parts[-1])
+    found = frame.database.catalog.principals.certificate(parts[-1])
     return None if found is None else Securable(frame.database.database_id, "CERTIFICATE", found.certificate_id)
 
 
@@ -123,6 +123,6 @@ def principal(frame: NameContext, name: str, *, of_server: bool) -> str:
         if key in SERVER_ROLE_IDS or key == "sa" or key in frame.instance.engine.logins:
             return key
         raise SqlServerError(15151, "find", "login", name)
-    if key in {"dbo", "guest"} or key in DATABASE_ROLES or key in frame.database.principals.users:
+    if key in {"dbo", "guest"} or key in DATABASE_ROLES or key in frame.database.catalog.principals.users:
         return key
     raise SqlServerError(15151, "find", "user", name)

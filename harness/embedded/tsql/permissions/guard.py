@@ -114,7 +114,7 @@ class Guard:
             return "guest" if database.name in WITH_GUEST else None
         if self._grants.owner(Securable(database.database_id, "DATABASE", 0)) == self.login.lower():
             return DBO
-        for user in database.principals.users.values():
+        for user in database.catalog.principals.users.values():
             if user.login is not None and user.login.lower() == self.login.lower():
                 return user.name
         if database.name in WITH_GUEST or self.allows_on_server("CONNECT ANY DATABASE"):
@@ -212,7 +212,7 @@ def state_shown_by(view: str, database: Database) -> Need | None:
     """The permission that a dynamic management view needs; None if every login may read it."""
     if not view.startswith("dm_") or view in OF_ONESELF:
         return None
-    is_new = int(database.engine.version) >= 2022
+    is_new = int(database.catalog.server_version) >= 2022
     if view.startswith("dm_db_"):
         permission = "VIEW DATABASE PERFORMANCE STATE" if is_new else "VIEW DATABASE STATE"
         return Need(database, Securable(database.database_id, "DATABASE", 0), permission, "", "")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def install(engine: Engine) -> None:
     """Make the engine run activation procedures. Call it before `engine.recover`, which may find messages waiting."""
     Instance.of(engine)
-    engine.activate = lambda database, queue: activate(engine, database, queue)
+    engine.monitors.activate = lambda database, queue: activate(engine, database, queue)
 
 
 class _ErrorLog(DiscardedResults):
@@ -38,14 +38,14 @@ class _ErrorLog(DiscardedResults):
 
     def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         if number != 5701:  # a change of database is not output of the procedure
-            self._engine.log(SqlServerError(9724, self._procedure, self._queue, text).text)
+            self._engine.error_log.write(SqlServerError(9724, self._procedure, self._queue, text).text)
 
 
 def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
     """Run the queue's procedure; raises the error that ends the activated task."""
     instance = Instance.of(engine)
     name = queue.activation_procedure or ""
-    reader = engine.current_reader()
+    reader = engine.monitors.current_reader()
     session = Session(engine, spid=instance.system_spid(), login="sa", database=database.name, is_user_process=False)
     if reader is not None:
         reader.spid = session.spid
@@ -71,7 +71,7 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
 def _context(instance: Instance, database: Database, queue: Queue, procedure: Procedure) -> guard.Guard:
     """ "SQL Server impersonates this user before starting the stored procedure." """
     user = DBO if queue.execute_as in (None, "OWNER") else str(queue.execute_as)
-    if user.lower() != DBO and user.lower() not in database.principals.users:
+    if user.lower() != DBO and user.lower() not in database.catalog.principals.users:
         raise SqlServerError(15517, user)
     context = guard.of_user(instance, database, user)
     context.execute(procedure, database)

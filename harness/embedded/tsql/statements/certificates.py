@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from harness.embedded.broker import ddl_principals
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
@@ -43,7 +44,7 @@ def _check_master_key(node: Any, frame: Frame, guard: Guard) -> None:
 
 
 def compile_create_master_key(node: CreateMasterKey, scope: Scope) -> Step:
-    return writing(lambda frame, tx: frame.database.create_master_key(tx))
+    return writing(lambda frame, tx: ddl_principals.create_master_key(tx, frame.database.catalog))
 
 
 register(
@@ -62,7 +63,7 @@ def parse_drop_master_key(parser: Parser) -> Statement:
 
 
 def compile_drop_master_key(node: DropMasterKey, scope: Scope) -> Step:
-    return writing(lambda frame, tx: frame.database.drop_master_key(tx))
+    return writing(lambda frame, tx: ddl_principals.drop_master_key(tx, frame.database.catalog))
 
 
 register("DROP MASTER KEY", parse_drop_master_key, DropMasterKey, compile_drop_master_key, check=_check_master_key)
@@ -160,8 +161,10 @@ def _moment_ns(text: str) -> int | None:
 
 def compile_create_certificate(node: CreateCertificate, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
-        frame.database.create_certificate(
+        ddl_principals.create_certificate(
             tx,
+            frame.database.catalog,
+            frame.instance.engine.entropy,
             node.name,
             subject=node.subject,
             blob=node.binary,
@@ -183,7 +186,7 @@ register(
 
 register_drop(
     "CERTIFICATE",
-    lambda frame, tx, name: frame.database.drop_certificate(tx, name[0]),
+    lambda frame, tx, name: ddl_principals.drop_certificate(tx, frame.database.catalog, name[0]),
     check=checks.drop_of("CERTIFICATE"),
-    exists=lambda frame, name: frame.database.certificate(name) is not None,
+    exists=lambda frame, name: frame.database.catalog.principals.certificate(name) is not None,
 )

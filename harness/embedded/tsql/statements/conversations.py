@@ -144,13 +144,16 @@ def compile_begin_dialog(node: BeginDialog, scope: Scope) -> Step:
         if (destination := to_service(frame)) is None:
             raise SqlServerError(8421)
         guard = frame.session.guard
-        if guard is not None and not guard.is_dbo and (service := frame.database.services.get(source)) is not None:
-            guard.receive(frame.database, service.queue)
+        if guard is not None and not guard.is_dbo:
+            service = frame.database.catalog.services.get(source)
+            if service is not None:
+                guard.receive(frame.database, service.queue)
         lifetime_s = lifetime(frame)
         if lifetime_s is None and node.lifetime is not None:
             raise SqlServerError(8406, 1, 2147483647)
-        return frame.database.begin_dialog(
+        return frame.instance.engine.dialogs.begin(
             tx,
+            frame.database,
             from_service=source,
             to_service=destination,
             to_broker_instance=instance(frame),
@@ -191,7 +194,8 @@ def compile_begin_conversation_timer(node: BeginConversationTimer, scope: Scope)
         seconds = timeout(frame)
         if seconds is None:
             raise SqlServerError(8410)
-        return frame.database.begin_conversation_timer(tx, _conversation(frame, _given(handle(frame))), seconds)
+        found = _conversation(frame, _given(handle(frame)))
+        return frame.instance.engine.dialogs.begin_timer(tx, frame.database, found, seconds)
 
     return waiting_work(work)
 
@@ -243,7 +247,7 @@ def compile_send(node: Send, scope: Scope) -> Step:
         if guard is not None and not guard.is_dbo:
             for one in found:
                 _conversation(frame, one)
-        return frame.database.send(tx, found, message_type(frame), data)
+        return frame.instance.engine.sending.send(tx, frame.database, found, message_type(frame), data)
 
     return waiting_work(work)
 
@@ -278,7 +282,7 @@ def compile_move_conversation(node: MoveConversation, scope: Scope) -> Step:
         found, destination = _conversation(frame, _given(handle(frame))), group(frame)
         if destination is None:
             raise SqlServerError(8420)
-        return frame.database.move_conversation(tx, found, destination)
+        return frame.instance.engine.dialogs.move(tx, frame.database, found, destination)
 
     return waiting_work(work)
 
@@ -326,7 +330,7 @@ def compile_end_conversation(node: EndConversation, scope: Scope) -> Step:
         found = _conversation(frame, _given(handle(frame)))
         if node.cleanup and not is_allowed_to(frame, "DATABASE", 0, "CONTROL"):
             raise SqlServerError(28006, "end", found, "")
-        return frame.database.end_conversation(tx, found, error=error, cleanup=node.cleanup)
+        return frame.instance.engine.dialogs.end(tx, frame.database, found, error=error, cleanup=node.cleanup)
 
     return waiting_work(work)
 

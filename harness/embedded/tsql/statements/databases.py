@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from harness.embedded.broker import ddl_databases
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
@@ -47,7 +48,7 @@ def compile_create_database(node: CreateDatabase, scope: Scope) -> Step:
         _outside_transactions(frame, "CREATE DATABASE")
         if node.name.lower() in frame.instance.engine.databases:
             raise SqlServerError(1801, node.name)
-        created = frame.instance.engine.create_database(tx, node.name)
+        created = ddl_databases.create_database(tx, frame.instance.engine.databases, node.name)
         if frame.session.guard is not None:
             owner = frame.session.guard.login.lower()
             frame.instance.grants.set_owner(tx, Securable(created.database_id, "DATABASE", 0), owner)
@@ -117,10 +118,11 @@ def compile_alter_database(node: AlterDatabase, scope: Scope) -> Step:
         if node.rollback_immediate:
             _roll_back_others(frame, database)
         if node.option in BROKER_OPTIONS:
-            database.set_broker(tx, node.option)
+            engine = instance.engine
+            ddl_databases.set_broker(tx, engine.databases, database, engine.delivery, engine.entropy, node.option)
             instance.version += 1
         elif node.option == "HONOR_BROKER_PRIORITY":
-            database.set_honor_broker_priority(tx, node.value == "ON")
+            ddl_databases.set_honor_broker_priority(tx, database.catalog, node.value == "ON")
 
     return writing(work)
 
@@ -271,7 +273,7 @@ def compile_drop_database(node: DropDatabase, scope: Scope) -> Step:
             instance.drop_objects(tx, database)
             instance.files.forget(tx, database)
             instance.grants.forget_database(tx, database.database_id)
-            instance.engine.drop_database(tx, name)
+            ddl_databases.drop_database(tx, instance.engine.databases, instance.engine.delivery, name)
             instance.version += 1
 
     return writing(work)

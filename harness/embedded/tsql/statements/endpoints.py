@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from harness.embedded.broker import ddl_endpoints
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance import securables
@@ -159,7 +160,7 @@ def compile_endpoint(node: Endpoint, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         if frame.session.tx is not None:
             raise SqlServerError(226, f"{node.verb} ENDPOINT")
-        engine = frame.instance.engine
+        link = frame.instance.engine.link
         given = {
             "state": node.state,
             "port": node.port,
@@ -172,9 +173,9 @@ def compile_endpoint(node: Endpoint, scope: Scope) -> Step:
         if node.ip is not None:
             options["ip"] = None if node.ip == "ALL" else node.ip
         if node.verb == "ALTER":
-            engine.alter_endpoint(tx, node.name, **options)
+            ddl_endpoints.alter_endpoint(tx, link, node.name, **options)
             return
-        created = engine.create_endpoint(tx, node.name, **options)
+        created = ddl_endpoints.create_endpoint(tx, link, node.name, **options)
         if frame.session.guard is not None:
             owner = frame.session.guard.login.lower()
             frame.instance.grants.set_owner(tx, Securable(SERVER, "ENDPOINT", created.endpoint_id), owner)
@@ -187,15 +188,15 @@ for _verb in ("CREATE", "ALTER"):
 
 
 def _drop(frame: Frame, tx: Transaction, name: ObjectName) -> None:
-    engine = frame.instance.engine
-    if (endpoint := engine.broker_endpoint) is not None:
+    link = frame.instance.engine.link
+    if (endpoint := link.endpoint) is not None:
         frame.instance.grants.forget_securable(tx, Securable(SERVER, "ENDPOINT", endpoint.endpoint_id))
-    engine.drop_endpoint(tx, name[0])
+    ddl_endpoints.drop_endpoint(tx, link, name[0])
 
 
 register_drop(
     "ENDPOINT",
     _drop,
     check=checks.drop_of("ENDPOINT"),
-    exists=lambda frame, name: frame.instance.engine.broker_endpoint is not None,
+    exists=lambda frame, name: frame.instance.engine.link.endpoint is not None,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.embedded.broker import ddl_contracts
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import authorization, ddl, owner_of, register_drop
@@ -37,8 +38,8 @@ def parse_create_message_type(parser: Parser) -> Statement:
 
 def compile_create_message_type(node: CreateMessageType, scope: Scope) -> Step:
     return ddl(
-        lambda frame, tx: frame.database.create_message_type(
-            tx, node.name, validation=node.validation, owner=owner_of(frame, node.owner)
+        lambda frame, tx: ddl_contracts.create_message_type(
+            tx, frame.database.catalog, node.name, validation=node.validation, owner=owner_of(frame, node.owner)
         )
     )
 
@@ -65,7 +66,11 @@ def parse_alter_message_type(parser: Parser) -> Statement:
 
 
 def compile_alter_message_type(node: AlterMessageType, scope: Scope) -> Step:
-    return ddl(lambda frame, tx: frame.database.alter_message_type(tx, node.name, validation=node.validation))
+    return ddl(
+        lambda frame, tx: ddl_contracts.alter_message_type(
+            tx, frame.database.catalog, node.name, validation=node.validation
+        )
+    )
 
 
 register(
@@ -77,7 +82,9 @@ register(
 )
 
 
-register_drop("MESSAGE TYPE", lambda frame, tx, name: frame.database.drop_message_type(tx, name[0]))
+register_drop(
+    "MESSAGE TYPE", lambda frame, tx, name: ddl_contracts.drop_message_type(tx, frame.database.catalog, name[0])
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +112,8 @@ def parse_create_contract(parser: Parser) -> Statement:
 
 def compile_create_contract(node: CreateContract, scope: Scope) -> Step:
     return ddl(
-        lambda frame, tx: frame.database.create_contract(
-            tx, node.name, usages=node.messages, owner=owner_of(frame, node.owner)
+        lambda frame, tx: ddl_contracts.create_contract(
+            tx, frame.database.catalog, node.name, usages=node.messages, owner=owner_of(frame, node.owner)
         )
     )
 
@@ -120,4 +127,7 @@ register(
 )
 
 
-register_drop("CONTRACT", lambda frame, tx, name: frame.database.drop_contract(tx, name[0]))
+register_drop(
+    "CONTRACT",
+    lambda frame, tx, name: ddl_contracts.drop_contract(tx, frame.database, frame.instance.engine.severance, name[0]),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.embedded.broker import ddl_endpoints, ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.instance import securables
@@ -140,11 +141,9 @@ def _permit(  # noqa: PLR0917
         return
     is_granted = node.verb == "GRANT"
     if securable.securable_class == "ENDPOINT":
-        frame.instance.engine.set_connect(tx, node.securable[-1], grantee, is_granted)
-    elif is_granted:
-        frame.database.grant(tx, name, "SERVICE", node.securable[-1], grantee)
+        ddl_endpoints.set_connect(tx, frame.instance.engine.link, node.securable[-1], grantee, may=is_granted)
     else:
-        frame.database.revoke(tx, name, "SERVICE", node.securable[-1], grantee)
+        ddl_services.set_sender(tx, frame.database.catalog, node.securable[-1], grantee, may=is_granted)
 
 
 for _verb in ("GRANT", "DENY", "REVOKE"):

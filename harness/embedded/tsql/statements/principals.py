@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from harness.embedded.broker import ddl_principals
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance import securables
@@ -57,8 +58,8 @@ def _check_create_login(node: Any, frame: Frame, guard: Guard) -> None:
 
 def compile_create_login(node: CreateLogin, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
-        engine = frame.instance.engine
-        engine.create_login(tx, node.name, password=node.password, from_certificate=node.certificate)
+        logins = frame.instance.engine.logins
+        ddl_principals.create_login(tx, logins, node.name, password=node.password, from_certificate=node.certificate)
         frame.instance.grants.touch(tx)
 
     return writing(work)
@@ -101,7 +102,9 @@ def _check_alter_login(node: AlterLogin, frame: Frame, guard: Guard) -> None:
 
 def compile_alter_login(node: AlterLogin, scope: Scope) -> Step:
     return writing(
-        lambda frame, tx: frame.instance.engine.alter_login(tx, node.name, password=node.password, enable=node.enable)
+        lambda frame, tx: ddl_principals.alter_login(
+            tx, frame.instance.engine.logins, node.name, password=node.password, enable=node.enable
+        )
     )
 
 
@@ -137,11 +140,12 @@ def _check_create_user(node: Any, frame: Frame, guard: Guard) -> None:
 
 def compile_create_user(node: CreateUser, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
-        if node.login is not None and node.login.lower() not in frame.instance.engine.logins:
+        logins = frame.instance.engine.logins
+        if node.login is not None and node.login.lower() not in logins:
             raise SqlServerError(15007, node.login)
         if node.name.lower() in DATABASE_ROLES:
             raise SqlServerError(15023, node.name)
-        frame.database.create_user(tx, node.name, login=node.login)
+        ddl_principals.create_user(tx, frame.database.catalog, logins, node.name, login=node.login)
         frame.instance.grants.touch(tx)
 
     return writing(work)
@@ -174,7 +178,8 @@ def _check_alter_user(node: AlterUser, frame: Frame, guard: Guard) -> None:
 
 def compile_alter_user(node: AlterUser, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
-        frame.database.alter_user(tx, node.name, login=node.login)
+        logins = frame.instance.engine.logins
+        ddl_principals.alter_user(tx, frame.database.catalog, logins, node.name, login=node.login)
         frame.instance.grants.touch(tx)
 
     return writing(work)
@@ -195,12 +200,12 @@ def _check_drop_user(node: Drop, frame: Frame, guard: Guard) -> None:
 
 def _drop_login(frame: Frame, tx: Transaction, name: ObjectName) -> None:
     frame.instance.grants.forget_principal(tx, SERVER, name[0].lower())
-    frame.instance.engine.drop_login(tx, name[0])
+    ddl_principals.drop_login(tx, frame.instance.engine.logins, name[0])
 
 
 def _drop_user(frame: Frame, tx: Transaction, name: ObjectName) -> None:
     frame.instance.grants.forget_principal(tx, frame.database.database_id, name[0].lower())
-    frame.database.drop_user(tx, name[0])
+    ddl_principals.drop_user(tx, frame.database.catalog, name[0])
 
 
 register_drop(
@@ -213,5 +218,5 @@ register_drop(
     "USER",
     _drop_user,
     check=_check_drop_user,
-    exists=lambda frame, name: name.lower() in frame.database.principals.users,
+    exists=lambda frame, name: name.lower() in frame.database.catalog.principals.users,
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import SqlType
@@ -123,11 +124,11 @@ def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
         old = instance.procedure(node.name, database)
         if old is None and node.verb == "ALTER":
             raise SqlServerError(208, ".".join(node.name))
-        taken = instance.table(node.name, database) is not None or f"{schema}.{name}".lower() in database.queues
+        taken = instance.table(node.name, database) is not None or f"{schema}.{name}".lower() in database.catalog.queues
         if taken or (old is not None and node.verb == "CREATE"):
             raise SqlServerError(2714, name)
         now_ns = instance.engine.clock.utc_ns()
-        object_id = old.object_id if old is not None else database.new_object_id(tx)
+        object_id = old.object_id if old is not None else new_object_id(tx, database.catalog)
         created_ns = old.create_time_ns if old is not None else now_ns
         creator = frame.session.user_name(database)
         procedure = Procedure(database.database_id, object_id, schema, name, node.text, created_ns, creator)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.broker.objects import ActivationOptions, QueueOptions
+from harness.embedded.broker import ddl_notifications, ddl_queues
+from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance import securables
@@ -61,7 +62,7 @@ def compile_create_queue(node: CreateQueue, scope: Scope) -> Step:
         database, schema, name = frame.instance.located(node.name, frame.database)
         if frame.instance.table(node.name, frame.database) or frame.instance.procedure(node.name, frame.database):
             raise SqlServerError(2714, name)
-        database.create_queue(tx, schema, name, _queue_options(frame, node.clauses))
+        ddl_queues.create_queue(tx, database.catalog, schema, name, _queue_options(frame, node.clauses))
 
     return ddl(work)
 
@@ -93,7 +94,7 @@ def parse_alter_queue(parser: Parser) -> Statement:
 def compile_alter_queue(node: AlterQueue, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         database, schema, name = frame.instance.located(node.name, frame.database)
-        database.alter_queue(tx, schema, name, _queue_options(frame, node.clauses))
+        ddl_queues.alter_queue(tx, database.catalog, schema, name, _queue_options(frame, node.clauses))
 
     return ddl(work)
 
@@ -177,7 +178,7 @@ def _procedure_name(frame: Frame, parts: tuple[str, ...]) -> str:
 
 def _drop_queue(frame: Frame, tx: Transaction, name: tuple[str, ...]) -> None:
     database, schema, queue = frame.instance.located(name, frame.database)
-    database.drop_queue(tx, schema, queue)
+    ddl_queues.drop_queue(tx, database.catalog, schema, queue)
 
 
 register_drop("QUEUE", _drop_queue)
@@ -222,8 +223,9 @@ def compile_create_event_notification(node: CreateEventNotification, scope: Scop
     def work(frame: Frame, tx: Transaction) -> None:
         current = node.broker_instance.lower() == "current database"
         for event in node.events:
-            frame.database.create_event_notification(
+            ddl_notifications.create_event_notification(
                 tx,
+                frame.database.catalog,
                 node.name,
                 queue=queue_name(frame, node.queue),
                 event=event,
@@ -260,7 +262,9 @@ def parse_drop_event_notification(parser: Parser) -> Statement:
 def compile_drop_event_notification(node: DropEventNotification, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         for name in node.names:
-            frame.database.drop_event_notification(tx, name, queue=queue_name(frame, node.queue))
+            ddl_notifications.drop_event_notification(
+                tx, frame.database.catalog, name, queue=queue_name(frame, node.queue)
+            )
 
     return ddl(work)
 

@@ -42,7 +42,7 @@ def _milliseconds(timeout: int | None) -> int | None:
 
 def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
     database = frame.database if len(parts) < 3 else frame.instance.located(parts, frame.database)[0]
-    queue = database.queues.get(catalog_key(parts))
+    queue = database.catalog.queues.get(catalog_key(parts))
     if queue is None:
         raise SqlServerError(208, ".".join(parts))
     guard = frame.session.guard
@@ -109,8 +109,9 @@ def compile_receive(node: Receive, scope: Scope) -> Step:
         value = wanted(frame)
         if value is None and node.where_column:
             raise SqlServerError(8418 if by_handle else 8420)
-        return database.receive(
+        return frame.instance.engine.receiving.receive(
             tx,
+            database,
             queue,
             top=top(frame),
             conversation_handle=value if by_handle else None,
@@ -274,7 +275,9 @@ def compile_get_conversation_group(node: GetConversationGroup, scope: Scope) -> 
 
     def work(frame: Frame, tx: Transaction) -> Waiting[str | None]:
         database, queue = _queue(frame, node.queue)
-        return database.get_conversation_group(tx, queue, wait=node.wait, timeout_ms=_milliseconds(timeout(frame)))
+        return frame.instance.engine.receiving.get_conversation_group(
+            tx, database, queue, wait=node.wait, timeout_ms=_milliseconds(timeout(frame))
+        )
 
     def take(frame: Frame, group: str | None) -> None:
         frame.variables[node.variable] = convert(group)

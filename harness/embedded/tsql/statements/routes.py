@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from harness.embedded.broker import ddl_routes
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import authorization, ddl, owner_of, register_drop
@@ -64,7 +65,9 @@ def parse_create_route(parser: Parser) -> Statement:
 def compile_create_route(node: CreateRoute, scope: Scope) -> Step:
     arguments = _route_arguments(node)
     return ddl(
-        lambda frame, tx: frame.database.create_route(tx, node.name, **arguments, owner=owner_of(frame, node.owner))
+        lambda frame, tx: ddl_routes.create_route(
+            tx, frame.database.catalog, node.name, **arguments, owner=owner_of(frame, node.owner)
+        )
     )
 
 
@@ -83,7 +86,7 @@ def parse_alter_route(parser: Parser) -> Statement:
 
 def compile_alter_route(node: AlterRoute, scope: Scope) -> Step:
     arguments = _route_arguments(node)
-    return ddl(lambda frame, tx: frame.database.alter_route(tx, node.name, **arguments))
+    return ddl(lambda frame, tx: ddl_routes.alter_route(tx, frame.database.catalog, node.name, **arguments))
 
 
 register(
@@ -91,7 +94,7 @@ register(
 )
 
 
-register_drop("ROUTE", lambda frame, tx, name: frame.database.drop_route(tx, name[0]))
+register_drop("ROUTE", lambda frame, tx, name: ddl_routes.drop_route(tx, frame.database.catalog, name[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +124,9 @@ def parse_create_remote_service_binding(parser: Parser) -> Statement:
 
 def compile_create_remote_service_binding(node: CreateRemoteServiceBinding, scope: Scope) -> Step:
     return ddl(
-        lambda frame, tx: frame.database.create_remote_service_binding(
+        lambda frame, tx: ddl_routes.create_remote_service_binding(
             tx,
+            frame.database.catalog,
             node.name,
             to_service=node.service,
             user=node.user,
@@ -162,8 +166,8 @@ def parse_alter_remote_service_binding(parser: Parser) -> Statement:
 
 def compile_alter_remote_service_binding(node: AlterRemoteServiceBinding, scope: Scope) -> Step:
     return ddl(
-        lambda frame, tx: frame.database.alter_remote_service_binding(
-            tx, node.name, user=node.user, anonymous=node.anonymous
+        lambda frame, tx: ddl_routes.alter_remote_service_binding(
+            tx, frame.database.catalog, node.name, user=node.user, anonymous=node.anonymous
         )
     )
 
@@ -177,4 +181,7 @@ register(
 )
 
 
-register_drop("REMOTE SERVICE BINDING", lambda frame, tx, name: frame.database.drop_remote_service_binding(tx, name[0]))
+register_drop(
+    "REMOTE SERVICE BINDING",
+    lambda frame, tx, name: ddl_routes.drop_remote_service_binding(tx, frame.database.catalog, name[0]),
+)

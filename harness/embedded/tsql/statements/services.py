@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.embedded.broker import ddl_priorities, ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance import securables
@@ -47,8 +48,9 @@ def _check_create(node: CreateService, frame: Frame, guard: Guard) -> None:
 
 def compile_create_service(node: CreateService, scope: Scope) -> Step:
     return ddl(
-        lambda frame, tx: frame.database.create_service(
+        lambda frame, tx: ddl_services.create_service(
             tx,
+            frame.database.catalog,
             node.name,
             queue=queue_name(frame, node.queue),
             contracts=node.contracts,
@@ -88,8 +90,10 @@ def parse_alter_service(parser: Parser) -> Statement:
 
 def compile_alter_service(node: AlterService, scope: Scope) -> Step:
     return ddl(
-        lambda frame, tx: frame.database.alter_service(
+        lambda frame, tx: ddl_services.alter_service(
             tx,
+            frame.database,
+            frame.instance.engine.delivery,
             node.name,
             queue=queue_name(frame, node.queue) if node.queue else None,
             add_contracts=node.add,
@@ -107,7 +111,10 @@ register(
 )
 
 
-register_drop("SERVICE", lambda frame, tx, name: frame.database.drop_service(tx, name[0]))
+register_drop(
+    "SERVICE",
+    lambda frame, tx, name: ddl_services.drop_service(tx, frame.database, frame.instance.engine.severance, name[0]),
+)
 
 
 PRIORITY_ARGUMENTS = {
@@ -164,9 +171,9 @@ def compile_broker_priority(node: BrokerPriority, scope: Scope) -> Step:
 
     def work(frame: Frame, tx: Transaction) -> None:
         if node.verb == "ALTER":
-            frame.database.alter_priority(tx, node.name, **given)
+            ddl_priorities.alter_priority(tx, frame.database.catalog, node.name, **given)
         else:
-            frame.database.create_priority(tx, node.name, **given)
+            ddl_priorities.create_priority(tx, frame.database.catalog, node.name, **given)
 
     return ddl(work)
 
@@ -179,4 +186,6 @@ for _verb in ("CREATE", "ALTER"):
         compile_broker_priority,
         check=checks.on_broker_object("alter", "BROKER PRIORITY"),
     )
-register_drop("BROKER PRIORITY", lambda frame, tx, name: frame.database.drop_priority(tx, name[0]))
+register_drop(
+    "BROKER PRIORITY", lambda frame, tx, name: ddl_priorities.drop_priority(tx, frame.database.catalog, name[0])
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.session.autocommit import writing
@@ -41,10 +42,10 @@ def compile_create_table(node: CreateTable, scope: Scope) -> Step:
         database, schema, name = instance.located(node.name, frame.database)
         if instance.table(node.name, frame.database) or instance.procedure(node.name, frame.database):
             raise SqlServerError(2714, name)
-        if f"{schema}.{name}".lower() in database.queues:
+        if f"{schema}.{name}".lower() in database.catalog.queues:
             raise SqlServerError(2714, name)
         now_ns = instance.engine.clock.utc_ns()
-        object_id = database.new_object_id(tx)
+        object_id = new_object_id(tx, database.catalog)
         table = Table.from_body(database.database_id, object_id, schema, name, database.name, node.body, now_ns)
         instance.add_table(tx, table)
 

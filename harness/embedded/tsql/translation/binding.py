@@ -52,7 +52,7 @@ class Binding:
         if view is None:
             raise SqlServerError(208, ".".join(parts))
         if schema.lower() != "sys":
-            queue = database.queues[f"{schema}.{name}".lower()]
+            queue = database.catalog.queues[f"{schema}.{name}".lower()]
             self.needs.append(Need(database, object_of(database, queue), "SELECT", schema, name))
         return self._view(view, database, alias)
 

@@ -49,7 +49,7 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     found = {
         "U": frame.instance.tables.get((database.database_id, key)),
         "P": frame.instance.procedures.get((database.database_id, key)),
-        "SQ": database.queues.get(key),
+        "SQ": database.catalog.queues.get(key),
     }
     for type_, item in found.items():
         if item is not None and kind in ("", type_):
@@ -66,7 +66,7 @@ def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
             return item
     for database in frame.instance.engine.databases.values():
         if database.database_id == wanted:
-            return next((queue for queue in database.queues.values() if queue.object_id == identifier), None)
+            return next((queue for queue in database.catalog.queues.values() if queue.object_id == identifier), None)
     return None
 
 
@@ -95,12 +95,12 @@ def schema_id(frame: Frame, name: Any = "dbo") -> int | None:
 
 
 def cert_id(frame: Frame, name: Any) -> int | None:
-    certificate = frame.database.certificate(str(name))
+    certificate = frame.database.catalog.principals.certificate(str(name))
     return certificate.certificate_id if certificate is not None else None
 
 
 def cert_encoded(frame: Frame, identifier: Any) -> bytes | None:
-    for certificate in frame.database.principals.certificates.values():
+    for certificate in frame.database.catalog.principals.certificates.values():
         if certificate.certificate_id == identifier:
             return certificate.blob
     return None

@@ -84,7 +84,7 @@ def is_rolemember(frame: Frame, role: Any, user: Any = None) -> int | None:
     if user is None:
         return is_member(frame, role)
     member = str(user).lower()
-    if member != DBO and member not in frame.database.principals.users:
+    if member != DBO and member not in frame.database.catalog.principals.users:
         return None
     is_it = name == "public" or frame.instance.grants.is_member(frame.database.database_id, name, member)
     return int(is_it or (member == DBO and name == "db_owner"))
@@ -112,7 +112,7 @@ def login_name(frame: Frame) -> str:
         owner = frame.instance.grants.owner(Securable(frame.database.database_id, "DATABASE", 0))
         login = frame.instance.engine.logins.get(owner or "")
         return SA if login is None else str(login.name)
-    found = frame.database.principals.users.get(user.lower())
+    found = frame.database.catalog.principals.users.get(user.lower())
     return str(found.login if found is not None and found.login is not None else user)
 
 
@@ -151,14 +151,14 @@ def suser_sname(frame: Frame, sid: Any) -> str | None:
 
 def user_id(frame: Frame, name: Any = None) -> int | None:
     key = str(name or current_user(frame)).lower()
-    user = frame.database.principals.users.get(key)
+    user = frame.database.catalog.principals.users.get(key)
     return user.principal_id if user is not None else FIXED_USER_IDS.get(key, DATABASE_ROLE_IDS.get(key))
 
 
 def user_name(frame: Frame, identifier: Any = None) -> str | None:
     if identifier is None:
         return current_user(frame)
-    for user in frame.database.principals.users.values():
+    for user in frame.database.catalog.principals.users.values():
         if user.principal_id == identifier:
             return user.name
     return _name_of(FIXED_USER_IDS | DATABASE_ROLE_IDS, identifier)

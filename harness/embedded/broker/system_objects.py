@@ -18,6 +18,7 @@ EVENT_NOTIFICATION = f"{NOTIFICATIONS}/EventNotification"
 POST_EVENT_NOTIFICATION = f"{NOTIFICATIONS}/PostEventNotification"
 EVENT_NOTIFICATION_SERVICE = f"{NOTIFICATIONS}/EventNotificationService"
 DEFAULT = "DEFAULT"
+ENDS = (END_DIALOG, ERROR)  # the last message of one side of a conversation
 
 FIRST_USER_ID = 65536
 

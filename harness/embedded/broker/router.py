@@ -9,117 +9,87 @@ server starts go by sys.routes of the sending database, those that came from the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from harness.embedded.broker.conversations import ConversationEndpoint
-from harness.embedded.broker.objects import Route, Service
+from harness.embedded.broker.broker_link import BrokerLink
+from harness.embedded.broker.catalog import Changes, Service
+from harness.embedded.broker.database import ConversationEndpoint, Database
+from harness.embedded.broker.databases import Databases
+from harness.embedded.broker.definitions import Route
+from harness.embedded.broker.destinations import (
+    Delayed,
+    Destination,
+    Remote,
+    Unknown,
+    parse_address,
+    status_text,
+)
 from harness.embedded.errors import SqlServerError
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.database import Database
-    from harness.embedded.broker.engine import Engine
+from harness.embedded.runtime.tasks import Clock
 
 BROKER_CONFIGURATION = "SQL/ServiceBroker/BrokerConfiguration"
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class Local(Destination):
     """A service of this instance."""
 
     database: Database
     service: Service
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """Another instance's broker endpoint."""
-
-    address: tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Delayed:
-    """Nowhere for now; `status` says why (sys.transmission_queue.transmission_status)."""
-
-    status: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """The named broker instance is here and does not have the service: the dialog fails with -8490."""
-
-    service_name: str
-
-
-Destination = Local | Remote | Delayed | Unknown
-
-
-def status_text(number: int, *arguments: object) -> str:
-    """The text of an error, as transmission_status shows it."""
-    return SqlServerError(number, *arguments).text
-
-
-def parse_address(address: str, route: str = "") -> tuple[str, int]:
-    """The host and port of `TCP://host:port`."""
-    scheme, _, rest = address.partition("://")
-    host, _, port = rest.rpartition(":")
-    if scheme.upper() != "TCP" or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise SqlServerError(9744, "ADDRESS", route)
-    return host.strip("[]"), int(port)
-
-
 class Router:
     """Finds destinations; an endpoint keeps its own until something that routing depends on has changed."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.version = 0  # counts changes of routes, services, databases, brokers and endpoints
-
-    def changed(self) -> None:
-        self.version += 1
+    def __init__(self, databases: Databases, changes: Changes, link: BrokerLink, clock: Clock) -> None:
+        self._databases = databases
+        self._changes = changes
+        self._link = link
+        self._clock = clock
 
     def destination(self, endpoint: ConversationEndpoint) -> Destination:
         """Where messages of this endpoint go."""
-        if endpoint.routing_version == self.version and endpoint.destination is not None:
-            return endpoint.destination
+        outgoing, version = endpoint.outgoing, self._changes.version
+        if outgoing.routing_version == version and outgoing.destination is not None:
+            return outgoing.destination
+        terms, database = endpoint.terms, endpoint.database
         destination = self.classify(
-            endpoint.database,
-            endpoint.far_service,
+            database,
+            terms.far_service,
             endpoint.far_broker_instance,
-            endpoint.conversation_id,
-            is_reply=not endpoint.is_initiator,
+            terms.conversation_id,
+            is_reply=not terms.is_initiator,
         )
         if isinstance(destination, Remote):
             insecure = self._security_problem(endpoint)
             destination = Delayed(insecure) if insecure else destination
-        endpoint.destination, endpoint.routing_version = destination, self.version
+        outgoing.destination, outgoing.routing_version = destination, version
         if isinstance(destination, Delayed) or any(
-            route.lifetime is not None for route in endpoint.database.routes.values()
+            route.lifetime is not None for route in database.catalog.routes.values()
         ):
-            endpoint.routing_version = -1  # time alone can change it
+            outgoing.routing_version = -1  # time alone can change it
         return destination
 
     def classify(
         self, database: Database, service: str, instance: str | None, conversation_id: str, *, is_reply: bool = False
     ) -> Destination:
         """Where a service is, seen from a database."""
-        if not database.is_broker_enabled:
+        if not database.catalog.is_broker_enabled:
             return Delayed(status_text(9791))
         if is_reply and instance is not None:
             # "A target's reply goes back by the initiator's guid if it is in this instance."
-            here = self._engine.database_of_broker(instance)
+            here = self._databases.of_broker(instance)
             if here is not None:
                 return self._in_database(here, service)
         route = self._match(database, service, instance, conversation_id)
         if route is None:
-            if instance is not None and self._engine.database_of_broker(instance) is not None:
+            if instance is not None and self._databases.of_broker(instance) is not None:
                 return self._local(database, service, instance)
             return Delayed(status_text(9750))
         return self._by_route(database, route, service, instance)
 
     def arriving(self, service: str, instance: str | None, conversation_id: str) -> Destination:
         """Where a message from the network goes: by the routes of msdb."""
-        return self.classify(self._engine.databases["msdb"], service, instance, conversation_id)
+        return self.classify(self._databases["msdb"], service, instance, conversation_id)
 
     def _by_route(self, database: Database, route: Route, service: str, instance: str | None) -> Destination:
         address = route.address.upper()
@@ -127,8 +97,7 @@ class Router:
             return self._local(database, service, instance)
         if route.remote_service_name == BROKER_CONFIGURATION != service:
             return Delayed(status_text(9770))
-        endpoint = self._engine.broker_endpoint
-        if self._engine.transport is None or endpoint is None or endpoint.state != "STARTED":
+        if not self._link.is_open:
             return Delayed(status_text(9748))
         try:
             return Remote(parse_address(service if address == "TRANSPORT" else route.address))
@@ -136,8 +105,10 @@ class Router:
             return Delayed(status_text(9785, service))
 
     def _match(self, database: Database, service: str, instance: str | None, conversation_id: str) -> Route | None:
-        now_ns = self._engine.clock.utc_ns()
-        routes = [route for route in database.routes.values() if route.lifetime is None or now_ns < route.lifetime]
+        now_ns = self._clock.utc_ns()
+        routes = [
+            route for route in database.catalog.routes.values() if route.lifetime is None or now_ns < route.lifetime
+        ]
         named = [route for route in routes if route.remote_service_name == service]
         levels = (
             [route for route in named if route.broker_instance is not None and route.broker_instance == instance],
@@ -170,31 +141,32 @@ class Router:
 
     def _local(self, database: Database, service: str, instance: str | None) -> Destination:
         if instance is not None:
-            here = self._engine.database_of_broker(instance)
+            here = self._databases.of_broker(instance)
             return self._in_database(here, service) if here is not None else Delayed(status_text(9795))
-        others = [other for other in self._engine.databases.values() if other is not database]
+        others = [other for other in self._databases.values() if other is not database]
         for candidate in [database, *others]:
-            if candidate.is_broker_enabled and service in candidate.services:
-                return Local(candidate, candidate.services[service])
+            if candidate.catalog.is_broker_enabled and service in candidate.catalog.services:
+                return Local(candidate, candidate.catalog.services[service])
         return Delayed(status_text(9793))
 
     @staticmethod
     def _in_database(database: Database, service: str) -> Destination:
-        if not database.is_broker_enabled:
+        if not database.catalog.is_broker_enabled:
             return Delayed(status_text(28013))
-        if service not in database.services:
+        if service not in database.catalog.services:
             return Unknown(service)
-        return Local(database, database.services[service])
+        return Local(database, database.catalog.services[service])
 
     def _security_problem(self, endpoint: ConversationEndpoint) -> str:
         """Why an encrypted dialog cannot leave; empty if it can."""
-        if not endpoint.is_encrypted or not endpoint.is_initiator:
+        terms = endpoint.terms
+        if not terms.is_encrypted or not terms.is_initiator:
             return ""
-        database, now_ns = endpoint.database, self._engine.clock.utc_ns()
-        principals = database.principals
+        catalog, now_ns = endpoint.database.catalog, self._clock.utc_ns()
+        principals = catalog.principals
         if not principals.has_master_key:
-            return status_text(28054, database.name, 25)
-        binding = database.binding_for(endpoint.far_service)
+            return status_text(28054, catalog.name, 25)
+        binding = catalog.binding_for(terms.far_service)
         if binding is None:
             return status_text(9727)
         if not principals.certificates_of(binding.user, now_ns):

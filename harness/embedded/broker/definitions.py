@@ -1,13 +1,9 @@
-"""The broker objects of a database's catalog."""
+"""What CREATE statements define: message types, contracts, routes, bindings, priorities, notifications, endpoints."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from harness.embedded.broker.queues import Queue
 
 
 class Validation(StrEnum):
@@ -42,16 +38,6 @@ class Contract:
     service_contract_id: int
     usages: dict[str, MessageUsage]  # by the message type's name
     owner: str = "dbo"
-
-
-@dataclass(slots=True, eq=False)
-class Service:
-    name: str
-    service_id: int
-    queue: Queue
-    contracts: dict[str, Contract]
-    owner: str = "dbo"
-    senders: set[str] = field(default_factory=set)  # who was granted SEND; `public` for everybody
 
 
 @dataclass(slots=True, eq=False)
@@ -94,7 +80,6 @@ class EventNotification:
 
     name: str
     object_id: int
-    queue: Queue
     event: str  # QUEUE_ACTIVATION or BROKER_QUEUE_DISABLED
     service: str
     broker_instance: str

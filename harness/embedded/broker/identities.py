@@ -64,6 +64,9 @@ class Principals:
         ]
         return sorted(owned, key=lambda certificate: -certificate.expiry_ns)
 
+    def certificate(self, name: str) -> Certificate | None:
+        return self.certificates.get(name.lower())
+
     def principal_id(self, user: str) -> int:
         """sys.database_principals.principal_id; dbo is 1."""
         found = self.users.get(user.lower())

@@ -1,0 +1,92 @@
+"""The instance's link to others: its Service Broker endpoint, and the transport behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from harness.embedded.broker.catalog import Catalog
+from harness.embedded.broker.counters import Counters
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.definitions import BrokerEndpoint
+from harness.embedded.broker.error_log import ErrorLog
+from harness.embedded.broker.frames import Frame
+
+
+class Transport(Protocol):
+    """Carries frames between brokers; implemented over TCP by `embedded.server`, by arrays in tests."""
+
+    def listen(self, host: str, port: int) -> None: ...
+
+    def stop_listening(self) -> None: ...
+
+    def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
+        """Never blocks. What cannot be delivered may be lost: the broker sends again what is not acknowledged."""
+        ...
+
+
+class BrokerLink:
+    def __init__(
+        self, transport: Transport | None, databases: dict[str, Database], counters: Counters, error_log: ErrorLog
+    ) -> None:
+        self.transport = transport
+        self.endpoint: BrokerEndpoint | None = None  # CREATE ENDPOINT ... FOR SERVICE_BROKER
+        self._databases = databases
+        self._counters = counters
+        self._error_log = error_log
+
+    @property
+    def master(self) -> Catalog:
+        """Where the certificates of the link are."""
+        return self._databases["master"].catalog
+
+    @property
+    def is_open(self) -> bool:
+        return self.transport is not None and self.endpoint is not None and self.endpoint.state == "STARTED"
+
+    def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
+        if self.transport is not None:
+            self.transport.send(address, frames)
+            self._counters.fragments_sent += len(frames)
+
+    def listen(self) -> None:
+        """Makes the transport listen while the endpoint is STARTED."""
+        if self.transport is None:
+            return
+        self.transport.stop_listening()
+        endpoint = self.endpoint
+        if endpoint is None or endpoint.state != "STARTED":
+            return
+        try:
+            self.transport.listen(endpoint.ip or "0.0.0.0", endpoint.port)
+        except OSError as error:
+            self._error_log.write(f"The Service Broker endpoint cannot listen on port {endpoint.port}: {error}")
+
+    # The transport's handshake
+
+    def presented_certificate(self) -> bytes | None:
+        """The blob of the endpoint's certificate."""
+        endpoint = self.endpoint
+        if endpoint is None or endpoint.certificate is None:
+            return None
+        certificate = self.master.principals.certificate(endpoint.certificate)
+        return certificate.blob if certificate is not None else None
+
+    def accepts_certificate(self, blob: bytes | None) -> bool:
+        """Whether a peer that presents this certificate may connect: its owner's login needs CONNECT."""
+        endpoint = self.endpoint
+        if endpoint is None or endpoint.state != "STARTED":
+            return False
+        if "CERTIFICATE" not in endpoint.authentication.upper():
+            return True
+        if blob is None:
+            return False
+        principals = self.master.principals
+        for certificate in principals.certificates.values():
+            if certificate.blob == blob:
+                user = principals.users.get(certificate.owner.lower())
+                if user is None or user.login is None:
+                    return True  # dbo's: our own
+                granted = endpoint.connect_granted_to
+                return "public" in granted or user.login.lower() in granted
+        return False

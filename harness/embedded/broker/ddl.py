@@ -1,0 +1,81 @@
+"""What the statements that change a catalog have in common.
+
+Every statement takes the transaction it runs in: what it did in memory is undone at rollback, what is durable is
+staged.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, TypeVar
+
+from harness.embedded.broker import system_objects
+from harness.embedded.broker.catalog import Catalog
+from harness.embedded.broker.identifiers import object_id
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.store import Value
+
+Name = TypeVar("Name")
+Thing = TypeVar("Thing")
+
+
+def add(tx: Transaction, objects: dict[Name, Thing], name: Name, thing: Thing) -> None:
+    objects[name] = thing
+    tx.on_rollback(partial(objects.pop, name, None))
+
+
+def remove(tx: Transaction, objects: dict[Name, Thing], name: Name) -> None:
+    tx.on_rollback(partial(objects.__setitem__, name, objects[name]))
+    del objects[name]
+
+
+def assign(tx: Transaction, thing: object, attribute: str, value: object) -> None:
+    tx.on_rollback(partial(setattr, thing, attribute, getattr(thing, attribute)))
+    setattr(thing, attribute, value)
+
+
+def write(tx: Transaction, catalog: Catalog, kind: str, identifier: int, row: Value | None) -> None:
+    """Stages the row of an object; None deletes it."""
+    tx.write(f"catalog.{kind}", (catalog.database_id, identifier), row)
+
+
+def store_database(tx: Transaction, catalog: Catalog) -> None:
+    """Stages the database's own row."""
+    tx.write("catalog.database", catalog.database_id, catalog.stored())
+
+
+def find(objects: dict[Any, Thing], verb: str, kind: str, name: str, key: str | None = None) -> Thing:
+    thing = objects.get(name if key is None else key)
+    if thing is None:
+        raise SqlServerError(15151, verb, kind, name)
+    return thing
+
+
+def refuse_existing(objects: dict[str, Thing], name: str, number: int = 2714, key: str | None = None) -> None:
+    if (name if key is None else key) in objects:
+        raise SqlServerError(number, name)
+
+
+def require_user_object(identifier: int) -> None:
+    if identifier < system_objects.FIRST_USER_ID:
+        raise SqlServerError(9663)
+
+
+def new_object_id(tx: Transaction, catalog: Catalog) -> int:
+    """The next object id; sys.objects of queues, tables and procedures share them."""
+    taken = {identifier for identifier, _ in system_objects.QUEUES}
+    while True:
+        identifier = object_id(catalog.object_ordinal)
+        catalog.object_ordinal += 1
+        if identifier not in taken:
+            store_database(tx, catalog)
+            return identifier
+
+
+def changed(tx: Transaction, catalog: Catalog) -> None:
+    """Lets routing, monitors and waiting messages take notice of what the statement changed."""
+    changes = catalog.changes
+    changes.count()
+    tx.on_rollback(changes.count)
+    tx.on_commit(partial(changes.committed, catalog))

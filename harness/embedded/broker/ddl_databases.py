@@ -1,0 +1,98 @@
+"""CREATE, ALTER and DROP DATABASE."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.embedded.broker import ddl, ddl_routes, system_objects
+from harness.embedded.broker.catalog import Catalog
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.databases import Databases
+from harness.embedded.broker.delivery import Delivery
+from harness.embedded.broker.identifiers import random_guid
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Entropy
+
+FIRST_DATABASE_ID = 5
+
+
+def create_database(tx: Transaction, databases: Databases, name: str) -> Database:
+    """Makes a database whose broker is enabled."""
+    if name.lower() in databases:
+        raise SqlServerError(1801, name)
+    taken = (database.database_id for database in databases.values())
+    database = databases.add(name, max(FIRST_DATABASE_ID, max(taken) + 1))
+    tx.on_rollback(partial(databases.pop, name.lower(), None))
+    store(tx, database.catalog)
+    return database
+
+
+def store(tx: Transaction, catalog: Catalog) -> None:
+    """Stages a new database and its route to its own instance, whose id is in the users' range."""
+    ddl.store_database(tx, catalog)
+    ddl_routes.create_route(tx, catalog, system_objects.AUTO_CREATED_LOCAL, address="LOCAL")
+
+
+def set_broker(  # noqa: PLR0917
+    tx: Transaction, databases: Databases, database: Database, delivery: Delivery, entropy: Entropy, option: str
+) -> None:
+    """ALTER DATABASE ... SET ENABLE_BROKER, DISABLE_BROKER, NEW_BROKER or ERROR_BROKER_CONVERSATIONS."""
+    catalog = database.catalog
+    if option == "NEW_BROKER":
+        ddl.assign(tx, catalog, "service_broker_guid", random_guid(entropy))
+        for endpoint in list(database.endpoints.values()):
+            delivery.remove(tx, endpoint)
+    elif option == "ERROR_BROKER_CONVERSATIONS":
+        text = SqlServerError(9719).text
+        for endpoint in list(database.endpoints.values()):
+            delivery.raise_error(tx, endpoint, -9719, text)
+    elif option == "ENABLE_BROKER":
+        other = databases.of_broker(catalog.service_broker_guid)
+        if other is not None and other is not database and other.catalog.is_broker_enabled:
+            raise SqlServerError(9772, database.name)
+    ddl.assign(tx, catalog, "is_broker_enabled", option != "DISABLE_BROKER")
+    ddl.store_database(tx, catalog)
+    ddl.changed(tx, catalog)
+
+
+def set_honor_broker_priority(tx: Transaction, catalog: Catalog, on: bool) -> None:
+    ddl.assign(tx, catalog, "is_honor_broker_priority_on", on)
+    ddl.store_database(tx, catalog)
+
+
+def drop_database(tx: Transaction, databases: Databases, delivery: Delivery, name: str) -> None:
+    database = databases.get(name.lower())
+    if database is None:
+        raise SqlServerError(3701, "database", name)
+    if database.database_id < FIRST_DATABASE_ID:
+        raise SqlServerError(9663)
+    _drop_contents(tx, database, delivery)
+    tx.on_rollback(partial(databases.__setitem__, name.lower(), database))
+    del databases[name.lower()]
+    tx.write("catalog.database", database.database_id, None)
+    changes = database.catalog.changes
+    changes.count()
+    tx.on_rollback(changes.count)
+
+
+def _drop_contents(tx: Transaction, database: Database, delivery: Delivery) -> None:
+    """Removes conversations and objects from the store; memory lets go of the whole."""
+    catalog = database.catalog
+    for endpoint in list(database.endpoints.values()):
+        delivery.remove(tx, endpoint)
+    for queue in catalog.queues.values():
+        ddl.write(tx, catalog, "queue", queue.object_id, None)
+        tx.on_commit(queue.unwatch)
+    for kind, identifiers in (
+        ("message_type", [one.message_type_id for one in catalog.message_types.values()]),
+        ("contract", [one.service_contract_id for one in catalog.contracts.values()]),
+        ("service", [one.service_id for one in catalog.services.values()]),
+        ("route", [one.route_id for one in catalog.routes.values()]),
+        ("remote_service_binding", [one.remote_service_binding_id for one in catalog.remote_service_bindings.values()]),
+        ("priority", [one.priority_id for one in catalog.priorities.values()]),
+        ("user", [one.principal_id for one in catalog.principals.users.values()]),
+        ("certificate", [one.certificate_id for one in catalog.principals.certificates.values()]),
+    ):
+        for identifier in identifiers:
+            ddl.write(tx, catalog, kind, identifier, None)

@@ -1,0 +1,164 @@
+"""CREATE, ALTER and DROP of master keys, users, certificates and logins."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.embedded.broker import ddl
+from harness.embedded.broker.catalog import Catalog
+from harness.embedded.broker.identities import Certificate, Login, User
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import SECOND, Entropy
+
+Logins = dict[str, Login]  # by name, lower case
+
+_YEAR_NS = 365 * 24 * 3600 * SECOND
+_BLOB_BYTES = 256
+_FIRST_PRINCIPAL_ID = 5
+_FIRST_CERTIFICATE_ID = 256
+_FIRST_LOGIN_ID = 256
+
+
+def create_master_key(tx: Transaction, catalog: Catalog) -> None:
+    if catalog.principals.has_master_key:
+        raise SqlServerError(15578)
+    _set_master_key(tx, catalog, True)
+
+
+def drop_master_key(tx: Transaction, catalog: Catalog) -> None:
+    if not catalog.principals.has_master_key:
+        raise SqlServerError(15151, "drop", "symmetric key", "master key")
+    _set_master_key(tx, catalog, False)
+
+
+def _set_master_key(tx: Transaction, catalog: Catalog, exists: bool) -> None:
+    ddl.assign(tx, catalog.principals, "has_master_key", exists)
+    ddl.store_database(tx, catalog)
+    ddl.changed(tx, catalog)
+
+
+def create_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, login: str | None = None) -> User:
+    """`login` None: WITHOUT LOGIN."""
+    users = catalog.principals.users
+    ddl.refuse_existing(users, name, 15023, name.lower())
+    if login is not None and login.lower() not in logins:
+        raise SqlServerError(15007, login)
+    identifier = max((user.principal_id for user in users.values()), default=_FIRST_PRINCIPAL_ID - 1) + 1
+    user = User(name, identifier, login)
+    ddl.add(tx, users, name.lower(), user)
+    ddl.write(tx, catalog, "user", identifier, (name, login))
+    return user
+
+
+def alter_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, login: str) -> None:
+    """ALTER USER ... WITH LOGIN: the user becomes another login's."""
+    user = ddl.find(catalog.principals.users, "alter", "user", name, name.lower())
+    if login.lower() not in logins:
+        raise SqlServerError(15007, login)
+    ddl.assign(tx, user, "login", login)
+    ddl.write(tx, catalog, "user", user.principal_id, (user.name, login))
+
+
+def drop_user(tx: Transaction, catalog: Catalog, name: str) -> None:
+    user = ddl.find(catalog.principals.users, "drop", "user", name, name.lower())
+    ddl.remove(tx, catalog.principals.users, name.lower())
+    ddl.write(tx, catalog, "user", user.principal_id, None)
+
+
+def create_certificate(
+    tx: Transaction,
+    catalog: Catalog,
+    entropy: Entropy,
+    name: str,
+    *,
+    owner: str = "dbo",
+    subject: str = "",
+    blob: bytes | None = None,
+    private_key: bytes | None = None,
+    has_password: bool = False,
+    start_ns: int | None = None,
+    expiry_ns: int | None = None,
+    active_for_begin_dialog: bool = True,
+) -> Certificate:
+    """Self-signed without a `blob`; with one it is FROM BINARY. 15581 without master key and password."""
+    certificates = catalog.principals.certificates
+    ddl.refuse_existing(certificates, name, 15232, name.lower())
+    has_private_key = blob is None or private_key is not None
+    if has_private_key and not has_password and not catalog.principals.has_master_key:
+        raise SqlServerError(15581)
+    now_ns = catalog.clock.utc_ns()
+    # A foreign certificate's dates would be in its blob; it is taken to be valid.
+    start = start_ns if start_ns is not None else (now_ns if blob is None else 0)
+    expiry = expiry_ns if expiry_ns is not None else (start + _YEAR_NS if blob is None else now_ns + 50 * _YEAR_NS)
+    taken = (certificate.certificate_id for certificate in certificates.values())
+    certificate = Certificate(
+        name,
+        max(taken, default=_FIRST_CERTIFICATE_ID - 1) + 1,
+        subject,
+        owner,
+        entropy.random_bytes(_BLOB_BYTES) if blob is None else blob,
+        has_private_key,
+        start,
+        expiry,
+        active_for_begin_dialog,
+    )
+    ddl.add(tx, certificates, name.lower(), certificate)
+    ddl.write(
+        tx,
+        catalog,
+        "certificate",
+        certificate.certificate_id,
+        (name, subject, owner, certificate.blob, has_private_key, start, expiry, active_for_begin_dialog),
+    )
+    ddl.changed(tx, catalog)
+    return certificate
+
+
+def drop_certificate(tx: Transaction, catalog: Catalog, name: str) -> None:
+    certificate = ddl.find(catalog.principals.certificates, "drop", "certificate", name, name.lower())
+    ddl.remove(tx, catalog.principals.certificates, name.lower())
+    ddl.write(tx, catalog, "certificate", certificate.certificate_id, None)
+    ddl.changed(tx, catalog)
+
+
+def create_login(
+    tx: Transaction, logins: Logins, name: str, *, password: str | None = None, from_certificate: str | None = None
+) -> Login:
+    if name.lower() in logins:
+        raise SqlServerError(15025, name)
+    taken = (login.principal_id for login in logins.values())
+    login = Login(name, max(_FIRST_LOGIN_ID, max(taken, default=0) + 1), password, from_certificate)
+    logins[name.lower()] = login
+    tx.on_rollback(partial(logins.pop, name.lower(), None))
+    _store_login(tx, login)
+    return login
+
+
+def alter_login(tx: Transaction, logins: Logins, name: str, *, password: str | None, enable: bool | None) -> None:
+    """ALTER LOGIN: None leaves a property as it is."""
+    login = logins.get(name.lower())
+    if login is None:
+        raise SqlServerError(15151, "alter", "login", name)
+    tx.on_rollback(partial(_set_login, login, login.password, login.is_disabled))
+    disabled = login.is_disabled if enable is None else not enable
+    _set_login(login, login.password if password is None else password, disabled)
+    _store_login(tx, login)
+
+
+def _set_login(login: Login, password: str | None, is_disabled: bool) -> None:
+    login.password, login.is_disabled = password, is_disabled
+
+
+def _store_login(tx: Transaction, login: Login) -> None:
+    row = (login.name, login.password, login.from_certificate, login.is_disabled)
+    tx.write("catalog.login", login.principal_id, row)
+
+
+def drop_login(tx: Transaction, logins: Logins, name: str) -> None:
+    login = logins.get(name.lower())
+    if login is None:
+        raise SqlServerError(15151, "drop", "login", name)
+    del logins[name.lower()]
+    tx.on_rollback(partial(logins.__setitem__, name.lower(), login))
+    tx.write("catalog.login", login.principal_id, None)

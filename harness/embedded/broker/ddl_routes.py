@@ -1,0 +1,159 @@
+"""CREATE, ALTER and DROP of routes and remote service bindings."""
+
+from __future__ import annotations
+
+from harness.embedded.broker import ddl
+from harness.embedded.broker.catalog import Catalog
+from harness.embedded.broker.definitions import RemoteServiceBinding, Route
+from harness.embedded.broker.destinations import parse_address
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import SECOND
+
+LIFETIME_MAX_S = 2**31 - 1
+
+
+def create_route(
+    tx: Transaction,
+    catalog: Catalog,
+    name: str,
+    *,
+    service_name: str | None = None,
+    broker_instance: str | None = None,
+    lifetime_s: int | None = None,
+    address: str,
+    mirror_address: str | None = None,
+    owner: str = "dbo",
+) -> None:
+    ddl.refuse_existing(catalog.routes, name)
+    instance = broker_instance.upper() if broker_instance is not None else None
+    expires = _expiry(catalog, name, lifetime_s)
+    created = Route(name, catalog.new_id("route"), service_name, instance, expires, address, mirror_address, owner)
+    _check_route(created)
+    ddl.add(tx, catalog.routes, name, created)
+    _store_route(tx, catalog, created)
+
+
+def alter_route(
+    tx: Transaction,
+    catalog: Catalog,
+    name: str,
+    *,
+    service_name: str | None = None,
+    broker_instance: str | None = None,
+    lifetime_s: int | None = None,
+    address: str | None = None,
+    mirror_address: str | None = None,
+) -> None:
+    """None leaves a clause as it is."""
+    route = ddl.find(catalog.routes, "alter", "route", name)
+    for attribute, value in (
+        ("remote_service_name", service_name),
+        ("broker_instance", broker_instance.upper() if broker_instance is not None else None),
+        ("lifetime", _expiry(catalog, name, lifetime_s)),
+        ("address", address),
+        ("mirror_address", mirror_address),
+    ):
+        if value is not None:
+            ddl.assign(tx, route, attribute, value)
+    _check_route(route)
+    _store_route(tx, catalog, route)
+
+
+def drop_route(tx: Transaction, catalog: Catalog, name: str) -> None:
+    route = ddl.find(catalog.routes, "drop", "route", name)
+    ddl.remove(tx, catalog.routes, name)
+    ddl.write(tx, catalog, "route", route.route_id, None)
+    ddl.changed(tx, catalog)
+
+
+def _expiry(catalog: Catalog, name: str, lifetime_s: int | None) -> int | None:
+    if lifetime_s is None:
+        return None
+    if not 0 < lifetime_s <= LIFETIME_MAX_S:
+        raise SqlServerError(9746, name)
+    return catalog.clock.utc_ns() + lifetime_s * SECOND
+
+
+def _check_route(route: Route) -> None:
+    address = route.address.upper()
+    for clause, value in (("SERVICE_NAME", route.remote_service_name), ("ADDRESS", route.address)):
+        if value == "":
+            raise SqlServerError(9659, clause, route.name)
+    if route.broker_instance is not None and route.remote_service_name is None:
+        raise SqlServerError(9662, route.name)
+    if address == "TRANSPORT" and route.remote_service_name is not None:
+        raise SqlServerError(9745, route.name)
+    if address not in {"LOCAL", "TRANSPORT"}:
+        parse_address(route.address, route.name)
+    if route.mirror_address is None:
+        return
+    if route.remote_service_name is None or route.broker_instance is None:
+        raise SqlServerError(9661, route.name)
+    if address in {"LOCAL", "TRANSPORT"}:
+        raise SqlServerError(9743, "ADDRESS", route.name)
+    if route.mirror_address == route.address:
+        raise SqlServerError(9747, route.name)
+
+
+def _store_route(tx: Transaction, catalog: Catalog, route: Route) -> None:
+    row = (
+        route.name,
+        route.remote_service_name,
+        route.broker_instance,
+        route.lifetime,
+        route.address,
+        route.mirror_address,
+        route.owner,
+    )
+    ddl.write(tx, catalog, "route", route.route_id, row)
+    ddl.changed(tx, catalog)
+
+
+def create_remote_service_binding(
+    tx: Transaction,
+    catalog: Catalog,
+    name: str,
+    *,
+    to_service: str,
+    user: str,
+    anonymous: bool = False,
+    owner: str = "dbo",
+) -> None:
+    ddl.refuse_existing(catalog.remote_service_bindings, name)
+    if catalog.binding_for(to_service) is not None:
+        raise SqlServerError(9619, name, to_service)
+    _require_user(catalog, user)
+    created = RemoteServiceBinding(name, catalog.new_id("remote_service_binding"), to_service, user, anonymous, owner)
+    ddl.add(tx, catalog.remote_service_bindings, name, created)
+    _store_binding(tx, catalog, created)
+
+
+def alter_remote_service_binding(
+    tx: Transaction, catalog: Catalog, name: str, *, user: str | None = None, anonymous: bool | None = None
+) -> None:
+    binding = ddl.find(catalog.remote_service_bindings, "alter", "remote service binding", name)
+    if user is not None:
+        _require_user(catalog, user)
+        ddl.assign(tx, binding, "user", user)
+    if anonymous is not None:
+        ddl.assign(tx, binding, "is_anonymous_on", anonymous)
+    _store_binding(tx, catalog, binding)
+
+
+def drop_remote_service_binding(tx: Transaction, catalog: Catalog, name: str) -> None:
+    binding = ddl.find(catalog.remote_service_bindings, "drop", "remote service binding", name)
+    ddl.remove(tx, catalog.remote_service_bindings, name)
+    ddl.write(tx, catalog, "remote_service_binding", binding.remote_service_binding_id, None)
+    ddl.changed(tx, catalog)
+
+
+def _require_user(catalog: Catalog, user: str) -> None:
+    if user.lower() != "dbo" and user.lower() not in catalog.principals.users:
+        raise SqlServerError(15151, "find", "user", user)
+
+
+def _store_binding(tx: Transaction, catalog: Catalog, binding: RemoteServiceBinding) -> None:
+    row = (binding.name, binding.remote_service_name, binding.user, binding.is_anonymous_on, binding.owner)
+    ddl.write(tx, catalog, "remote_service_binding", binding.remote_service_binding_id, row)
+    ddl.changed(tx, catalog)

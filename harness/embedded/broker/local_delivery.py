@@ -1,0 +1,149 @@
+"""Local delivery: messages between two services of this instance.
+
+A message goes straight into the target queue, in the same commit: without the transmission queue and without an
+acknowledgement. When the queue cannot take it, it waits in the transmission queue for `deliver_waiting`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+
+from harness.embedded.broker import system_objects
+from harness.embedded.broker.counters import Counters
+from harness.embedded.broker.database import ConversationEndpoint, TransmissionRow
+from harness.embedded.broker.delivery import Delivery, Refusal
+from harness.embedded.broker.destinations import Unknown, status_text
+from harness.embedded.broker.dialog_headers import DialogHeaders
+from harness.embedded.broker.dispatchers import Dispatchers
+from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND
+from harness.embedded.broker.router import Local, Router
+from harness.embedded.broker.transactions import Transaction, Transactions
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+
+ROWS_MAX = 64  # of one conversation, in one transaction
+
+
+class LocalDelivery:
+    def __init__(  # noqa: PLR0917
+        self,
+        conversations: dict[tuple[str, bool], ConversationEndpoint],
+        delivery: Delivery,
+        headers: DialogHeaders,
+        router: Router,
+        dispatchers: Dispatchers,
+        transactions: Transactions,
+        counters: Counters,
+    ) -> None:
+        self._conversations = conversations
+        self._delivery = delivery
+        self._headers = headers
+        self._router = router
+        self._dispatchers = dispatchers
+        self._transactions = transactions
+        self._counters = counters
+
+    def deliver(self, tx: Transaction, row: TransmissionRow, destination: Local) -> bool:
+        """Puts a message into a queue of this instance; False if it must wait in the transmission queue."""
+        sender = row.endpoint
+        terms, outgoing = sender.terms, sender.outgoing
+        receiver = self._conversations.get((terms.conversation_id, not terms.is_initiator))
+        queue = receiver.service.queue if receiver is not None else destination.service.queue
+        if not queue.is_enqueue_enabled:
+            outgoing.transmission_status = status_text(28021)
+            return False
+        if terms.is_encrypted and _lacks_master_key(sender, destination):
+            return False
+        if receiver is not None and receiver.changing is not None and receiver.changing is not tx:
+            receiver.changing.on_end(partial(self._dispatchers.wake, sender))
+            return False
+        is_new = receiver is None
+        try:
+            if receiver is None and (row.message_sequence_number > 0 or not terms.is_initiator):
+                # It was there and has gone (END ... WITH CLEANUP, a dropped service).
+                if row.message_type_name in system_objects.ENDS:
+                    self._acknowledge(tx, row, destination)
+                    return True
+                raise Refusal(8462)
+            if receiver is None:
+                receiver = self._delivery.create_target(
+                    tx, destination.database, destination.service, terms.conversation_id, self._headers.of(sender)
+                )
+            elif receiver.state is CLOSED and row.message_type_name not in system_objects.ENDS:
+                raise Refusal(8462)
+            if terms.is_initiator and sender.first_is_acknowledged:
+                receiver.first_is_acknowledged = True
+            if receiver.state is not CLOSED:
+                assert receiver.receive_sequence == row.message_sequence_number, "a local message out of sequence"
+                self._delivery.accept(tx, receiver, row.message_type_name, row.message_body)
+        except Refusal as refusal:
+            if is_new and receiver is not None:
+                self._delivery.remove(tx, receiver)
+            self._delivery.raise_error(tx, sender, refusal.code, refusal.description)
+            return True
+        self._counters.enqueued_local += 1
+        self._acknowledge(tx, row, destination)
+        return True
+
+    def _acknowledge(self, tx: Transaction, row: TransmissionRow, destination: Local) -> None:
+        sender = row.endpoint
+        if not sender.first_is_acknowledged:
+            if sender.terms.is_initiator:
+                tx.on_commit(partial(setattr, sender, "first_is_acknowledged", True))
+            else:  # what the initiator accepts from the target shows that it knows of the target
+                sender.first_is_acknowledged = True
+                tx.on_rollback(partial(setattr, sender, "first_is_acknowledged", False))
+        if sender.far_broker_instance is None:
+            sender.far_broker_instance = destination.database.catalog.service_broker_guid
+            tx.on_rollback(partial(setattr, sender, "far_broker_instance", None))
+            tx.store_endpoint(sender)
+        if sender.state is DISCONNECTED_OUTBOUND and row.message_type_name in system_objects.ENDS:
+            self._delivery.close(tx, sender)
+
+    def deliver_waiting(self, endpoint: ConversationEndpoint) -> Waiting[None]:
+        """Delivers what waits in the transmission queue because it could not be delivered at its commit."""
+        if endpoint.changing is not None:
+            endpoint.changing.on_end(partial(self._dispatchers.wake, endpoint))
+            return
+        outgoing = endpoint.outgoing
+        destination = self._router.destination(endpoint)
+        tx = self._transactions.begin()
+        if isinstance(destination, Unknown):
+            error = SqlServerError(8490, destination.service_name)
+            self._delivery.raise_error(tx, endpoint, -8490, error.text)
+        delivered: list[TransmissionRow] = []
+        if isinstance(destination, Local):
+            for row in list(islice(outgoing.unacknowledged, ROWS_MAX)):
+                if not self.deliver(tx, row, destination):
+                    break
+                tx.write(endpoint.database.xmit_table, row.key, None)
+                delivered.append(row)
+        outgoing.in_flight = len(delivered)
+        tx.on_rollback(partial(setattr, outgoing, "in_flight", 0))
+        tx.on_commit(partial(self._take_off, endpoint, delivered))
+        try:
+            yield from tx.commit()
+        except SqlServerError:
+            return  # the disk is full: the retry comes like any other
+        if delivered and outgoing.unacknowledged:
+            self._dispatchers.wake(endpoint)
+
+    def _take_off(self, endpoint: ConversationEndpoint, rows: list[TransmissionRow]) -> None:
+        outgoing = endpoint.outgoing
+        for row in rows:
+            if outgoing.unacknowledged and outgoing.unacknowledged[0] is row:
+                outgoing.pop()
+                self._counters.dequeued_transmission += 1
+                outgoing.transmission_status = ""
+
+
+def _lacks_master_key(sender: ConversationEndpoint, destination: Local) -> bool:
+    """Dialogs inside one database need no keys; between two, both databases need a master key."""
+    if destination.database is sender.database:
+        return False
+    for database in (sender.database, destination.database):
+        if not database.catalog.principals.has_master_key:
+            sender.outgoing.transmission_status = status_text(28054, database.name, 25)
+            return True
+    return False
