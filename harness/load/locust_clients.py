@@ -14,21 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.lab.processes import Child, stop_all
-from harness.load.messages import (
-    Answer,
-    Connect,
-    Failed,
-    Listen,
-    Message,
-    Prepare,
-    Start,
-    StartUsers,
-    Stop,
-    WorkerLost,
-    WorkerProgress,
-    decode,
-    encode,
-)
+from harness.load import messages
+from harness.load.messages import Answer, Failed, Message, WorkerLost, WorkerProgress, decode, encode
 from harness.load.plan import CellPlan, LoadError, LoadReport, Progress
 
 PREPARE_TIMEOUT_S = 60.0  # fifty logins on a busy machine
@@ -107,14 +94,14 @@ class LocustClients:
             self.close()
         workers = self.launch(plan.cell.initiators)
         assert self._master is not None
-        self._ask({self._master: StartUsers(workers, plan.cell.threads)}, PREPARE_TIMEOUT_S)
+        self._ask({self._master: messages.StartUsers(workers, plan.cell.threads)}, PREPARE_TIMEOUT_S)
         self.prepare_cell(plan)
 
     def prepare_cell(self, plan: CellPlan) -> None:
         """The same for workers whose users are started."""
         self._taking_part = list(range(1, plan.cell.initiators + 1))
         orders = {
-            self._workers[initiator]: Prepare(
+            self._workers[initiator]: messages.Prepare(
                 plan.cell.id,
                 plan.attempt,
                 plan.run,
@@ -133,7 +120,7 @@ class LocustClients:
 
     def start(self) -> None:
         """Opens the barrier."""
-        self._ask({self._workers[initiator]: Start() for initiator in self._taking_part}, 0)
+        self._ask({self._workers[initiator]: messages.Start() for initiator in self._taking_part}, 0)
 
     def progress(self) -> Progress:
         """The newest reports; all zero before the first ones. LoadError if a process has died."""
@@ -154,7 +141,7 @@ class LocustClients:
         workers = {number: self._workers[number] for number in self._taking_part if number in self._workers}
         if not workers:
             raise LoadError("the Locust processes are not running")
-        answers = self._ask(dict.fromkeys(workers.values(), Stop(self._stop_timeout_s)), self._stop_timeout_s)
+        answers = self._ask(dict.fromkeys(workers.values(), messages.Stop(self._stop_timeout_s)), self._stop_timeout_s)
         errors: dict[str, int] = {}
         for answer in answers:
             for text, count in answer.errors:
@@ -207,9 +194,9 @@ class LocustClients:
             child = self._child(f"locust-worker-{number}", *words)
             self._workers[number] = _Peer(child, self._news, f"initiator {number}: ")
         if started or is_first:
-            [listening] = self._ask({self._master: Listen()}, 0)
+            [listening] = self._ask({self._master: messages.Listen()}, 0)
             workers = [self._workers[number] for number in started]
-            connected = self._ask(dict.fromkeys(workers, Connect(listening.port)), 0)
+            connected = self._ask(dict.fromkeys(workers, messages.Connect(listening.port)), 0)
             for worker, answer in zip(workers, connected, strict=True):
                 worker.client_id = answer.client_id
         return [self._workers[number].client_id for number in wanted]
