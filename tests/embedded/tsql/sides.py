@@ -33,7 +33,7 @@ class Message(Exception):
 
 
 class Results(DiscardedResults):
-    """Keeps everything."""
+    """Keeps all results."""
 
     def __init__(self) -> None:
         self.sets: list[tuple[list[Column], list[tuple[Any, ...]]]] = []
@@ -93,7 +93,7 @@ class World:
         self.driver = VirtualDriver(self.clock)
         self.network = Network()
         self.seed = 0
-        self.latch_ns = 0  # how long a change of a row holds its page's latch; 0: there are no latches
+        self.latch_ns = 0  # how long a change of a row holds the latch of its page; 0 for no latches
 
     def side(self, name: str, version: str = "2008") -> Side:
         self.seed += 1
@@ -104,7 +104,7 @@ class World:
 
 
 class Side:
-    """An instance and one session in it, whose errors are raised unless they are asked for."""
+    """An instance with a session. Errors are raised, except by `results` and `error`."""
 
     def __init__(self, world: World, name: str, seed: int, version: str) -> None:
         self.world, self.name, self.seed, self.version = world, name, seed, version
@@ -132,7 +132,7 @@ class Side:
         self.session = self.connect("master")
 
     def crash(self) -> None:
-        """kill -9 and a new start from what was on disk."""
+        """Restart from what was on disk, as after kill -9."""
         self.world.driver.forget(self.scheduler)
         self.start(self.store.rows)
 
@@ -155,7 +155,7 @@ class Side:
         return self.world.driver.finish(self.scheduler, generator)
 
     def results(self, text: str, session: ClientSession | None = None) -> Results:
-        """What a batch gives, errors among it."""
+        """The results of a batch, including its errors."""
         results = Results()
         self.finish((session or self.session).batch(text, results))
         return results
@@ -167,7 +167,7 @@ class Side:
         return results
 
     def rows(self, text: str, session: ClientSession | None = None) -> list[tuple[Any, ...]]:
-        """The rows of a batch's first result set."""
+        """The rows of the first result set of a batch."""
         return self.run(text, session).sets[0][1]
 
     def value(self, text: str, session: ClientSession | None = None) -> Any:
@@ -178,7 +178,7 @@ class Side:
         return self.results(text, session).errors[0]
 
     def call(self, procedure: str, *values: Any, session: ClientSession | None = None, **named: Any) -> Results:
-        """An RPC with parameters as drivers type them."""
+        """Call a procedure with parameters of the types that drivers choose."""
         parameters = [_parameter("", value) for value in values]
         parameters += [_parameter("@" + name, value) for name, value in named.items()]
         return self.rpc(procedure, parameters, session=session)
@@ -191,7 +191,7 @@ class Side:
         return results
 
     def script(self, path: str, **variables: str) -> list[Results]:
-        """A file of `sql/`, batch by batch."""
+        """Run a file of `sql/`, batch by batch."""
         return [self.run(batch.text) for batch in load(path, variables)]
 
 
