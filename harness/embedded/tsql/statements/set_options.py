@@ -75,7 +75,7 @@ def parse_set(parser: Parser) -> Statement:
     if options == ["ROWCOUNT"]:
         if tokens.integer() == 0:
             return SetOption(parser.line, options, "0")
-        tokens.unsupported("SET ROWCOUNT with another value than 0")
+        tokens.unsupported("SET ROWCOUNT with a value other than 0")
     tokens.unsupported(f"SET {', '.join(options)}")
 
 
