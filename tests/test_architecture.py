@@ -1,18 +1,14 @@
-"""The rules about the code that reading it would not show: layers, where time comes from, sizes."""
+"""The graph of imports: layers, and no cycle anywhere."""
 
-import ast
 from pathlib import Path
 
-import pytest
+import grimp
+import numpy as np
 from importlinter.cli import lint_imports
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).parent.parent
-MODULES = sorted((ROOT / "harness").rglob("*.py"))
-
-# Time and entropy are injected; only these know the real ones.
-KNOW_REAL_TIME = ("runtime/realtime.py", "store/", "server/")
-REAL_TIME_MODULES = {"asyncio", "random", "threading", "time"}
-REAL_TIME_CALLS = {"now", "today", "utcnow", "uuid1", "uuid4"}
 
 
 def test_imports_only_point_down(monkeypatch):
@@ -20,33 +16,27 @@ def test_imports_only_point_down(monkeypatch):
     assert lint_imports(no_cache=True) == 0
 
 
-def _imported(tree: ast.AST) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names.update(alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names.add(node.module.split(".")[0])
-    return names
+def cycles() -> list[list[str]]:
+    """The groups of modules that import each other; imports in functions and under TYPE_CHECKING count."""
+    graph = grimp.build_graph("harness", cache_dir=None)
+    modules = sorted(graph.modules)
+    number = {module: place for place, module in enumerate(modules)}
+    edges = [
+        (number[module], number[imported])
+        for module in modules
+        for imported in graph.find_modules_directly_imported_by(module)
+    ]
+    importing, imported = zip(*edges, strict=True)
+    matrix = coo_array((np.ones(len(edges)), (importing, imported)), shape=(len(modules),) * 2)
+    _, group_of = connected_components(matrix, connection="strong")
+    groups: dict[int, list[str]] = {}
+    for module, group in zip(modules, group_of, strict=True):
+        groups.setdefault(group, []).append(module)
+    return [group for group in groups.values() if len(group) > 1]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        path
-        for path in MODULES
-        if "embedded" in path.parts and not any(part in path.as_posix() for part in KNOW_REAL_TIME)
-    ],
-    ids=lambda path: path.relative_to(ROOT).as_posix(),
-)
-def test_the_embedded_broker_takes_time_and_entropy_from_its_runtime(path):
-    tree = ast.parse(path.read_text())
-    assert not _imported(tree) & REAL_TIME_MODULES
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    called = {function.attr for function in calls if isinstance(function, ast.Attribute)}
-    assert not called & REAL_TIME_CALLS
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_module_stays_below_500_lines(path):
-    assert len(path.read_text().splitlines()) <= 500
+def test_no_modules_import_each_other_in_a_circle():
+    found = cycles()
+    for group in found:
+        print(f"{len(group)} modules in a circle: {', '.join(group)}")
+    assert not found
