@@ -218,6 +218,15 @@ def test_every_command_has_help_with_examples_and_exit_codes(
     assert len(out.splitlines()) > 12
 
 
+@pytest.mark.parametrize("command", [[], ["lab"]], ids=["harness", "lab"])
+def test_a_group_without_a_command_shows_its_help_as_it_is(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, message = failure(command, capsys)
+    assert code == 2
+    assert message == printed([*command, "--help"], capsys)[1]
+
+
 def test_the_module_is_the_command_and_its_help_lists_the_commands_in_the_order_of_use() -> None:
     lines = harness("--help").stdout.splitlines()
     listed = [line.split()[0] for line in lines[lines.index("Commands:") + 1 :] if re.match(r"  \w", line)]

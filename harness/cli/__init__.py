@@ -78,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Failure as failure:
         click.echo(f"harness: {failure.message}", err=True)
         sys.exit(failure.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(USAGE)
     except click.ClickException as error:
         message = " ".join(error.format_message().split())
         click.echo(f"harness: {message[:1].lower()}{message[1:]}", err=True)
