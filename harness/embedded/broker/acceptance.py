@@ -10,10 +10,10 @@ from functools import partial
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.counters import Counters
-from harness.embedded.broker.database import ConversationEndpoint
-from harness.embedded.broker.databases import Databases
+from harness.embedded.broker.database import ConversationEndpoint, Databases
 from harness.embedded.broker.delivery import Delivery, Refusal
 from harness.embedded.broker.destinations import Remote, Unknown
+from harness.embedded.broker.dispatchers import Inboxes
 from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND, STARTED_INBOUND
 from harness.embedded.broker.error_log import ErrorLog
 from harness.embedded.broker.frames import (
@@ -25,7 +25,6 @@ from harness.embedded.broker.frames import (
     Frame,
     MessageFrame,
 )
-from harness.embedded.broker.inboxes import Inboxes
 from harness.embedded.broker.router import Local, Router
 from harness.embedded.broker.transactions import Transaction, Transactions
 from harness.embedded.broker.transmission import Transmitter

@@ -10,8 +10,8 @@ from harness.embedded.broker.acceptance import Acceptance, Batch
 from harness.embedded.broker.broker_link import BrokerLink
 from harness.embedded.broker.database import ConversationEndpoint
 from harness.embedded.broker.destinations import Delayed, Remote
+from harness.embedded.broker.dispatchers import Inbox, Inboxes
 from harness.embedded.broker.frames import ACKNOWLEDGEMENT, AcknowledgementFrame, Frame, MessageFrame
-from harness.embedded.broker.inboxes import Inbox, Inboxes
 from harness.embedded.broker.router import Router
 from harness.embedded.broker.transactions import Transactions
 from harness.embedded.errors import SqlServerError

@@ -10,15 +10,16 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from harness.embedded.broker.catalog import Catalog, Service
+from harness.embedded.broker.catalog import Catalog, Changes, Service
+from harness.embedded.broker.definitions import DialogTerms
 from harness.embedded.broker.destinations import Destination
-from harness.embedded.broker.dialog_terms import DialogTerms
 from harness.embedded.broker.endpoint_states import EndpointState
 from harness.embedded.broker.frames import DialogHeader
-from harness.embedded.broker.identifiers import Handles
+from harness.embedded.broker.identifiers import Handles, random_guid
 from harness.embedded.broker.queues import NOT_YET_COMPLETE, ConversationGroup, Incoming, Queue, QueueRow
 from harness.embedded.runtime.platform import Page
-from harness.embedded.store import Value
+from harness.embedded.runtime.tasks import Clock, Entropy
+from harness.embedded.store import Store, Value
 
 # sys.sysdesend: 54 bytes a row and 2 for its slot, 8096 usable bytes a page.
 ROWS_PER_PAGE = 144
@@ -280,3 +281,55 @@ class Database:
         """GET_TRANSMISSION_STATUS; empty for an unknown handle."""
         endpoint = self.endpoints.get(handle)
         return endpoint.outgoing.transmission_status if endpoint is not None else ""
+
+
+# The database's own part of its conversation handles.
+HANDLE_PREFIX_BYTES = 10
+
+
+class Databases(dict[str, Database]):
+    """The databases of an instance by name, in lower case."""
+
+    def __init__(  # noqa: PLR0917
+        self,
+        server_version: str,
+        clock: Clock,
+        entropy: Entropy,
+        store: Store,
+        changes: Changes,
+        conversations: dict[tuple[str, bool], ConversationEndpoint],
+    ) -> None:
+        super().__init__()
+        self._server_version = server_version
+        self._clock = clock
+        self._entropy = entropy
+        self._store = store
+        self._changes = changes
+        self._conversations = conversations
+
+    def add(self, name: str, database_id: int, guid: str | None = None, handle_prefix: bytes | None = None) -> Database:
+        """Adds a database with nothing but system objects, in memory."""
+        prefix = handle_prefix or self._entropy.random_bytes(HANDLE_PREFIX_BYTES)
+        catalog = Catalog(
+            name,
+            database_id,
+            guid or random_guid(self._entropy),
+            prefix,
+            self._server_version,
+            self._changes,
+            self._clock,
+            self._store,
+        )
+        database = self[name.lower()] = Database(catalog, self._conversations)
+        self._changes.count()
+        return database
+
+    def by_id(self, database_id: int) -> Database | None:
+        return next((database for database in self.values() if database.database_id == database_id), None)
+
+    def of_broker(self, guid: str) -> Database | None:
+        """The database whose broker has this service_broker_guid."""
+        for database in self.values():
+            if database.catalog.service_broker_guid == guid:
+                return database
+        return None

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from harness.embedded.broker import ddl
 from harness.embedded.broker.catalog import Catalog
 from harness.embedded.broker.database import Database
+from harness.embedded.broker.ddl_services import Severance
 from harness.embedded.broker.definitions import Contract, MessageType, MessageUsage, Validation
-from harness.embedded.broker.severance import Severance
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 

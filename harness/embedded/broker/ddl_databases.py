@@ -6,8 +6,7 @@ from functools import partial
 
 from harness.embedded.broker import ddl, ddl_routes, system_objects
 from harness.embedded.broker.catalog import Catalog
-from harness.embedded.broker.database import Database
-from harness.embedded.broker.databases import Databases
+from harness.embedded.broker.database import Database, Databases
 from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.identifiers import random_guid
 from harness.embedded.broker.transactions import Transaction

@@ -1,18 +1,18 @@
-"""CREATE, ALTER and DROP of services, and who may send to them."""
+"""CREATE, ALTER and DROP of services and broker priorities, and who may send to a service."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from harness.embedded.broker import ddl
-from harness.embedded.broker.catalog import Catalog, Service
-from harness.embedded.broker.database import Database
-from harness.embedded.broker.definitions import Contract
+from harness.embedded.broker.catalog import DEFAULT_PRIORITY, Catalog, Service
+from harness.embedded.broker.database import ConversationEndpoint, Database
+from harness.embedded.broker.definitions import Contract, Priority
 from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.queues import Queue, QueueRow
-from harness.embedded.broker.severance import Severance
 from harness.embedded.broker.transactions import Transaction
+from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError
 
 
@@ -124,3 +124,74 @@ def set_sender(tx: Transaction, catalog: Catalog, service_name: str, principal: 
     change(name)
     tx.on_rollback(partial(undo, name))
     _store(tx, catalog, service)
+
+
+class Severance:
+    """Ends the conversations whose contract or service is dropped."""
+
+    def __init__(
+        self,
+        conversations: dict[tuple[str, bool], ConversationEndpoint],
+        delivery: Delivery,
+        transmitter: Transmitter,
+    ) -> None:
+        self._conversations = conversations
+        self._delivery = delivery
+        self._transmitter = transmitter
+
+    def break_off(self, tx: Transaction, endpoints: Iterable[ConversationEndpoint], number: int) -> None:
+        """Removes these endpoints and raises an error at their far sides."""
+        text = SqlServerError(number).text
+        for endpoint in endpoints:
+            terms = endpoint.terms
+            far = self._conversations.get((terms.conversation_id, not terms.is_initiator))
+            if far is not None:
+                self._delivery.raise_error(tx, far, -number, text)
+            else:
+                tx.on_commit(partial(self._transmitter.send_error, endpoint, -number, text))
+            self._delivery.remove(tx, endpoint)
+
+
+def create_priority(
+    tx: Transaction,
+    catalog: Catalog,
+    name: str,
+    *,
+    contract: str | None = None,
+    local_service: str | None = None,
+    remote_service: str | None = None,
+    level: int = DEFAULT_PRIORITY,
+) -> None:
+    """None stands for ANY."""
+    ddl.refuse_existing(catalog.priorities, name)
+    created = Priority(name, catalog.new_id("priority"), contract, local_service, remote_service, level)
+    _check_priority(catalog, created)
+    ddl.add(tx, catalog.priorities, name, created)
+    _store_priority(tx, catalog, created)
+
+
+def alter_priority(tx: Transaction, catalog: Catalog, name: str, **changes: str | int | None) -> None:
+    """`changes`: any of the keywords of `create_priority`."""
+    priority = ddl.find(catalog.priorities, "alter", "broker priority", name)
+    for attribute, value in changes.items():
+        ddl.assign(tx, priority, attribute, value)
+    _check_priority(catalog, priority)
+    _store_priority(tx, catalog, priority)
+
+
+def drop_priority(tx: Transaction, catalog: Catalog, name: str) -> None:
+    priority = ddl.find(catalog.priorities, "drop", "broker priority", name)
+    ddl.remove(tx, catalog.priorities, name)
+    ddl.write(tx, catalog, "priority", priority.priority_id, None)
+
+
+def _check_priority(catalog: Catalog, priority: Priority) -> None:
+    if priority.contract is not None:
+        ddl.find(catalog.contracts, "find", "service contract", priority.contract)
+    if priority.local_service is not None:
+        ddl.find(catalog.services, "find", "service", priority.local_service)
+
+
+def _store_priority(tx: Transaction, catalog: Catalog, priority: Priority) -> None:
+    row = (priority.name, priority.contract, priority.local_service, priority.remote_service, priority.level)
+    ddl.write(tx, catalog, "priority", priority.priority_id, row)

@@ -1,4 +1,4 @@
-"""What CREATE statements define: message types, contracts, routes, bindings, priorities, notifications, endpoints."""
+"""What CREATE statements define (message types, contracts, routes, ...), and what BEGIN DIALOG fixes of a dialog."""
 
 from __future__ import annotations
 
@@ -123,3 +123,20 @@ class QueueOptions:
     retention: bool | None = None
     activation: ActivationOptions | None = None
     poison_message_handling: bool | None = None
+
+
+@dataclass(slots=True, eq=False)
+class DialogTerms:
+    """What one side of a conversation knows from its beginning: the part of its endpoint that never changes."""
+
+    conversation_handle: str
+    conversation_id: str
+    is_initiator: bool
+    service_name: str
+    service_id: int
+    contract: Contract
+    far_service: str
+    lifetime: int | None  # UTC ns; None: the dialog never expires (int max seconds)
+    is_encrypted: bool
+    priority: int
+    is_system: bool = False

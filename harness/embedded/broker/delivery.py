@@ -16,8 +16,7 @@ from harness.embedded.broker.catalog import Service
 from harness.embedded.broker.counters import Counters
 from harness.embedded.broker.database import ConversationEndpoint, Database
 from harness.embedded.broker.deadlines import CLOSED_ENDPOINT_RETENTION_NS, Deadlines
-from harness.embedded.broker.definitions import MessageType, Validation
-from harness.embedded.broker.dialog_terms import DialogTerms
+from harness.embedded.broker.definitions import DialogTerms, MessageType, Validation
 from harness.embedded.broker.endpoint_states import (
     CLOSED,
     CONVERSING,

@@ -10,8 +10,8 @@ from harness.embedded.broker import system_objects
 from harness.embedded.broker.catalog import Service
 from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow
 from harness.embedded.broker.deadlines import Deadlines
+from harness.embedded.broker.definitions import DialogTerms
 from harness.embedded.broker.delivery import Delivery
-from harness.embedded.broker.dialog_terms import DialogTerms
 from harness.embedded.broker.dispatchers import Dispatchers
 from harness.embedded.broker.endpoint_states import EndpointEvent, EndpointState, successor
 from harness.embedded.broker.identifiers import random_guid

@@ -1,14 +1,17 @@
-"""Dispatchers: which task transmits for a conversation, and which conversations it has to look at.
+"""Dispatchers and inboxes: which task transmits for a conversation, and which takes its frames from the network.
 
 There are as many as the platform says; a conversation always has the same one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from zlib import crc32
 
+from harness.embedded.broker.counters import Counters
 from harness.embedded.broker.database import ConversationEndpoint
+from harness.embedded.broker.frames import Frame
 from harness.embedded.runtime.tasks import Signal
 
 
@@ -38,3 +41,32 @@ class Dispatchers:
         dispatcher.woken[endpoint] = None
         if dispatcher.work.waiters:
             dispatcher.work.notify_one()
+
+
+class Inbox:
+    __slots__ = ("frames", "signal")
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.signal = Signal()
+
+    def emptied(self) -> list[Frame]:
+        frames, self.frames = self.frames, []
+        return frames
+
+
+class Inboxes:
+    """Frames that have come from the network and that no task has taken yet."""
+
+    def __init__(self, count: int, counters: Counters) -> None:
+        self.all = [Inbox() for _ in range(count)]
+        self._counters = counters
+
+    def put(self, frames: Sequence[Frame]) -> None:
+        self._counters.fragments_received += len(frames)
+        inboxes = self.all
+        for frame in frames:
+            inbox = inboxes[share(frame.conversation_id, len(inboxes))]
+            inbox.frames.append(frame)
+            if inbox.signal.waiters:
+                inbox.signal.notify_one()

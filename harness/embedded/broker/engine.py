@@ -9,20 +9,19 @@ from harness.embedded.broker.arrival import Arrival
 from harness.embedded.broker.broker_link import BrokerLink, Transport
 from harness.embedded.broker.catalog import Catalog, Changes
 from harness.embedded.broker.counters import Counters
-from harness.embedded.broker.database import ConversationEndpoint
-from harness.embedded.broker.databases import Databases
+from harness.embedded.broker.database import ConversationEndpoint, Databases
+from harness.embedded.broker.ddl_services import Severance
 from harness.embedded.broker.deadlines import Deadlines
 from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.departure import Departure
 from harness.embedded.broker.dialog_headers import DialogHeaders
 from harness.embedded.broker.dialogs import Dialogs
-from harness.embedded.broker.dispatchers import Dispatchers
+from harness.embedded.broker.dispatchers import Dispatchers, Inboxes
 from harness.embedded.broker.error_log import ErrorLog
 from harness.embedded.broker.expiry import Expiry
 from harness.embedded.broker.frames import Frame
 from harness.embedded.broker.identifiers import ReplaceableEntropy
 from harness.embedded.broker.identities import Login
-from harness.embedded.broker.inboxes import Inboxes
 from harness.embedded.broker.local_delivery import LocalDelivery
 from harness.embedded.broker.monitors import Monitors
 from harness.embedded.broker.notifications import Notifier
@@ -31,7 +30,6 @@ from harness.embedded.broker.receiving import Receiving
 from harness.embedded.broker.recovery import recover
 from harness.embedded.broker.router import Router
 from harness.embedded.broker.sending import Sending
-from harness.embedded.broker.severance import Severance
 from harness.embedded.broker.transactions import Transactions
 from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError

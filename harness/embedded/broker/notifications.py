@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from xml.sax.saxutils import escape
 
-from harness.embedded.broker import ddl_notifications, system_objects
+from harness.embedded.broker import ddl_queues, system_objects
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import EventNotification
 from harness.embedded.broker.dialogs import Dialogs
@@ -51,7 +51,7 @@ class Notifier:
                 )
                 notification.conversation_handle = handle
                 tx.on_rollback(partial(setattr, notification, "conversation_handle", None))
-                ddl_notifications.store(tx, database.catalog, queue, notification)
+                ddl_queues.store_notification(tx, database.catalog, queue, notification)
             elif notification.conversation_handle not in database.endpoints:
                 tx.rollback()
                 return

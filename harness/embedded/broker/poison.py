@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.embedded.broker import ddl_queues
 from harness.embedded.broker.counters import Counters
-from harness.embedded.broker.databases import Databases
+from harness.embedded.broker.database import Databases
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.error_log import ErrorLog
 from harness.embedded.broker.notifications import Notifier

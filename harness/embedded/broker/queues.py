@@ -15,8 +15,7 @@ from collections import deque
 from typing import Protocol
 
 from harness.embedded.broker import system_objects
-from harness.embedded.broker.definitions import EventNotification, MessageType
-from harness.embedded.broker.dialog_terms import DialogTerms
+from harness.embedded.broker.definitions import DialogTerms, EventNotification, MessageType
 from harness.embedded.broker.frames import MessageFrame
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.runtime.tasks import Signal

@@ -12,12 +12,12 @@ from typing import Any
 from harness.embedded.broker import ddl_databases
 from harness.embedded.broker.broker_link import BrokerLink
 from harness.embedded.broker.catalog import Catalog, Service
-from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow
-from harness.embedded.broker.databases import Databases
+from harness.embedded.broker.database import ConversationEndpoint, Database, Databases, TransmissionRow
 from harness.embedded.broker.deadlines import Deadlines
 from harness.embedded.broker.definitions import (
     BrokerEndpoint,
     Contract,
+    DialogTerms,
     EventNotification,
     MessageType,
     Priority,
@@ -25,7 +25,6 @@ from harness.embedded.broker.definitions import (
     Route,
     Validation,
 )
-from harness.embedded.broker.dialog_terms import DialogTerms
 from harness.embedded.broker.dispatchers import Dispatchers
 from harness.embedded.broker.endpoint_states import EndpointState
 from harness.embedded.broker.identities import Certificate, Login, User

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from harness.embedded.broker.broker_link import BrokerLink
 from harness.embedded.broker.catalog import Changes, Service
-from harness.embedded.broker.database import ConversationEndpoint, Database
-from harness.embedded.broker.databases import Databases
+from harness.embedded.broker.database import ConversationEndpoint, Database, Databases
 from harness.embedded.broker.definitions import Route
 from harness.embedded.broker.destinations import (
     Delayed,

@@ -8,7 +8,6 @@ from collections.abc import Callable
 _USHORT = struct.Struct("<H")
 _LONG = struct.Struct("<i")
 _ULONG = struct.Struct("<I")
-_LONGLONG = struct.Struct("<q")
 _ULONGLONG = struct.Struct("<Q")
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")

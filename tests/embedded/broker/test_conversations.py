@@ -5,7 +5,6 @@ import pytest
 from harness.embedded.broker import (
     ddl_contracts,
     ddl_databases,
-    ddl_priorities,
     ddl_queues,
     ddl_routes,
     ddl_services,
@@ -478,8 +477,8 @@ def test_receive_can_name_a_conversation_or_a_group(here):
 def test_receive_takes_the_conversation_with_the_highest_priority_first(here):
     low = here.begin()
     here.send(low, b"low")
-    here.ddl(lambda tx: ddl_priorities.create_priority(tx, here.db.catalog, "high", contract=C, level=9))
-    here.ddl(lambda tx: ddl_priorities.create_priority(tx, here.db.catalog, "other", level=2))
+    here.ddl(lambda tx: ddl_services.create_priority(tx, here.db.catalog, "high", contract=C, level=9))
+    here.ddl(lambda tx: ddl_services.create_priority(tx, here.db.catalog, "other", level=2))
     high = here.begin()
     here.send(high, b"high")
     assert here.endpoint(high).terms.priority == 9 and here.endpoint(low).terms.priority == 5

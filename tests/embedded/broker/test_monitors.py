@@ -3,7 +3,7 @@ Activation Occurs"."""
 
 import pytest
 
-from harness.embedded.broker import ddl_databases, ddl_notifications, ddl_queues, ddl_services, system_objects
+from harness.embedded.broker import ddl_databases, ddl_queues, ddl_services, system_objects
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Delay
@@ -288,7 +288,7 @@ def test_external_activation_sends_one_notification_until_somebody_receives(here
         )
     )
     here.ddl(
-        lambda tx: ddl_notifications.create_event_notification(
+        lambda tx: ddl_queues.create_event_notification(
             tx, here.db.catalog, "notify", queue="dbo.q", event="QUEUE_ACTIVATION", service="listener"
         )
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.broker import ddl_notifications, ddl_queues
+from harness.embedded.broker import ddl_queues
 from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
@@ -223,7 +223,7 @@ def compile_create_event_notification(node: CreateEventNotification, scope: Scop
     def work(frame: Frame, tx: Transaction) -> None:
         current = node.broker_instance.lower() == "current database"
         for event in node.events:
-            ddl_notifications.create_event_notification(
+            ddl_queues.create_event_notification(
                 tx,
                 frame.database.catalog,
                 node.name,
@@ -262,9 +262,7 @@ def parse_drop_event_notification(parser: Parser) -> Statement:
 def compile_drop_event_notification(node: DropEventNotification, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         for name in node.names:
-            ddl_notifications.drop_event_notification(
-                tx, frame.database.catalog, name, queue=queue_name(frame, node.queue)
-            )
+            ddl_queues.drop_event_notification(tx, frame.database.catalog, name, queue=queue_name(frame, node.queue))
 
     return ddl(work)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.embedded.broker import ddl_priorities, ddl_services
+from harness.embedded.broker import ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance import securables
@@ -171,9 +171,9 @@ def compile_broker_priority(node: BrokerPriority, scope: Scope) -> Step:
 
     def work(frame: Frame, tx: Transaction) -> None:
         if node.verb == "ALTER":
-            ddl_priorities.alter_priority(tx, frame.database.catalog, node.name, **given)
+            ddl_services.alter_priority(tx, frame.database.catalog, node.name, **given)
         else:
-            ddl_priorities.create_priority(tx, frame.database.catalog, node.name, **given)
+            ddl_services.create_priority(tx, frame.database.catalog, node.name, **given)
 
     return ddl(work)
 
@@ -187,5 +187,5 @@ for _verb in ("CREATE", "ALTER"):
         check=checks.on_broker_object("alter", "BROKER PRIORITY"),
     )
 register_drop(
-    "BROKER PRIORITY", lambda frame, tx, name: ddl_priorities.drop_priority(tx, frame.database.catalog, name[0])
+    "BROKER PRIORITY", lambda frame, tx, name: ddl_services.drop_priority(tx, frame.database.catalog, name[0])
 )
