@@ -27,7 +27,7 @@ class Right:
 def missing(instance: Instance, connection: pyodbc.Connection) -> list[Right]:
     """List the rights that the connection's login lacks, in the order in which they are needed."""
     return [
-        Right(row["permission"], row["needed_for"], bool(row["is_required"]), row["cure"])
+        Right(row["permission"], row["needed_for"], bool(row["is_required"]), row["remedy"])
         for row in scripts.rows(connection, "server/rights.sql", {"Database": instance.database})
         if row["is_held"] != 1
     ]

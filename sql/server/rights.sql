@@ -4,14 +4,14 @@ Called by: the harness on a user's own servers, before it creates anything; also
 Assumes:   nothing; sysadmin has all rights. minimal_rights.sql grants all that are needed.
 Variables: Database (name of the side's database)
 Columns:   permission, needed_for, is_held (int; 1 held, 0 not held), is_required (int; 0: the sweep is possible
-           without it), cure (the statement that grants it; it ends in the quoted name of the login)
+           without it), remedy (the statement that grants it; it ends in the quoted name of the login)
 */
 SELECT
     N'CREATE ANY DATABASE' AS permission,
     N'the database $(Database)' AS needed_for,
     HAS_PERMS_BY_NAME(NULL, NULL, N'CREATE ANY DATABASE') AS is_held,
     1 AS is_required,
-    N'USE [master]; GRANT CREATE ANY DATABASE TO ' + QUOTENAME(SUSER_SNAME()) + N';' AS cure
+    N'USE [master]; GRANT CREATE ANY DATABASE TO ' + QUOTENAME(SUSER_SNAME()) + N';' AS remedy
 WHERE DB_ID(N'$(Database)') IS NULL
 UNION ALL
 SELECT

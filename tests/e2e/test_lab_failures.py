@@ -199,9 +199,9 @@ def test_clean_removes_what_a_server_that_died_during_the_opening_left(
     clean_as_told(own, told)
 
 
-@pytest.mark.parametrize("errors, cure", [("5061/ssbh,5069", REMEDIES[5061]), ("9775/ssbh", REMEDIES[9775])])
+@pytest.mark.parametrize("errors, remedy", [("5061/ssbh,5069", REMEDIES[5061]), ("9775/ssbh", REMEDIES[9775])])
 def test_a_broker_that_cannot_be_turned_on_is_reported(
-    errors: str, cure: str, running: dict[str, Server], own: OwnServers
+    errors: str, remedy: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     """A database that an administrator prepared, for example from a backup: its broker is off."""
     target = running["target"]
@@ -212,7 +212,7 @@ def test_a_broker_that_cannot_be_turned_on_is_reported(
         target.plant(f"statement:ALTER DATABASE .* SET ENABLE_BROKER={errors}")
         told = own.harness(*OPEN)
         assert told.code == 3
-        assert told.line.startswith("target: common/database.sql, ") and cure in told.line
+        assert told.line.startswith("target: common/database.sql, ") and remedy in told.line
     finally:
         target.plant()
         target.run("DROP DATABASE ssbh_SSBTarget;")

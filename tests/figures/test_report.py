@@ -67,7 +67,7 @@ def test_the_page_of_sql_server_names_the_version_and_the_licences_clause(server
 
 
 def test_warnings_of_the_preflight_are_on_the_page(tmp_path):
-    told = {"instance": "target", "check": "log", "cure": ""}
+    told = {"instance": "target", "check": "log", "remedy": ""}
     findings = {
         "2008": [{**told, "severity": "warning", "text": "grows"}, {**told, "severity": "information", "text": "is"}]
     }

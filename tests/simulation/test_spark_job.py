@@ -81,14 +81,14 @@ def test_a_failed_cell_is_one_line_and_our_bugs_leave_a_traceback(experiment: Ex
     def trip(cell: Cell) -> None:
         if cell.threads == 2:
             if cell.dialog_ratio == 1:
-                raise CellFailed("the books do\nnot balance")
+                raise CellFailed("the accounting\nis wrong")
             error = AssertionError("ours")
             error.add_note("noted in the copy")
             raise error
 
     entries = {entry.cell: entry for entry in run_job(experiment, fake_world(trip), *CELLS)}
     assert [entries[cell].outcome for cell in CELLS] == ["completed", "completed", "failed", "failed"]
-    assert entries[CELLS[2]].reason == "the books do not balance"
+    assert entries[CELLS[2]].reason == "the accounting is wrong"
     assert entries[CELLS[3]].reason == f"AssertionError: ours (traceback in tracebacks/{CELLS[3]}-a1.txt)"
     [file] = (experiment.results / "tracebacks").iterdir()
     text = file.read_text(encoding="utf-8")
