@@ -1,11 +1,10 @@
 """Tasks, waits and the clock: who runs next, and when.
 
 A *task* is a generator that yields a `Wait` whenever it cannot go on. The `Scheduler` resumes tasks in a fixed order:
-ready tasks first come, first served; timers by when they are due, then in the order in which they were set. It never
-blocks, reads no clock of its own and knows no thread: a *driver* does. `realtime.RealTimeDriver` sits in an asyncio
-loop; the virtual-time driver of the simulated lab jumps to the next deadline. No code above this package can tell which
-one it is.
+ready tasks first come, first served; timers by due time, then in the order in which they were set. It never blocks and
+has no clock or thread of its own: a *driver* runs it. `realtime.RealTimeDriver` runs it in an asyncio loop;
+`virtual.VirtualDriver` jumps to the next deadline. Code above this package cannot tell which one it is.
 
-`yield signal.wait()` and `yield Delay(ns)` are all that other packages need; everything named `wait_...` or
-returning a generator may yield, everything else never does. All durations are integer nanoseconds.
+Other packages need only `yield signal.wait()` and `yield Delay(ns)`. A function that is named `wait_...` or returns a
+generator may yield; no other function does. All durations are integer nanoseconds.
 """

@@ -1,8 +1,8 @@
-"""Exclusive locks held to the end of a transaction: first come, first served, with deadlocks found when they close.
+"""Exclusive locks held to the end of a transaction: first come, first served; a deadlock is found when it closes.
 
-An owner waits for one lock at a time and a lock has one owner, so "who waits for whom" is a chain, and a request that
-would close a ring is refused at once: the requester is the victim (error 1205). A lock that is given up goes straight
-to the one that waited longest, which owns it before it runs again.
+An owner waits for one lock at a time and a lock has one owner, so owners that wait form a chain. A request that would
+close the chain to a ring fails at once: the requester is the victim (error 1205). A released lock goes straight to the
+owner that waited longest, which owns it before it runs again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LockOwner(Protocol):
 
 
 class ExclusiveLock:
-    """An exclusive lock; subclass it by what it protects."""
+    """An exclusive lock; a subclass adds what it protects."""
 
     __slots__ = ("owner", "waiters")
 
@@ -34,7 +34,7 @@ class ExclusiveLock:
         self.waiters: deque[_LockWait] | None = None  # made when somebody waits
 
     def try_acquire(self, owner: LockOwner) -> bool:
-        """Takes the lock if it is free or already the owner's; never waits."""
+        """Takes the lock if it is free or the owner has it already; never waits."""
         if self.owner is None:
             self.owner = owner
             owner.locks.append(self)
@@ -42,7 +42,7 @@ class ExclusiveLock:
         return self.owner is owner
 
     def acquire(self, owner: LockOwner, waits: WaitStatistics) -> Waiting[None]:
-        """Takes the lock, waiting for it if need be; 1205 for the victim of a deadlock, 1222 when the time is out."""
+        """Takes the lock, waits for it if necessary; raises 1205 for a deadlock, 1222 after the lock timeout."""
         if self.try_acquire(owner):
             return
         self._refuse_deadlock(owner)
@@ -58,7 +58,7 @@ class ExclusiveLock:
             raise SqlServerError(1222)
 
     def release(self) -> None:
-        """Gives the lock to the next in line, or to nobody."""
+        """Gives the lock to the next in line, or frees it."""
         self.owner = None
         if self.waiters:
             self.waiters.popleft().grant()
@@ -116,6 +116,6 @@ class _LockWait:
 
     def _wake(self, *, granted: bool) -> None:
         assert self.task is not None
-        # Its task runs later. An owner that still seemed to wait for what it owns would be a ring without an end.
+        # The task runs later. `_refuse_deadlock` would loop if its owner still seemed to wait for its own lock.
         self.owner.waiting_for = None
         self.scheduler.wake(self.task, granted)

@@ -1,7 +1,7 @@
-"""What takes time on real hardware is asked of a platform, so that a simulated one can give it a price.
+"""The platform: charges what takes time on real hardware, so that a simulated platform can give it a cost.
 
-The broker asks for processor time and page latches; the flush is the store's, the transfer the transport's. It knows no
-price: it names the work. The real platform answers with an empty tuple, which `yield from` passes at no cost.
+The broker asks for processor time and page latches; the store charges flushes and the transport transfers. The broker
+names the work and knows no cost. The real platform returns an empty tuple, which `yield from` passes at no cost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.embedded.runtime.tasks import Wait
 
 
 class Page(NamedTuple):
-    """A page of a data file; as text what a wait for it has as its resource: `7:1:305`."""
+    """A page of a data file; its text is the resource of a wait for it: `7:1:305`."""
 
     database_id: int
     file_id: int
@@ -23,38 +23,38 @@ class Page(NamedTuple):
         return f"{self.database_id}:{self.file_id}:{self.page_id}"
 
 
-# What the broker does with a processor. `count` says how often, `size_bytes` what of messages it moves.
+# What the broker does with a processor: `count` times, with `size_bytes` of messages.
 Work = Literal[
     "begin_dialog",
     "send",  # the whole statement with its share of BEGIN and COMMIT TRANSACTION
     "transmit",  # a message from the transmission queue to the transport
-    "acknowledge",  # an acknowledgement that has arrived
-    "enqueue",  # a message that has arrived, into its queue
-    "create_target",  # the target's endpoint of a conversation, on its first message
-    "receive",  # the statement, whatever it finds
-    "received_message",  # each message it returns, with what the procedure does with it
+    "acknowledge",  # process an acknowledgement that has arrived
+    "enqueue",  # put a message that has arrived into its queue
+    "create_target",  # make the target's endpoint on the first message of a conversation
+    "receive",  # the statement, with or without messages
+    "received_message",  # each message it returns, and what the procedure does with it
     "end_conversation",
-    "launch",  # of an activation procedure
+    "launch",  # start an activation procedure
 ]
 
 
 class Platform(Protocol):
     @property
     def dispatchers(self) -> int:
-        """How many tasks transmit, and how many take what arrives. Each has its conversations to itself."""
+        """How many tasks transmit, and how many accept frames. Each conversation belongs to one of each."""
         ...
 
     def cpu(self, work: Work, count: int = 1, size_bytes: int = 0) -> Iterable[Wait]:
-        """Processor time."""
+        """Charges processor time."""
         ...
 
     def latch(self, page: Page) -> Iterable[Wait]:
-        """An exclusive latch on a page, taken, held for one row's change and given up again."""
+        """Takes an exclusive latch on a page, holds it for the change of one row and releases it."""
         ...
 
 
 class RealPlatform:
-    """The hardware this runs on, which takes its time by itself."""
+    """The hardware this runs on: work takes its time without being charged."""
 
     dispatchers = 1
 

@@ -1,4 +1,4 @@
-"""Real time: the wall clock, the system's entropy, and the scheduler inside an asyncio loop."""
+"""Real time: the wall clock, the system's entropy, and a driver that runs a scheduler in an asyncio loop."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Wait: TypeAlias = "Waitable | Delay"  # what a task yields
 Waiting = Generator[Wait, Any, Result]  # what every function that may wait returns
 
 Delay = int
-"""`yield Delay(ns)`: the task goes on after that time. The most frequent wait by far, hence a bare number."""
+"""`yield Delay(ns)` resumes the task after that time. A bare number, because it is by far the most frequent wait."""
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
@@ -29,7 +29,7 @@ class Clock(Protocol):
 
     @property
     def now_ns(self) -> int:
-        """Monotonic, from any origin: for durations and deadlines. No call, since tasks ask all the time."""
+        """Monotonic, from any origin: for durations and deadlines. A property, because tasks read it all the time."""
         ...
 
     def utc_ns(self) -> int:
@@ -44,8 +44,8 @@ class Entropy(Protocol):
 
 
 class Waitable(Protocol):
-    """Something that a task waits for. `arm` is called once and must arrange that `scheduler.wake(task, value)`
-    happens; `disarm` forgets the task if it is cancelled first."""
+    """Something that a task waits for. `arm` is called once and arranges that `scheduler.wake(task, value)` is called;
+    `disarm` forgets the task if it is cancelled first."""
 
     def arm(self, scheduler: Scheduler, task: Task) -> None: ...
 
@@ -62,14 +62,14 @@ _READY, _WAITING, _DONE = TaskState
 
 
 class Task:
-    """A generator on its way through the scheduler."""
+    """A generator that a scheduler runs."""
 
     __slots__ = ("entry", "error", "finished", "name", "result", "send", "state", "throw", "value", "wait")
 
     def __init__(self, generator: Waiting[Any], name: str) -> None:
         self.send, self.throw = generator.send, generator.throw
         self.wait: Waitable | None = None
-        self.entry = 0  # the number of its delay among the scheduler's timers; another number there is out of date
+        self.entry = 0  # number of its delay among the timers; an entry with another number is out of date
         self.name = name
         self.state = _READY
         self.value: Any = None
@@ -89,7 +89,7 @@ class Task:
 
 
 class Timer:
-    """Something to do at its time, unless it is cancelled before."""
+    """An action at a set time, unless it is cancelled before."""
 
     __slots__ = ("action", "entry")
 
@@ -98,7 +98,7 @@ class Timer:
         self.entry = entry
 
     def fire(self) -> None:
-        action, self.action = self.action, None  # which may know who has the timer: no cycle is left
+        action, self.action = self.action, None  # breaks the cycle if the action refers to the timer
         if action is not None:
             action()
 
@@ -106,15 +106,15 @@ class Timer:
         self.entry, self.action = 0, None
 
 
-Timers: TypeAlias = "list[tuple[int, int, int, Timer | Task]]"  # a heap: due, of which scheduler, number of the entry
+Timers: TypeAlias = "list[tuple[int, int, int, Timer | Task]]"  # a heap: due time, order of the scheduler, number of the entry
 
 
 class Scheduler:
-    """Runs tasks; driven by somebody who knows the time (see the package docstring).
+    """Runs tasks when a driver calls `run` (see the package docstring).
 
-    `on_error` hears of tasks that end with an exception nobody joins; `on_ready` and `on_timer` are called when a task
-    becomes ready, or a timer is set, while the scheduler is idle, so that a real-time driver can run it soon.
-    Schedulers that share a clock may share a heap of timers; at one moment that of the lower `order` comes first.
+    `on_error` gets the exception of a task that nobody joins. `on_ready` and `on_timer` are called when a task becomes
+    ready or a timer is set while the scheduler is idle, so that a real-time driver can run it soon. Schedulers that
+    share a clock may share a heap of timers; at one moment the scheduler with the lower `order` comes first.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Scheduler:
         self._on_error = on_error
         self._ready: deque[Task] = deque()
         self.timers: Timers = [] if timers is None else timers
-        self._crowded = _FEW_TIMERS  # so many timers make it worth while to look for cancelled ones
+        self._crowded = _FEW_TIMERS  # with so many timers it is worth removing cancelled ones
         self._entries = 0
         self._running = False
 
@@ -172,7 +172,7 @@ class Scheduler:
         return timer
 
     def _forget_cancelled(self) -> None:
-        """Most timeouts are cancelled long before they are due; in the heap they make other timers dearer."""
+        """Removes cancelled timers: most timeouts are cancelled long before they are due and slow down the heap."""
         self.timers[:] = [timer for timer in self.timers if timer[3].entry == timer[2]]
         heapify(self.timers)
         self._crowded = 2 * len(self.timers) + _FEW_TIMERS
@@ -182,7 +182,7 @@ class Scheduler:
         assert not self._running, "run() is not reentrant"
         self._running = True
         ready, timers, order = self._ready, self.timers, self.order
-        now_ns, last = self.clock.now_ns, self._entries  # timers set meanwhile come after who is ready
+        now_ns, last = self.clock.now_ns, self._entries  # timers set from now on come after ready tasks
         try:
             while timers:
                 due_ns, of, entry, timer = timers[0]
@@ -193,7 +193,7 @@ class Scheduler:
                     continue
                 if isinstance(timer, Timer):
                     timer.fire()
-                else:  # its delay is over: it goes on before those that are ready already
+                else:  # a task whose delay is over goes on before tasks that are ready already
                     timer.state = _READY
                     self.current = timer
                     self._go_on(timer, timer.send, None)
@@ -228,7 +228,7 @@ class Scheduler:
             wait.arm(self, task)
 
     def _end(self, task: Task, end: BaseException) -> None:
-        """By a return, at its cancellation, or with an error."""
+        """Ends a task that returned, was cancelled or raised an error."""
         task.state, finished = _DONE, task.finished
         if isinstance(end, StopIteration):
             task.result = end.value
@@ -243,7 +243,7 @@ class Scheduler:
 
 
 def first_due_ns(timers: Timers) -> int | None:
-    """When the next timer is due; None without one. Those that were cancelled are taken out on the way."""
+    """Finds when the next timer is due, None without timers; removes cancelled ones that come before it."""
     while timers:
         due_ns, _, entry, timer = timers[0]
         if timer.entry == entry:
@@ -282,7 +282,7 @@ class _SignalWait:
 
 
 class Signal:
-    """A place where tasks wait to be notified, first come first served. Keeps no state: test the condition again."""
+    """A place where tasks wait to be notified, first come, first served. Keeps no state: test the condition again."""
 
     __slots__ = ("waiters",)
 
@@ -290,7 +290,7 @@ class Signal:
         self.waiters: deque[_SignalWait] = deque()
 
     def wait(self, timeout_ns: int | None = None) -> Wait:
-        """`yield` it to wait for a notification; False if the time ran out first."""
+        """Makes the wait to `yield`, which returns True when notified, False after the timeout."""
         return _SignalWait(self, timeout_ns)
 
     def notify_one(self) -> bool:

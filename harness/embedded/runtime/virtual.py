@@ -1,7 +1,7 @@
 """Virtual time: a clock that only a driver moves, entropy from a seed, and a driver that jumps to the next timer.
 
-Same seed, same trace. The driver runs what is ready, then sets the clock to the earliest deadline, until a condition
-holds, a moment has come, or nothing is left to happen.
+The same seed gives the same trace. The driver runs what is ready, then sets the clock to the earliest deadline, until a
+condition holds, the end time is reached or no timer is left.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ class SeededEntropy:
 
 
 class VirtualDriver:
-    """Drives any number of schedulers that share one virtual clock. What is to run at one moment runs in their order,
-    those first to which another gave something to do."""
+    """Drives any number of schedulers that share one virtual clock. At one moment they run in their order, first those
+    in which another scheduler has made a task ready."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         self._timers: Timers = []  # of all schedulers
         self._schedulers: dict[int, Scheduler] = {}  # by their order
         self._made = 0
-        self._woken: list[int] = []  # a heap: to whom somebody else gave a task to run
+        self._woken: list[int] = []  # a heap: orders of schedulers with a task that another one made ready
         self._errors: list[tuple[Task, BaseException]] = []
 
     def scheduler(self) -> Scheduler:
-        """A new scheduler in this driver's time; errors that nobody joins are raised by `run_until`."""
+        """Makes a scheduler in this driver's time; `run_until` raises the errors of tasks that nobody joins."""
         self._made = order = self._made + 1
         scheduler = Scheduler(
             self.clock, lambda task, error: self._errors.append((task, error)), timers=self._timers, order=order
@@ -69,7 +69,7 @@ class VirtualDriver:
         return scheduler
 
     def forget(self, scheduler: Scheduler) -> None:
-        """Never runs it again, whatever it has to do and whoever still wakes its tasks or sets timers there."""
+        """Drops a scheduler: it never runs again, even if its tasks are woken or its timers set."""
         order = scheduler.order
         del self._schedulers[order]
         self._timers[:] = [timer for timer in self._timers if timer[1] != order]
@@ -82,7 +82,7 @@ class VirtualDriver:
             heappush(self._woken, order)
 
     def run_until(self, condition: Callable[[], bool], *, limit_s: float = 24 * 3600.0) -> bool:
-        """Runs until the condition holds; False if nothing is left to happen, or the limit is reached, before."""
+        """Runs until the condition holds; False if no timer is left or the limit is reached before."""
         return self._run_until_ns(self.clock.now_ns + round(limit_s * SECOND), condition)
 
     def run_for(self, duration_s: float) -> None:
@@ -93,19 +93,19 @@ class VirtualDriver:
         self.settle()
 
     def settle(self) -> None:
-        """Runs what can run now; time stands still."""
+        """Runs what can run now, without moving the clock."""
         self.run_until(lambda: True)
 
     def _run_until_ns(self, limit_ns: int, condition: Callable[[], bool] | None) -> bool:
         clock, timers, woken, schedulers = self.clock, self._timers, self._woken, self._schedulers
-        was_asked = condition is None  # since something ran
+        was_asked = condition is None  # the condition was tested since something ran
         for _ in range(STEPS_MAX):
             if woken:
                 order = heappop(woken)
             elif timers and timers[0][0] <= clock.now_ns:
                 order = timers[0][1]
             else:
-                # All that could run at this moment has.
+                # Nothing more can run at this moment.
                 if self._errors:
                     task, error = self._errors.pop(0)
                     raise AssertionError(f"task {task.name} ended with {error!r}") from error
@@ -113,12 +113,12 @@ class VirtualDriver:
                     assert condition is not None
                     if condition():
                         return True
-                    was_asked = True  # and may have set something going
+                    was_asked = True  # the condition itself may have made a task ready
                     continue
                 if not timers:
                     return False
                 due_ns, order, entry, timer = timers[0]
-                if timer.entry != entry:  # it was cancelled: time does not stop there
+                if timer.entry != entry:  # cancelled: the clock does not stop there
                     heappop(timers)
                     continue
                 if due_ns > limit_ns:
@@ -127,7 +127,7 @@ class VirtualDriver:
                 clock.now_ns = due_ns
             schedulers[order].run()
             was_asked = condition is None
-        raise AssertionError(f"nothing comes to rest within {STEPS_MAX} steps")
+        raise AssertionError(f"the schedulers did not come to rest within {STEPS_MAX} steps")
 
     def finish(self, scheduler: Scheduler, generator: Waiting[Result], name: str = "test") -> Result:
         """Runs a task to its end and returns its result or raises its error."""
@@ -141,7 +141,7 @@ class VirtualDriver:
 
 
 def _kept(generator: Waiting[Result]) -> Waiting[tuple[Result | None, Exception | None]]:
-    """The task's error becomes part of its result: the driver, not `on_error`, hands it on."""
+    """Returns the task's error as part of its result, so that the driver raises it and not `on_error`."""
     try:
         result = yield from generator
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Wait statistics, by SQL Server's wait types: what tasks have waited for, and what they wait for now."""
+"""Wait statistics by SQL Server's wait types: past waits and current ones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class WaitTotal:
     waiting_tasks_count: int = 0
     wait_ns: int = 0
     max_wait_ns: int = 0
-    signal_ns: int = 0  # part of `wait_ns`: could go on, and waited for a processor
+    signal_ns: int = 0  # part of `wait_ns`: ready to go on, but waiting for a processor
 
 
 @dataclass(slots=True)
 class CurrentWait:
-    """A row of sys.dm_os_waiting_tasks, beside its task."""
+    """A row of sys.dm_os_waiting_tasks, without its task."""
 
     wait_type: str
     started_ns: int
@@ -35,15 +35,15 @@ class CurrentWait:
 
 
 class WaitStatistics:
-    """What tasks have waited for since the start (or since `clear`), and `current`, those that wait now.
+    """Waits since the start (or since `clear`), and `current`, the tasks that wait now.
 
-    A task waits for one thing at a time: `begin`, then `end`, also where the wait was broken off.
+    A task waits for one thing at a time: `begin`, then `end`, even if the wait was cancelled.
     """
 
     def __init__(self) -> None:
         self.totals: defaultdict[str, WaitTotal] = defaultdict(WaitTotal)
         self.current: dict[Task | None, CurrentWait] = {}
-        self._ended: tuple[Task | None, int, WaitTotal, int] | None = None  # the latest: whose, when, counted where, ns
+        self._ended: tuple[Task | None, int, WaitTotal, int] | None = None  # the latest: task, end, total, duration
 
     def begin(self, task: Task | None, wait_type: str, now_ns: int, page: Page | None = None) -> None:
         self.current[task] = CurrentWait(wait_type, now_ns, page)
@@ -55,12 +55,12 @@ class WaitStatistics:
         self._ended = (task, now_ns, total, duration_ns)
         total.waiting_tasks_count += 1
         total.wait_ns += duration_ns
-        if duration_ns > total.max_wait_ns:  # noqa: PLR1730 - on the way of every wait, and max() is a call
+        if duration_ns > total.max_wait_ns:  # noqa: PLR1730 - every wait passes here, and max() is a call
             total.max_wait_ns = duration_ns
 
     def runnable(self, task: Task | None, now_ns: int, duration_ns: int) -> None:
-        """The task could go on but waits so long for a processor: signal wait time of the wait that it has just ended,
-        or of SOS_SCHEDULER_YIELD if there was none."""
+        """Counts a ready task's wait for a processor as signal wait time of the wait that has just ended, or of
+        SOS_SCHEDULER_YIELD if there was none."""
         ended, self._ended = self._ended, None
         if ended is not None and ended[0] is task and ended[1] == now_ns:
             total = ended[2]

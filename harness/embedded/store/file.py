@@ -1,9 +1,9 @@
 """FileStore: one SQLite file.
 
-One table, `row(object, key, value)`, keys and values packed by msgpack. SQLite runs in WAL mode with
-synchronous=NORMAL: its COMMIT writes the log but does not wait for the disk. A thread does that (fdatasync on the log
-file) while the loop goes on, and wakes the waiters afterwards: one hand-over a flush. The same thread moves the log
-into the database file when it has grown, between two flushes, so that no COMMIT on the loop ever does it.
+It has one table, `row(object, key, value)`; msgpack packs keys and values. SQLite runs in WAL mode with
+synchronous=NORMAL: its COMMIT writes the log but does not wait for the disk. A thread waits (fdatasync on the log file)
+while the loop goes on, then wakes the waiters: one hand-over per flush. Between two flushes the same thread moves a log
+that has grown into the database file, so that no COMMIT on the loop has to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.store.grouping import Batch, GroupingStore
 from harness.embedded.store.protocol import Key, StoreFull, Value
 
-CHECKPOINT_BYTES = 16 * 1024 * 1024  # of log, before it is moved into the file
+CHECKPOINT_BYTES = 16 * 1024 * 1024  # a longer log is moved into the file
 PAGE_BYTES = 4096
 
 _SCHEMA = """
@@ -34,7 +34,7 @@ _DELETE = "DELETE FROM row WHERE object = ? AND key = ?"
 
 
 class FileStore(GroupingStore):
-    """`call_soon` hands a callable from the flush thread to the loop (asyncio: call_soon_threadsafe)."""
+    """Rows in a SQLite file. `call_soon` hands a callable from the flush thread to the loop (call_soon_threadsafe)."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class FileStore(GroupingStore):
         self._pack = msgpack.Packer(autoreset=True).pack
         self._connection = self._connect()
         self._connection.execute(_SCHEMA)
-        # The log exists from here to `close`: it goes only with the last connection.
+        # The log exists until `close`: SQLite removes it with the last connection.
         self._log = os.open(f"{path}-wal", os.O_RDWR | os.O_CREAT)
         self._sync_directory()
         self._requests: SimpleQueue[Batch | None] = SimpleQueue()
@@ -59,7 +59,7 @@ class FileStore(GroupingStore):
 
     @property
     def folder(self) -> Path:
-        """Where the file lies."""
+        """The folder of the file."""
         return self._path.parent
 
     def _connect(self) -> sqlite3.Connection:
@@ -141,7 +141,7 @@ class FileStore(GroupingStore):
         try:
             os.fdatasync(self._log)
             if os.fstat(self._log).st_size > CHECKPOINT_BYTES:
-                # The waiters go on; the next flush begins only when the log is short again.
+                # The waiters go on; the next flush waits until the log is short again.
                 self._call_soon(lambda: batch.finish(None))
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except (OSError, sqlite3.Error) as error:

@@ -1,4 +1,4 @@
-"""Group commit: writes gather while a flush is under way and go to disk together in the next one."""
+"""Group commit: writes that come during a flush go to disk together in the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.embedded.store.protocol import Account, Key, StoreFull, Value, Writ
 
 
 class Batch:
-    """The writes of one flush, the last one of each row; and the `Wait` for its end."""
+    """The writes of one flush, only the last of each row, and the `Wait` for its end."""
 
     __slots__ = (
         "_scheduler",
@@ -32,9 +32,9 @@ class Batch:
         self._scheduler = scheduler
         self._waiting: list[Task] = []
         self.rows: dict[tuple[str, Key], Value | None] = {}
-        self.lazy: list[Write] = []  # those of them that are to be kept if it fails
-        self.bytes_by_owner: defaultdict[int, int] = defaultdict(int)  # once it is written
-        self.commits = 0  # how many submitted writes here and want to hear of it
+        self.lazy: list[Write] = []  # writes of `rows` to keep for the next flush if this one fails
+        self.bytes_by_owner: defaultdict[int, int] = defaultdict(int)  # known once the batch is written
+        self.commits = 0  # how many commits wait for this flush
         self.is_done = False
         self.error: StoreFull | None = None
 
@@ -59,13 +59,13 @@ class Batch:
 
 
 class GroupingStore(ABC):
-    """What FileStore and MemoryStore have in common: everything but the disk.
+    """The common part of FileStore and MemoryStore: everything but the disk.
 
-    At most `flushes_in_flight` at a time. A flush begins when the tasks that are ready have had their turn, so commits
-    of one turn share it; commits that come later share the next. Flushes end in the order in which they began, or a
-    crash would find the later one without the earlier: that is the device's to keep. A flush that fails leaves its lazy
-    writes to the next one; with several in flight that may be on disk before them, so then none may fail. `flushes` and
-    `commits` count them; `accounts` keeps what was written by the owner of objects, which `owner_of` gives.
+    At most `flushes_in_flight` flushes run at a time. A flush begins when the ready tasks have had their turn, so that
+    commits of one turn share it; later commits share the next. The device must end flushes in the order in which they
+    began, or a crash could keep the later one without the earlier. A flush that fails leaves its lazy writes to the
+    next one. With several in flight the next one may be on disk already, so then none may fail. `accounts` counts what
+    was written for each owner of objects; `owner_of` gives the owner.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class GroupingStore(ABC):
         self.accounts: defaultdict[int, Account] = defaultdict(Account)
         self._next = Batch(scheduler)
         self._flushes_in_flight_max = flushes_in_flight
-        self._in_flight = 0  # the one that is about to begin counts
+        self._in_flight = 0  # with the one that is about to begin
         self._is_beginning = False
         self.flushes = 0
         self.commits = 0
@@ -89,7 +89,7 @@ class GroupingStore(ABC):
 
     @abstractmethod
     def _flush(self, batch: Batch) -> None:
-        """Writes the batch and calls `_finished` on the loop when it is on disk, or with the reason why it is not."""
+        """Writes the batch and calls `_finished` on the loop when it is on disk or has failed."""
 
     def submit(self, writes: Sequence[Write]) -> Batch:
         batch = self._next
@@ -127,10 +127,10 @@ class GroupingStore(ABC):
         batch.started_ns = self._scheduler.clock.now_ns
         self._flush(batch)
         return
-        yield  # a task, so that whoever is ready now still joins
+        yield  # makes this a task, so that commits of tasks that are ready now still join
 
     def _count(self, batch: Batch, table: str, size: int) -> None:
-        """So many bytes are on their way to the disk for rows of `table`."""
+        """Counts bytes of rows of `table` that the batch writes."""
         batch.bytes_by_owner[self._owner_of(table)] += size
 
     def _enter(self, batch: Batch) -> None:

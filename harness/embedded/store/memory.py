@@ -1,4 +1,4 @@
-"""MemoryStore: the promises of a store for as long as the process lives."""
+"""MemoryStore: keeps the promises of a store for as long as the process lives."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SIZED = (str, bytes)
 
 
 class MemoryStore(GroupingStore):
-    """Rows in a dict. `rows` survives the engine: give it to the next store and recovery finds what was flushed.
+    """Rows in a dict. `rows` survives the engine: give it to the next store, and recovery finds what was flushed.
 
-    `flush_ns` says how long the log device takes for a flush of so many bytes that begins now; `record_overhead_bytes`
-    is what a row costs a log beside its values: header, lengths, transaction id; `is_full` lets flushes fail. What is
-    not `is_recoverable` keeps no rows: writing takes its time, and nothing is ever read again.
+    `flush_ns` returns how long the log device takes for a flush of so many bytes that begins now.
+    `record_overhead_bytes` is what a row adds to the log beside its values: header, lengths, transaction id. `is_full`
+    lets flushes fail. A store that is not `is_recoverable` takes the time to write but keeps no rows.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class MemoryStore(GroupingStore):
         self._finished(batch, None)
 
     def _measure(self, batch: Batch) -> int:
-        """What the batch costs the log, in bytes: for each owner in the batch, in all as the result."""
+        """Counts what the batch adds to the log, in bytes: for each owner in the batch, and in all as the result."""
         sizes: defaultdict[str, int] = defaultdict(int)
         for (table, _), row in batch.rows.items():
             size = self.record_overhead_bytes

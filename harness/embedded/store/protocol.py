@@ -1,4 +1,4 @@
-"""The seam between the broker and its durable state."""
+"""What the broker requires of a store of its durable state."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ class StoreFull(Exception):
 
 @dataclass(slots=True)
 class Account:
-    """What has been written since the start."""
+    """Counts of what has been written since the start."""
 
     writes: int = 0  # flushes
     bytes_written: int = 0
-    stall_ns: int = 0  # from handing them over to their being on disk
+    stall_ns: int = 0  # from the beginning of a flush until it is on disk
 
 
 class Flush(Protocol):
-    """Some writes on their way to the disk."""
+    """Writes on their way to the disk."""
 
     def wait(self) -> Waiting[None]:
-        """Returns when the writes are on disk; raises StoreFull if they will never be."""
+        """Returns when the writes are on disk; raises StoreFull if they could not be stored."""
         ...
 
 
 class Store(Protocol):
     @property
     def accounts(self) -> Mapping[int, Account]:
-        """By whom objects belong to, as far as the store was told."""
+        """What was written, by the owner of the objects (`owner_of`)."""
         ...
 
     def load(self) -> Iterator[tuple[str, Key, Value]]:
-        """Everything on disk, in order of object; at recovery."""
+        """Yields all rows on disk in order of object, for recovery."""
         ...
 
     def submit(self, writes: Sequence[Write]) -> Flush:
-        """Hands writes over: they join the next flush, all of them or none, whether anybody waits for it or not."""
+        """Hands writes over: they join the next flush, all or none, whether or not anybody waits for it."""
         ...
 
     def commit(self, writes: Sequence[Write]) -> Waiting[None]:
-        """`submit` and wait; concurrent commits share one flush."""
+        """Submits and waits; concurrent commits share one flush."""
         ...
 
     def commit_lazily(self, writes: Sequence[Write]) -> None:
-        """`submit` for writes that a crash may lose: they are tried again with every flush until they are stored. A
-        later `commit` is never on disk before these are."""
+        """Submits writes that a crash may lose: every flush tries them again until they are stored. A later `commit` is
+        never on disk before them."""
         ...
 
     def close(self) -> None:
-        """What was submitted is on disk when this returns."""
+        """Returns when everything submitted is on disk."""
         ...
