@@ -1,7 +1,7 @@
-"""Acceptance: what a frame from the network does to its conversation.
+"""Acceptance: applies a frame from the network to its conversation.
 
 The rules are those of "exactly once in order": the next message in sequence is accepted, an old one is acknowledged
-again, an early one is held (in memory, not acknowledged) until those before it have come.
+again, an early one is held in memory, unacknowledged, until the earlier ones have come.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from harness.embedded.broker.transactions import Transaction, Transactions
 from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.store import Write
 
-EARLY_MAX = 1024  # messages held for one conversation; the far side sends again what is above
+EARLY_MAX = 1024  # messages held for one conversation; the far side sends others again
 
 
 class Batch:
-    """What one batch of frames leads to."""
+    """The transaction, acknowledgements and replies that one batch of frames leads to."""
 
     __slots__ = ("_transactions", "acknowledge", "lazy", "replies", "tx")
 
@@ -46,7 +46,7 @@ class Batch:
         self.lazy: list[Write] = []
 
     def transaction(self) -> Transaction:
-        """Begins the transaction with the first change; acknowledgements seldom make one."""
+        """Begins the transaction with the first change; a batch of acknowledgements seldom needs one."""
         if self.tx is None:
             self.tx = self._transactions.begin()
         return self.tx
@@ -78,7 +78,7 @@ class Acceptance:
         self._error_log = error_log
 
     def take(self, batch: Batch, frame: Frame) -> None:
-        """Handles one frame. Waits for nothing: what it finds does not change while the transaction is built."""
+        """Handles one frame without waiting, so that nothing changes while the transaction is built."""
         if isinstance(frame, MessageFrame):
             self._message(batch, frame)
         elif isinstance(frame, AcknowledgementFrame):
@@ -143,7 +143,7 @@ class Acceptance:
             receiver.incoming.early[frame.sequence] = frame
 
     def _new_receiver(self, batch: Batch, frame: MessageFrame) -> ConversationEndpoint | None:
-        """Makes the endpoint for the first message of a conversation; None if the message gets none."""
+        """Makes the endpoint for the first message of a conversation; None if the message is refused or dropped."""
         header = frame.header
         if not frame.from_initiator or frame.first_is_acknowledged:
             self._to_a_gone_endpoint(batch, frame)
@@ -169,7 +169,7 @@ class Acceptance:
 
     def _to_a_gone_endpoint(self, batch: Batch, frame: MessageFrame) -> None:
         if frame.message_type in system_objects.ENDS:
-            # The far side ends what has ended here: it can stop sending the end.
+            # Both sides have ended: the acknowledgement lets the far side stop sending its end.
             self._replies.add(
                 batch,
                 frame,
@@ -199,7 +199,7 @@ class Acceptance:
         if last is None:
             return
         if not endpoint.first_is_acknowledged:
-            endpoint.first_is_acknowledged = True  # after a crash: message 0 is no longer in the transmission queue
+            endpoint.first_is_acknowledged = True  # not stored: recovery derives it from the rows left to send
         if endpoint.far_broker_instance is None and frame.broker_instance:
             endpoint.far_broker_instance = frame.broker_instance
             endpoint.outgoing.routing_version = -1
@@ -218,7 +218,7 @@ class Acceptance:
 
 
 class Replies:
-    """Answers to messages for which there is no endpoint, or for which it cannot answer."""
+    """Answers messages that have no endpoint, or whose endpoint refuses them."""
 
     def __init__(self, databases: Databases, router: Router) -> None:
         self._databases = databases
@@ -244,7 +244,7 @@ class Replies:
 
 
 def _check_sender(destination: Local, header: DialogHeader) -> None:
-    """Dialog security. SQL Server drops a message without an answer when it lacks a key or a certificate."""
+    """Checks dialog security. SQL Server drops a message without an answer if a key or certificate is missing."""
     service, principals = destination.service, destination.database.catalog.principals
     senders = service.senders
     if not header.is_encrypted or header.certificate is None:

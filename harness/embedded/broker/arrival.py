@@ -1,7 +1,7 @@
 """Arrival: the tasks that take frames from the network.
 
-A task takes everything in its inbox, accepts it in one transaction, waits for the commit and only then acknowledges:
-a batch of messages is one flush of the store. While it waits the next batch gathers.
+A task takes all frames in its inbox, accepts them in one transaction, waits for the commit and only then acknowledges:
+a batch of messages needs one flush of the store. The next batch gathers meanwhile.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Arrival:
         while True:
             while not inbox.frames:
                 yield inbox.signal.wait()
-            yield from self._handle(inbox.emptied())  # which alone keeps the frames: gone with the batch
+            yield from self._handle(inbox.emptied())  # passed on directly, so that the frames are freed with the batch
 
     def _handle(self, frames: list[Frame]) -> Waiting[None]:
         yield from self._charge(frames)

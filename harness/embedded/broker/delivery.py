@@ -1,8 +1,8 @@
-"""Delivery: what becomes of a message at the endpoint it is for.
+"""Delivery: puts a message into the queue of its receiving endpoint, or refuses it.
 
-The same code takes messages from the network and from this instance. It checks what the receiver's side of the contract
-allows, moves the endpoint through its states and stages the queue row; receivers see the row at commit. A refusal
-is a broker-made error with a negative code, which goes back to the sender.
+The same code handles messages from the network and from this instance. It checks the message against the contract,
+changes the endpoint's state and stages the queue row; receivers see the row at commit. A refusal is a broker-made error
+with a negative code, which goes back to the sender.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BINARY = Validation.BINARY
 
 
 class Refusal(Exception):
-    """The broker refuses a message: the sender's conversation gets an Error with this negative code."""
+    """A message that the broker refuses: the sender's conversation gets an Error with this negative code."""
 
     def __init__(self, number: int, *arguments: object) -> None:
         self.code = -number
@@ -46,7 +46,7 @@ class Refusal(Exception):
 def is_well_formed_xml(body: bytes | None) -> bool:
     if not body:
         return False
-    # XML in T-SQL is nvarchar more often than not: UTF-16 without a byte order mark, which expat would not guess.
+    # XML in T-SQL is mostly nvarchar: UTF-16 without a byte order mark, which expat does not detect.
     if body[:2] != b"\xff\xfe" and len(body) > 1 and body[1] == 0:
         body = b"\xff\xfe" + body
     parser = expat.ParserCreate()
@@ -58,7 +58,7 @@ def is_well_formed_xml(body: bytes | None) -> bool:
 
 
 def validate(message_type: MessageType, body: bytes | None) -> bool:
-    """Whether a body is what the message type allows."""
+    """Tells whether the message type allows a body."""
     if message_type.validation is _BINARY:
         return True
     if message_type.validation is Validation.EMPTY:
@@ -67,7 +67,7 @@ def validate(message_type: MessageType, body: bytes | None) -> bool:
 
 
 class Delivery:
-    """Enqueues messages and changes endpoints; everything it does is part of the caller's transaction."""
+    """Enqueues messages and changes endpoints, always in the caller's transaction."""
 
     def __init__(self, clock: Clock, entropy: Entropy, counters: Counters, deadlines: Deadlines) -> None:
         self._clock = clock
@@ -78,7 +78,7 @@ class Delivery:
     def accept(
         self, tx: Transaction, receiver: ConversationEndpoint, message_type_name: str, body: bytes | None
     ) -> None:
-        """Takes the next message in sequence; raises Refusal, having changed nothing."""
+        """Takes the next message in sequence; raises Refusal before it changes anything."""
         sequence = receiver.receive_sequence
         if message_type_name == system_objects.END_DIALOG:
             self._end(tx, receiver, EndpointEvent.END_REMOTE, message_type_name, sequence, body)
@@ -89,8 +89,7 @@ class Delivery:
             if receiver.state is STARTED_INBOUND:
                 tx.change_state(receiver, CONVERSING)
             self.enqueue(tx, receiver, message_type, sequence, body)
-        # In every other state nobody can use the message: it is acknowledged and dropped.
-        else:
+        else:  # in every other state nobody can use the message: it is acknowledged and dropped
             self._counters.dropped += 1
         receiver.receive_sequence = sequence + 1
         tx.on_rollback(partial(setattr, receiver, "receive_sequence", sequence))
@@ -146,8 +145,7 @@ class Delivery:
         sequence: int,
         body: bytes | None,
     ) -> None:
-        """Stages a queue row. If the queue is OFF, the row is set aside until it is ON again, and so are those that
-        come after it until then."""
+        """Stages a queue row. If the queue is OFF, this row and later ones are set aside until it is ON again."""
         queue = endpoint.service.queue
         row = queue.new_row(endpoint.incoming, sequence, message_type, body, self._clock.utc_ns())
         table = queue.table
@@ -162,7 +160,7 @@ class Delivery:
         counters.enqueued_by_priority[endpoint.terms.priority] += 1
 
     def raise_error(self, tx: Transaction, endpoint: ConversationEndpoint, code: int, description: str) -> None:
-        """Ends a conversation with an error made by the broker, at this endpoint."""
+        """Ends a conversation at this endpoint with a broker-made error."""
         after = successor(endpoint.state, EndpointEvent.ERROR_RAISED)
         if after is None:
             return
@@ -177,7 +175,7 @@ class Delivery:
         self.enqueue(tx, endpoint, error, -1, system_objects.error_body(code, description))
 
     def close(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
-        """Closes an endpoint whose both sides are done: an initiator's goes, a target's is kept for a while."""
+        """Closes an endpoint when both sides have ended: removes an initiator, keeps a target for a while."""
         if endpoint.terms.is_initiator:
             self.remove(tx, endpoint)
             return
@@ -189,7 +187,7 @@ class Delivery:
         tx.on_commit(partial(self._deadlines.closed, endpoint))
 
     def remove(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
-        """Removes the endpoint and everything of it, at commit."""
+        """Removes the endpoint and all its rows, at commit."""
         database = endpoint.database
         tx.on_rollback(partial(setattr, endpoint, "state", endpoint.state))
         endpoint.state = CLOSED
@@ -208,7 +206,7 @@ class Delivery:
         *,
         then: Callable[[list[QueueRow]], None] | None = None,
     ) -> None:
-        """Takes the conversation's messages off its queue and passes them to `then`."""
+        """Removes the conversation's messages from its queue and passes them to `then`."""
         queue, incoming = endpoint.service.queue, endpoint.incoming
         if queue.blocked:
             self._discard_blocked(tx, queue, incoming)
@@ -228,7 +226,7 @@ class Delivery:
             tx.write(queue.blocked_table, row.queuing_order, None)
         queue.blocked = [row for row in queue.blocked if row.incoming is not incoming]
 
-        def bring_back() -> None:  # others may have come meanwhile
+        def bring_back() -> None:  # other rows may have come meanwhile, hence the sort
             queue.blocked = sorted([*queue.blocked, *discarded], key=lambda row: row.queuing_order)
             if queue.is_enqueue_enabled:
                 queue.unblock()
@@ -251,7 +249,7 @@ class Delivery:
         conversation_id: str,
         header: DialogHeader,
     ) -> ConversationEndpoint:
-        """Makes the target's endpoint of a new conversation; raises Refusal."""
+        """Makes the target endpoint of a new conversation; raises Refusal."""
         catalog = database.catalog
         contract = catalog.contracts.get(header.contract)
         if contract is None:

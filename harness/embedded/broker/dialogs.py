@@ -65,8 +65,7 @@ class Dialogs:
     ) -> Waiting[str]:
         """BEGIN DIALOG: makes the initiator's endpoint and returns its handle.
 
-        Nothing goes to the network and nothing checks that the target exists. `to_broker_instance` may be
-        'CURRENT DATABASE'."""
+        It sends nothing and does not check that the target exists. `to_broker_instance` may be 'CURRENT DATABASE'."""
         catalog = database.catalog
         service = catalog.services.get(from_service)
         if service is None:
@@ -185,7 +184,7 @@ class Dialogs:
         tx.change_state(endpoint, after)
 
     def _unsend(self, tx: Transaction, endpoint: ConversationEndpoint, *, also_in_flight: bool) -> None:
-        """Takes back what was not handed to the transport yet: "drops the other unsent messages"."""
+        """Takes back messages not handed to the transport yet: "drops the other unsent messages"."""
         outgoing = endpoint.outgoing
         own = [row for row in tx.sent if row.endpoint is endpoint]
         keep = 0 if also_in_flight else outgoing.in_flight
@@ -232,7 +231,7 @@ class Dialogs:
         tx.store_endpoint(endpoint)
 
     def begin_timer(self, tx: Transaction, database: Database, handle: str, timeout_s: int) -> Waiting[None]:
-        """BEGIN CONVERSATION TIMER ( handle ) TIMEOUT = seconds: one a side, a new one replaces it."""
+        """BEGIN CONVERSATION TIMER ( handle ) TIMEOUT = seconds: one for each side; a new one replaces it."""
         endpoint = yield from self._lock(tx, database, handle)
         if endpoint.state not in _TIMED:
             raise SqlServerError(8458, endpoint.state.name)
@@ -247,7 +246,7 @@ class Dialogs:
 
 
 def _mark_changing(tx: Transaction, endpoint: ConversationEndpoint) -> None:
-    """Until the transaction is over nothing that arrives may build on what it did to this endpoint."""
+    """Marks the endpoint, so that frames for it wait until the transaction is over."""
     if endpoint.changing is not tx:
         endpoint.changing = tx
         tx.on_end(partial(setattr, endpoint, "changing", None))

@@ -1,17 +1,17 @@
-"""Queue monitors: when a queue reader is launched.
+"""Queue monitors: decide when to launch a queue reader.
 
 A monitor watches every queue whose activation is ON (or that has a QUEUE_ACTIVATION notification), that is enabled,
 in a database whose broker is enabled. It follows two descriptions ("Understanding Queue Monitors", R. Rusanu;
 the manual's "Understanding When Activation Occurs"):
 
-- INACTIVE: nothing can be received. A message that can launches the procedure, unless one is running.
-- NOTIFIED: launched, and nobody has issued a RECEIVE since. Nothing is launched in this state, however long it lasts;
-  any session's RECEIVE ends it.
-- RECEIVES_OCCURRING: receives are being issued. If messages are there, no session waits in a RECEIVE without WHERE, and
-  for five seconds none has come back empty, one more reader is launched, up to MAX_QUEUE_READERS; then the five seconds
-  begin again.
+- INACTIVE: nothing can be received. A message that can be received launches the procedure unless one is running.
+- NOTIFIED: the procedure is launched, and no session has issued a RECEIVE since. This state launches nothing, however
+  long it lasts; any session's RECEIVE ends it.
+- RECEIVES_OCCURRING: sessions issue RECEIVE. If messages are available, no session waits in a RECEIVE without WHERE and
+  for five seconds none has come back empty, the monitor launches one more reader, up to MAX_QUEUE_READERS. Then the
+  five seconds begin again.
 
-The task of a reader calls the procedure again for as long as its RECEIVE returned rows.
+A reader's task calls the procedure again as long as its RECEIVE returned rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Scheduler
 
 # "The timer threshold is 5 seconds and currently is hardcoded."
 THRESHOLD_NS = 5 * SECOND
-AFTER_AN_ERROR_NS = 100 * MILLISECOND  # before a failed procedure is launched again; documented nowhere
-# Errors of a procedure that could not even start; the launch is tried again after the threshold.
+AFTER_AN_ERROR_NS = 100 * MILLISECOND  # before a failed procedure is launched again; not documented
+# Errors of a procedure that could not start; the launch is tried again after the threshold.
 _NOT_LAUNCHED = frozenset({2812, 9613, 9614, 9653, 15517})
 
 
@@ -60,7 +60,7 @@ class QueueReader:
 
 
 class Monitors:
-    """The queue monitors of an instance, and the readers that they have launched."""
+    """The queue monitors of an instance and the readers that they have launched."""
 
     def __init__(
         self, scheduler: Scheduler, platform: Platform, notifier: Notifier, counters: Counters, error_log: ErrorLog
@@ -70,7 +70,7 @@ class Monitors:
         self.notifier = notifier
         self.counters = counters
         self.error_log = error_log
-        self.activate: Callable[[Database, Queue], Waiting[None]] = _no_procedures  # T-SQL provides another
+        self.activate: Callable[[Database, Queue], Waiting[None]] = _no_procedures  # T-SQL replaces it
         self.all: dict[Queue, QueueMonitor] = {}  # sys.dm_broker_queue_monitors
         self.readers: dict[Task, QueueReader] = {}  # sys.dm_broker_activated_tasks
 
@@ -78,7 +78,7 @@ class Monitors:
         return [reader for reader in self.readers.values() if reader.queue is queue]
 
     def current_reader(self) -> QueueReader | None:
-        """The activated task that runs now; the session that runs its procedure enters its `spid` there."""
+        """Finds the activated task that runs now; the session of its procedure enters its `spid` there."""
         task = self.scheduler.current
         return self.readers.get(task) if task is not None else None
 
@@ -135,7 +135,7 @@ class QueueMonitor:
             self._timer = None
 
     def message_available(self) -> None:
-        """Notes that a group can be received: a new message, a rollback, a lock released, the queue switched on."""
+        """Notes that a group became available: by a new message, a rollback, a released lock or ALTER QUEUE."""
         if self.state is _INACTIVE:
             if not self._monitors.readers_of(self.queue):
                 self._launch()
@@ -145,7 +145,7 @@ class QueueMonitor:
             self._set_timer()
 
     def check(self) -> None:
-        """Launches a reader if there is something to receive: after ALTER QUEUE, and the end of the last reader."""
+        """Launches a reader if something can be received, after ALTER QUEUE or the end of the last reader."""
         if not self._is_stopped and self.queue.first_available() is not None:
             self.message_available()
 
@@ -172,7 +172,7 @@ class QueueMonitor:
             self.state = _INACTIVE
 
     def wait_ended(self) -> None:
-        """Resets the activation timer: until now a session was waiting in RECEIVE, with nothing to do."""
+        """Resets the activation timer: until now a session was waiting in RECEIVE."""
         self._quiet_since_ns = self._monitors.scheduler.clock.now_ns
 
     # Launching
@@ -244,7 +244,7 @@ class QueueMonitor:
             monitor.last_reader_ended(pause_ns)
 
     def last_reader_ended(self, pause_ns: int) -> None:
-        """Launches a reader if something can be received, now that none runs; after an error with a pause."""
+        """Launches a reader again if something can be received; after an error with a pause."""
         if pause_ns:
             pause = self._check_later(pause_ns, pause_ns == THRESHOLD_NS)
             self._monitors.scheduler.spawn(pause, "activation check")
@@ -256,9 +256,9 @@ class QueueMonitor:
         self.check()
 
     def _check_later(self, pause_ns: int, also_if_notified: bool) -> Waiting[None]:
-        """Tries a procedure that does not exist every five seconds.
+        """Tries a procedure that could not start every five seconds.
 
-        One that fails before its RECEIVE leaves the monitor NOTIFIED."""
+        A procedure that fails before its RECEIVE leaves the monitor NOTIFIED."""
         yield Delay(pause_ns)
         if (
             not self._is_stopped

@@ -1,11 +1,11 @@
-"""Queues: the rows that wait to be received, and which conversation group comes next.
+"""Queues: their rows, and the order in which conversation groups are received.
 
-RECEIVE takes messages of one group: of those that nobody has locked, the one with the highest priority, then the one
-with the earliest message.
+RECEIVE takes messages of one group: among the groups that are not locked, the one with the highest priority, then the
+one with the earliest message.
 
-Available groups lie in a heap by (priority descending, queuing order of the first message). A group that turns out to
-be locked leaves the heap and is offered again when its lock is released, so a reader never looks at a group twice for
-nothing, and a RECEIVE costs as much as its rows.
+A heap holds the available groups by (priority descending, queuing order of the first message). A group that turns out
+to be locked leaves the heap and is offered again when its lock is released. So a reader looks at a locked group once,
+and a RECEIVE costs as much as its rows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ConversationGroup(ExclusiveLock):
 
     def release(self) -> None:
         if self.waiters:
-            super().release()  # somebody has it now
+            super().release()  # the next owner has it now
             return
         self.owner = None
         if self.ready and self.heap_entry is None:
@@ -56,14 +56,14 @@ class ConversationGroup(ExclusiveLock):
 
 
 class Incoming:
-    """The receiving side of a conversation endpoint: its group, and its messages in the queue."""
+    """The receiving side of a conversation endpoint: its group and its messages in the queue."""
 
     __slots__ = ("early", "group", "is_gone", "ready", "retained", "terms")
 
     def __init__(self, terms: DialogTerms, group: ConversationGroup) -> None:
         self.terms = terms
         self.group = group
-        self.is_gone = False  # the endpoint was removed; what is still on its way to it is dropped
+        self.is_gone = False  # the endpoint was removed; messages still on their way to it are dropped
         # A tuple while it is empty: a deque without rows takes 600 bytes.
         self.ready: deque[QueueRow] | tuple[QueueRow, ...] = ()
         self.retained: list[QueueRow] = []
@@ -117,7 +117,7 @@ class QueueRow:
 
     @property
     def message_id(self) -> str:
-        """Computed from the conversation, its direction and the sequence: the same at both ends, stored nowhere."""
+        """An id computed from conversation, direction and sequence: the same at both ends, and not stored."""
         terms = self.incoming.terms
         sent_by_initiator = terms.is_initiator == (self.status == RETAINED_SENT)
         mixed = int(terms.conversation_id.replace("-", ""), 16) ^ (
@@ -128,7 +128,7 @@ class QueueRow:
 
 
 class Watcher(Protocol):
-    """A queue monitor, as its queue and the statements that receive see it."""
+    """A queue monitor, as queues and receiving statements see it."""
 
     def message_available(self) -> None: ...
 
@@ -161,15 +161,15 @@ class Queue:
         self.execute_as: str | None = None
         self.is_dropped = False
         self.create_time_ns = 0
-        self.table = f"broker.{database_id}.queue.{object_id}"  # of its rows in the store
+        self.table = f"broker.{database_id}.queue.{object_id}"  # in the store: its rows
         self.blocked_table = f"broker.{database_id}.blocked.{object_id}"
         self.rows: dict[int, QueueRow] = {}  # by queuing order; retained rows too
         self.blocked: list[QueueRow] = []  # came while the queue was OFF, or behind such rows
         self.next_order = 0
-        self.rollbacks = 0  # consecutive, of transactions that received
+        self.rollbacks = 0  # consecutive rollbacks of transactions that received
         self.receivers_waiting = 0  # sessions inside WAITFOR (RECEIVE / GET CONVERSATION GROUP)
-        self.waiters = Signal()  # those without WHERE
-        self.selective_waiters = Signal()  # those with WHERE
+        self.waiters = Signal()  # sessions that wait without WHERE
+        self.selective_waiters = Signal()  # sessions that wait with WHERE
         self.monitor: Watcher | None = None
         self.notifications: dict[str, EventNotification] = {}
         self._available: list[HeapEntry] = []
@@ -181,7 +181,7 @@ class Queue:
 
     @property
     def depth(self) -> int:
-        """Rows in the queue, retained ones too."""
+        """The number of rows, with retained ones."""
         return len(self.rows)
 
     def new_row(  # noqa: PLR0917
@@ -193,7 +193,7 @@ class Queue:
         now_ns: int,
         status: int = READY,
     ) -> QueueRow:
-        """A row with the next queuing order, in no queue yet."""
+        """Makes a row with the next queuing order; `publish` or `block` puts it into the queue."""
         order = self.next_order
         self.next_order = order + 1
         return QueueRow(self, incoming, order, sequence, message_type, body, now_ns, status)
@@ -219,7 +219,7 @@ class Queue:
         self._became_ready(incoming)
 
     def block(self, row: QueueRow) -> None:
-        """Sets aside a row that came while the queue was OFF, or behind such rows: sys.transmission_queue shows it."""
+        """Sets aside a row that came while the queue was OFF, or after such rows; sys.transmission_queue shows it."""
         if row.incoming.is_gone:
             return
         self.blocked.append(row)
@@ -229,7 +229,7 @@ class Queue:
     def unblock(self) -> None:
         """Moves the rows that were set aside into the queue, in order, when it is ON again.
 
-        A crash before the flush leaves the rows aside and the queue ON; recovery then does the same."""
+        After a crash before the flush the rows are still set aside; recovery then moves them."""
         rows, self.blocked = self.blocked, []
         writes: list[Write] = []
         for row in rows:
@@ -241,7 +241,7 @@ class Queue:
         self._store.commit_lazily(writes)
 
     def put_back(self, rows: list[QueueRow]) -> None:
-        """Undoes a `take`: the rows of one endpoint, in the order in which they were taken."""
+        """Undoes a `take`: puts back rows of one endpoint in the order in which they were taken."""
         incoming = rows[0].incoming
         incoming.ready = deque((*rows, *incoming.ready))
         for row in rows:
@@ -280,7 +280,7 @@ class Queue:
         return removed
 
     def offer(self, group: ConversationGroup) -> None:
-        """Enters a group that has messages and that nobody has locked: a receiver may take it."""
+        """Makes an unlocked group with messages available to receivers."""
         key = min([(-incoming.terms.priority, incoming.ready[0].queuing_order) for incoming in group.ready.values()])
         if group.heap_entry is not None and group.heap_entry[:2] <= key:
             return
@@ -295,7 +295,7 @@ class Queue:
             self.monitor.message_available()
 
     def first_available(self) -> ConversationGroup | None:
-        """Finds the group that a RECEIVE of a transaction without locks would take."""
+        """Finds the group that a transaction without locks would receive from."""
         heap = self._available
         while heap:
             entry = heap[0]
@@ -312,11 +312,11 @@ class Queue:
         group.heap_entry = None
 
     def unwatch(self) -> None:
-        """Ends the queue's monitor; readers that run come to their end by themselves."""
+        """Stops the queue's monitor; running readers end by themselves."""
         if self.monitor is not None:
             self.monitor.stop()
 
     def wake_everybody(self) -> None:
-        """Lets waiting receivers look again after the queue was switched, dropped or altered."""
+        """Lets waiting receivers try again after the queue was altered or dropped."""
         self.waiters.notify_all()
         self.selective_waiters.notify_all()

@@ -39,9 +39,9 @@ class Receiving:
         wait: bool = False,
         timeout_ms: int | None = None,
     ) -> Waiting[list[QueueRow]]:
-        """RECEIVE: takes messages of one conversation group, the next available one or the one that is named.
+        """RECEIVE: takes messages of the next available conversation group, or of the one that is named.
 
-        `wait` is WAITFOR; `timeout_ms` None waits without end."""
+        `wait` is WAITFOR; `timeout_ms` None waits without limit."""
         limit = _ALL if top is None else top
         if conversation_handle is not None:
             if conversation_handle not in database.endpoints:
@@ -71,9 +71,9 @@ class Receiving:
         wait: bool = False,
         timeout_ms: int | None = None,
     ) -> Waiting[str | None]:
-        """GET CONVERSATION GROUP: locks the next group that has messages; None when there is none.
+        """GET CONVERSATION GROUP: locks the next group that has messages; None without one.
 
-        Each call in a transaction gets another one."""
+        Each call in a transaction returns another group."""
 
         def attempt() -> list[ConversationGroup]:
             group = queue.first_available()
@@ -149,7 +149,7 @@ def _require_enabled(database: Database, queue: Queue) -> None:
         raise SqlServerError(9617, f"{database.name}.{queue.schema}.{queue.name}")
 
 
-# Attempts: each takes what is there now, or nothing
+# Attempts: each takes available rows now and never waits
 
 
 def _from_next_group(tx: Transaction, queue: Queue, limit: int) -> list[QueueRow]:
@@ -163,7 +163,7 @@ def _from_next_group(tx: Transaction, queue: Queue, limit: int) -> list[QueueRow
 
 
 def _or_own(tx: Transaction, queue: Queue, free: ConversationGroup | None) -> ConversationGroup | None:
-    """The best of the free group and those that the transaction has locked itself."""
+    """Chooses the next group among the free one and those that the transaction has locked itself."""
     best, best_key = free, free.heap_entry[:2] if free is not None and free.heap_entry is not None else None
     for lock in tx.locks:
         if isinstance(lock, ConversationGroup) and lock.ready and lock.queue is queue:
@@ -188,7 +188,7 @@ def _from_group(tx: Transaction, database: Database, queue: Queue, group_id: str
 
 
 def _lock(tx: Transaction, queue: Queue, group: ConversationGroup) -> bool:
-    """Locks a group. One that another transaction has locked counts as one without messages."""
+    """Locks a group; False if another transaction has it, which counts as a group without messages."""
     if not group.try_acquire(tx):
         return False
     queue.withdraw(group)
@@ -196,7 +196,7 @@ def _lock(tx: Transaction, queue: Queue, group: ConversationGroup) -> bool:
 
 
 def _take(tx: Transaction, queue: Queue, conversations: Iterable[Incoming], limit: int) -> list[QueueRow]:
-    """Takes rows conversation by conversation, by descending priority; in each by sequence."""
+    """Takes rows conversation by conversation, highest priority first, each in sequence."""
     in_order = list(conversations)
     if len(in_order) > 1:
         in_order.sort(key=lambda one: (-one.terms.priority, one.terms.conversation_handle))

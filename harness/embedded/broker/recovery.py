@@ -1,7 +1,7 @@
-"""Recovery: an instance's memory, made again from the store.
+"""Recovery: rebuilds an instance's memory from the store.
 
-Nothing runs yet, so nothing is undone or staged here. The rows are sorted by table first; objects are made in the order
-in which they need each other. Rows of tables that are not the broker's are left to their owners.
+No statement runs yet, so nothing is undone or staged here. Rows are sorted by table first; an object is made before
+those that need it. Other packages load the tables that are not the broker's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def recover(  # noqa: PLR0917
     deadlines: Deadlines,
     dispatchers: Dispatchers,
 ) -> None:
-    """Loads everything from the store and starts what goes on from there."""
+    """Loads everything from the store, sets deadlines and resumes transmission."""
     store = transactions.store
     tables: dict[str, _Rows] = {}
     for table, key, row in store.load():
@@ -201,7 +201,7 @@ def _conversations(database: Database, tables: dict[str, _Rows]) -> None:
 def _of_endpoints(
     database: Database, table: str, tables: dict[str, _Rows]
 ) -> Iterator[tuple[ConversationEndpoint, Any, Any]]:
-    """Rows by key with their endpoint. What was on its way to the disk when its endpoint went has none: deleted."""
+    """Yields rows by key with their endpoint; deletes rows that were stored after their endpoint was removed."""
     orphans: list[Write] = []
     for key, row in sorted(tables.get(table, []), key=_by_key):
         endpoint = database.endpoints.get(key[0] if isinstance(key, tuple) else key)

@@ -1,9 +1,9 @@
-"""Routing: where the far side of a conversation is.
+"""Routing: finds the far side of a conversation.
 
 The order of matching is the manual's ("Service Broker Routing"): service and instance; service without instance;
 service with any instance if the dialog names none; a route for the broker configuration service (then the message is
-delayed); a route with neither; the instance itself, if the dialog names a broker of this server. Messages that this
-server starts go by sys.routes of the sending database, those that came from the network by msdb's.
+delayed); a route with neither; the instance itself, if the dialog names a broker of this server. Messages sent here use
+sys.routes of the sending database; messages from the network use those of msdb.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Local(Destination):
 
 
 class Router:
-    """Finds destinations; an endpoint keeps its own until something that routing depends on has changed."""
+    """Finds destinations; an endpoint keeps its destination until something that routing depends on changes."""
 
     def __init__(self, databases: Databases, changes: Changes, link: BrokerLink, clock: Clock) -> None:
         self._databases = databases
@@ -46,7 +46,7 @@ class Router:
         self._clock = clock
 
     def destination(self, endpoint: ConversationEndpoint) -> Destination:
-        """Where messages of this endpoint go."""
+        """Finds where messages of this endpoint go."""
         outgoing, version = endpoint.outgoing, self._changes.version
         if outgoing.routing_version == version and outgoing.destination is not None:
             return outgoing.destination
@@ -65,13 +65,13 @@ class Router:
         if isinstance(destination, Delayed) or any(
             route.lifetime is not None for route in database.catalog.routes.values()
         ):
-            outgoing.routing_version = -1  # time alone can change it
+            outgoing.routing_version = -1  # time alone may change it: a route expires, a delay ends
         return destination
 
     def classify(
         self, database: Database, service: str, instance: str | None, conversation_id: str, *, is_reply: bool = False
     ) -> Destination:
-        """Where a service is, seen from a database."""
+        """Finds a service by the routes of a database."""
         if not database.catalog.is_broker_enabled:
             return Delayed(status_text(9791))
         if is_reply and instance is not None:
@@ -87,7 +87,7 @@ class Router:
         return self._by_route(database, route, service, instance)
 
     def arriving(self, service: str, instance: str | None, conversation_id: str) -> Destination:
-        """Where a message from the network goes: by the routes of msdb."""
+        """Finds where a message from the network goes, by the routes of msdb."""
         return self.classify(self._databases["msdb"], service, instance, conversation_id)
 
     def _by_route(self, database: Database, route: Route, service: str, instance: str | None) -> Destination:
@@ -124,7 +124,7 @@ class Router:
     def _prefer(
         self, database: Database, candidates: list[Route], service: str, instance: str | None, conversation_id: str
     ) -> Route:
-        """Mirrored, LOCAL if the service is here, a network address, TRANSPORT; among equals by conversation."""
+        """Prefers a mirrored route, then LOCAL if the service is here, an address, TRANSPORT; spreads over equals."""
 
         def rank(route: Route) -> int:
             if route.mirror_address is not None:
@@ -157,7 +157,7 @@ class Router:
         return Local(database, database.catalog.services[service])
 
     def _security_problem(self, endpoint: ConversationEndpoint) -> str:
-        """Why an encrypted dialog cannot leave; empty if it can."""
+        """Returns why an encrypted dialog cannot be sent; empty if it can."""
         terms = endpoint.terms
         if not terms.is_encrypted or not terms.is_initiator:
             return ""

@@ -1,4 +1,4 @@
-"""Transactions: staged changes, how to undo them, and the locks that are held until the end."""
+"""Transactions: staged changes, how to undo them, and locks held until the end."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from harness.embedded.runtime.tasks import Cancelled, Scheduler, Waiting
 from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import Flush, Key, Store, StoreFull, Value, Write
 
-# A savepoint: how many writes, undo actions, commit actions, messages sent and rows arrived there were.
+# A savepoint: the numbers of writes, undo actions, commit actions, sent messages and arrived rows.
 Mark = tuple[int, int, int, int, int]
 
 
 class Transactions:
-    """Begins transactions, and gives them what their ends need."""
+    """Begins transactions and holds what their ends need."""
 
     def __init__(self, instance: str, store: Store, scheduler: Scheduler, waits: WaitStatistics) -> None:
-        self.instance = instance  # its name, for messages
+        self.instance = instance  # its name, for error texts
         self.store = store
         self.scheduler = scheduler
         self.waits = waits
-        self.prepare: Callable[[Transaction], None] = lambda tx: None  # decides where the messages sent go
+        self.prepare: Callable[[Transaction], None] = lambda tx: None  # decides where sent messages go
         self.rolled_back: Callable[[Sequence[Queue]], None] = lambda queues: None  # counts towards poison detection
         self._begun = 0
 
@@ -38,9 +38,9 @@ class Transactions:
 class Transaction:
     """What one transaction has done so far.
 
-    Changes in memory happen at once, each with its `on_rollback`; durable ones are staged by `write` and reach the disk
-    together at `commit`. What others may see only afterwards is done by `on_commit`. Messages that were sent wait in
-    `sent`: where they go is decided at commit, as in SQL Server.
+    Changes in memory happen at once, each with its `on_rollback`; `write` stages durable changes, which reach the disk
+    together at `commit`. `on_commit` actions then publish changes that others may see only afterwards. Sent messages
+    wait in `sent`: the commit decides where they go, as in SQL Server.
     """
 
     __slots__ = (
@@ -68,7 +68,7 @@ class Transaction:
         self.writes: list[Write] = []
         self.locks: list[ExclusiveLock] = []
         self.waiting_for: ExclusiveLock | None = None
-        self.lock_timeout_ns: int | None = None  # SET LOCK_TIMEOUT; None: for ever
+        self.lock_timeout_ns: int | None = None  # SET LOCK_TIMEOUT; None: no limit
         self.sent: list[TransmissionRow] = []
         self.arrived: list[QueueRow] = []  # published in their queues at commit
         self.received_from: tuple[Queue, ...] = ()
@@ -90,23 +90,23 @@ class Transaction:
         self.store_endpoint(endpoint)
 
     def on_rollback(self, undo: Callable[[], object]) -> None:
-        """Runs at rollback, newest first."""
+        """Adds an action to run at rollback, newest first."""
         self._undo.append(undo)
 
     def on_commit(self, action: Callable[[], object]) -> None:
-        """Runs after the commit is on disk and the locks are released, in order."""
+        """Adds an action to run, in order, after the commit is on disk and the locks are released."""
         self._commit_actions.append(action)
 
     def on_end(self, action: Callable[[], object]) -> None:
-        """Runs when the transaction is over, either way; a savepoint does not take it back."""
+        """Adds an action to run after commit or rollback; a savepoint does not remove it."""
         self._end_actions.append(action)
 
     def mark(self) -> Mark:
-        """Makes a savepoint; later ones are never less."""
+        """Makes a savepoint; no number in it is lower than in an earlier one."""
         return (len(self.writes), len(self._undo), len(self._commit_actions), len(self.sent), len(self.arrived))
 
     def rollback_to(self, mark: Mark) -> None:
-        """Takes back what was done since the savepoint; locks are kept."""
+        """Undoes everything since the savepoint but keeps the locks."""
         writes, undo, commit_actions, sent, arrived = mark
         self._undo_to(undo)
         del self.writes[writes:]
@@ -115,7 +115,7 @@ class Transaction:
         del self.arrived[arrived:]
 
     def commit(self) -> Waiting[None]:
-        """Returns when everything is on disk. If it cannot be (a full disk, 9002), the transaction is rolled back."""
+        """Returns when everything is on disk; if the disk is full, rolls back and raises 9002."""
         assert self.active, "commit of a transaction that is over"
         of = self._of
         if self.sent:
@@ -125,7 +125,7 @@ class Transaction:
             scheduler, waits = of.scheduler, of.waits
             task, clock = scheduler.current, scheduler.clock
             waits.begin(task, "WRITELOG", clock.now_ns)
-            self.active = False  # what is submitted cannot be taken back
+            self.active = False  # submitted writes cannot be taken back
             try:
                 yield from flush.wait()
             except Cancelled:
@@ -139,7 +139,7 @@ class Transaction:
         self._committed()
 
     def _finish_alone(self, flush: Flush) -> Waiting[None]:
-        """Ends a commit whose session has gone: the transaction is as durable as its flush is."""
+        """Ends a commit whose session was lost: the transaction commits if its flush does."""
         try:
             yield from flush.wait()
         except StoreFull:
@@ -150,7 +150,7 @@ class Transaction:
     def _committed(self) -> None:
         self.active, self.committed = False, True
         for row in self.arrived:
-            if row.incoming.is_gone:  # by NEW_BROKER, for one, while this was on its way to the disk
+            if row.incoming.is_gone:  # removed during the flush, for example by NEW_BROKER
                 self._of.store.commit_lazily([(row.queue.table, row.queuing_order, None)])
             else:
                 row.queue.publish(row)
@@ -163,7 +163,7 @@ class Transaction:
         self._end()
 
     def rollback(self) -> None:
-        """Takes everything back and releases the locks; counts for poison detection where it received."""
+        """Undoes everything and releases the locks; counts towards poison detection if it has received."""
         assert self.active, "rollback of a transaction that is over"
         self._roll_back()
 
@@ -179,7 +179,7 @@ class Transaction:
     def _end(self) -> None:
         for action in self._end_actions:
             action()
-        # They refer to the transaction; without these references it is freed at once, not by a search for cycles.
+        # The actions refer to the transaction: without this cycle it is freed at once, not by the garbage collector.
         del self._undo, self._commit_actions, self._end_actions
 
     def _undo_to(self, length: int) -> None:

@@ -1,9 +1,9 @@
-"""Transmission: rows of the transmission queue are sent, acknowledged, or sent again.
+"""Transmission: sends the rows of the transmission queue until they are acknowledged.
 
-A conversation's messages go out in sequence, at most `WINDOW` of them unacknowledged. What is not acknowledged in time
-is sent again after 4, 8, 16, 32 and then every 64 seconds. Nothing here waits for a single message: endpoints with
-something to send are collected, and a dispatcher hands the transport all of it, by address, at the end of the
-scheduler's turn.
+A conversation's messages go out in sequence, at most `WINDOW` of them unacknowledged. Unacknowledged messages are sent
+again after 4, 8, 16, 32 and then every 64 seconds. No task waits for a single message: a dispatcher collects the
+endpoints that have something to send, and hands the transport all their frames by address at the end of the scheduler's
+turn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.embedded.store import Write
 
 # Rusanu, 2005-12-20: "4, 8, 16, 32 seconds, then every 64 seconds".
 RETRY_DELAYS_NS = tuple(seconds * SECOND for seconds in (4, 8, 16, 32, 64))
-WINDOW = 64  # messages of one conversation on the wire: enough for a round trip, little to send again
+WINDOW = 64  # messages of one conversation on the wire: enough for a round trip, few to send again
 
 
 class Transmitter:
@@ -52,7 +52,7 @@ class Transmitter:
         self._local = local
         self._databases = databases
         self._counters = counters
-        # By number of tries: each list is in order of time, because each has one delay.
+        # By number of tries: each list is in order of time, because all its entries have the same delay.
         self._retries: tuple[deque[tuple[int, ConversationEndpoint]], ...] = tuple(deque() for _ in RETRY_DELAYS_NS)
         self._timer: Timer | None = None
         self._broken: set[tuple[str, int]] = set()
@@ -73,7 +73,7 @@ class Transmitter:
                 outgoing = endpoint.outgoing
                 if len(outgoing.unacknowledged) > outgoing.in_flight:
                     yield from platform.latch(endpoint.page)
-                    if len(outgoing.unacknowledged) > outgoing.in_flight:  # still: it may have been acknowledged
+                    if len(outgoing.unacknowledged) > outgoing.in_flight:  # it may have been acknowledged meanwhile
                         self._collect(endpoint, frames, here)
             for address, sent in frames.items():
                 yield from platform.cpu("transmit", len(sent), body_bytes(sent))
@@ -83,7 +83,7 @@ class Transmitter:
 
     @staticmethod
     def _in_order(woken: dict[ConversationEndpoint, None]) -> Iterable[ConversationEndpoint]:
-        """First come, first served; with HONOR_BROKER_PRIORITY ON the highest priority goes first."""
+        """Orders endpoints first come, first served; with HONOR_BROKER_PRIORITY ON by highest priority."""
         if len(woken) > 1 and any(endpoint.database.catalog.is_honor_broker_priority_on for endpoint in woken):
             return sorted(
                 woken,
@@ -130,7 +130,7 @@ class Transmitter:
         outgoing.in_flight = in_flight
 
     def send_error(self, endpoint: ConversationEndpoint, code: int, description: str) -> None:
-        """Sends the far side an error of the conversation; it is neither kept nor sent again."""
+        """Sends the far side an error of the conversation once, without keeping it."""
         destination = self._router.destination(endpoint)
         if isinstance(destination, Remote):
             terms = endpoint.terms
@@ -142,7 +142,7 @@ class Transmitter:
     def acknowledged(
         self, endpoint: ConversationEndpoint, sequence: int, writes: list[Write]
     ) -> TransmissionRow | None:
-        """Takes off the transmission queue what the far side has, up to this sequence; returns the last row of it."""
+        """Removes rows up to this sequence from the transmission queue; returns the last one removed."""
         last = None
         outgoing = endpoint.outgoing
         rows = outgoing.unacknowledged
@@ -168,7 +168,7 @@ class Transmitter:
             self._timer = self._scheduler.call_at(due_ns, self._retry)
 
     def _retry(self) -> None:
-        """Sends again what is due; entries of endpoints that were acknowledged meanwhile are stale and dropped."""
+        """Sends again what is due; drops stale entries, whose endpoints were acknowledged meanwhile."""
         self._timer = None
         now_ns = self._scheduler.clock.now_ns
         next_due_ns: int | None = None
@@ -181,7 +181,7 @@ class Transmitter:
                         next_due_ns = due_ns if next_due_ns is None else min(next_due_ns, due_ns)
                         break
                     outgoing.retry_due_ns = 0
-                    if outgoing.unacknowledged:  # END CONVERSATION may have taken back what was not sent yet
+                    if outgoing.unacknowledged:  # END CONVERSATION may have taken back unsent messages
                         outgoing.retry_count += 1
                         outgoing.in_flight = 0
                         self._dispatchers.wake(endpoint)
@@ -190,7 +190,7 @@ class Transmitter:
             self._timer = self._scheduler.call_at(next_due_ns, self._retry)
 
     def try_all_again(self) -> None:
-        """Sends at once, as routing or a target queue has changed: no need to wait for the retry."""
+        """Sends at once, without waiting for the retry, after routing or a target queue has changed."""
         for database in self._databases.values():
             for endpoint in {row.endpoint: None for row in database.transmission_queue.values()}:
                 outgoing = endpoint.outgoing
@@ -198,7 +198,7 @@ class Transmitter:
                     self._dispatchers.wake(endpoint)
 
     def connection_changed(self, address: tuple[str, int], up: bool, error: str) -> None:
-        """Sends what was on the wire of a broken connection again as soon as there is a new one."""
+        """Sends messages lost with a broken connection again as soon as a new one is up."""
         if not up:
             self._broken.add(address)
         for database in self._databases.values():

@@ -106,7 +106,7 @@ class Timer:
         self.entry, self.action = 0, None
 
 
-Timers: TypeAlias = "list[tuple[int, int, int, Timer | Task]]"  # a heap: due time, order of the scheduler, number of the entry
+Timers: TypeAlias = "list[tuple[int, int, int, Timer | Task]]"  # a heap: due time, order of scheduler, entry number
 
 
 class Scheduler:
