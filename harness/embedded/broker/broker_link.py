@@ -21,7 +21,7 @@ class Transport(Protocol):
     def stop_listening(self) -> None: ...
 
     def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
-        """Never blocks. What cannot be delivered may be lost: the broker sends again what is not acknowledged."""
+        """Sends without blocking. Frames may be lost: the broker sends unacknowledged messages again."""
         ...
 
 
@@ -37,7 +37,7 @@ class BrokerLink:
 
     @property
     def master(self) -> Catalog:
-        """Where the certificates of the link are."""
+        """The principals of master, which hold the certificates of the link."""
         return self._databases["master"].catalog
 
     @property
@@ -50,7 +50,7 @@ class BrokerLink:
             self._counters.fragments_sent += len(frames)
 
     def listen(self) -> None:
-        """Makes the transport listen while the endpoint is STARTED."""
+        """Makes the transport listen if the endpoint is STARTED, or stop."""
         if self.transport is None:
             return
         self.transport.stop_listening()
@@ -73,7 +73,7 @@ class BrokerLink:
         return certificate.blob if certificate is not None else None
 
     def accepts_certificate(self, blob: bytes | None) -> bool:
-        """Whether a peer that presents this certificate may connect: its owner's login needs CONNECT."""
+        """Tells whether a peer with this certificate may connect: the login of its owner needs CONNECT."""
         endpoint = self.endpoint
         if endpoint is None or endpoint.state != "STARTED":
             return False
@@ -86,7 +86,7 @@ class BrokerLink:
             if certificate.blob == blob:
                 user = principals.users.get(certificate.owner.lower())
                 if user is None or user.login is None:
-                    return True  # dbo's: our own
+                    return True  # our own certificate
                 granted = endpoint.connect_granted_to
                 return "public" in granted or user.login.lower() in granted
         return False

@@ -1,8 +1,8 @@
 """The catalog of a database: its broker objects and principals, and its own row of sys.databases.
 
-Objects are rows `catalog.<kind>` with key (database_id, id) in the store; recovery makes them again from those rows.
-Names are compared byte by byte, except those of queues, users and certificates, which are ordinary identifiers (any
-case). The statements that change a catalog are in the modules `ddl_*`.
+The store keeps objects as rows `catalog.<kind>` with key (database_id, id), from which recovery makes them again. Names
+are compared byte by byte, except those of queues, users and certificates, ordinary identifiers in any case. The
+modules `ddl_*` change a catalog.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Service:
     queue: Queue
     contracts: dict[str, Contract]
     owner: str = "dbo"
-    senders: set[str] = field(default_factory=set)  # who was granted SEND; `public` for everybody
+    senders: set[str] = field(default_factory=set)  # users with SEND; `public` for everybody
 
 
 class Changes:
-    """Counts the changes on which routing depends, of all databases, and passes them on once they are committed."""
+    """Counts changes in all databases on which routing depends, and announces them when they are committed."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -64,7 +64,7 @@ class Catalog:
     ) -> None:
         self.name = name
         self.database_id = database_id
-        self.service_broker_guid = service_broker_guid  # by which others know its broker
+        self.service_broker_guid = service_broker_guid  # identifies its broker to others
         self.handle_prefix = handle_prefix
         self.create_time_ns = clock.utc_ns()
         self.server_version = server_version
@@ -73,8 +73,8 @@ class Catalog:
         self.store = store
         self.is_broker_enabled = True
         self.is_honor_broker_priority_on = False
-        self.object_ordinal = 0  # object ids given out
-        # Each kind has a count of its own: message types, contracts, services, routes, bindings, priorities.
+        self.object_ordinal = 0  # number of object ids assigned
+        # Each kind has its own count: message types, contracts, services, routes, bindings, priorities.
         self._last_ids: defaultdict[str, int] = defaultdict(lambda: system_objects.FIRST_USER_ID - 1)
         self.message_types: dict[str, MessageType] = {}
         self.contracts: dict[str, Contract] = {}
@@ -87,7 +87,7 @@ class Catalog:
         self._add_system_objects()
 
     def _add_system_objects(self) -> None:
-        """Adds what every database has; made anew at every start and never stored."""
+        """Adds the system objects, which every start makes anew and which are never stored."""
         for identifier, name, validation in system_objects.MESSAGE_TYPES:
             self.message_types[name] = MessageType(name, identifier, Validation(validation))
         for identifier, name, usages in system_objects.CONTRACTS:
@@ -122,12 +122,12 @@ class Catalog:
         )
 
     def new_id(self, kind: str) -> int:
-        """The next id of a kind of objects. Ids are not given back: a statement that is rolled back leaves a gap."""
+        """Assigns the next id of a kind of object. A rolled back statement leaves a gap."""
         self._last_ids[kind] += 1
         return self._last_ids[kind]
 
     def seen_id(self, kind: str, identifier: int) -> None:
-        """Keeps ids above one that was given out before the restart."""
+        """Keeps new ids above one that was assigned before the restart."""
         self._last_ids[kind] = max(self._last_ids[kind], identifier)
 
     def binding_for(self, service: str) -> RemoteServiceBinding | None:
@@ -137,7 +137,7 @@ class Catalog:
         return None
 
     def priority_for(self, contract: str, local_service: str, remote_service: str) -> int:
-        """The priority of a new endpoint: the most specific match decides, contract before local before remote."""
+        """Finds the priority of a new endpoint: the most specific match wins, contract before local before remote."""
         best: tuple[tuple[bool, bool, bool], int] | None = None
         for priority in self.priorities.values():
             names = (priority.contract, priority.local_service, priority.remote_service)

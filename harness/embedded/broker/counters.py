@@ -23,7 +23,7 @@ STATISTICS = "SQLServer:Broker Statistics"
 ACTIVATION = "SQLServer:Broker Activation"
 TRANSPORT = "SQLServer:Broker/DBM Transport"
 
-# attribute -> the counters that show it. Order is that of the manual.
+# attribute -> the counters that show it, in the order of the manual
 _COUNTERS: dict[str, tuple[tuple[str, str, int], ...]] = {
     "activation_errors": ((STATISTICS, "Activation Errors Total", GAUGE),),
     "rollbacks": ((STATISTICS, "Broker Transaction Rollbacks", GAUGE),),
@@ -59,7 +59,7 @@ _COUNTERS: dict[str, tuple[tuple[str, str, int], ...]] = {
 
 
 class Counters:
-    """Running totals, one attribute each."""
+    """Running totals, one attribute for each."""
 
     activation_errors: int
     rollbacks: int
@@ -89,7 +89,7 @@ class Counters:
         self.enqueued_by_priority = [0] * 11
 
     def rows(self) -> Iterator[CounterRow]:
-        """sys.dm_os_performance_counters, the broker's part."""
+        """The broker's rows of sys.dm_os_performance_counters."""
         for attribute, shown in _COUNTERS.items():
             for object_name, counter_name, kind in shown:
                 yield CounterRow(object_name, counter_name, "", getattr(self, attribute), kind)

@@ -1,7 +1,7 @@
 """A database as Service Broker sees it: its catalog, its conversation endpoints and its transmission queue.
 
-An endpoint has four parts: the terms, which never change; what else of it is durable; the sending side and the
-receiving side, which live in memory and are made again at recovery.
+An endpoint has four parts: its terms, which never change; the rest of its durable state; the sending side and the
+receiving side, which live in memory and are rebuilt at recovery.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from harness.embedded.store import Store, Value
 
 # sys.sysdesend: 54 bytes a row and 2 for its slot, 8096 usable bytes a page.
 ROWS_PER_PAGE = 144
-# Its pages follow one another in the one data file; the first ones are the file's own, as in SQL Server.
+# Its pages are contiguous in the one data file, after the file's own first pages, as in SQL Server.
 DATA_FILE = 1
 FIRST_PAGE = 16
 
 
 class Outgoing:
-    """The sending side of a conversation endpoint: what the far side has not acknowledged, and where it goes."""
+    """The sending side of a conversation endpoint: its unacknowledged messages and their destination."""
 
     __slots__ = (
         "destination",
@@ -48,8 +48,8 @@ class Outgoing:
         self.transmission_queue = transmission_queue  # of the database
         # In sequence. A tuple while it is empty, as a deque without rows takes 600 bytes.
         self.unacknowledged: deque[TransmissionRow] | tuple[TransmissionRow, ...] = ()
-        self.in_flight = 0  # how many of those were handed to the transport
-        self.staged = 0  # on their way into the transmission queue, in transactions that are committing
+        self.in_flight = 0  # how many of them the transport has
+        self.staged = 0  # rows of committing transactions, not yet in the transmission queue
         self.retry_count = 0
         self.retry_due_ns = 0
         self.transmission_status = ""
@@ -58,7 +58,7 @@ class Outgoing:
         self.header: DialogHeader | None = None
 
     def add(self, row: TransmissionRow) -> None:
-        """Puts a row into the transmission queue, behind those of its conversation."""
+        """Appends a row to the transmission queue and to its conversation."""
         rows = self.unacknowledged
         if isinstance(rows, deque):
             rows.append(row)
@@ -83,8 +83,7 @@ class Outgoing:
 class ConversationEndpoint:
     """One side of a conversation: a row of sys.conversation_endpoints.
 
-    In SQL Server it is a row of sysdesend (what SEND changes) and one of sysdercv (what arrivals change); so is it on
-    disk here.
+    On disk it has, as in SQL Server, a row of sysdesend (changed by SEND) and one of sysdercv (changed by arrivals).
     """
 
     __slots__ = (
@@ -125,15 +124,15 @@ class ConversationEndpoint:
         self.end_dialog_sequence = -1
         self.dialog_timer: int | None = None  # UTC ns
         self.security_timestamp: int | None = None  # UTC ns: earliest removal of a closed target
-        self.first_is_acknowledged = False  # initiator: message 0 is acknowledged; target: the far side has seen that
+        self.first_is_acknowledged = False  # initiator: message 0 is acknowledged; target: the initiator knows that
         self.outgoing = Outgoing(database.transmission_queue)
         self.incoming = Incoming(terms, group)
         self.ordinal = 0  # place in handle order
-        self.page = Page(database.database_id, DATA_FILE, FIRST_PAGE)  # of its row of sysdesend
-        self.changing: Change | None = None  # a transaction that changes this conversation and is not over yet
+        self.page = Page(database.database_id, DATA_FILE, FIRST_PAGE)  # the page of its sysdesend row
+        self.changing: Change | None = None  # the open transaction that changes this conversation
 
     def stored(self) -> Value:
-        """The endpoint's row as the store keeps it, without the sequences, which have rows of their own."""
+        """The endpoint's row as stored; its sequences have rows of their own."""
         terms = self.terms
         return (
             terms.conversation_id,
@@ -161,7 +160,7 @@ class Change(Protocol):
 
 
 class TransmissionRow:
-    """A row of sys.transmission_queue; `key` is its own, on disk as in memory."""
+    """A row of sys.transmission_queue; `key` identifies it on disk and in memory."""
 
     __slots__ = ("endpoint", "enqueue_time", "key", "message_body", "message_sequence_number", "message_type_name")
 
@@ -206,13 +205,13 @@ class Database:
         self._conversations[terms.conversation_id, terms.is_initiator] = endpoint
 
     def forget(self, endpoint: ConversationEndpoint) -> None:
-        """Removes an endpoint, with all that is in the queue and in the transmission queue for it."""
+        """Removes an endpoint and its rows in the queue and the transmission queue."""
         handle, group = endpoint.terms.conversation_handle, endpoint.incoming.group
         if self.endpoints.pop(handle, None) is None:
             return
         endpoint.incoming.is_gone = True
         queue = endpoint.service.queue
-        if late := queue.discard(endpoint.incoming):  # came while the removal was on its way to the disk
+        if late := queue.discard(endpoint.incoming):  # rows that came during the flush of the removal
             self.catalog.store.commit_lazily([(queue.table, row.queuing_order, None) for row in late])
         self._conversations.pop((endpoint.terms.conversation_id, endpoint.terms.is_initiator), None)
         self.forget_transmissions(endpoint)
@@ -224,12 +223,12 @@ class Database:
             self._ordinal = 0
 
     def forget_transmissions(self, endpoint: ConversationEndpoint) -> None:
-        """Drops what was still to be sent: the conversation has failed or gone."""
+        """Drops unsent messages of a conversation that has failed or is removed."""
         outgoing = endpoint.outgoing
         keys = [row.key for row in outgoing.unacknowledged]
         for key in keys:
             self.transmission_queue.pop(key, None)
-        # Those that came while the end was on its way to the disk are still there.
+        # Rows that came during the flush of the end are still on disk.
         self.catalog.store.commit_lazily([(self.xmit_table, key, None) for key in keys])
         outgoing.unacknowledged = ()
         outgoing.in_flight = outgoing.retry_count = outgoing.retry_due_ns = 0
@@ -251,7 +250,7 @@ class Database:
         group.queue.withdraw(group)
 
     def queue_rows(self, queue: Queue) -> Iterator[QueueRow]:
-        """Every row that a SELECT from a queue sees: ready, retained, and those that came before their turn."""
+        """Collects the rows that a SELECT from a queue sees: ready, retained, and early ones."""
         yield from queue.rows.values()
         for endpoint in self.endpoints.values():
             if endpoint.incoming.early and endpoint.service.queue is queue:
@@ -263,7 +262,7 @@ class Database:
                         )
 
     def transmission_rows(self) -> Iterator[TransmissionRow]:
-        """Rows of sys.transmission_queue: those that wait to leave, and those that came while their queue was OFF."""
+        """Collects the rows of sys.transmission_queue: rows to send, and rows whose queue was OFF."""
         yield from self.transmission_queue.values()
         for queue in self.catalog.queues.values():
             for row in queue.blocked:
@@ -278,7 +277,7 @@ class Database:
                     )
 
     def transmission_status(self, handle: str) -> str:
-        """GET_TRANSMISSION_STATUS; empty for an unknown handle."""
+        """Returns GET_TRANSMISSION_STATUS; empty for an unknown handle."""
         endpoint = self.endpoints.get(handle)
         return endpoint.outgoing.transmission_status if endpoint is not None else ""
 
@@ -308,7 +307,7 @@ class Databases(dict[str, Database]):
         self._conversations = conversations
 
     def add(self, name: str, database_id: int, guid: str | None = None, handle_prefix: bytes | None = None) -> Database:
-        """Adds a database with nothing but system objects, in memory."""
+        """Adds a database with its system objects, in memory."""
         prefix = handle_prefix or self._entropy.random_bytes(HANDLE_PREFIX_BYTES)
         catalog = Catalog(
             name,
@@ -328,7 +327,7 @@ class Databases(dict[str, Database]):
         return next((database for database in self.values() if database.database_id == database_id), None)
 
     def of_broker(self, guid: str) -> Database | None:
-        """The database whose broker has this service_broker_guid."""
+        """Finds the database by its service_broker_guid."""
         for database in self.values():
             if database.catalog.service_broker_guid == guid:
                 return database

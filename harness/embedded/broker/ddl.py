@@ -1,7 +1,6 @@
-"""What the statements that change a catalog have in common.
+"""Shared steps of the statements that change a catalog.
 
-Every statement takes the transaction it runs in: what it did in memory is undone at rollback, what is durable is
-staged.
+Every statement takes its transaction: rollback undoes its changes in memory, and durable changes are staged.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def require_user_object(identifier: int) -> None:
 
 
 def new_object_id(tx: Transaction, catalog: Catalog) -> int:
-    """The next object id; sys.objects of queues, tables and procedures share them."""
+    """Assigns the next object id; queues, tables and procedures share them."""
     taken = {identifier for identifier, _ in system_objects.QUEUES}
     while True:
         identifier = object_id(catalog.object_ordinal)
@@ -74,7 +73,7 @@ def new_object_id(tx: Transaction, catalog: Catalog) -> int:
 
 
 def changed(tx: Transaction, catalog: Catalog) -> None:
-    """Lets routing, monitors and waiting messages take notice of what the statement changed."""
+    """Announces the change to routing, monitors and waiting messages at commit."""
     changes = catalog.changes
     changes.count()
     tx.on_rollback(changes.count)

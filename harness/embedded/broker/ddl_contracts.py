@@ -24,7 +24,7 @@ _SENT_BY = {(True, False): "INITIATOR", (False, True): "TARGET", (True, True): "
 def create_message_type(
     tx: Transaction, catalog: Catalog, name: str, *, validation: str = "NONE", owner: str = "dbo"
 ) -> None:
-    """`validation`: NONE, EMPTY, WELL_FORMED_XML or VALID_XML (checked for being well-formed only)."""
+    """Adds a message type; NONE, EMPTY, WELL_FORMED_XML or VALID_XML, which is checked for well-formedness only."""
     ddl.refuse_existing(catalog.message_types, name)
     created = MessageType(name, catalog.new_id("message_type"), _VALIDATIONS[validation], owner=owner)
     ddl.add(tx, catalog.message_types, name, created)
@@ -55,7 +55,7 @@ def _store_message_type(tx: Transaction, catalog: Catalog, message_type: Message
 def create_contract(
     tx: Transaction, catalog: Catalog, name: str, *, usages: Sequence[tuple[str, str]], owner: str = "dbo"
 ) -> None:
-    """`usages`: (message type, INITIATOR | TARGET | ANY)."""
+    """Adds a contract; `usages` are (message type, INITIATOR | TARGET | ANY)."""
     ddl.refuse_existing(catalog.contracts, name)
     agreed: dict[str, MessageUsage] = {}
     for message_type, sent_by in usages:

@@ -76,7 +76,7 @@ def drop_database(tx: Transaction, databases: Databases, delivery: Delivery, nam
 
 
 def _drop_contents(tx: Transaction, database: Database, delivery: Delivery) -> None:
-    """Removes conversations and objects from the store; memory lets go of the whole."""
+    """Removes conversations and objects from the store, and the whole database from memory."""
     catalog = database.catalog
     for endpoint in list(database.endpoints.values()):
         delivery.remove(tx, endpoint)

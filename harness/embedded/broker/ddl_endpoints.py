@@ -28,7 +28,7 @@ def create_endpoint(
     encryption: str = "REQUIRED",
     algorithm: str = "AES",
 ) -> BrokerEndpoint:
-    """Makes the endpoint FOR SERVICE_BROKER, of which an instance has one. `ip` None stands for ALL."""
+    """Makes the instance's only endpoint FOR SERVICE_BROKER. `ip` None means ALL."""
     if link.endpoint is not None:
         raise SqlServerError(7862)
     _require_certificate(link, certificate)
@@ -40,7 +40,7 @@ def create_endpoint(
 
 
 def alter_endpoint(tx: Transaction, link: BrokerLink, name: str, **options: Any) -> None:
-    """`options` as of `create_endpoint`: "All properties stay the same unless specified"; grants stay too."""
+    """Changes the given `options` of `create_endpoint` and keeps the grants."""
     before = _endpoint(link, "alter", name)
     _require_certificate(link, options.get("certificate"))
     _set_endpoint(tx, link, replace(before, **options))
@@ -52,7 +52,7 @@ def drop_endpoint(tx: Transaction, link: BrokerLink, name: str) -> None:
 
 
 def set_connect(tx: Transaction, link: BrokerLink, endpoint: str, login: str, *, may: bool) -> None:
-    """GRANT, DENY or REVOKE of CONNECT; `login` in lower case."""
+    """Changes a login's CONNECT; `login` in lower case."""
     granted = _endpoint(link, "find", endpoint).connect_granted_to
     if (login in granted) == may:
         return

@@ -39,7 +39,7 @@ def _set_master_key(tx: Transaction, catalog: Catalog, exists: bool) -> None:
 
 
 def create_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, login: str | None = None) -> User:
-    """`login` None: WITHOUT LOGIN."""
+    """Adds a user; `login` None means WITHOUT LOGIN."""
     users = catalog.principals.users
     ddl.refuse_existing(users, name, 15023, name.lower())
     if login is not None and login.lower() not in logins:
@@ -52,7 +52,7 @@ def create_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *,
 
 
 def alter_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, login: str) -> None:
-    """ALTER USER ... WITH LOGIN: the user becomes another login's."""
+    """ALTER USER ... WITH LOGIN: maps the user to another login."""
     user = ddl.find(catalog.principals.users, "alter", "user", name, name.lower())
     if login.lower() not in logins:
         raise SqlServerError(15007, login)
@@ -81,14 +81,14 @@ def create_certificate(
     expiry_ns: int | None = None,
     active_for_begin_dialog: bool = True,
 ) -> Certificate:
-    """Self-signed without a `blob`; with one it is FROM BINARY. 15581 without master key and password."""
+    """Adds a certificate: FROM BINARY with a `blob`, else self-signed. 15581 without master key and password."""
     certificates = catalog.principals.certificates
     ddl.refuse_existing(certificates, name, 15232, name.lower())
     has_private_key = blob is None or private_key is not None
     if has_private_key and not has_password and not catalog.principals.has_master_key:
         raise SqlServerError(15581)
     now_ns = catalog.clock.utc_ns()
-    # A foreign certificate's dates would be in its blob; it is taken to be valid.
+    # The dates of a foreign certificate would be in its blob: assume that it is valid.
     start = start_ns if start_ns is not None else (now_ns if blob is None else 0)
     expiry = expiry_ns if expiry_ns is not None else (start + _YEAR_NS if blob is None else now_ns + 50 * _YEAR_NS)
     taken = (certificate.certificate_id for certificate in certificates.values())
@@ -136,7 +136,7 @@ def create_login(
 
 
 def alter_login(tx: Transaction, logins: Logins, name: str, *, password: str | None, enable: bool | None) -> None:
-    """ALTER LOGIN: None leaves a property as it is."""
+    """Changes a login; None keeps a property."""
     login = logins.get(name.lower())
     if login is None:
         raise SqlServerError(15151, "alter", "login", name)

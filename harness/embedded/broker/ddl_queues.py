@@ -114,7 +114,7 @@ def create_event_notification(
     service: str,
     broker_instance: str | None = None,
 ) -> EventNotification:
-    """`broker_instance` None stands for 'current database'."""
+    """Adds an event notification; `broker_instance` None means 'current database'."""
     watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
     ddl.refuse_existing(watched.notifications, name, key=name.lower())
     if event == "QUEUE_ACTIVATION" and watched.is_activation_enabled:

@@ -45,7 +45,7 @@ def alter_route(
     address: str | None = None,
     mirror_address: str | None = None,
 ) -> None:
-    """None leaves a clause as it is."""
+    """Changes a route; None keeps a clause."""
     route = ddl.find(catalog.routes, "alter", "route", name)
     for attribute, value in (
         ("remote_service_name", service_name),

@@ -19,7 +19,7 @@ from harness.embedded.errors import SqlServerError
 def create_service(
     tx: Transaction, catalog: Catalog, name: str, *, queue: str, contracts: Sequence[str] = (), owner: str = "dbo"
 ) -> None:
-    """`queue`: 'schema.name'."""
+    """Adds a service on the queue 'schema.name'."""
     ddl.refuse_existing(catalog.services, name)
     on_queue = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
     agreed: dict[str, Contract] = {}
@@ -65,7 +65,7 @@ def alter_service(
 
 
 def _move_to_queue(tx: Transaction, database: Database, delivery: Delivery, service: Service, target: Queue) -> None:
-    """ALTER SERVICE ... ON QUEUE takes the service's messages along."""
+    """ALTER SERVICE ... ON QUEUE moves the service's messages too."""
     source = service.queue
     if target is source:
         return
@@ -111,7 +111,7 @@ def _store(tx: Transaction, catalog: Catalog, service: Service) -> None:
 
 
 def set_sender(tx: Transaction, catalog: Catalog, service_name: str, principal: str, *, may: bool) -> None:
-    """GRANT, DENY or REVOKE of SEND ON SERVICE, which the broker checks for messages from elsewhere."""
+    """Changes SEND ON SERVICE, which the broker checks for messages from other databases."""
     name = principal.lower()
     users = catalog.principals.users
     if name not in {"public", "dbo", "guest"} and name not in users and not name.startswith("db_"):
@@ -140,7 +140,7 @@ class Severance:
         self._transmitter = transmitter
 
     def break_off(self, tx: Transaction, endpoints: Iterable[ConversationEndpoint], number: int) -> None:
-        """Removes these endpoints and raises an error at their far sides."""
+        """Removes endpoints and raises an error at their far sides."""
         text = SqlServerError(number).text
         for endpoint in endpoints:
             terms = endpoint.terms
@@ -162,7 +162,7 @@ def create_priority(
     remote_service: str | None = None,
     level: int = DEFAULT_PRIORITY,
 ) -> None:
-    """None stands for ANY."""
+    """Adds a priority; None means ANY."""
     ddl.refuse_existing(catalog.priorities, name)
     created = Priority(name, catalog.new_id("priority"), contract, local_service, remote_service, level)
     _check_priority(catalog, created)
@@ -171,7 +171,7 @@ def create_priority(
 
 
 def alter_priority(tx: Transaction, catalog: Catalog, name: str, **changes: str | int | None) -> None:
-    """`changes`: any of the keywords of `create_priority`."""
+    """Changes a priority; `changes` are keywords of `create_priority`."""
     priority = ddl.find(catalog.priorities, "alter", "broker priority", name)
     for attribute, value in changes.items():
         ddl.assign(tx, priority, attribute, value)

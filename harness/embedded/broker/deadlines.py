@@ -18,9 +18,9 @@ Deadline = Literal["timer", "lifetime", "closed"]
 
 
 class Deadlines:
-    """A heap of moments (UTC) and one timer of the scheduler for the earliest of them.
+    """A heap of deadlines (UTC) and one timer of the scheduler for the earliest.
 
-    Entries are never taken out early: whoever is called when one is due checks whether it still applies.
+    No entry is removed early: the action at a deadline checks whether it still applies.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -43,8 +43,8 @@ class Deadlines:
     def closed(self, endpoint: ConversationEndpoint) -> None:
         """Enters the removal of a closed target: half an hour after it was closed.
 
-        One whose far side may not know that its first message arrived stays half an hour longer than the dialog's
-        lifetime."""
+        While the initiator may not know that its first message arrived, the target stays until half an hour after the
+        dialog's lifetime."""
         if endpoint.security_timestamp is not None:
             self._at(endpoint.security_timestamp, "closed", endpoint)
         elif endpoint.terms.lifetime is not None:

@@ -64,7 +64,7 @@ class RemoteServiceBinding:
 
 @dataclass(slots=True, eq=False)
 class Priority:
-    """CREATE BROKER PRIORITY: sys.conversation_priorities; None stands for ANY."""
+    """CREATE BROKER PRIORITY: sys.conversation_priorities; None means ANY."""
 
     name: str
     priority_id: int
@@ -106,7 +106,7 @@ class BrokerEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationOptions:
-    """The ACTIVATION clause; None leaves a setting as it is. `drop` stands for ACTIVATION (DROP)."""
+    """The ACTIVATION clause; None keeps a setting. `drop` means ACTIVATION (DROP)."""
 
     status: bool | None = None
     procedure: str | None = None  # three-part name, quoted: [db].[dbo].[procedure]
@@ -117,7 +117,7 @@ class ActivationOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """The WITH clause of CREATE QUEUE and ALTER QUEUE; None leaves a setting as it is."""
+    """The WITH clause of CREATE QUEUE and ALTER QUEUE; None keeps a setting."""
 
     status: bool | None = None
     retention: bool | None = None

@@ -1,8 +1,7 @@
-"""Departure: what a commit does with the messages that its transaction sent.
+"""Departure: routes the messages of a transaction at its commit.
 
-Where a message goes is decided here. To a service of this instance it goes straight into the queue, in the same commit.
-Otherwise, and when the target queue cannot take it now, it becomes a row of the transmission queue, which the
-transmitter sends.
+A message to a service of this instance goes straight into its queue, in the same commit. Otherwise, and when the target
+queue cannot take it now, it becomes a row of the transmission queue, which the transmitter sends.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Departure:
         self._counters = counters
 
     def prepare(self, tx: Transaction) -> None:
-        """Decides where the transaction's messages go and stages them there."""
+        """Stages the transaction's messages where they go."""
         queued: list[TransmissionRow] = []
         for row in tx.sent:
             endpoint = row.endpoint

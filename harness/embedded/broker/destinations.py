@@ -1,4 +1,4 @@
-"""Where the far side of a conversation is."""
+"""Destinations: the places where the far side of a conversation can be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.embedded.errors import SqlServerError
 
 
 class Destination:
-    """A service of this instance (`router.Local`), or one of those below."""
+    """A service of this instance (`router.Local`), or one of the classes below."""
 
     __slots__ = ()
 
@@ -22,25 +22,25 @@ class Remote(Destination):
 
 @dataclass(frozen=True, slots=True)
 class Delayed(Destination):
-    """Nowhere for now; `status` says why (sys.transmission_queue.transmission_status)."""
+    """No destination yet; `status` says why (sys.transmission_queue.transmission_status)."""
 
     status: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown(Destination):
-    """The named broker instance is here and does not have the service: the dialog fails with -8490."""
+    """No such service in the named broker instance, which is here: the dialog fails with -8490."""
 
     service_name: str
 
 
 def status_text(number: int, *arguments: object) -> str:
-    """The text of an error, as transmission_status shows it."""
+    """Makes the text of an error as transmission_status shows it."""
     return SqlServerError(number, *arguments).text
 
 
 def parse_address(address: str, route: str = "") -> tuple[str, int]:
-    """The host and port of `TCP://host:port`."""
+    """Parses `TCP://host:port`."""
     scheme, _, rest = address.partition("://")
     host, _, port = rest.rpartition(":")
     if scheme.upper() != "TCP" or not host or not port.isdigit() or not 0 < int(port) < 65536:

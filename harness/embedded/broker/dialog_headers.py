@@ -1,4 +1,4 @@
-"""What every message says about its dialog."""
+"""The headers that describe a dialog in each of its messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class DialogHeaders:
         self._clock = clock
 
     def of(self, endpoint: ConversationEndpoint) -> DialogHeader:
-        """The header of the endpoint's messages; made once."""
+        """Returns the header of the endpoint's messages, which is made once."""
         outgoing = endpoint.outgoing
         header = outgoing.header
         if header is None or header.to_broker_instance != endpoint.far_broker_instance:

@@ -15,14 +15,14 @@ from harness.embedded.broker.frames import Frame
 from harness.embedded.runtime.tasks import Signal
 
 
-@lru_cache(maxsize=4096)  # called for every frame, with few conversations at a time
+@lru_cache(maxsize=4096)  # called for every frame; few conversations are active at a time
 def share(conversation_id: str, dispatchers: int) -> int:
-    """The number of a conversation's dispatcher: the same in every process, unlike hash()."""
+    """Computes the number of a conversation's dispatcher: the same in every process, unlike hash()."""
     return crc32(conversation_id.encode()) % dispatchers if dispatchers > 1 else 0
 
 
 class Dispatcher:
-    """What a task that transmits has to do."""
+    """The work of one transmitting task."""
 
     __slots__ = ("woken", "work")
 
@@ -36,7 +36,7 @@ class Dispatchers:
         self.all = [Dispatcher() for _ in range(count)]
 
     def wake(self, endpoint: ConversationEndpoint) -> None:
-        """Lets the endpoint's dispatcher look whether it has something to send."""
+        """Lets the endpoint's dispatcher check whether it has something to send."""
         dispatcher = self.all[share(endpoint.terms.conversation_id, len(self.all))]
         dispatcher.woken[endpoint] = None
         if dispatcher.work.waiters:

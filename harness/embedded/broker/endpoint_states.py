@@ -1,4 +1,4 @@
-"""The states of a conversation endpoint, and what moves it from one to another."""
+"""The states of a conversation endpoint, and the events that change them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class EndpointState(StrEnum):
 
 class EndpointEvent(Enum):
     SEND = auto()  # a SEND by the application
-    FIRST_MESSAGE = auto()  # message 0 is wholly in
+    FIRST_MESSAGE = auto()  # message 0 has arrived
     END_LOCAL = auto()  # END CONVERSATION, with or without an error
     END_REMOTE = auto()  # the far side's EndDialog came
     ERROR_RAISED = auto()  # an Error came from the far side, or the broker here raised one
     END_ACKNOWLEDGED = auto()  # the far side has our EndDialog or Error
 
 
-# Names of their own for what every message is asked: a member takes long to be found in its Enum.
+# Constants, because every message needs them and the lookup of a member in its Enum is slow.
 STARTED_OUTBOUND, STARTED_INBOUND = EndpointState.STARTED_OUTBOUND, EndpointState.STARTED_INBOUND
 CONVERSING, CLOSED = EndpointState.CONVERSING, EndpointState.CLOSED
 DISCONNECTED_OUTBOUND = EndpointState.DISCONNECTED_OUTBOUND
@@ -34,19 +34,19 @@ DISCONNECTED_OUTBOUND = EndpointState.DISCONNECTED_OUTBOUND
 _S = EndpointState
 _E = EndpointEvent
 
-# A missing entry is an error of the caller (8429 for SEND, 8427 for END) or, for what the far side does, nothing.
+# A missing entry is an error of the caller (8429 for SEND, 8427 for END); events of the far side are then ignored.
 TRANSITIONS: dict[tuple[EndpointState, EndpointEvent], EndpointState] = {
     (_S.STARTED_OUTBOUND, _E.SEND): _S.CONVERSING,
     (_S.CONVERSING, _E.SEND): _S.CONVERSING,
     (_S.STARTED_INBOUND, _E.FIRST_MESSAGE): _S.CONVERSING,
-    # Nothing was sent: no far side that could be told.
+    # Nothing was sent: no far side knows this conversation.
     (_S.STARTED_OUTBOUND, _E.END_LOCAL): _S.CLOSED,
     (_S.CONVERSING, _E.END_LOCAL): _S.DISCONNECTED_OUTBOUND,
     # The far side has ended already: nothing is sent.
     (_S.DISCONNECTED_INBOUND, _E.END_LOCAL): _S.CLOSED,
     (_S.ERROR, _E.END_LOCAL): _S.CLOSED,
     (_S.CONVERSING, _E.END_REMOTE): _S.DISCONNECTED_INBOUND,
-    # Both sides ended at once: ours is still to be acknowledged.
+    # Both sides ended at once: our end is not acknowledged yet.
     (_S.DISCONNECTED_OUTBOUND, _E.END_REMOTE): _S.DISCONNECTED_OUTBOUND,
     (_S.STARTED_OUTBOUND, _E.ERROR_RAISED): _S.ERROR,
     (_S.STARTED_INBOUND, _E.ERROR_RAISED): _S.ERROR,
@@ -59,5 +59,5 @@ TRANSITIONS: dict[tuple[EndpointState, EndpointEvent], EndpointState] = {
 
 
 def successor(state: EndpointState, event: EndpointEvent) -> EndpointState | None:
-    """The state after the event; None where the table has no entry."""
+    """Returns the state after the event; None if the table has no entry."""
     return TRANSITIONS.get((state, event))

@@ -1,4 +1,4 @@
-"""One instance of SQL Server, as far as Service Broker goes."""
+"""The engine: one instance of SQL Server, as far as Service Broker needs it."""
 
 from __future__ import annotations
 
@@ -43,10 +43,9 @@ SYSTEM_DATABASES = ((1, "master", False), (2, "tempdb", True), (4, "msdb", True)
 
 
 class Engine:
-    """One instance: makes the parts of the broker and joins them; callers use the parts.
+    """One instance: makes and joins the parts of the broker; callers use the parts.
 
-    After construction the system databases are there; `recover` loads what the store has and must be called once,
-    before anything else.
+    Construction makes the system databases. Call `recover` once, before anything else: it loads the store.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Engine:
         platform = platform or RealPlatform()
         self.clock = clock = scheduler.clock
         self.entropy = entropy = ReplaceableEntropy(entropy)
-        self.waits = waits = waits or WaitStatistics()  # given where the platform counts waits too
+        self.waits = waits = waits or WaitStatistics()  # shared with a platform that counts waits too
         self.counters = counters = Counters()
         self.error_log = error_log = ErrorLog(clock)
         self.logins: dict[str, Login] = {}  # by name, lower case
@@ -115,7 +114,7 @@ class Engine:
         self.link.listen()
 
     def _refresh(self, catalog: Catalog) -> None:
-        """After a change of broker objects: monitors come and go, messages that waited try again."""
+        """Updates monitors and retries waiting messages after a change of broker objects."""
         database = self.databases.get(catalog.name.lower())
         if database is not None:
             self.monitors.refresh(database)
@@ -124,10 +123,10 @@ class Engine:
     # Called by the transport, on the loop
 
     def on_frames(self, peer: object, frames: Sequence[Frame]) -> None:
-        """Takes frames from another broker; `peer` is any name of it."""
+        """Takes frames from another broker, `peer`."""
         self._inboxes.put(frames)
 
     def on_connection_state(self, address: tuple[str, int], up: bool, error: str) -> None:
-        """Notes that a connection of ours was made, or is gone; `error` becomes the transmission status."""
+        """Notes that our connection is up or down; `error` becomes the transmission status."""
         text = SqlServerError(9754, error).text if error else ""
         self._transmitter.connection_changed(address, up, text)

@@ -11,7 +11,7 @@ LINES_MAX = 1000
 
 
 def datetime_text(utc_ns: int) -> str:
-    """A datetime as XML and ERRORLOG write it."""
+    """Formats a datetime as XML and ERRORLOG do."""
     return datetime.fromtimestamp(utc_ns / SECOND, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
 
 

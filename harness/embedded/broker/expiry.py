@@ -1,4 +1,4 @@
-"""What happens when a deadline of a conversation has come."""
+"""Expiry: acts on the deadlines of conversations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Expiry:
         self._error_log = error_log
 
     def expire(self, what: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> None:
-        """Starts a task that does what is due, in a transaction of its own."""
+        """Starts a task that acts on a deadline, in its own transaction."""
         task = self._run(what, endpoint, due_ns)
         self._transactions.scheduler.spawn(task, f"{what} of {endpoint.terms.conversation_handle}")
 

@@ -1,7 +1,7 @@
-"""What one broker says to another: the dialog protocol, as frames that a transport carries.
+"""Frames: the dialog protocol between brokers, carried by a transport.
 
-A record on the wire is a list of frames, many at a time. Frames are tuples whose first field says their kind, so that
-msgpack packs them as they are. `from_initiator` says which end of the conversation the frame comes from.
+A record on the wire is a list of frames. A frame is a tuple whose first field is its kind, so that msgpack packs it
+unchanged. `from_initiator` tells which end of the conversation sent the frame.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-RECORD_SIZE_MAX = 64 * 1024 * 1024  # a peer that announces more is not one of ours
+RECORD_SIZE_MAX = 64 * 1024 * 1024  # a peer that announces more is not a broker of ours
 
 
 class DialogHeader(NamedTuple):
-    """What every message says about its dialog, so that any of them can be understood alone."""
+    """The dialog's data in every message, so that each message can be processed alone."""
 
     to_service: str
     to_broker_instance: str | None
@@ -24,11 +24,11 @@ class DialogHeader(NamedTuple):
     contract: str
     lifetime_ns: int | None  # UTC moment at which the dialog expires; None: never
     is_encrypted: bool
-    certificate: bytes | None  # of the sending user, when the dialog is encrypted
+    certificate: bytes | None  # the sending user's, if the dialog is encrypted
 
 
 class MessageFrame(NamedTuple):
-    """One message: sequenced, kept at the sender until it is acknowledged."""
+    """One sequenced message; the sender keeps it until it is acknowledged."""
 
     kind: int
     conversation_id: str
@@ -42,7 +42,7 @@ class MessageFrame(NamedTuple):
 
 
 class AcknowledgementFrame(NamedTuple):
-    """Everything up to and including `sequence` is on disk at `broker_instance`."""
+    """An acknowledgement: `broker_instance` has all messages up to `sequence` on disk."""
 
     kind: int
     conversation_id: str
@@ -52,7 +52,7 @@ class AcknowledgementFrame(NamedTuple):
 
 
 class ErrorFrame(NamedTuple):
-    """A broker-made error (negative code): not in sequence, not acknowledged, may overtake."""
+    """A broker-made error (negative code): unsequenced, unacknowledged, may overtake messages."""
 
     kind: int
     conversation_id: str
@@ -71,7 +71,7 @@ _MAKERS: dict[int, Callable[[Sequence[Any]], Frame]] = {
 
 
 def body_bytes(frames: Iterable[Frame]) -> int:
-    """What the messages among them carry."""
+    """Adds up the bodies of the messages among frames."""
     size_bytes = 0
     for frame in frames:
         if isinstance(frame, MessageFrame) and frame.body:
@@ -80,13 +80,13 @@ def body_bytes(frames: Iterable[Frame]) -> int:
 
 
 def pack_frames(frames: Sequence[Frame]) -> bytes:
-    """The body of one record (without its length)."""
+    """Packs the body of one record, without its length."""
     packed: bytes = msgpack.packb(frames)
     return packed
 
 
 def unpack_frames(record: bytes | bytearray | memoryview) -> list[Frame]:
-    """The frames of one record; ValueError if it is none."""
+    """Unpacks the frames of one record; raises ValueError if it is invalid."""
     try:
         fields = msgpack.unpackb(record, use_list=False, max_str_len=RECORD_SIZE_MAX, max_bin_len=RECORD_SIZE_MAX)
         return [_frame(entry) for entry in fields]

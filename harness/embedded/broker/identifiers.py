@@ -1,4 +1,4 @@
-"""Identifiers: conversation handles in ascending order, random ones for everything else, object ids."""
+"""Identifiers: ascending conversation handles, random GUIDs, object ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def random_guid(entropy: Entropy) -> str:
 
 
 class ReplaceableEntropy:
-    """Entropy whose source can be replaced under everybody who has it."""
+    """Entropy whose source can be replaced for all its users."""
 
     def __init__(self, source: Entropy) -> None:
         self.source = source
@@ -25,9 +25,9 @@ class ReplaceableEntropy:
 class Handles:
     """Conversation handles of one database: sequential, as in SQL Server.
 
-    The last group counts, the others are the database's own: so the order of the text, the order of uniqueidentifiers
-    and the order of BEGIN DIALOG are the same. The count starts from the clock (seconds and 16 bits), so a restarted
-    instance goes on above what it gave out before.
+    The last group counts and the others identify the database, so handles sort as text and as uniqueidentifiers in the
+    order of BEGIN DIALOG. The count starts from the clock (seconds and 16 bits), so a restarted instance continues
+    above its earlier handles.
     """
 
     def __init__(self, prefix: bytes, clock: Clock) -> None:
@@ -40,7 +40,7 @@ class Handles:
         return f"{self._prefix}{self._count:012X}"
 
     def seen(self, handle: str) -> None:
-        """A handle from before the restart: what comes next is above it."""
+        """Keeps new handles above one from before the restart."""
         if handle.startswith(self._prefix):
             self._count = max(self._count, int(handle[24:], 16))
 

@@ -1,8 +1,8 @@
-"""Logins, users, certificates and master keys: as much as links between instances and dialog security ask for.
+"""Logins, users, certificates and master keys, as links between instances and dialog security need them.
 
-There is no cryptography here. A certificate is a name for a random blob; who presents the blob is believed. What is
-kept is the *shape*: a dialog with encryption needs a master key, a remote service binding and a certificate of the
-bound user; a peer connects only with a certificate that a login of master owns.
+There is no cryptography here. A certificate is a named random blob; a peer that presents the blob is trusted. Only the
+rules are kept: an encrypted dialog needs a master key, a remote service binding and a certificate of the bound user; a
+peer needs a certificate that a login of master owns.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Principals:
     has_master_key: bool = False
 
     def certificates_of(self, user: str, now_ns: int) -> list[Certificate]:
-        """The user's certificates that can begin a dialog now, latest expiry first."""
+        """Finds the user's certificates that can begin a dialog now, latest expiry first."""
         owned = [
             certificate
             for certificate in self.certificates.values()

@@ -1,7 +1,7 @@
 """Local delivery: messages between two services of this instance.
 
-A message goes straight into the target queue, in the same commit: without the transmission queue and without an
-acknowledgement. When the queue cannot take it, it waits in the transmission queue for `deliver_waiting`.
+A message goes straight into the target queue, in the same commit, without transmission queue and acknowledgement. When
+the queue cannot take it, it waits in the transmission queue for `deliver_waiting`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LocalDelivery:
         self._counters = counters
 
     def deliver(self, tx: Transaction, row: TransmissionRow, destination: Local) -> bool:
-        """Puts a message into a queue of this instance; False if it must wait in the transmission queue."""
+        """Delivers a message in this instance; False if it must wait in the transmission queue."""
         sender = row.endpoint
         terms, outgoing = sender.terms, sender.outgoing
         receiver = self._conversations.get((terms.conversation_id, not terms.is_initiator))
@@ -61,7 +61,7 @@ class LocalDelivery:
         is_new = receiver is None
         try:
             if receiver is None and (row.message_sequence_number > 0 or not terms.is_initiator):
-                # It was there and has gone (END ... WITH CLEANUP, a dropped service).
+                # The endpoint existed but was removed (END ... WITH CLEANUP, a dropped service).
                 if row.message_type_name in system_objects.ENDS:
                     self._acknowledge(tx, row, destination)
                     return True
@@ -91,7 +91,7 @@ class LocalDelivery:
         if not sender.first_is_acknowledged:
             if sender.terms.is_initiator:
                 tx.on_commit(partial(setattr, sender, "first_is_acknowledged", True))
-            else:  # what the initiator accepts from the target shows that it knows of the target
+            else:  # a message from the target shows the initiator that the target exists
                 sender.first_is_acknowledged = True
                 tx.on_rollback(partial(setattr, sender, "first_is_acknowledged", False))
         if sender.far_broker_instance is None:
@@ -102,7 +102,7 @@ class LocalDelivery:
             self._delivery.close(tx, sender)
 
     def deliver_waiting(self, endpoint: ConversationEndpoint) -> Waiting[None]:
-        """Delivers what waits in the transmission queue because it could not be delivered at its commit."""
+        """Delivers messages that wait in the transmission queue because their commit could not deliver them."""
         if endpoint.changing is not None:
             endpoint.changing.on_end(partial(self._dispatchers.wake, endpoint))
             return
@@ -125,7 +125,7 @@ class LocalDelivery:
         try:
             yield from tx.commit()
         except SqlServerError:
-            return  # the disk is full: the retry comes like any other
+            return  # the disk is full: the retry comes as usual
         if delivered and outgoing.unacknowledged:
             self._dispatchers.wake(endpoint)
 

@@ -1,4 +1,4 @@
-"""Poison messages: a queue that is rolled back too often is disabled."""
+"""Poison message detection: disables a queue after too many rollbacks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PoisonDetection:
                 self._transactions.scheduler.spawn(self._disable(queue), f"disable {name}")
 
     def _disable(self, queue: Queue) -> Waiting[None]:
-        """Sets STATUS = OFF in a transaction of its own."""
+        """Sets STATUS = OFF in its own transaction."""
         database = self._databases.by_id(queue.database_id)
         if database is None:  # dropped meanwhile
             return

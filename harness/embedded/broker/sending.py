@@ -1,4 +1,4 @@
-"""SEND: the checks, and the message that the transaction carries to its commit (`departure` takes it from there)."""
+"""SEND: checks a message and adds it to the transaction; `departure` routes it at commit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sending:
         self._counters.sends += 1
 
     def append(self, tx: Transaction, endpoint: ConversationEndpoint, name: str, body: bytes | None) -> None:
-        """Adds the next message of this side to the transaction, for END CONVERSATION too."""
+        """Adds the next message of this side to the transaction; END CONVERSATION uses it too."""
         sequence = endpoint.send_sequence
         endpoint.send_sequence = sequence + 1
         tx.on_rollback(partial(setattr, endpoint, "send_sequence", sequence))

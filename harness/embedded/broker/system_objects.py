@@ -1,7 +1,7 @@
-"""What every database has from the start: system message types, contracts, services and queues, by their real names.
+"""System objects of every database: message types, contracts, services and queues, by their real names.
 
-Names use `http`, not `https`: the manual's current pages show the latter, sys.service_message_types the former, and
-comparison is byte by byte.
+Names use `http` as in sys.service_message_types, not `https` as in the manual's current pages: names are compared byte
+by byte.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ AUTO_CREATED_LOCAL = "AutoCreatedLocal"
 
 
 def error_body(code: int, description: str) -> bytes:
-    """The body of an Error message: XML as nvarchar with its byte order mark."""
+    """Makes the body of an Error message: XML as nvarchar with a byte order mark."""
     text = (
         f'\ufeff<?xml version="1.0"?><Error xmlns="{ERROR}"><Code>{code}</Code>'
         f"<Description>{escape(description)}</Description></Error>"
