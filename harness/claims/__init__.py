@@ -9,7 +9,7 @@ claim, the run's number that is compared with those bounds:
 * `latched_pages`: on which pages dialogs lie, and whose pages tasks wait for
 * `server_load`: processors, which side is the bottleneck, what goes to disk
 * `advice`: the paper's recommendations, from the table of `harness techniques` if there is one
-* `provenance`: which numbers of the model were fitted, hold by construction, or are predicted
+* `claims_table`: the judgements as a table, and which numbers of the model were fitted or hold by construction
 
 Rules:
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.lab import scripts
-from harness.lab.scripts import ScriptError
-from harness.observe.refusals import is_refusal
+from harness.lab.scripts import ScriptError, is_refusal
 
 if TYPE_CHECKING:
     import pyodbc

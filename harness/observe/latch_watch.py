@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance
-from harness.lab.scripts import ScriptError
+from harness.lab.scripts import ScriptError, is_refusal
+from harness.observe.observer import ReconnectingConnection
 from harness.observe.page_objects import UNKNOWN, Page, PageObject, PageObjects
-from harness.observe.reconnecting import ReconnectingConnection
-from harness.observe.refusals import is_refusal
 
 if TYPE_CHECKING:
     import pyodbc

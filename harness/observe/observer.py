@@ -1,24 +1,81 @@
-"""Observe one instance with one thread and one connection: samples at an interval, snapshots on demand."""
+"""Observe one instance with one thread and one connection: samples at an interval, snapshots on demand.
+
+Metrics of the record `samples`: `queue_depth` (label: queue), `transmission_queue_depth`, `queue_monitor` (label: queue
+and state; value: sessions inside RECEIVE), `activated_tasks` (label: procedure), and the broker's counters as `counter`
+(label: object, counter and instance, joined by `\\`). Counters whose name ends in `/sec` hold running totals.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.lab import scripts
 from harness.lab.error_remedies import error_text
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError
-from harness.observe.reconnecting import ReconnectingConnection
-from harness.observe.samples import SAMPLED, Sample
 from harness.observe.snapshots import Snapshot, snapshot
 
 if TYPE_CHECKING:
     import pyodbc
+
+
+class ReconnectingConnection:
+    """One thread's connection to an instance, opened on first use, and again after it broke."""
+
+    def __init__(self, instance: Instance, *, query_timeout_s: int) -> None:
+        self._instance = instance
+        self._query_timeout_s = query_timeout_s
+        self._connection: pyodbc.Connection | None = None
+
+    def get(self) -> pyodbc.Connection:
+        if self._connection is None:
+            self._connection = self._instance.connect(query_timeout_s=self._query_timeout_s)
+        return self._connection
+
+    def drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.close()
+
+
+class Sample(NamedTuple):
+    metric: str
+    label: str
+    value: float
+
+
+def _query(file: str, to_sample: Callable[[dict[str, Any]], Sample]) -> Callable[[pyodbc.Connection], list[Sample]]:
+    def ask(connection: pyodbc.Connection) -> list[Sample]:
+        return [to_sample(row) for row in scripts.rows(connection, f"observe/{file}.sql", {})]
+
+    return ask
+
+
+SAMPLED: Sequence[Callable[[pyodbc.Connection], list[Sample]]] = (
+    _query("queue_depth", lambda row: Sample("queue_depth", row["queue_name"], row["messages"])),
+    _query("transmission_queue", lambda row: Sample("transmission_queue_depth", "", row["messages"])),
+    _query(
+        "queue_monitors",
+        lambda row: Sample("queue_monitor", f"{row['queue_name']}\\{row['state']}", row["tasks_waiting"] or 0),
+    ),
+    _query("activated_tasks", lambda row: Sample("activated_tasks", row["procedure_name"] or "", row["tasks"])),
+    _query(
+        "counters",
+        lambda row: Sample(
+            "counter",
+            "\\".join(filter(None, (row["counter_object"], row["counter_name"], row["instance_name"]))),
+            row["counter_value"],
+        ),
+    ),
+)
 
 INTERVAL_S = 1.0
 QUERY_TIMEOUT_S = 10

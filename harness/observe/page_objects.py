@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.lab import scripts
-from harness.lab.scripts import ScriptError
-from harness.observe.refusals import is_refusal
+from harness.lab.scripts import ScriptError, is_refusal
 
 if TYPE_CHECKING:
     import pyodbc

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.lab import scripts
-from harness.observe.refusals import is_refusal
+from harness.lab.scripts import is_refusal
 
 if TYPE_CHECKING:
     import pyodbc

@@ -13,7 +13,7 @@ from harness.simulation.client_threads import SimulatedClients
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world_observers import SimulatedObservers
 from harness.sweep.attempt import Attempt, Equipment, Measured
-from harness.sweep.phases import Phases
+from harness.sweep.journal import Phases
 
 
 @dataclass(frozen=True)

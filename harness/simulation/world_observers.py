@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from harness.lab.instances import Instance
 from harness.observe import latch_watch, snapshots
 from harness.observe.latch_watch import SAMPLE_EVERY_S, Watched
-from harness.observe.observer import INTERVAL_S, QUERY_TIMEOUT_S, Recording
+from harness.observe.observer import INTERVAL_S, QUERY_TIMEOUT_S, SAMPLED, Recording
 from harness.observe.observers import Observed, observed
 from harness.observe.page_objects import PageObjects
-from harness.observe.samples import SAMPLED
 from harness.observe.snapshots import Snapshot
 from harness.simulation.simulated_lab import SimulatedLab
 

@@ -26,7 +26,7 @@ from harness.observe import dialog_pages
 from harness.observe.observers import Observed
 from harness.sweep import accounting
 from harness.sweep.accounting import Accounting
-from harness.sweep.phases import Phases
+from harness.sweep.journal import Phases
 from harness.sweep.settling import Settling
 
 if TYPE_CHECKING:

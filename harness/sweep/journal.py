@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Literal
+
+from harness.lab import interruption
+from harness.reporting import Reporter
 
 NAME = "journal.jsonl"
 
@@ -82,3 +87,22 @@ def _length_of_whole_lines(path: Path) -> int:
     if not path.exists():
         return 0
     return path.read_bytes().rfind(b"\n") + 1
+
+
+class Phases:
+    """The seconds of each phase of a cell, in the order in which phases first began; a phase entered twice adds up."""
+
+    def __init__(self, cell: str = "", reporter: Reporter | None = None) -> None:
+        self.seconds: dict[str, float] = {}
+        self.cell = cell
+        self.reporter = reporter or Reporter()
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        interruption.check()
+        self.reporter.phase(f"{self.cell}: {name}")
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - began, 4)

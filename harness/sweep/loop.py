@@ -15,8 +15,7 @@ from harness.lab import interruption
 from harness.reporting import Reporter
 from harness.sweep import manifest
 from harness.sweep.attempt import CellFailed, Measured, NotReady
-from harness.sweep.journal import Entry, Journal
-from harness.sweep.phases import Phases
+from harness.sweep.journal import Entry, Journal, Phases
 
 ATTEMPTS_MAX = 2
 # Less free space than this, and the next cell's raw records may not fit.

@@ -21,7 +21,7 @@ from harness.reporting import Reporter
 from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Measured, NotReady
 from harness.sweep.equipment import LabEquipment
-from harness.sweep.phases import Phases
+from harness.sweep.journal import Phases
 from harness.sweep.preflight import Preflight
 
 

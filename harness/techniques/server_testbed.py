@@ -14,7 +14,7 @@ from harness.reporting import Reporter
 from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Equipment, Measured, NotReady
 from harness.sweep.equipment import LabEquipment
-from harness.sweep.phases import Phases
+from harness.sweep.journal import Phases
 from harness.sweep.preflight import Preflight
 from harness.techniques.step_setup import DRAINING, Pool, build, folder_of, pool_of, sending
 from harness.techniques.technique_scenario import Turn

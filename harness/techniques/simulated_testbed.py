@@ -19,7 +19,7 @@ from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import CellFailed, Measured, NotReady
-from harness.sweep.phases import Phases
+from harness.sweep.journal import Phases
 from harness.techniques.step_setup import DRAINING, Pool, build, folder_of, pool_of, sending
 from harness.techniques.technique_scenario import Turn
 from harness.whitepaper import RECEIVE_TIMEOUT_MS, WARM_UP_BYTES

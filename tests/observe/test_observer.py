@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.observe.observer import FAILURE, Observer
-from harness.observe.samples import Sample
+from harness.observe.observer import FAILURE, Observer, Sample
 
 
 class FakeInstance:

@@ -13,7 +13,7 @@ from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
 from harness.matrix import Cell
 from harness.observe.dialog_pages import DialogPage
 from harness.sweep.attempt import Attempt, CellFailed, Equipment
-from harness.sweep.phases import Phases
+from harness.sweep.journal import Phases
 from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
 
 CELL = Cell.parse("i2-t3-r1-p100-v2008")

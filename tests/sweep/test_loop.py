@@ -9,9 +9,8 @@ import pytest
 from harness.matrix import Cell
 from harness.reporting import Reporter
 from harness.sweep.attempt import CellFailed, Measured, NotReady
-from harness.sweep.journal import Journal
+from harness.sweep.journal import Journal, Phases
 from harness.sweep.loop import Sweep, SweepStopped
-from harness.sweep.phases import Phases
 
 CELLS = [Cell.parse(f"i1-t{threads}-r1-p100-v2008") for threads in (1, 2, 3)]
 MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, latencies_us={})

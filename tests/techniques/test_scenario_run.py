@@ -18,8 +18,8 @@ from harness.settings import SettingsError
 from harness.simulation import parameters
 from harness.sweep import journal, manifest
 from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.journal import Phases
 from harness.sweep.matrix_run import Outcome
-from harness.sweep.phases import Phases
 from harness.sweep.preflight import Preflight
 from harness.sweep.run_folder import NoRun
 from harness.techniques import scenario_run, techniques_table

@@ -15,7 +15,7 @@ from harness.lab.instances import LabError
 from harness.lab.opening import Topology
 from harness.reporting import Reporter
 from harness.sweep.attempt import NotReady
-from harness.sweep.phases import Phases
+from harness.sweep.journal import Phases
 from harness.sweep.preflight import Preflight
 from harness.techniques import server_testbed
 from harness.techniques.server_testbed import ServerTestbed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import settings as settings_module
 from harness.simulation import parameters
-from harness.sweep.phases import Phases
+from harness.sweep.journal import Phases
 from harness.techniques.simulated_testbed import SimulatedTestbed
 from harness.techniques.technique_scenario import DEFAULT, read, turns
 

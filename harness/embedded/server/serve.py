@@ -34,7 +34,7 @@ from harness.embedded.server.tds_listener import FIRST_SPID, Authenticator, TdsL
 from harness.embedded.store.file import FileStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
-from harness.embedded.tsql.instance.products import PRODUCTS, product
+from harness.embedded.tsql.instance.options import PRODUCTS, product
 from harness.embedded.tsql.requests import activation
 from harness.embedded.tsql.storage.tables import database_of
 from harness.failures import UsageFailure

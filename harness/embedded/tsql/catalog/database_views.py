@@ -36,7 +36,7 @@ from harness.embedded.tsql.catalog.view import (
     tinyint,
 )
 from harness.embedded.tsql.instance.database_files import File
-from harness.embedded.tsql.instance.products import product
+from harness.embedded.tsql.instance.options import product
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 TYPES = {"ROWS": 0, "LOG": 1}

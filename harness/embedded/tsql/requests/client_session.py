@@ -1,15 +1,122 @@
-"""The session of a client: it runs batches and procedure calls."""
+"""The session of a client: it runs batches and remote procedure calls (RPC), by which drivers call procedures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.tsql.requests import rpc
+from harness.embedded.sqltypes import INT
+from harness.embedded.tsql.instance.stored_procedures import Procedure
+from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
-from harness.embedded.tsql.statements import batches
+from harness.embedded.tsql.statements import batches, calls
+from harness.embedded.tsql.statements.prepared import PreparedCall, keep, text
+from harness.embedded.tsql.statements.procedures import compiled
+from harness.embedded.tsql.statements.registry import Outputs, call_system
+from harness.embedded.tsql.text.tokens import Tokens
+
+
+def _call(session: Session, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
+    """Call a procedure of the database or a system procedure."""
+    parts, system = _called(name)
+    if system == "sp_prepexecrpc":
+        return _prepare_and_call(session, parameters, sink)
+    if system == "sp_execute" and parameters:
+        prepared = session.prepared.get(parameters[0].value)
+        if isinstance(prepared, PreparedCall):
+            return _call_prepared(session, prepared, parameters, 1, sink, {})
+    procedure = session.instance.procedure(parts, session.database)
+    if procedure is None:
+        return _call_system(session, parts, parameters, sink)
+    return _call_procedure(session, procedure, parameters, 0, sink, {})
+
+
+def _call_system(
+    session: Session, parts: tuple[str, ...], parameters: Sequence[Parameter], sink: ResultSink
+) -> Waiting[None]:
+    status, outputs = yield from call_system(session, parts, parameters, sink, 1)
+    sink.return_status(status)
+    for place, (type_, value) in outputs.items():
+        sink.return_value(place, parameters[place].name, type_, value)
+
+
+def _call_procedure(  # noqa: PLR0917
+    session: Session,
+    procedure: Procedure,
+    parameters: Sequence[Parameter],
+    first: int,
+    sink: ResultSink,
+    before: Outputs,
+) -> Waiting[None]:
+    """Run a procedure with the values from index `first` on; `before` holds OUTPUT parameters at lower indexes."""
+    if session.guard is not None:
+        database = session.database
+        if database.database_id != procedure.database_id:
+            database = session.instance.owner(procedure)
+        session.guard.execute(procedure, database)
+    given = parameters[first:]
+    names, types, values, outputs = zip(*given, strict=True) if given else ((),) * 4
+    returned = _returning(procedure, parameters, first, before) if before or any(outputs) else _return_status
+    return calls.execute(session, procedure, (names, types), values, sink, 1, returned)
+
+
+def _return_status(frame: Frame) -> None:
+    frame.sink.return_status(frame.return_value)
+
+
+def _returning(procedure: Procedure, parameters: Sequence[Parameter], first: int, before: Outputs) -> calls.Returned:
+    """The function that sends the status and then the OUTPUT parameters."""
+
+    def returned(frame: Frame) -> None:
+        _return_status(frame)
+        for place, (type_, value) in before.items():
+            frame.sink.return_value(place, parameters[place].name, type_, value)
+        program = compiled(procedure)
+        for place, parameter in enumerate(parameters[first:]):
+            if parameter.output:
+                name = parameter.name.lower() or program.names[place]
+                type_ = program.types[program.names.index(name)]
+                frame.sink.return_value(first + place, name, type_, frame.variables[name])
+
+    return returned
+
+
+def _call_prepared(  # noqa: PLR0917
+    session: Session,
+    call: PreparedCall,
+    parameters: Sequence[Parameter],
+    first: int,
+    sink: ResultSink,
+    before: Outputs,
+) -> Waiting[None]:
+    procedure = session.instance.procedure(call.parts, session.database)
+    if procedure is None:
+        raise SqlServerError(2812, ".".join(call.parts))
+    return _call_procedure(session, procedure, parameters, first, sink, before)
+
+
+def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
+    """`sp_prepexecrpc @handle OUTPUT, @RPCCall [ , value ... ]`: Microsoft's driver sends it for `{CALL p (?)}`
+    each time the parameters are bound anew. A handle that is given is unprepared."""
+    session.prepared.pop(parameters[0].value or 0, None)
+    call = PreparedCall(_called(text(parameters, 1))[0])
+    handle = keep(session, call)
+    return _call_prepared(session, call, parameters, 2, sink, {0: (INT, handle)})
+
+
+@lru_cache(maxsize=1000)
+def _called(name: str) -> tuple[tuple[str, ...], str]:
+    """The parts of a procedure's name as drivers send it (`[dbo].[p]`, `db..p;1`), and the last part in lower case."""
+    tokens = Tokens(name)
+    parts = tokens.object_name()
+    if tokens.accept(";"):
+        tokens.integer()
+    if not tokens.at_end:
+        tokens.fail()
+    return parts, parts[-1].lower()
 
 
 class ClientSession(Session):
@@ -33,7 +140,7 @@ class ClientSession(Session):
         """Call a procedure of the database or a system procedure."""
         self.is_running, self.task = True, self.engine.scheduler.current
         try:
-            yield from rpc.call(self, name, parameters, sink)
+            yield from _call(self, name, parameters, sink)
         except SqlServerError as error:
             self.report(error, sink)
             self.after_abort(error)

@@ -9,13 +9,12 @@ from typing import Any
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Mark, Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import RaisedError, SqlServerError
 from harness.embedded.runtime.tasks import Task
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.fixed_principals import DBO
-from harness.embedded.tsql.session.raised_error import RaisedError
 from harness.embedded.tsql.session.result_sink import ResultSink
 
 # Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.embedded.tsql.storage.column_definition import ColumnDefinition, TableBody
+from harness.embedded.tsql.storage.tables import ColumnDefinition, TableBody
 from harness.embedded.tsql.text.parser import Parser
 
 

@@ -17,8 +17,7 @@ from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.statements.system_procedures import Outputs, register_procedure
+from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
 from harness.embedded.tsql.text.parser import Parser, Statement
 
 

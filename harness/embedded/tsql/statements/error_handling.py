@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import RaisedError, SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.raised_error import RaisedError
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.expressions import Expression

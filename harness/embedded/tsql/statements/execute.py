@@ -16,8 +16,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, waiting
 from harness.embedded.tsql.statements import batches, calls
 from harness.embedded.tsql.statements.calls import DEFAULT, Shape
 from harness.embedded.tsql.statements.procedures import CompiledProcedure, compiled
-from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.statements.system_procedures import call_system
+from harness.embedded.tsql.statements.registry import call_system, register
 from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.text import expressions as queries
 from harness.embedded.tsql.text.expressions import Expression

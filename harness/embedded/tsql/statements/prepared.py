@@ -14,7 +14,7 @@ from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Step
 from harness.embedded.tsql.statements.batches import compile_batch
 from harness.embedded.tsql.statements.procedures import parse_parameters
-from harness.embedded.tsql.statements.system_procedures import Outputs, register_procedure
+from harness.embedded.tsql.statements.registry import Outputs, register_procedure
 from harness.embedded.tsql.storage.conversion import converter, fits
 
 

@@ -1,16 +1,22 @@
-"""The register of statements: how each begins, its parse function, node, permission check and compile function.
+"""The register of statements (how each begins, its parse function, node, permission check and compile function), and
+that of system procedures, which EXECUTE and RPCs call by name.
 
-A module of this package that defines a statement calls `register` for it; the package imports all of its modules. A
-statement that is not registered is an error that names it and its line.
+A module of this package registers what it defines; the package imports all of its modules. A statement that is not
+registered is an error that names it and its line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
+from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Compiler, Scope, Step
 from harness.embedded.tsql.text.parser import ParseFunction, Statement
 
@@ -44,3 +50,25 @@ def _checked(check: Check, compile_: Compiler) -> Compiler:
         return Step(run, step.waits, step.line)
 
     return compiled
+
+
+Outputs = dict[int, tuple[SqlType, Any]]  # index of an OUTPUT parameter -> its type and value
+SystemProcedure = Callable[[Session, Sequence[Parameter], ResultSink, int], Waiting[Outputs]]
+
+_PROCEDURES: dict[str, SystemProcedure] = {}
+
+
+def register_procedure(name: str, procedure: SystemProcedure) -> None:
+    """Add a system procedure; its name in lower case."""
+    _PROCEDURES[name] = procedure
+
+
+def call_system(
+    session: Session, parts: tuple[str, ...], parameters: Sequence[Parameter], sink: ResultSink, depth: int
+) -> Waiting[tuple[int, Outputs]]:
+    """Run a system procedure; error 2812 if no such procedure exists."""
+    system = _PROCEDURES.get(parts[-1].lower())
+    if system is None:
+        raise SqlServerError(2812, ".".join(parts))
+    outputs = yield from system(session, parameters, sink, depth)
+    return 0, outputs

@@ -13,8 +13,7 @@ from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.columns import table_body
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.column_definition import TableBody
-from harness.embedded.tsql.storage.tables import Table
+from harness.embedded.tsql.storage.tables import Table, TableBody
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.translation.binding import Binding
 

@@ -11,8 +11,8 @@ from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.columns import table_body
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.column_definition import ColumnDefinition
 from harness.embedded.tsql.storage.sqlite import declarations
+from harness.embedded.tsql.storage.tables import ColumnDefinition
 from harness.embedded.tsql.text import expressions as queries
 from harness.embedded.tsql.text.expressions import Expression
 from harness.embedded.tsql.text.parser import Parser, Statement

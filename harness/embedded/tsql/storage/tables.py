@@ -16,8 +16,26 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tsql.storage.column_definition import ColumnDefinition, TableBody
 from harness.embedded.tsql.storage.sqlite import Sqlite, declared, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    name: str
+    type: SqlType
+    nullable: bool = True
+    identity: tuple[int, int] | None = None  # seed, increment
+    default: str | None = None  # its text: stored with the table
+    unique: bool = False
+
+
+@dataclass(slots=True)
+class TableBody:
+    columns: list[ColumnDefinition] = field(default_factory=list)
+    primary_key: list[str] = field(default_factory=list)
+    primary_key_name: str = ""
+    unique: list[list[str]] = field(default_factory=list)
+
 
 Row = tuple[Any, ...]  # rowid, then the columns in order
 CATALOG = "tsql.tables"  # in the store: (database_id, object_id) -> the definition

@@ -27,7 +27,7 @@ from harness.embedded.tsql.translation.fragments import (
     text_length,
 )
 from harness.embedded.tsql.translation.functions.all_functions import WITHOUT_PARENTHESES, call
-from harness.embedded.tsql.translation.global_variables import global_variable
+from harness.embedded.tsql.translation.functions.system_functions import global_variable
 from harness.embedded.tsql.translation.renderer import RENDERERS, Render, Renderer
 
 # -- constants and names -----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from sqlglot import exp
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
-from harness.embedded.tsql.translation.global_variables import GLOBALS
+from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 
 Number = Callable[[Frame], "int | None"]
 Truth = Callable[[Frame], "bool | None"]  # None: unknown, as a comparison with NULL is

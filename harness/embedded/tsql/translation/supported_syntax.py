@@ -9,7 +9,7 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.translation.expression_renderers import function_name
 from harness.embedded.tsql.translation.functions.all_functions import FUNCTIONS
-from harness.embedded.tsql.translation.global_variables import GLOBALS
+from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 from harness.embedded.tsql.translation.renderer import RENDERERS
 from harness.embedded.tsql.translation.selects import CLAUSES
 
