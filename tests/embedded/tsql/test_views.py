@@ -77,6 +77,35 @@ def test_a_queue_shows_its_messages(full):
     assert full.error("DELETE dbo.q").number == 259
 
 
+def test_a_queue_shows_all_columns_of_a_message_and_receive_returns_their_values(full):
+    endpoint = "SELECT conversation_group_id, conversation_handle FROM sys.conversation_endpoints WHERE is_initiator = 0"
+    [(group, handle)] = full.rows(endpoint)
+    expected = {
+        "status": 1,
+        "priority": 7,
+        "queuing_order": 0,
+        "conversation_group_id": group,
+        "conversation_handle": handle,
+        "message_sequence_number": 0,
+        "service_name": "S",
+        "service_id": full.value("SELECT service_id FROM sys.services WHERE name = 'S'"),
+        "service_contract_name": "C",
+        "service_contract_id": full.value("SELECT service_contract_id FROM sys.service_contracts WHERE name = 'C'"),
+        "message_type_name": "M",
+        "message_type_id": full.value("SELECT message_type_id FROM sys.service_message_types WHERE name = 'M'"),
+        "validation": "N ",
+        "message_body": b"\1\2",
+    }
+    [(columns, [row])] = full.run("SELECT * FROM dbo.q WITH (NOLOCK)").sets
+    shown = dict(zip((column.name for column in columns), row, strict=True))
+    message_id, enqueued = shown.pop("message_id"), shown.pop("message_enqueue_time")
+    assert list(shown.items()) == list(expected.items())
+    assert len(message_id) == 36 and enqueued.startswith("2024-01-01 00:00:00.")  # the virtual clock's day
+    [(columns, [row])] = full.run("RECEIVE * FROM dbo.q").sets
+    received = zip((column.name for column in columns), row, strict=True)
+    assert list(received) == list(expected.items())
+
+
 def test_the_transmission_queue_shows_why_a_message_waits(full):
     rows = full.rows("SELECT to_service_name, message_body, transmission_status FROM sys.transmission_queue")
     assert rows[0][:2] == ("nowhere", b"\3")
