@@ -1,4 +1,4 @@
-"""What CREATE statements define (message types, contracts, routes, ...), and what BEGIN DIALOG fixes of a dialog."""
+"""Definitions: the objects of CREATE statements (message types, contracts, routes, ...) and the terms of a dialog."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class QueueOptions:
 
 @dataclass(slots=True, eq=False)
 class DialogTerms:
-    """What one side of a conversation knows from its beginning: the part of its endpoint that never changes."""
+    """The terms of one side of a conversation: the part of its endpoint that never changes."""
 
     conversation_handle: str
     conversation_id: str

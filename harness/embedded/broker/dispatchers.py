@@ -1,6 +1,6 @@
-"""Dispatchers and inboxes: which task transmits for a conversation, and which takes its frames from the network.
+"""Dispatchers and inboxes: the work of the tasks that transmit, and of those that take frames from the network.
 
-There are as many as the platform says; a conversation always has the same one.
+The platform sets their number; a conversation always has the same ones.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Inbox:
 
 
 class Inboxes:
-    """Frames that have come from the network and that no task has taken yet."""
+    """Frames from the network that no task has taken yet."""
 
     def __init__(self, count: int, counters: Counters) -> None:
         self.all = [Inbox() for _ in range(count)]

@@ -73,11 +73,11 @@ def test_handles_come_in_ascending_order_and_fill_pages_of_144(here):
         (8426, {"related_conversation": "5F5D4F34-0000-0000-0000-000000000000"}),
     ],
 )
-def test_begin_dialog_refuses(here, number, options):
+def test_begin_dialog_fails_for_invalid_arguments(here, number, options):
     assert error_number(here.begin, **options) == number
 
 
-def test_send_refuses_what_the_contract_does_not_have(here):
+def test_send_fails_for_a_message_type_outside_the_contract(here):
     here.ddl(lambda tx: ddl_contracts.create_message_type(tx, here.db.catalog, "other"))
     handle = here.begin()
     assert error_number(here.send, handle, type_="unknown") == 8428
@@ -136,7 +136,7 @@ def test_the_target_ends_first_and_stays_closed_for_half_an_hour(world, here):
     assert target not in here.db.endpoints and not here.db.groups
 
 
-def test_fire_and_forget_leaves_a_closed_target_without_a_time_of_removal(world, here):
+def test_fire_and_forget_leaves_a_closed_target_without_removal_time(world, here):
     tx = here.engine.transactions.begin()
     handle = here.begin(tx)
     here.send(handle, tx=tx)
@@ -151,7 +151,7 @@ def test_fire_and_forget_leaves_a_closed_target_without_a_time_of_removal(world,
     assert state(here, target) == "CD" and here.endpoint(target).security_timestamp is None
 
 
-def test_an_end_without_a_send_tells_nobody(here):
+def test_an_end_without_a_send_sends_nothing(here):
     handle = here.begin()
     here.end(handle)
     assert handle not in here.db.endpoints and here.receive() == []
@@ -176,7 +176,7 @@ def test_end_with_error_reaches_the_far_side_as_xml(here):
     here.end(handle_of(row))
 
 
-def test_end_with_error_drops_what_was_not_sent_yet(here):
+def test_end_with_error_drops_unsent_messages(here):
     handle = here.begin()
     here.send(handle, b"kept")
     tx = here.engine.transactions.begin()
@@ -207,7 +207,7 @@ def test_a_rolled_back_end_changes_nothing(here):
     assert state(here, target) == "CO" and bodies(here.receive_all()) == [b"1", b"2"]
 
 
-def test_end_with_cleanup_tells_nobody(here):
+def test_end_with_cleanup_sends_nothing(here):
     handle = here.begin()
     here.send(handle)
     [row] = here.receive()
@@ -219,7 +219,7 @@ def test_end_with_cleanup_tells_nobody(here):
     assert b"-\x008\x004\x006\x002" in error.message_body and state(here, handle_of(row)) == "ER"
 
 
-def test_a_conversation_ended_twice_is_in_the_wrong_state(pair):
+def test_a_second_end_of_a_conversation_fails(pair):
     initiator, target = pair
     initiator.world.network.deliveries = lambda frame: []
     handle = initiator.world.dialog(initiator, target)
@@ -241,7 +241,7 @@ def test_a_conversation_ended_twice_is_in_the_wrong_state(pair):
         ("NONE", b"\x00", True),
     ],
 )
-def test_a_body_is_validated_as_its_message_type_says(here, validation, body, accepted):
+def test_a_body_is_validated_by_its_message_type(here, validation, body, accepted):
     here.ddl(lambda tx: ddl_contracts.alter_message_type(tx, here.db.catalog, M, validation=validation))
     handle = here.begin()
     if accepted:
@@ -254,7 +254,7 @@ def test_a_body_is_validated_as_its_message_type_says(here, validation, body, ac
 # The table "unknown things, side by side", inside one instance
 
 
-def test_an_unknown_service_without_a_guid_waits_for_ever(world, here):
+def test_a_message_for_an_unknown_service_without_a_guid_keeps_waiting(world, here):
     handle = here.begin(to_service="nobody")
     here.send(handle)
     world.run_for(600)
@@ -272,7 +272,7 @@ def test_an_unknown_service_of_a_known_broker_is_an_error(here):
     assert state(here, handle) == "ER" and not here.db.transmission_queue
 
 
-def test_an_unknown_broker_instance_delays(here):
+def test_a_message_for_an_unknown_broker_instance_is_delayed(here):
     handle = here.begin(to_broker_instance="AAAAAAAA-0000-0000-0000-000000000000")
     here.send(handle)
     here.world.run_for(1)
@@ -321,7 +321,7 @@ def test_a_disabled_broker_holds_messages_at_the_sender(world, here):
     assert len(here.receive()) == 1
 
 
-def test_new_broker_ends_everything_without_a_word(here):
+def test_new_broker_removes_all_conversations_without_messages(here):
     handles = [here.begin() for _ in range(3)]
     for handle in handles:
         here.send(handle)
@@ -349,7 +349,7 @@ def test_error_broker_conversations_puts_an_error_into_every_queue(here):
     assert all("<Code>-9719</Code>" in row.message_body.decode("utf-16-le") for row in rows if row.message_body != b"x")
 
 
-def test_a_dropped_service_is_an_error_at_the_far_side(here):
+def test_a_dropped_service_raises_an_error_at_the_far_side(here):
     here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
     here.ddl(lambda tx: ddl_services.create_service(tx, here.db.catalog, "T", queue="dbo.other", contracts=[C]))
     handle = here.begin(to_service="T")
@@ -382,7 +382,7 @@ def test_a_dropped_service_is_an_error_at_the_far_side(here):
         (lambda here, tx: ddl_services.alter_service(tx, here.db, here.engine.delivery, S), 8493),
     ],
 )
-def test_ddl_refuses(here, drop, number):
+def test_invalid_ddl_fails(here, drop, number):
     assert error_number(here.ddl, lambda tx: drop(here, tx)) == number
 
 
@@ -486,7 +486,7 @@ def test_receive_takes_the_conversation_with_the_highest_priority_first(here):
     assert bodies(here.receive_all()) == [b"high", b"low"]
 
 
-def test_a_timer_puts_a_message_into_the_own_queue_before_all_others(world, here):
+def test_a_timer_puts_its_message_before_all_others_in_its_own_queue(world, here):
     handle = here.begin()
     here.send(handle)
     [row] = here.receive()
@@ -501,7 +501,7 @@ def test_a_timer_puts_a_message_into_the_own_queue_before_all_others(world, here
     assert here.endpoint(handle).dialog_timer is None
 
 
-def test_an_exceeded_lifetime_is_an_error_on_both_sides(world, here):
+def test_an_exceeded_lifetime_raises_an_error_on_both_sides(world, here):
     handle = here.begin(lifetime_s=100)
     here.send(handle)
     assert (
@@ -529,7 +529,7 @@ def test_retention_keeps_sent_and_received_messages_until_the_end(here):
     assert not [key for key in here.store.rows if ".queue." in key[0]]
 
 
-def test_a_row_of_a_queue_says_which_message_of_which_service_it_is(here):
+def test_a_queue_row_identifies_its_message_and_service(here):
     here.send(here.begin())
     [row] = here.db.queue_rows(here.queue)
     assert len(row.message_id) == 36 and row.incoming.terms.service_id >= 65536

@@ -117,7 +117,7 @@ def test_a_message_launches_the_procedure_and_it_drains_the_queue(here, readers,
     assert list(here.engine.monitors.readers.values()) == []
 
 
-def test_notified_stays_until_some_receive_comes_however_long(here, readers, monitor):
+def test_a_monitor_stays_notified_until_a_receive_however_long_it_takes(here, readers, monitor):
     readers.procedure = readers.stub
     messages(here)
     here.world.run_for(60)
@@ -130,7 +130,7 @@ def test_notified_stays_until_some_receive_comes_however_long(here, readers, mon
     assert monitor.state == "NOTIFIED" and readers.calls == 1
 
 
-def test_any_connections_receive_ends_notified(here, readers, monitor):
+def test_a_receive_of_any_session_ends_notified(here, readers, monitor):
     readers.procedure = readers.stub
     messages(here, 2)
     here.world.run_for(1)
@@ -168,13 +168,13 @@ def test_an_empty_receive_resets_the_timer(here, readers, monitor):
     readers.procedure = readers.slow(1)
     messages(here, 60)
 
-    def somebody_comes_away_empty_handed():
+    def receive_empty_rowsets():
         """Locks everything, so that the RECEIVE of another finds nothing."""
         for _ in range(6):
             yield Delay(4 * SECOND)
             monitor.receive_came_back_empty()
 
-    here.spawn(somebody_comes_away_empty_handed())
+    here.spawn(receive_empty_rowsets())
     here.world.run_for(25)
     assert len(readers.started) == 1
     here.world.run_for(5)
@@ -213,7 +213,7 @@ def test_the_task_calls_the_procedure_again_as_long_as_it_received_rows(here, re
     assert here.engine.counters.procedures_invoked == 6
 
 
-def test_no_more_than_max_queue_readers(here, readers):
+def test_no_more_readers_than_max_queue_readers_run(here, readers):
     here.activation(max_queue_readers=2)
     readers.procedure = readers.slow(1)
     messages(here, 100)
@@ -224,7 +224,7 @@ def test_no_more_than_max_queue_readers(here, readers):
     assert len(here.engine.monitors.readers_of(here.queue)) == 3
 
 
-def test_a_rollback_with_a_receive_is_reason_to_look_again(here, readers, monitor):
+def test_a_rolled_back_receive_launches_a_reader(here, readers, monitor):
     here.activation(status=False)
     messages(here)
     here.activation(status=True)
@@ -242,7 +242,7 @@ def test_a_rollback_with_a_receive_is_reason_to_look_again(here, readers, monito
     assert len(readers.started) == started + 1 and here.queue.depth == 0
 
 
-def test_a_procedure_that_does_not_exist_is_looked_for_every_five_seconds(here, readers, monitor):
+def test_a_missing_procedure_is_tried_again_every_five_seconds(here, readers, monitor):
     def missing(database, queue):
         raise SqlServerError(2812, "dbo.reader")
         yield
@@ -270,7 +270,7 @@ def test_a_procedure_that_rolls_back_five_times_disables_its_queue(here, readers
     )
 
 
-def test_readers_of_a_previous_monitor_count(here, readers):
+def test_readers_of_a_previous_monitor_count_towards_the_maximum(here, readers):
     readers.procedure = readers.slow(20)
     messages(here, 3)
     here.world.run_for(1)
@@ -308,7 +308,7 @@ def test_external_activation_sends_one_notification_until_somebody_receives(here
         here.activation(procedure=PROCEDURE, max_queue_readers=1)
 
 
-def test_a_queue_cannot_be_created_for_no_readers(here):
+def test_a_queue_cannot_have_zero_readers(here):
     with pytest.raises(SqlServerError) as caught:
         here.activation(procedure=PROCEDURE, max_queue_readers=0)
     assert caught.value.number == 9648 and S in here.db.catalog.services

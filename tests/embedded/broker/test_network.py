@@ -37,12 +37,12 @@ FRAMES = [
 ]
 
 
-def test_frames_come_back_as_they_were():
+def test_frames_survive_packing_and_unpacking():
     assert unpack_frames(pack_frames(FRAMES)) == FRAMES
 
 
 @pytest.mark.parametrize("record", [b"", b"\xc1", b"\x91\x07", pack_frames(FRAMES)[:-1], b"\x91\x91\x09"])
-def test_what_is_no_record_of_frames_is_refused(record):
+def test_an_invalid_record_is_a_value_error(record):
     with pytest.raises(ValueError, match="not a record of frames"):
         unpack_frames(record)
 
@@ -59,7 +59,7 @@ def test_a_message_crosses_the_network_and_leaves_the_transmission_queue(world, 
     assert initiator.engine.counters.enqueued_transmission == initiator.engine.counters.dequeued_transmission == 1
 
 
-def test_the_first_acknowledgement_tells_the_broker_instance(world, pair):
+def test_the_first_acknowledgement_names_the_broker_instance(world, pair):
     initiator, target = pair
     initiator.ddl(lambda tx: ddl_routes.drop_route(tx, initiator.db.catalog, "to target"))
     initiator.ddl(
@@ -74,7 +74,7 @@ def test_the_first_acknowledgement_tells_the_broker_instance(world, pair):
     assert initiator.endpoint(handle).far_broker_instance == target.db.catalog.service_broker_guid
 
 
-def test_what_is_not_acknowledged_is_sent_again_after_4_8_16_32_and_64_seconds(world, pair):
+def test_an_unacknowledged_message_is_sent_again_after_4_8_16_32_and_64_seconds(world, pair):
     initiator, target = pair
     world.network.deliveries = lambda frame: []
     initiator.send(world.dialog(initiator, target))
@@ -111,7 +111,7 @@ def test_an_acknowledgement_that_comes_as_its_message_is_to_be_sent_again_leaves
     assert sent_again_after_s(world, lambda: initiator.send(handle)) == pytest.approx(4, abs=0.01)
 
 
-def test_an_error_in_place_of_messages_whose_retry_has_passed_meanwhile_is_sent_again_too(world, pair):
+def test_an_error_that_replaces_unsent_messages_is_retried_although_their_retry_has_passed(world, pair):
     initiator, target = pair
     handle = world.dialog(initiator, target)
     initiator.send(handle)
@@ -136,7 +136,7 @@ def test_duplicates_are_dropped_and_acknowledged_again(world, pair):
     assert len(world.network.times_s(AcknowledgementFrame)) == 3
 
 
-def test_messages_that_come_early_wait_for_those_before_them(world, pair):
+def test_early_messages_wait_for_the_earlier_ones(world, pair):
     initiator, target = pair
     delays = {0: 30, 1: 20, 2: 10}
     world.network.deliveries = lambda frame: (
@@ -189,7 +189,7 @@ def test_messages_flow_both_ways_and_both_sides_end(world, pair):
     assert not target.db.endpoints
 
 
-def test_fire_and_forget_is_gone_at_the_initiator_after_the_acknowledgement(world, pair):
+def test_the_acknowledgement_removes_a_fire_and_forget_initiator(world, pair):
     initiator, target = pair
     handle = world.dialog(initiator, target)
     initiator.send(handle)
@@ -199,7 +199,7 @@ def test_fire_and_forget_is_gone_at_the_initiator_after_the_acknowledgement(worl
     assert not initiator.db.endpoints and kinds(target.receive()) == [M, "EndDialog"]
 
 
-def test_an_end_with_error_keeps_what_is_on_the_wire_and_its_order(world, pair):
+def test_an_end_with_error_keeps_messages_on_the_wire_and_their_order(world, pair):
     initiator, target = pair
     world.network.deliveries = lambda frame: [] if world.now_s() < 1 else [LATENCY_NS]
     handle = world.dialog(initiator, target)
@@ -252,7 +252,7 @@ def test_a_contract_that_the_service_does_not_have_is_8408(world, pair):
     assert error_after(world, initiator, target) == -8408
 
 
-def test_a_service_nobody_may_send_to_is_8494(world, pair):
+def test_a_service_without_send_permission_is_8494(world, pair):
     initiator, target = pair
     target.ddl(lambda tx: ddl_services.set_sender(tx, target.db.catalog, S, "public", may=False))
     assert error_after(world, initiator, target) == -8494
@@ -277,7 +277,7 @@ def test_a_message_for_a_dropped_conversation_is_8462(world, pair):
     assert "<Code>-8462</Code>" in error.message_body.decode("utf-16-le")
 
 
-def test_no_service_broker_endpoint_is_a_transmission_status(world, pair):
+def test_the_transmission_status_shows_a_missing_service_broker_endpoint(world, pair):
     initiator, target = pair
     initiator.ddl(lambda tx: ddl_endpoints.alter_endpoint(tx, initiator.engine.link, "broker", state="STOPPED"))
     handle = world.dialog(initiator, target)
@@ -306,7 +306,7 @@ def test_a_message_that_comes_while_the_queue_is_off_waits_in_the_receiving_data
     assert bodies(target.receive()) == [b"1", b"2"] and not list(target.db.transmission_rows())
 
 
-def test_a_message_on_its_way_to_the_disk_when_its_queue_is_turned_on_is_not_left_aside(world, pair):
+def test_a_message_in_its_flush_when_its_queue_is_turned_on_reaches_the_queue(world, pair):
     initiator, target = pair
     handle = world.dialog(initiator, target)
     target.alter_queue(status=False)
@@ -379,7 +379,7 @@ def test_a_crash_right_after_a_queue_was_turned_on_loses_nothing_and_keeps_the_o
     assert bodies(target.receive_all()) == [b"1", b"2", b"3"]
 
 
-def test_a_broken_connection_is_no_reason_to_wait_for_the_retry(world, pair):
+def test_messages_are_sent_again_as_soon_as_a_broken_connection_is_back(world, pair):
     initiator, target = pair
     address = ("host", target.port)
     world.network.deliveries = lambda frame: []
@@ -420,7 +420,7 @@ def secure(world, initiator, target):
     )
 
 
-def test_an_encrypted_dialog_needs_keys_a_binding_and_the_right_to_send(world, pair):
+def test_an_encrypted_dialog_needs_keys_a_binding_and_send_permission(world, pair):
     initiator, target = pair
     target.ddl(lambda tx: ddl_services.set_sender(tx, target.db.catalog, S, "public", may=False))
     handle = world.dialog(initiator, target, encryption=True)
@@ -439,7 +439,7 @@ def test_a_binding_secures_a_dialog_without_encryption_too(world, pair):
     assert initiator.endpoint(world.dialog(initiator, target, encryption=False)).terms.is_encrypted
 
 
-def test_a_message_with_an_unknown_certificate_is_dropped_in_silence(world, pair):
+def test_a_message_with_an_unknown_certificate_is_dropped_without_an_answer(world, pair):
     initiator, target = pair
     secure(world, initiator, target)
     target.ddl(lambda tx: ddl_principals.drop_certificate(tx, target.db.catalog, "theirs"))

@@ -32,7 +32,7 @@ def test_an_ended_conversation_cannot_be_ended_again(state):
 
 
 @pytest.mark.parametrize("event", E)
-def test_nothing_leads_out_of_closed(event):
+def test_no_event_leaves_closed(event):
     assert successor(S.CLOSED, event) is None
 
 

@@ -26,7 +26,7 @@ def begin_tx(instance):
     return instance.engine.transactions.begin()
 
 
-def test_a_group_is_locked_to_the_end_of_the_transaction(here):
+def test_a_group_stays_locked_until_the_transaction_ends(here):
     handle = here.begin()
     one, two = begin_tx(here), begin_tx(here)
     here.send(handle, b"1", one)
@@ -52,7 +52,7 @@ def test_locks_are_granted_first_come_first_served(here):
     assert bodies(here.receive()) == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_a_ring_of_waiting_transactions_has_a_victim(here):
+def test_a_deadlock_has_one_victim(here):
     handles = [here.begin() for _ in range(3)]
     transactions = [begin_tx(here) for _ in range(3)]
     for tx, handle in zip(transactions, handles, strict=True):
@@ -106,7 +106,7 @@ def test_messages_arrive_while_their_group_is_locked(here):
     assert bodies(here.receive()) == [b"2"]
 
 
-def test_waitfor_returns_when_a_message_comes_or_the_time_is_out(here):
+def test_waitfor_returns_when_a_message_comes_or_the_timeout_ends(here):
     handle = here.begin()
     task = here.spawn(
         here.autocommit(lambda tx: here.engine.receiving.receive(tx, here.db, here.queue, top=1, wait=True))
@@ -136,7 +136,7 @@ def test_waitfor_sees_a_message_whose_group_becomes_free(here):
 
 
 @pytest.mark.parametrize("number", [9617, 208])
-def test_waitfor_ends_with_an_error_when_its_queue_goes(here, number):
+def test_waitfor_fails_when_its_queue_is_dropped_or_turned_off(here, number):
     task = here.spawn(
         outcome(here.autocommit(lambda tx: here.engine.receiving.receive(tx, here.db, here.queue, top=1, wait=True)))
     )
@@ -150,7 +150,7 @@ def test_waitfor_ends_with_an_error_when_its_queue_goes(here, number):
     assert task.result == number
 
 
-def test_a_cancelled_waitfor_leaves_no_trace(here):
+def test_a_cancelled_waitfor_changes_nothing(here):
     tx = begin_tx(here)
     task = here.spawn(here.engine.receiving.receive(tx, here.db, here.queue, top=1, wait=True))
     here.world.run_for(1)
@@ -170,7 +170,7 @@ def test_rows_come_back_in_order_after_a_rollback(here):
     assert bodies(here.receive()) == [str(number).encode() for number in range(10)]
 
 
-def test_a_savepoint_takes_back_statements_but_not_locks(here):
+def test_rollback_to_a_savepoint_undoes_statements_but_keeps_locks(here):
     handle = here.begin()
     here.send(handle, b"1")
     tx = begin_tx(here)
@@ -201,7 +201,7 @@ def test_five_rollbacks_in_a_row_disable_the_queue(here):
     assert len(here.receive()) == 1
 
 
-def test_a_commit_in_between_or_a_savepoint_does_not_count(here):
+def test_a_commit_resets_the_count_of_rollbacks_and_a_savepoint_does_not_count(here):
     handle = here.begin()
     for _ in range(3):
         here.send(handle)
@@ -276,7 +276,7 @@ def test_a_target_with_a_full_disk_acknowledges_nothing_and_loses_nothing(world,
     assert bodies(target.receive()) == [b"0", b"1"] and not initiator.db.transmission_queue
 
 
-def test_a_session_lost_in_the_middle_of_a_commit_commits_all_the_same(here):
+def test_a_session_lost_during_its_commit_still_commits(here):
     handle = here.begin()
     tx = begin_tx(here)
     here.send(handle, b"1", tx)
@@ -290,7 +290,7 @@ def test_a_session_lost_in_the_middle_of_a_commit_commits_all_the_same(here):
     here.send(handle, b"2")
 
 
-def test_ten_thousand_rows_are_received_in_one_go(here):
+def test_one_receive_returns_ten_thousand_rows(here):
     handle = here.begin()
 
     def send_many(tx):
@@ -303,14 +303,14 @@ def test_ten_thousand_rows_are_received_in_one_go(here):
     assert here.queue.depth == 0
 
 
-def test_writes_of_others_are_staged_with_the_rest(here):
+def test_writes_of_other_packages_are_committed_with_the_transaction(here):
     with_transaction(here, lambda tx: tx.write("here.dbo.t", 1, ("row", 2, b"3")))
     assert ("here.dbo.t", 1, ("row", 2, b"3")) in list(here.store.load())
     with_transaction(here, lambda tx: tx.write("here.dbo.t", 1, None))
     assert not [entry for entry in here.store.load() if entry[0] == "here.dbo.t"]
 
 
-def test_new_broker_while_a_commit_is_on_its_way_to_the_disk_leaves_nothing_behind(world, pair):
+def test_new_broker_during_the_flush_of_a_commit_leaves_no_rows(world, pair):
     initiator, target = pair
     remote, local = world.dialog(initiator, target), initiator.begin(to_broker_instance="CURRENT DATABASE")
     tx = begin_tx(initiator)
@@ -337,7 +337,7 @@ def test_new_broker_while_a_commit_is_on_its_way_to_the_disk_leaves_nothing_behi
     assert not initiator.db.endpoints and not [key for key in initiator.store.rows if key[0].startswith("broker.")]
 
 
-def test_a_savepoint_takes_back_an_end_with_error_and_what_it_dropped(here):
+def test_rollback_to_a_savepoint_undoes_an_end_with_error_and_restores_its_messages(here):
     handle = here.begin()
     tx = begin_tx(here)
     here.send(handle, b"1", tx)
@@ -350,7 +350,7 @@ def test_a_savepoint_takes_back_an_end_with_error_and_what_it_dropped(here):
     assert bodies(here.receive()) == [b"1", b"2", b"3"]
 
 
-def test_a_timer_that_waited_for_its_conversation_finds_it_gone(here):
+def test_a_timer_that_waited_for_a_removed_conversation_does_nothing(here):
     handle = here.begin()
     here.run(here.autocommit(lambda tx: here.engine.dialogs.begin_timer(tx, here.db, handle, 1)))
     tx = begin_tx(here)
@@ -363,7 +363,7 @@ def test_a_timer_that_waited_for_its_conversation_finds_it_gone(here):
     assert not here.db.endpoints
 
 
-def test_what_comes_to_a_queue_that_is_off_outlives_the_rollback_of_another_conversations_end(here):
+def test_a_message_to_a_queue_that_is_off_survives_the_rollback_of_an_end(here):
     first, second = here.begin(), here.begin()
     for handle in (first, second):
         here.send(handle)

@@ -32,7 +32,7 @@ def test_virtual_time_jumps_to_the_next_timer(driver, scheduler):
     assert seen == [("a", 10), ("b", 10), ("c", 30)]
 
 
-def test_run_for_ends_at_its_time_idle_or_not(driver, scheduler):
+def test_run_for_ends_on_time_whether_idle_or_busy(driver, scheduler):
     driver.run_for(5)
     assert driver.clock.now_ns == 5 * SECOND
     scheduler.call_at(20 * SECOND, lambda: None)
@@ -40,7 +40,7 @@ def test_run_for_ends_at_its_time_idle_or_not(driver, scheduler):
     assert driver.clock.now_ns == 6.5 * SECOND
 
 
-def test_timers_that_are_cancelled_are_forgotten_long_before_they_are_due(driver, scheduler):
+def test_cancelled_timers_are_removed_long_before_they_are_due(driver, scheduler):
     fired = []
     for number in range(10_000):
         timer = scheduler.call_at((10_000 - number) * SECOND, lambda number=number: fired.append(number))
@@ -52,7 +52,7 @@ def test_timers_that_are_cancelled_are_forgotten_long_before_they_are_due(driver
     assert driver.clock.now_ns == 10_000 * SECOND
 
 
-def test_a_task_that_fails_with_nobody_joining_is_an_error_of_the_run(driver, scheduler):
+def test_the_run_raises_the_error_of_a_task_that_nobody_joins(driver, scheduler):
     def failing():
         yield Delay(1)
         raise ValueError("lost")
@@ -94,7 +94,7 @@ def test_a_signal_wakes_in_order_and_a_wait_can_time_out(driver, scheduler):
     assert woken[-1] == ("c", True) and not signal.notify_one()
 
 
-def test_a_cancelled_task_cleans_up_and_its_timer_is_gone(driver, scheduler):
+def test_a_cancelled_task_cleans_up_and_loses_its_timer(driver, scheduler):
     cleaned = []
 
     def task():
@@ -120,7 +120,7 @@ class Owner:
         self.id, self.locks, self.waiting_for, self.lock_timeout_ns = identifier, [], None, None
 
 
-def test_a_lock_goes_straight_to_the_one_that_waited_longest(driver, scheduler):
+def test_a_released_lock_goes_straight_to_the_owner_that_waited_longest(driver, scheduler):
     lock, waits, got = ExclusiveLock(), WaitStatistics(), []
 
     def acquire(owner):
@@ -142,7 +142,7 @@ def test_a_lock_goes_straight_to_the_one_that_waited_longest(driver, scheduler):
     assert not waits.totals
 
 
-def test_a_wait_from_before_the_statistics_were_cleared_has_no_signal_wait_time_after_it():
+def test_a_wait_from_before_a_clear_gets_no_signal_wait_time_after_it():
     waits = WaitStatistics()
     waits.begin(None, "WRITELOG", 0)
     waits.end(None, 5)
@@ -151,7 +151,7 @@ def test_a_wait_from_before_the_statistics_were_cleared_has_no_signal_wait_time_
     assert {name: total.waiting_tasks_count for name, total in waits.totals.items()} == {"SOS_SCHEDULER_YIELD": 1}
 
 
-def test_who_asks_for_a_lock_that_was_just_handed_over_stands_in_line(driver, scheduler):
+def test_a_request_for_a_lock_that_was_just_handed_over_waits_its_turn(driver, scheduler):
     """The new owner has not run since: it no longer waits for what it owns."""
     lock, waits, got = ExclusiveLock(), WaitStatistics(), []
 
@@ -176,7 +176,7 @@ def test_who_asks_for_a_lock_that_was_just_handed_over_stands_in_line(driver, sc
     assert got == [1, 2]
 
 
-def test_a_waiter_that_is_cancelled_leaves_the_line(driver, scheduler):
+def test_a_cancelled_waiter_leaves_the_line(driver, scheduler):
     lock, waits = ExclusiveLock(), WaitStatistics()
     holder, waiter = Owner(1), Owner(2)
     assert lock.try_acquire(holder)

@@ -6,7 +6,7 @@ from harness.embedded.runtime.tasks import Delay, Signal, Waiting
 from harness.embedded.runtime.virtual import VirtualClock, VirtualDriver
 
 
-def test_at_one_moment_schedulers_run_in_their_order_until_none_has_anything_left() -> None:
+def test_schedulers_run_in_order_at_one_moment_until_all_are_idle() -> None:
     driver = VirtualDriver(VirtualClock())
     first, second, third = (driver.scheduler() for _ in range(3))
     backwards, forwards = Signal(), Signal()
@@ -32,7 +32,7 @@ def test_at_one_moment_schedulers_run_in_their_order_until_none_has_anything_lef
     assert driver.clock.now_ns == 5
 
 
-def test_time_does_not_stop_at_a_timer_that_another_scheduler_has_cancelled() -> None:
+def test_the_clock_skips_a_timer_that_another_scheduler_has_cancelled() -> None:
     driver = VirtualDriver(VirtualClock())
     first, second = driver.scheduler(), driver.scheduler()
     timer = first.call_at(10, lambda: None)
@@ -43,7 +43,7 @@ def test_time_does_not_stop_at_a_timer_that_another_scheduler_has_cancelled() ->
     assert set(moments) == {0, 5, 20}
 
 
-def test_a_scheduler_that_is_forgotten_never_runs_whoever_wakes_its_tasks() -> None:
+def test_a_forgotten_scheduler_never_runs_even_if_its_tasks_are_woken() -> None:
     driver = VirtualDriver(VirtualClock())
     gone, left = driver.scheduler(), driver.scheduler()
     signal = Signal()
@@ -73,7 +73,7 @@ def test_a_scheduler_that_is_forgotten_never_runs_whoever_wakes_its_tasks() -> N
     assert driver.clock.now_ns == 11
 
 
-def test_a_task_that_is_woken_from_outside_runs_when_time_goes_on() -> None:
+def test_a_task_woken_from_outside_runs_with_the_next_run() -> None:
     driver = VirtualDriver(VirtualClock())
     scheduler = driver.scheduler()
     ended: list[int] = []
@@ -89,7 +89,7 @@ def test_a_task_that_is_woken_from_outside_runs_when_time_goes_on() -> None:
     assert ended == [1_000_000_000]
 
 
-def test_what_a_condition_sets_going_is_not_left_behind() -> None:
+def test_a_task_that_a_condition_wakes_still_runs() -> None:
     driver = VirtualDriver(VirtualClock())
     scheduler = driver.scheduler()
     ran: list[int] = []

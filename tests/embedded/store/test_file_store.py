@@ -181,7 +181,7 @@ asyncio.run(main())
 """
 
 
-def test_a_killed_process_leaves_every_commit_it_was_told_of(tmp_path):
+def test_every_confirmed_commit_survives_the_kill_of_its_process(tmp_path):
     path = tmp_path / "instance.db"
     for _ in range(3):
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
