@@ -5,7 +5,7 @@ from tests.embedded.broker.world import Instance, World
 
 @pytest.fixture
 def latch_ns() -> int:
-    """No page latches, but where a test asks for them."""
+    """No page latches; a test may override this."""
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Statements in any order, in transactions that commit, roll back or go back to savepoints: memory and disk agree."""
+"""Statements in any order, with commits, rollbacks and savepoints: memory and disk agree."""
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ PICK = st.integers(0, 30)
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """One session with a transaction, beside one that commits every statement by itself."""
+    """One session with a transaction, and one that commits every statement."""
 
     @initialize(retention=st.booleans(), is_off=st.booleans())
     def set_up(self, retention, is_off):
@@ -27,7 +27,7 @@ class AnyOrder(RuleBasedStateMachine):
             self._try(self.here.send, self._pick(2), b"waits")
 
     def _try(self, statement, *args, **options):
-        """Errors of SQL Server are answers too; a statement that waits for the other session is given up."""
+        """Runs a statement, ignores errors of SQL Server, and cancels it if it waits for the other session."""
         self._inside(lambda tx: statement(*args, tx=tx, **options))
 
     def _inside(self, call):
@@ -126,7 +126,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def crash(self):
         self.end_transaction(False)
-        self.world.run_for(1)  # what is on its way gets there
+        self.world.run_for(1)  # lets messages on their way arrive
         before = snapshot(self.here)
         self.here.crash()
         assert snapshot(self.here) == before

@@ -183,7 +183,7 @@ def test_end_with_error_drops_unsent_messages(here):
     here.send(handle, b"dropped", tx)
     here.end(handle, tx, error=(1, "enough"))
     here.commit(tx)
-    assert kinds(here.receive_all()) == ["Error", M]  # an Error comes before the other messages of its dialog
+    assert kinds(here.receive_all()) == ["Error", M]  # an Error precedes the other messages of its dialog
 
 
 def test_end_discards_the_messages_of_the_conversation(here):
@@ -201,7 +201,7 @@ def test_a_rolled_back_end_changes_nothing(here):
     target = target_of(here, handle).terms.conversation_handle
     tx = here.engine.transactions.begin()
     here.end(target, tx)
-    here.send(handle, b"2")  # arrives while the end is not decided: waits
+    here.send(handle, b"2")  # waits, because the end may still be rolled back
     tx.rollback()
     here.world.run_for(1)
     assert state(here, target) == "CO" and bodies(here.receive_all()) == [b"1", b"2"]
@@ -251,7 +251,7 @@ def test_a_body_is_validated_by_its_message_type(here, validation, body, accepte
         assert error_number(here.send, handle, body) == 8430
 
 
-# The table "unknown things, side by side", inside one instance
+# Unknown services, brokers and contracts inside one instance
 
 
 def test_a_message_for_an_unknown_service_without_a_guid_keeps_waiting(world, here):

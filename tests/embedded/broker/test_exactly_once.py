@@ -1,4 +1,4 @@
-"""Exactly once, in order, whatever the network does and whoever is killed: a stateful test."""
+"""Exactly once, in order, with a lossy network and crashes: a stateful test."""
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -9,9 +9,9 @@ from harness.embedded.runtime.tasks import TaskState
 from tests.embedded.broker.world import LATENCY_NS, M, World, handle_of, snapshot
 
 DIALOGS = 3
-ENOUGH_S = 64 * 4  # for the slowest retry, and for those that it lets go on
+ENOUGH_S = 64 * 4  # for the slowest retry and those that follow it
 
-# What the network does with the n-th frame, over and over: after how many latencies it arrives, and how often.
+# Repeating fates of frames: the latencies after which each copy arrives.
 FATES = st.lists(st.sampled_from([(), (1,), (1,), (1, 1), (5,), (3, 40), (900,)]), min_size=1, max_size=8, unique=False)
 SIDES = st.sampled_from(["initiator", "target"])
 
@@ -23,7 +23,7 @@ class ExactlyOnce(RuleBasedStateMachine):
         self.initiator, self.target = self.world.pair()
         self.dialogs = [self.world.dialog(self.initiator, self.target) for _ in range(DIALOGS)]
         self.counter = 0
-        # By (dialog's id, sent by the initiator): bodies whose commit returned, those cut off, those received.
+        # By (conversation id, sent by the initiator): bodies committed, cut off and received.
         self.sent, self.cut_off, self.received = {}, set(), {}
         self.perhaps_received = set()
 

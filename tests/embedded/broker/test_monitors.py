@@ -45,7 +45,7 @@ class Readers:
         yield
 
     def slow(self, seconds, **options):
-        """One message a run, and that much time for it."""
+        """Receives one message and takes that much time for it."""
 
         def procedure(tx):
             rows = yield from self.instance.engine.receiving.receive(
@@ -70,7 +70,7 @@ def monitor(here, readers):
 
 
 def messages(here, count=1):
-    """So many messages on conversations of their own."""
+    """Sends messages on separate conversations."""
     for _ in range(count):
         here.send(here.begin())
 
@@ -169,7 +169,7 @@ def test_an_empty_receive_resets_the_timer(here, readers, monitor):
     messages(here, 60)
 
     def receive_empty_rowsets():
-        """Locks everything, so that the RECEIVE of another finds nothing."""
+        """Reports an empty rowset every four seconds."""
         for _ in range(6):
             yield Delay(4 * SECOND)
             monitor.receive_came_back_empty()
@@ -182,12 +182,12 @@ def test_an_empty_receive_resets_the_timer(here, readers, monitor):
 
 
 def test_no_reader_is_added_while_a_session_waits_in_a_receive_without_where(here, readers, monitor):
-    """One long conversation: the second reader waits, as its group is locked, and no third is started."""
+    """One long conversation: the second reader waits because the group is locked, and no third one starts."""
     readers.procedure = readers.slow(1, wait=True, timeout_ms=60_000)
     handle = here.begin()
     for _ in range(100):
         here.send(handle)
-    here.send(here.begin())  # for a moment there are two groups, so a second reader comes to find the first one locked
+    here.send(here.begin())  # with two groups a second reader starts, which then finds the first group locked
     here.world.run_for(60)
     assert len(readers.started) <= 2
 

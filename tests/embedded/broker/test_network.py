@@ -1,4 +1,4 @@
-"""Two instances: transmission, acknowledgement, retry, errors of the broker itself."""
+"""Two instances: transmission, acknowledgement, retry, broker-made errors."""
 
 import pytest
 
@@ -85,7 +85,7 @@ def test_an_unacknowledged_message_is_sent_again_after_4_8_16_32_and_64_seconds(
 
 
 def sent_again_after_s(world, send):
-    """Sends a message which the network loses; how long it takes until it is sent once more."""
+    """Sends a message that the network loses; returns the seconds until it is sent again."""
     world.network.deliveries = lambda frame: []
     del world.network.sent[:]
     send()
@@ -372,7 +372,7 @@ def test_a_crash_right_after_a_queue_was_turned_on_loses_nothing_and_keeps_the_o
     initiator.send(handle, b"1")
     initiator.send(handle, b"2")
     world.run_for(1)
-    target.alter_queue(status=True)  # on disk, but not yet that the messages are in the queue
+    target.alter_queue(status=True)  # ON is on disk, the move of the messages is not
     target.crash()
     initiator.send(handle, b"3")
     world.run_for(10)
@@ -394,7 +394,7 @@ def test_messages_are_sent_again_as_soon_as_a_broken_connection_is_back(world, p
     assert len(target.receive()) == 1
 
 
-# Dialog security: what it asks for, not how it computes
+# Dialog security: its requirements, not its cryptography
 
 
 def secure(world, initiator, target):

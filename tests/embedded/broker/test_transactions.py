@@ -1,4 +1,4 @@
-"""Transactions: locks, savepoints, poison, group commit, what a full disk and a lost session do."""
+"""Transactions: locks, savepoints, poison messages, group commit, full disks and lost sessions."""
 
 import pytest
 
@@ -90,7 +90,7 @@ def test_a_second_reader_cannot_receive_from_a_locked_conversation_group(here):
     assert here.receive(two) == []
     here.send(here.begin(), b"3")
     assert bodies(here.receive(two)) == [b"3"]
-    assert bodies(here.receive(one)) == [b"2"]  # its own group is open to it
+    assert bodies(here.receive(one)) == [b"2"]  # it may receive from the group that it has locked
     here.commit(one)
     here.commit(two)
 

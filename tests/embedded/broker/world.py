@@ -25,7 +25,7 @@ M, C, S, Q = "M", "C", "S", "dbo.q"
 
 
 class Network:
-    """`deliveries(frame)` says after which delays a frame arrives: none, one or several times."""
+    """Carries frames; `deliveries(frame)` returns the delays after which copies of a frame arrive."""
 
     def __init__(self) -> None:
         self.listening: dict[tuple[str, int], Instance] = {}
@@ -41,7 +41,7 @@ class Network:
                     receiver.arrive_at(clock_ns + delay_ns, frame)
 
     def times_s(self, kind: type) -> list[float]:
-        """When frames of a kind were sent, in seconds."""
+        """Lists when frames of a kind were sent, in seconds."""
         return [when_ns / 1e9 for when_ns, frame in self.sent if isinstance(frame, kind)]
 
 
@@ -102,7 +102,7 @@ class Instance:
         ddl_endpoints.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)
 
     def crash(self) -> None:
-        """kill -9 and a new start from what was on disk."""
+        """Kills the instance and starts it again from its disk."""
         self.world.driver.forget(self.scheduler)
         self._start(self.store.rows)
 
@@ -120,7 +120,7 @@ class Instance:
     def endpoint(self, handle: str) -> ConversationEndpoint:
         return self.db.endpoints[handle]
 
-    # Statements, each in a transaction of its own unless one is given
+    # Statements, each in its own transaction unless one is given
 
     def run(self, generator: Waiting[Any]) -> Any:
         return self.world.driver.finish(self.scheduler, generator)
@@ -192,7 +192,7 @@ def with_transaction(instance: Instance, statement: Callable[[Transaction], Any]
 
 
 class World:
-    """`latch_ns`: how long a change of a row holds its page's latch; 0: there are no latches."""
+    """Instances on one clock; a row's change holds its page's latch for `latch_ns`, and 0 means no latches."""
 
     def __init__(self, latch_ns: int = 0) -> None:
         self.latch_ns = latch_ns
@@ -209,7 +209,7 @@ class World:
         return Instance(self, name, 5000 + self.next_seed())
 
     def link(self, one: Instance, other: Instance) -> None:
-        """Routes both ways, by service name and broker instance."""
+        """Makes routes both ways, by service name and broker instance."""
         for here, there in ((one, other), (other, one)):
             here.ddl(
                 lambda tx, here=here, there=there: ddl_routes.create_route(
@@ -223,7 +223,7 @@ class World:
             )
 
     def pair(self) -> tuple[Instance, Instance]:
-        """A linked initiator and target."""
+        """Makes a linked initiator and target."""
         initiator, target = self.instance("initiator"), self.instance("target")
         self.link(initiator, target)
         return initiator, target
@@ -272,7 +272,7 @@ _KEPT = attrgetter(
 
 
 def snapshot(instance: Instance) -> dict[str, Any]:
-    """Everything of an instance's database that a restart must bring back."""
+    """Copies the state of an instance's database that a restart must restore."""
     db = instance.db
     return {
         "database": db.catalog.stored(),
@@ -301,7 +301,7 @@ def snapshot(instance: Instance) -> dict[str, Any]:
 
 
 def check_queue(instance: Instance) -> None:
-    """What must hold of a queue's structures at any time."""
+    """Asserts the invariants of a queue's structures."""
     queue = instance.queue
     ready = [row for endpoint in instance.db.endpoints.values() for row in endpoint.incoming.ready]
     retained = [row for endpoint in instance.db.endpoints.values() for row in endpoint.incoming.retained]

@@ -152,7 +152,7 @@ def test_a_wait_from_before_a_clear_gets_no_signal_wait_time_after_it():
 
 
 def test_a_request_for_a_lock_that_was_just_handed_over_waits_its_turn(driver, scheduler):
-    """The new owner has not run since: it no longer waits for what it owns."""
+    """The new owner has not run yet, but it no longer waits for the lock that it owns."""
     lock, waits, got = ExclusiveLock(), WaitStatistics(), []
 
     def acquire(owner):

@@ -1,4 +1,4 @@
-"""FileStore: what is on disk after a commit, after kill -9, after a full disk."""
+"""FileStore: the rows on disk after a commit, after kill -9 and after a full disk."""
 
 import asyncio
 import shutil
@@ -47,7 +47,7 @@ class RealTime:
 
 
 def in_real_time(test):
-    """Runs an async test(time, path) in a loop of its own."""
+    """Runs an async test(time, path) in its own loop."""
 
     def run(tmp_path):
         async def body():
@@ -70,14 +70,14 @@ def contents(time, path):
 
 
 def copy(path, to):
-    """What a crash at this moment would leave."""
+    """Copies the files that a crash at this moment would leave."""
     shutil.copy(path, to)
     shutil.copy(f"{path}-wal", f"{to}-wal")
     return to
 
 
 @in_real_time
-async def test_rows_come_back_as_they_were_stored(time, path):
+async def test_rows_are_loaded_as_they_were_stored(time, path):
     store = time.store(path)
     rows = {
         ("t", 1): (None, True, 1.5, "text", b"\x00bytes", -(2**63)),
@@ -109,7 +109,7 @@ async def test_many_commits_share_few_flushes(time, path):
 
 
 @in_real_time
-async def test_what_was_written_is_counted_by_owner(time, path):
+async def test_writes_are_counted_by_owner(time, path):
     store = time.store(path, owner_of=lambda table: int(table.rpartition(".")[2]))
     await time.run(store.commit([("a.5", 1, ("x" * 100,)), ("b.5", 1, ("y" * 100,)), ("a.6", 1, (1,))]))
     await time.run(store.commit([("a.5", 1, None)]))
@@ -120,7 +120,7 @@ async def test_what_was_written_is_counted_by_owner(time, path):
 
 
 @in_real_time
-async def test_a_commit_is_never_on_disk_before_lazy_writes_that_came_earlier(time, path):
+async def test_a_commit_is_never_on_disk_before_earlier_lazy_writes(time, path):
     store = time.store(path)
     await time.run(store.commit([("t", 1, ("old",))]))
     store.commit_lazily([("t", 1, None), ("t", 2, ("lazy",))])
@@ -200,7 +200,7 @@ def test_every_confirmed_commit_survives_the_kill_of_its_process(tmp_path):
 
 
 @in_real_time
-async def test_an_engine_comes_back_from_any_moment_with_every_committed_message_exactly_once(time, path):
+async def test_an_engine_recovers_from_any_moment_with_every_committed_message_exactly_once(time, path):
     store = time.store(path)
     engine = _engine(time, store)
     database = await time.run(_set_up(engine))

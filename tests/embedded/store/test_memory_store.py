@@ -8,7 +8,7 @@ from harness.embedded.store import MemoryStore
 
 
 def test_with_several_flushes_in_flight_none_may_fail():
-    """The lazy writes of a failed one would be on disk after the commits of the next."""
+    """Lazy writes of a failed flush would reach the disk after commits of the next one."""
     driver = VirtualDriver(VirtualClock())
     scheduler = driver.scheduler()
     store = MemoryStore(scheduler, flush_ns=lambda size_bytes: MILLISECOND, flushes_in_flight=2)
