@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP ENDPOINT, and who may connect to it."""
+"""CREATE, ALTER and DROP ENDPOINT, and CONNECT permission."""
 
 from __future__ import annotations
 

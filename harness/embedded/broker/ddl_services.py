@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of services and broker priorities, and who may send to a service."""
+"""CREATE, ALTER and DROP of services and broker priorities, and SEND permission."""
 
 from __future__ import annotations
 

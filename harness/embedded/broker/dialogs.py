@@ -23,7 +23,7 @@ from harness.embedded.runtime.platform import Platform
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Waiting
 from harness.embedded.runtime.waits import WaitStatistics
 
-LIFETIME_MAX_S = 2**31 - 1  # the default: for ever
+LIFETIME_MAX_S = 2**31 - 1  # the default: no limit
 _TIMED = (EndpointState.STARTED_OUTBOUND, EndpointState.CONVERSING, EndpointState.DISCONNECTED_INBOUND)
 
 

@@ -91,7 +91,7 @@ def unpack_frames(record: bytes | bytearray | memoryview) -> list[Frame]:
         fields = msgpack.unpackb(record, use_list=False, max_str_len=RECORD_SIZE_MAX, max_bin_len=RECORD_SIZE_MAX)
         return [_frame(entry) for entry in fields]
     except (ValueError, TypeError, KeyError, IndexError, msgpack.UnpackException) as error:
-        raise ValueError(f"not a record of frames: {error}") from error
+        raise ValueError(f"invalid record of frames: {error}") from error
 
 
 def _frame(fields: Sequence[Any]) -> Frame:

@@ -32,7 +32,7 @@ class User:
 
 @dataclass(slots=True)
 class Certificate:
-    """sys.certificates; `blob` is what CERTENCODED returns and FROM BINARY takes."""
+    """sys.certificates; CERTENCODED returns `blob`, FROM BINARY takes it."""
 
     name: str
     certificate_id: int

@@ -263,7 +263,7 @@ class Queue:
             incoming.ready = ()
             incoming.group.ready.pop(incoming.terms.conversation_handle, None)
         else:
-            assert isinstance(ready, deque), "rows are there"
+            assert isinstance(ready, deque), "ready rows lie in a deque"
             taken = [ready.popleft() for _ in range(limit)]
         rows = self.rows
         for row in taken:

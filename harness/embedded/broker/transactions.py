@@ -36,7 +36,7 @@ class Transactions:
 
 
 class Transaction:
-    """What one transaction has done so far.
+    """One transaction: its changes so far, and how to end it.
 
     Changes in memory happen at once, each with its `on_rollback`; `write` stages durable changes, which reach the disk
     together at `commit`. `on_commit` actions then publish changes that others may see only afterwards. Sent messages
@@ -150,7 +150,7 @@ class Transaction:
     def _committed(self) -> None:
         self.active, self.committed = False, True
         for row in self.arrived:
-            if row.incoming.is_gone:  # removed during the flush, for example by NEW_BROKER
+            if row.incoming.is_gone:  # removed during the flush, e.g. by NEW_BROKER
                 self._of.store.commit_lazily([(row.queue.table, row.queuing_order, None)])
             else:
                 row.queue.publish(row)

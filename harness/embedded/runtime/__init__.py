@@ -1,4 +1,4 @@
-"""Tasks, waits and the clock: who runs next, and when.
+"""Tasks, waits and the clock: which task runs next, and when.
 
 A *task* is a generator that yields a `Wait` whenever it cannot go on. The `Scheduler` resumes tasks in a fixed order:
 ready tasks first come, first served; timers by due time, then in the order in which they were set. It never blocks and

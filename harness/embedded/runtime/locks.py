@@ -31,7 +31,7 @@ class ExclusiveLock:
 
     def __init__(self) -> None:
         self.owner: LockOwner | None = None
-        self.waiters: deque[_LockWait] | None = None  # made when somebody waits
+        self.waiters: deque[_LockWait] | None = None  # made by the first wait
 
     def try_acquire(self, owner: LockOwner) -> bool:
         """Takes the lock if it is free or the owner has it already; never waits."""

@@ -1,4 +1,4 @@
-"""The platform: charges what takes time on real hardware, so that a simulated platform can give it a cost.
+"""The platform: charges work that takes time on real hardware, so that a simulated one can give it a cost.
 
 The broker asks for processor time and page latches; the store charges flushes and the transport transfers. The broker
 names the work and knows no cost. The real platform returns an empty tuple, which `yield from` passes at no cost.

@@ -25,7 +25,7 @@ class Cancelled(BaseException):
 
 
 class Clock(Protocol):
-    """Where time comes from: wall clock or virtual."""
+    """The source of time: wall clock or virtual."""
 
     @property
     def now_ns(self) -> int:
@@ -38,7 +38,7 @@ class Clock(Protocol):
 
 
 class Entropy(Protocol):
-    """Where randomness comes from: the system or a seed."""
+    """The source of randomness: the system or a seed."""
 
     def random_bytes(self, count: int) -> bytes: ...
 
@@ -75,7 +75,7 @@ class Task:
         self.value: Any = None
         self.result: Any = None
         self.error: BaseException | None = None
-        self.finished: Signal | None = None  # made when somebody joins
+        self.finished: Signal | None = None  # made by the first join
 
     def join(self) -> Waiting[Any]:
         """Waits until the task is done and returns its result or raises its error."""

@@ -22,7 +22,7 @@ STEPS_MAX = 50_000_000  # a model that never comes to rest is a bug, not a long 
 
 
 class VirtualClock:
-    """Time that stands still until somebody moves it."""
+    """A clock that stands still until a driver moves it."""
 
     def __init__(self) -> None:
         self.now_ns = 0

@@ -1,4 +1,4 @@
-"""What the broker requires of a store of its durable state."""
+"""The interface between the broker and the store of its durable state."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Flush(Protocol):
 class Store(Protocol):
     @property
     def accounts(self) -> Mapping[int, Account]:
-        """What was written, by the owner of the objects (`owner_of`)."""
+        """Counts of what was written, by the owner of the objects (`owner_of`)."""
         ...
 
     def load(self) -> Iterator[tuple[str, Key, Value]]:

@@ -43,7 +43,7 @@ def test_frames_survive_packing_and_unpacking():
 
 @pytest.mark.parametrize("record", [b"", b"\xc1", b"\x91\x07", pack_frames(FRAMES)[:-1], b"\x91\x91\x09"])
 def test_an_invalid_record_is_a_value_error(record):
-    with pytest.raises(ValueError, match="not a record of frames"):
+    with pytest.raises(ValueError, match="invalid record of frames"):
         unpack_frames(record)
 
 
