@@ -19,8 +19,6 @@ import pyarrow.parquet as pq
 
 from harness.matrix import Cell
 
-SCHEMA_VERSION = 1
-
 KEY = [
     pa.field("cell_id", pa.string(), nullable=False),
     pa.field("attempt", pa.int32(), nullable=False),  # 1, or 2 for the retry

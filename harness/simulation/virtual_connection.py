@@ -199,10 +199,6 @@ class VirtualCursor:
     def fetchone(self) -> tuple[Any, ...] | None:
         return next(self._rows, None)
 
-    def fetchval(self) -> Any:
-        row = self.fetchone()
-        return None if row is None else row[0]
-
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return self._rows
 

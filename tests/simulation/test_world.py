@@ -75,7 +75,7 @@ def test_a_restarted_instance_does_not_repeat_its_entropy() -> None:
         found = []
         for _ in range(2):
             with instance.connect() as connection:
-                found.append(connection.execute("SELECT NEWID();").fetchval())
+                found.append(connection.execute("SELECT NEWID();").fetchone()[0])
             world.crash("target")
             world.restart("target")
         return found
@@ -94,7 +94,7 @@ def test_a_world_with_another_seed_has_other_entropy_in_every_part() -> None:
             world.reseed(seed)
         log = [server.computer.log.duration_ns(100) for _ in range(3)]
         with SimulatedInstance.on(server, "master").connect() as connection:
-            guid = connection.execute("SELECT NEWID();").fetchval()
+            guid = connection.execute("SELECT NEWID();").fetchone()[0]
         return log, world.network.entropy.random_bytes(4), guid
 
     first = chances(1)

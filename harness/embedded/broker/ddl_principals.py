@@ -123,7 +123,7 @@ def drop_certificate(tx: Transaction, catalog: Catalog, name: str) -> None:
 
 
 def create_login(
-    tx: Transaction, logins: Logins, name: str, *, password: str | None = None, from_certificate: str | None = None
+    tx: Transaction, logins: Logins, name: str, *, password: str | None, from_certificate: str | None = None
 ) -> Login:
     if name.lower() in logins:
         raise SqlServerError(15025, name)

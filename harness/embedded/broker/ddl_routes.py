@@ -130,7 +130,7 @@ def create_remote_service_binding(
 
 
 def alter_remote_service_binding(
-    tx: Transaction, catalog: Catalog, name: str, *, user: str | None = None, anonymous: bool | None = None
+    tx: Transaction, catalog: Catalog, name: str, *, user: str | None, anonymous: bool | None
 ) -> None:
     binding = ddl.find(catalog.remote_service_bindings, "alter", "remote service binding", name)
     if user is not None:

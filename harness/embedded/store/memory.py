@@ -26,7 +26,7 @@ class MemoryStore(GroupingStore):
         scheduler: Scheduler,
         *,
         rows: Mapping[tuple[str, Key], Value] | None = None,
-        flush_ns: Callable[[int], int] = lambda size_bytes: 0,
+        flush_ns: Callable[[int], int],
         flushes_in_flight: int = 1,
         record_overhead_bytes: int = 60,
         is_recoverable: bool = True,

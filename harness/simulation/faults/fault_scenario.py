@@ -161,10 +161,10 @@ class ScenarioRun:
 
     def _let_it_happen(self) -> None:
         world, plan = self._world, self._plan
-        tasks = [self._spawn(self._client(client), f"client {client.thread}") for client in plan.clients]
-        tasks += [self._spawn(self._injector.inject(fault), fault.kind.value) for fault in plan.faults]
+        tasks = [self._scheduler.spawn(self._client(client), f"client {client.thread}") for client in plan.clients]
+        tasks += [self._scheduler.spawn(self._injector.inject(fault), fault.kind.value) for fault in plan.faults]
         if any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in plan.faults):
-            self._spawn(self._injector.operate(lambda: self._is_over), "operator")
+            self._scheduler.spawn(self._injector.operate(lambda: self._is_over), "operator")
         if not world.run_until(lambda: all(_is_done(task) for task in tasks), limit_s=FAULTS_LIMIT_S):
             self.evidence.left += [f"{task.name} has not ended" for task in tasks if not _is_done(task)]
         self._note("all calls have ended, and all faults")
@@ -259,7 +259,7 @@ class ScenarioRun:
             self._poison_next.add(place)
             return
         line = self._line(self._lab.initiators[client.initiator - 1])
-        self._spawn(self._send(line, client, client.messages, True), "poison")
+        self._scheduler.spawn(self._send(line, client, client.messages, True), "poison")
 
     def _send(self, line: ClientConnection, client: PlannedClient, sequence: int, is_poison: bool) -> Waiting[None]:
         at_ns = self._now_ns()
@@ -347,9 +347,6 @@ class ScenarioRun:
 
     def _note(self, text: str) -> None:
         self.timeline.append(f"{self._now_ns() / SECOND:10.6f} s  {text}")
-
-    def _spawn(self, generator: Waiting[None], name: str) -> Task:
-        return self._scheduler.spawn(generator, name)
 
 
 def _is_done(task: Task) -> bool:

@@ -245,7 +245,7 @@ def of_user(catalog: Catalog, database: Database, user: str) -> Guard:
     return guard
 
 
-def is_allowed_to(frame: Context, class_: str, identifier: int, permission: str) -> bool:
-    """Whether the session holds a permission on a securable of the current database."""
+def is_allowed_on_database(frame: Context, permission: str) -> bool:
+    """Whether the session holds a permission on the current database."""
     guard = frame.session.guard
-    return guard is None or guard.allows(frame.database, class_, identifier, permission)
+    return guard is None or guard.allows(frame.database, "DATABASE", 0, permission)

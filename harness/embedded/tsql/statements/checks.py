@@ -39,13 +39,16 @@ def give(frame: Frame, guard: Guard, owner: str) -> None:
         raise SqlServerError(15151, "find", "user", owner)
 
 
-def on_object(number: int, permission: str, verb: str = "", kind: str = "object") -> Check:
-    """The check for a statement on an object of a schema; `number` is the error for a missing object or permission."""
+def on_object(number: int, verb: str = "", kind: str = "object") -> Check:
+    """The check for a statement that needs ALTER on an object of a schema.
+
+    `number` is the error for a missing object or permission.
+    """
 
     def check(node: Any, frame: Frame, guard: Guard) -> None:
         parts = getattr(node, "table", None) or node.name
         found = securables.find(frame, "OBJECT", parts)
-        if found is not None and not securables.is_held(frame, found, permission):
+        if found is not None and not securables.is_held(frame, found, "ALTER"):
             name = ".".join(parts)
             raise SqlServerError(number, name) if number == 1088 else SqlServerError(number, verb, kind, name)
 

@@ -11,7 +11,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Column, SqlType
 from harness.embedded.tsql.instance.options import OPTIONS, Setting
-from harness.embedded.tsql.permissions.guard import Guard, is_allowed_to
+from harness.embedded.tsql.permissions.guard import Guard, is_allowed_on_database
 from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
@@ -97,7 +97,7 @@ def sp_addextendedproperty(
     name, value = _arguments(parameters, ("@name", "@value"))
 
     def work(frame: Frame, tx: Transaction) -> None:
-        if not is_allowed_to(frame, "DATABASE", 0, "ALTER"):
+        if not is_allowed_on_database(frame, "ALTER"):
             raise SqlServerError(15247)
         frame.instance.extended_properties.add(tx, frame.database.database_id, name or "", value)
 

@@ -8,7 +8,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, SqlType
-from harness.embedded.tsql.permissions.guard import is_allowed_to
+from harness.embedded.tsql.permissions.guard import is_allowed_on_database
 from harness.embedded.tsql.session.autocommit import waiting_work
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
@@ -328,7 +328,7 @@ def compile_end_conversation(node: EndConversation, scope: Scope) -> Step:
                 raise SqlServerError(8424)
             error = (number, description)
         found = _conversation(frame, _given(handle(frame)))
-        if node.cleanup and not is_allowed_to(frame, "DATABASE", 0, "CONTROL"):
+        if node.cleanup and not is_allowed_on_database(frame, "CONTROL"):
             raise SqlServerError(28006, "end", found, "")
         return frame.instance.engine.dialogs.end(tx, frame.database, found, error=error, cleanup=node.cleanup)
 

@@ -105,7 +105,7 @@ def _procedure_options(parser: Parser) -> str:
 
 def _check_create(node: CreateProcedure, frame: Frame, guard: Guard) -> None:
     if frame.instance.procedure(node.name, frame.database) is not None:
-        checks.on_object(15151, "ALTER", "alter", "procedure")(node, frame, guard)
+        checks.on_object(15151, "alter", "procedure")(node, frame, guard)
     else:
         checks.create("CREATE PROCEDURE", in_schema=True)(node, frame, guard)
     if node.execute_as not in ("", "CALLER", "SELF"):

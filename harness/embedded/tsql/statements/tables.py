@@ -79,7 +79,7 @@ def compile_truncate(node: Truncate, scope: Scope) -> Step:
     return writing(work)
 
 
-register("TRUNCATE TABLE", parse_truncate, Truncate, compile_truncate, check=checks.on_object(1088, "ALTER"))
+register("TRUNCATE TABLE", parse_truncate, Truncate, compile_truncate, check=checks.on_object(1088))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,8 @@ class Tokens:
     def at(self, *words: str) -> bool:
         return all(self.word(ahead) == word for ahead, word in enumerate(words))
 
-    def at_variable(self, ahead: int = 0) -> bool:
-        return self.word(ahead) == "@" and self.word(ahead + 1) != "@"
+    def at_variable(self) -> bool:
+        return self.word() == "@" and self.word(1) != "@"
 
     # -- taking ----------------------------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Tokens:
                 length = first
         return SqlType(name, length=length, precision=precision, scale=scale)
 
-    def take_until(self, ends: Collection[str] = (), *, allow: Collection[str] = ()) -> list[Token]:
+    def take_until(self, ends: Collection[str], *, allow: Collection[str] = ()) -> list[Token]:
         """Take the tokens of an expression or query: up to a semicolon, the end, or, outside parentheses and CASE, one
         of `ends`, a comma among them if it is named, or a word that begins a statement.
 
