@@ -46,7 +46,7 @@ techniques: setup  ## the paper's recommendations one after another: LAB=simulat
 ui: setup  ## Locust's web UI for one scenario on 127.0.0.1:8089
 	@$(HARNESS) ui $(LAB_OPTIONS)
 
-doctor: setup  ## examine a lab: findings and cures
+doctor: setup  ## examine a lab: findings and remedies
 	@$(HARNESS) doctor $(LAB_OPTIONS) $(if $(VERSION),--server-version $(VERSION))
 
 up: setup  ## SQL Server in containers, left running: ACCEPT_EULA=Y make up VERSION=2022

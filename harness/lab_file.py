@@ -162,7 +162,7 @@ def _server(document: _Document, keys: ServerKeys, number: int) -> Server:
 
 
 def _check_servers(toml: TomlFile, prefix: str, target: Server, initiators: Sequence[Server]) -> None:
-    """What the models of single keys cannot check."""
+    """Check what the models of single keys cannot."""
     places: dict[tuple[str, int], Server] = {}
     listeners: dict[tuple[str, int], Server] = {}
     sides: list[tuple[Key, Server]] = [(("target",), target)]

@@ -1,4 +1,4 @@
-"""What a user sees of a run: one `Reporter` is passed along; it shows a bar on a terminal and plain lines elsewhere."""
+"""Reports to the user during a run: one `Reporter` goes along and shows a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the harness needs from the system's packages, under the names of the system it runs on.
+"""Packages of the system that the harness needs, under the names of the system it runs on.
 
 Standard library only: `.ci/setup` runs this file before there is a virtual environment, and exits 3 where something is
 missing that it may not install. Debian and Ubuntu are tried in CI; the other names come from the packages' own sites.
@@ -153,7 +153,7 @@ _CHECKS: dict[str, Callable[[], bool]] = {
 
 
 def _may_use_apt() -> list[str] | None:
-    """What comes before apt-get where it may be called: nothing for root, else sudo; None where it may not."""
+    """The command before apt-get where it may be called: nothing for root, else sudo; None where it may not."""
     if family() != "debian" or shutil.which("apt-get") is None:
         return None
     if os.geteuid() == 0:

@@ -1,7 +1,7 @@
 """TOML files of the user: read and validated, each mistake in one line with file, line and key.
 
-tomllib gives no positions. `Lines` finds them by parsing the file's beginnings: a key stands on the line that first
-brings it.
+tomllib gives no positions. `Lines` finds them by parsing the file's beginnings: a key is on the line that
+first brings it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TomlError(UsageFailure):
 
 
 class TomlFile:
-    """The values of a TOML file, and where they stand."""
+    """The values of a TOML file, and the line of each key."""
 
     def __init__(self, text: str, path: Path) -> None:
         self.path = path
@@ -53,7 +53,7 @@ class TomlFile:
         return TomlError(f"{self.where(*key)}: {name(key)}: {message}")
 
     def validate(self, model: type[Model], values: Mapping[str, Any] | None = None, at: Key = ()) -> Model:
-        """The model of all values, or of `values`, which stand at a key; raises TomlError for the first mistake."""
+        """The model of all values, or of `values`, which are those of a key; raises TomlError for the first mistake."""
         try:
             return model.model_validate(self.values if values is None else values)
         except ValidationError as error:
@@ -121,7 +121,7 @@ def name(key: Key) -> str:
 
 
 def in_words(error: Any, valid_keys: Sequence[str] = ()) -> str:
-    """What pydantic found wrong with a value."""
+    """The mistake that pydantic found in a value."""
     value, text = error["input"], str(error["msg"]).removeprefix("Value error, ")
     text = f"{text[:1].lower()}{text[1:]}"
     match error["type"]:
@@ -144,7 +144,7 @@ def in_words(error: Any, valid_keys: Sequence[str] = ()) -> str:
 
 
 def _message(model: type[BaseModel], key: Key, error: Any) -> str:
-    """What is wrong, with the description of a field that is missing."""
+    """The text of a mistake, with the description of a field that is missing."""
     fields = model.model_fields
     for part in key[:-1]:
         if isinstance(part, str) and part in fields:

@@ -1,4 +1,4 @@
-"""Other processes, any of which may end while a test looks at it: one that has ended has no words and no children."""
+"""Other processes, any of which may end while a test examines it: then it has no command line and no children."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Rules:
 
 * The number alone decides the verdict: *holds* if it lies within the bounds, else *fails*. The spread printed beside
   it is the lowest and highest value of the cells, versions, lines, pools, seconds or runs that the number is made of.
-  It is no confidence interval. If it reaches beyond a bound, the explanation says so.
+  It is not a confidence interval. If it reaches beyond a bound, the explanation says so.
 * *Not measured* is a verdict of its own: the result set lacks the cells, loads or tables that the claim speaks of.
   Nothing is extrapolated: a run without cells of 30 threads per initiator has no peak.
 * A rate that the target did not sustain (`target_kept_up`) does not count as throughput, except for techniques: without

@@ -12,8 +12,8 @@ import pandas as pd
 class Spread:
     """The lowest and the highest of the values that a number is made of.
 
-    `over` names those values: cells, versions, lines, pools, seconds or runs. A spread is no confidence interval: the
-    cells of a matrix are not repetitions of each other.
+    `over` names those values: cells, versions, lines, pools, seconds or runs. A spread is not a confidence interval:
+    the cells of a matrix are not repetitions of each other.
     """
 
     low: float

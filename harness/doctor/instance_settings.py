@@ -151,9 +151,7 @@ def check_admin_connection(side: Facts) -> Iterator[Finding]:
         side.instance.connect_admin().close()
     except LabError as reason:
         text = f"the dedicated administrator connection is refused ({reason}): the pages of dialogs cannot be recorded"
-        remedy = (
-            "EXECUTE sp_configure N'remote admin connections', 1; RECONFIGURE; if that stands, restart the instance"
-        )
+        remedy = "EXECUTE sp_configure N'remote admin connections', 1; RECONFIGURE; if it is set, restart the instance"
         yield information(side.name, "administrator connection", text, remedy)
     else:
         yield information(side.name, "administrator connection", f"answers on port {side.instance.admin_port}")

@@ -63,7 +63,7 @@ class RealClock:
 
 @dataclass(frozen=True)
 class Security:
-    """What is encrypted. In the paper: dialogs, but not in addition the connections between endpoints."""
+    """Which traffic is encrypted. In the paper: dialogs, but not in addition the connections between endpoints."""
 
     dialog: bool = True
     endpoint_encryption: bool = False

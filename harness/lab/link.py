@@ -69,7 +69,7 @@ _NO_BINDING = "link/drop_remote_service_binding.sql"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the other sides must know about one side."""
+    """Facts about one side that the other sides need."""
 
     local_name: str
     broker_address: str

@@ -1,7 +1,7 @@
 """Run files of `sql/` as sqlcmd does: `GO` ends a batch (`GO 5` repeats it), `$(Name)` is substituted.
 
-`GO` stands on a line of its own, outside comments, strings and quoted names. `$(Name)` may stand anywhere; its name is
-not case sensitive, and a variable without a value is an error. Errors name file, line and SQL Server's message.
+`GO` is on a line of its own, outside comments, strings and quoted names. `$(Name)` may be anywhere; its name is not
+case sensitive, and a variable without a value is an error. Errors name file, line and SQL Server's message.
 """
 
 from __future__ import annotations
@@ -204,6 +204,6 @@ _CLASS = "42"
 
 
 def is_refusal(error: ScriptError) -> bool:
-    """Return whether the instance refused the query, so that repeating it is no use and nothing else is wrong."""
+    """Return whether the instance refused the query: repeating it would not help, and nothing else is wrong."""
     cause = error.__cause__
     return bool(cause is not None and cause.args and str(cause.args[0]).startswith(_CLASS))

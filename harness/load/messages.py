@@ -17,7 +17,7 @@ from harness.load.web_scenario import WebScenario
 
 
 class Message:
-    """What goes over a pipe; each kind is a frozen dataclass."""
+    """A message on a pipe; each kind is a frozen dataclass."""
 
 
 class Answer(Message):

@@ -1,4 +1,4 @@
-"""What clients of a cell do and report: the plan of a cell, its progress and its report."""
+"""The plan of a cell for its clients, their progress and their report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEND_MESSAGE_ON_NEW_DIALOG = "dbo.SendMessageOnNewDialog"
 
 
 def call(procedure: str) -> str:
-    """What ODBC executes, with the identifier and the body as its parameters.
+    """Return the text that ODBC executes, with the identifier and the body as its parameters.
 
     pyodbc binds them anew for each call, and Microsoft's driver therefore prepares anew: one round trip either way, but
     as an RPC (sp_prepexecrpc) without the T-SQL that EXEC (sp_prepexec) would carry. FreeTDS calls by name.
@@ -79,7 +79,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What the clients did in a cell, as far as the accounting needs it. The `calls` files hold every call."""
+    """Results of the clients in a cell, as far as the accounting needs them. The `calls` files hold every call."""
 
     started_at_ns: int  # the first worker's barrier opened
     stopped_at_ns: int  # the last thread returned from its last call

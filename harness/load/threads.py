@@ -83,7 +83,7 @@ class CallLog:
 
 
 class CellRun:
-    """What the threads of one worker share in one cell. `stopping` is all that they read in their loop."""
+    """State that the threads of one worker share in one cell. `stopping` is all that they read in their loop."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ read, with the queries of `sql/observe`.
 
 An observer that fails keeps trying. Its failure becomes a row of `samples` (metric `observer_failure`, the reason is
 the label) and is reported, because missing numbers would look like zeros. If an instance does not show something to
-this login, that record is missing; this is reported once and is no failure.
+this login, that record is missing; this is reported once and is not a failure.
 """
 
 from harness.observe.observers import Observers

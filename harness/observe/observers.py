@@ -33,7 +33,7 @@ Columns = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Observed:
-    """What the observers recorded in a cell, apart from the differences over its window."""
+    """Records of the observers in a cell, apart from the differences over its window."""
 
     records: Mapping[str, Columns]  # samples; latch_waits, if any instance shows them
     failures: Sequence[str]

@@ -32,7 +32,7 @@ class BenchFailed(MachineFailure):
 
 @dataclass(frozen=True)
 class CellFigures:
-    """What a cell came to."""
+    """The results of a cell."""
 
     processed_per_s: float
     initiator_percent: float  # of all its processors, the mean of the initiators

@@ -5,8 +5,8 @@ receiver's port. A port passes one train after another, so several initiators sh
 A frame's size on the wire is its message's body plus `frame_overhead_bytes`.
 
 Between two computers frames keep their order and none is lost, as with TCP, unless a fault is set on the link. When a
-link is cut, a computer goes down or nobody listens, the sender's broker is told that its connection is gone, and later
-that there is a new one.
+link is cut, a computer goes down or nobody listens, the sender's broker loses its connection, and later gets a
+new one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TIMED_OUT = (
 
 
 class Broker(Protocol):
-    """What the network needs of `broker.engine.Engine`."""
+    """The part of `broker.engine.Engine` that the network needs."""
 
     def on_frames(self, peer: object, frames: Sequence[Frame]) -> None: ...
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Observer:
-    """What is observed of one instance in one cell."""
+    """The observations of one instance in one cell."""
 
     connection: pyodbc.Connection
     recording: Recording = field(default_factory=Recording)

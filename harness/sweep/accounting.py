@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 
 class Stored(NamedTuple):
-    """What the target stored of one client's messages."""
+    """One client's messages as the target stored them."""
 
     messages: int  # rows
     sequences: int  # different sequence numbers among them
@@ -90,7 +90,7 @@ def compare(
 
 
 def stored_by_client(deliveries: Mapping[str, Sequence[int]]) -> dict[tuple[int, int], Stored]:
-    """What was stored of each (initiator, thread), from its messages in the order in which they were stored."""
+    """Return what was stored of each (initiator, thread), from all messages in the order in which they were stored."""
     initiators, threads, sequences = (np.array(deliveries[name], np.int64) for name in _HEADER)
     by_client = np.lexsort((threads, initiators))  # stable: the order of each client stays
     initiators, threads, sequences = initiators[by_client], threads[by_client], sequences[by_client]

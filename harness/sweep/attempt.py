@@ -112,7 +112,7 @@ class Times(Protocol):
 
 @dataclass
 class Equipment:
-    """What a cell runs on, beside its dialogs."""
+    """The equipment of a cell, beside its dialogs."""
 
     lab: Lab
     clients: Clients

@@ -1,4 +1,4 @@
-"""What every cell needs beside its dialogs: an open lab, Locust's processes, observers and connections."""
+"""Equipment that every cell needs beside its dialogs: an open lab, Locust's processes, observers and connections."""
 
 from __future__ import annotations
 

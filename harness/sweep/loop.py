@@ -29,7 +29,7 @@ class SweepStopped(MachineFailure):
 
 
 class Named(Protocol):
-    """What a sweep runs: a cell of the matrix, a turn of a technique."""
+    """One item of a sweep: a cell of the matrix, or a turn of a technique."""
 
     @property
     def id(self) -> str: ...

@@ -132,7 +132,7 @@ def _choice_of(resume: Path, options: Mapping[str, Any], settings_file: Path | N
 
 
 def open_results(settings: Settings, cells: Sequence[Any], resume: Path | None = None, **more: Any) -> Path:
-    """The run's folder with its manifest, in which `more` stands too. Checks first whatever needs no lab."""
+    """Make or open the run's folder with its manifest, which includes `more`. First check whatever needs no lab."""
     drivers.check_manager()
     driver = drivers.choose(settings.driver)
     if settings.lab == "sqlserver" and settings.lab_file is None:

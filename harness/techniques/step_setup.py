@@ -1,4 +1,4 @@
-"""What a step of the scenario needs on any lab: its dialogs, the calls of its clients, the folder of its records."""
+"""The setup of a step of the scenario on any lab: its dialogs, its clients' calls, the folder of its records."""
 
 from __future__ import annotations
 

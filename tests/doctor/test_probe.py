@@ -40,9 +40,7 @@ def test_a_probe_that_fails_has_a_remedy_and_ends_in_time(lab, name, words, ill)
     run = lambda on, text: run_on(lab, on, text)  # noqa: E731
     run(breakage.on, breakage.spoil)
     if "endpoint" in name:
-        run(
-            breakage.on, RESTART if "STOPPED" not in breakage.spoil else ""
-        )  # a connection that stands is not looked at
+        run(breakage.on, RESTART if "STOPPED" not in breakage.spoil else "")  # an open connection is not checked again
     try:
         began = time.monotonic()
         findings = probe.there_and_back(lab, asked(lab), timeout_s=TIMEOUT_S)

@@ -429,7 +429,7 @@ def test_clean_cleans_the_other_servers_and_names_the_one_out_of_reach(own: OwnS
     clean(own)
 
 
-# -- a login that is no sysadmin ---------------------------------------------------------------------------------------
+# -- a login without sysadmin -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def test_an_invalid_drain_is_refused(tmp_path: Path, given: str) -> None:
         climb(tmp_path, "simulated", drain=given)
 
 
-# What is told to the lab
+# Calls of the lab
 
 
 @pytest.mark.parametrize("given, expected", [(None, 600.0), ("3s", 3.0)])

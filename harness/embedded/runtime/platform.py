@@ -23,7 +23,7 @@ class Page(NamedTuple):
         return f"{self.database_id}:{self.file_id}:{self.page_id}"
 
 
-# What the broker does with a processor: `count` times, with `size_bytes` of messages.
+# Work of the broker on a processor: `count` times, with `size_bytes` of messages.
 Work = Literal[
     "begin_dialog",
     "send",  # the whole statement with its share of BEGIN and COMMIT TRANSACTION

@@ -74,7 +74,7 @@ LANGUAGE = "us_english"
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """What the server tells about itself at login."""
+    """Facts about itself that the server sends at login."""
 
     name: str
     version: tuple[int, int, int]  # major, minor, build

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Told(StrEnum):
-    """What a client knows about its call."""
+    """The result of a call as its client knows it."""
 
     COMMITTED = "committed"
     CUT_OFF = "cut off"  # the connection broke: it may be committed or not

@@ -39,7 +39,7 @@ class Failure(StrEnum):
 
 
 class Aim(StrEnum):
-    """What a kill waits for, so that the instance is not idle."""
+    """The moment a kill waits for, so that the instance is not idle."""
 
     CALLS = "in a call"
     WIRE = "as messages travel"

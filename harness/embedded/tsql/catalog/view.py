@@ -26,7 +26,7 @@ from harness.embedded.tsql.storage.sqlite import declared, quoted
 
 
 class Context(NamedTuple):
-    """What the rows of a view are made from."""
+    """The source of the rows of a view."""
 
     instance: Instance
     database: Database

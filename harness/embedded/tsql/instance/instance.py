@@ -31,7 +31,7 @@ BATCHES_CACHED = 1000  # compiled batches; the oldest is dropped first
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the process uses of its machine: sys.dm_os_sys_info, sys.dm_os_process_memory and the like."""
+    """Facts about the process and its machine: sys.dm_os_sys_info, sys.dm_os_process_memory and the like."""
 
     cpu_count: int = 1
     physical_memory_kb: int = 0

@@ -25,7 +25,7 @@ SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 1087, 4104, 4145})
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What SET changes. A procedure's changes end with it, so options are immutable and replaced as a whole."""
+    """Options that SET changes. A procedure's changes end with it, so options are immutable and replaced as a whole."""
 
     nocount: bool = False
     xact_abort: bool = False
@@ -193,7 +193,7 @@ class Session:
 
     @property
     def wait_type(self) -> str | None:
-        """What the request waits for; None if it does not wait."""
+        """The wait of the request in progress; None if it does not wait."""
         wait = self.engine.waits.current.get(self.task) if self.is_running else None
         return wait.wait_type if wait is not None else None
 

@@ -47,7 +47,7 @@ Compiler = Callable[[Any, "Scope"], Step]
 
 @dataclass(slots=True)
 class Scope:
-    """What is known of a batch or procedure when its statements are compiled."""
+    """Facts about a batch or procedure that are known when its statements are compiled."""
 
     compilers: dict[type[Statement], Compiler]
     types: dict[str, SqlType] = field(default_factory=dict)  # of scalar variables, by name

@@ -1,4 +1,4 @@
-"""What INSERT, UPDATE and DELETE share: their target, their plan, and OUTPUT.
+"""Shared by INSERT, UPDATE and DELETE: their target, their plan, and OUTPUT.
 
 UPDATE and DELETE become one statement of SQLite that returns the changed rows. An INSERT into a table becomes a query
 for the rows, which are numbered here before they are stored.

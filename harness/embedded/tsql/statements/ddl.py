@@ -1,4 +1,4 @@
-"""What the definitions of broker objects and principals share: AUTHORIZATION, the step of a definition, and DROP."""
+"""Shared by the definitions of broker objects and principals: AUTHORIZATION, the step of a definition, and DROP."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class Planned:
 
 
 def select_plan(tree: exp.Expr, line: int, scope: Scope) -> Callable[[Frame], Plan]:
-    """What makes the plan of a query."""
+    """Return the function that makes the plan of a query."""
     check(tree, line, scope.declares)
 
     def make(frame: Frame) -> Plan:

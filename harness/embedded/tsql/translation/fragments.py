@@ -104,7 +104,7 @@ class Arguments(NamedTuple):
 
 
 class Environment(Protocol):
-    """What the renderer needs to know about names, and where it registers functions."""
+    """Resolves names for the renderer, and registers its functions."""
 
     def table(self, parts: tuple[str, ...], alias: str) -> Source:
         """A table, view or queue by name; 208 if there is none."""
