@@ -78,7 +78,9 @@ def test_a_queue_shows_its_messages(full):
 
 
 def test_a_queue_shows_all_columns_of_a_message_and_receive_returns_their_values(full):
-    endpoint = "SELECT conversation_group_id, conversation_handle FROM sys.conversation_endpoints WHERE is_initiator = 0"
+    endpoint = (
+        "SELECT conversation_group_id, conversation_handle FROM sys.conversation_endpoints WHERE is_initiator = 0"
+    )
     [(group, handle)] = full.rows(endpoint)
     expected = {
         "status": 1,
