@@ -439,6 +439,13 @@ def test_a_binding_secures_a_dialog_without_encryption_too(world, pair):
     assert initiator.endpoint(world.dialog(initiator, target, encryption=False)).terms.is_encrypted
 
 
+def test_an_encrypted_dialog_of_an_owner_who_may_not_send_is_8494(world, pair):
+    initiator, target = pair
+    secure(world, initiator, target)
+    target.ddl(lambda tx: ddl_services.set_sender(tx, target.db.catalog, S, "public", may=False))
+    assert error_after(world, initiator, target, encryption=True) == -8494
+
+
 def test_a_message_with_an_unknown_certificate_is_dropped_without_an_answer(world, pair):
     initiator, target = pair
     secure(world, initiator, target)
@@ -447,6 +454,7 @@ def test_a_message_with_an_unknown_certificate_is_dropped_without_an_answer(worl
     world.run_for(1)
     assert target.receive() == [] and initiator.receive() == []
     assert "Undeliverable" in target.engine.error_log.lines[-1] and len(initiator.db.transmission_queue) == 1
+    assert target.engine.counters.dropped == 1
 
 
 def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
