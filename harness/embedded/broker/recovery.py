@@ -185,20 +185,22 @@ def _instance(logins: dict[str, Login], link: BrokerLink, tables: dict[str, _Row
 def _conversations(database: Database, tables: dict[str, _Rows]) -> None:
     for handle, row in sorted(tables.get(database.endpoint_table, [])):
         _endpoint(database, handle, row)
-    for endpoint, _, (send_sequence,) in _of_endpoints(database, database.desend_table, tables):
+    for endpoint, _, (send_sequence,) in rows_of_endpoints(database, database.desend_table, tables):
         endpoint.send_sequence = send_sequence
-    for endpoint, _, (receive_sequence, first_is_acknowledged) in _of_endpoints(database, database.dercv_table, tables):
+    for endpoint, _, (receive_sequence, first_is_acknowledged) in rows_of_endpoints(
+        database, database.dercv_table, tables
+    ):
         endpoint.receive_sequence = receive_sequence
         if not endpoint.terms.is_initiator:
             endpoint.first_is_acknowledged = first_is_acknowledged
-    for endpoint, (_, sequence), stored in _of_endpoints(database, database.xmit_table, tables):
+    for endpoint, (_, sequence), stored in rows_of_endpoints(database, database.xmit_table, tables):
         row = TransmissionRow(endpoint, sequence, *stored)
         endpoint.outgoing.add(row)
     for queue in database.catalog.queues.values():
         _rows(database, queue, tables)
 
 
-def _of_endpoints(
+def rows_of_endpoints(
     database: Database, table: str, tables: dict[str, _Rows]
 ) -> Iterator[tuple[ConversationEndpoint, Any, Any]]:
     """Yields rows by key with their endpoint; deletes rows that were stored after their endpoint was removed."""

@@ -88,12 +88,12 @@ def storm() -> None:
 
 def forgetful_recovery() -> None:
     """Recovery does not read back messages that wait for transmission."""
-    of_endpoints = recovery._of_endpoints
+    of_endpoints = recovery.rows_of_endpoints
 
     def some(database: Any, table: str, tables: Any) -> Any:
         return iter(()) if table == database.xmit_table else of_endpoints(database, table, tables)
 
-    recovery._of_endpoints = some
+    recovery.rows_of_endpoints = some
 
 
 def poison_is_not_noticed() -> None:
