@@ -36,7 +36,7 @@ def test_containers_start_run_a_cell_keep_running_and_are_removed(tmp_path: Path
         times = ("--measure", "500ms", "--settle", "300ms")
         said = harness("run", CELL, *times, "--results", str(tmp_path))
         assert said.startswith("lab: sqlserver (the default where a Docker engine answers)")
-        assert "each once and in order" in said
+        assert "each processed once and in order" in said
         [manifest] = tmp_path.glob("*-sqlserver/manifest.json")
         assert json.loads(manifest.read_text())["settings"]["lab"] == "sqlserver"
         assert all(PASSWORD.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
