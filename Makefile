@@ -64,8 +64,8 @@ compare: setup  ## side-by-side figures and ratios of two result folders: A=... 
 test: setup  ## all tests, two files at a time; neither Docker nor network
 	@.venv/bin/python -m pytest -m "not sqlserver" -n 2 --dist loadfile --no-loadscope-reorder
 
-check: setup  ## the tests that need neither processes, Spark nor a driver: a minute
-	@.venv/bin/python -m pytest -m "not (process or spark or sqlserver)" -n 2
+check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
+	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2
 
 parity: setup  ## the embedded broker against SQL Server in a container: results/parity.md
 	@.venv/bin/python -m tests.parity

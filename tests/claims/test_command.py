@@ -10,6 +10,8 @@ from harness.figures import draw
 from harness.matrix import quick_slice
 from tests.results_fixture import write_reduced
 
+pytestmark = pytest.mark.drawing
+
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "embedded"
 
 

@@ -19,6 +19,8 @@ from harness.whitepaper import CLAIMS, Claim
 from tests.claims.tables import Tables
 from tests.results_fixture import write_reduced
 
+pytestmark = pytest.mark.drawing
+
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "embedded"
 
 

@@ -56,13 +56,13 @@ def test_a_wheel_carries_the_scripts_and_the_compose_file(wheel):
 
 
 def test_an_installed_harness_sweeps_in_an_empty_folder(harness, tmp_path):
-    said = run(harness, "matrix", "--lab", "embedded", "--yes", *ONE_CELL, cwd=tmp_path)
+    said = run(harness, "matrix", "--only-sweep", "--lab", "embedded", "--yes", *ONE_CELL, cwd=tmp_path)
     [results] = (tmp_path / "results").iterdir()
-    assert (results / "report.html").is_file()
+    assert len(list((results / "raw" / "cells").iterdir())) == 1
     assert f"results: {Path('results') / results.name}" in said
 
 
-def test_an_installed_harness_simulates_in_an_empty_folder(harness, tmp_path):
+def test_an_installed_harness_simulates_reduces_and_draws_in_an_empty_folder(harness, tmp_path):
     run(harness, "simulate", *ONE_CELL, cwd=tmp_path)
     [results] = (tmp_path / "results").iterdir()
     assert (results / "report.html").is_file()

@@ -16,6 +16,8 @@ from harness.matrix import Cell, all_cells
 from tests.figures.conftest import FIGURES
 from tests.results_fixture import write_reduced
 
+pytestmark = pytest.mark.drawing
+
 
 @functools.cache
 def framed(folder):

@@ -11,6 +11,8 @@ from harness.figures.reduced_run import read
 from harness.matrix import all_cells, quick_slice
 from tests.results_fixture import manifest, write_reduced
 
+pytestmark = pytest.mark.drawing
+
 SECURE = {"dialog_security": True, "endpoint_encryption": False}
 CELLS = quick_slice()
 

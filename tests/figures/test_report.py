@@ -15,6 +15,8 @@ from harness.figures.reduced_run import read
 from harness.matrix import Cell, all_cells, quick_slice
 from tests.results_fixture import write_reduced
 
+pytestmark = pytest.mark.drawing
+
 
 class Page(HTMLParser):
     """The text of a page, and the sources of its images, styles and scripts."""

@@ -14,6 +14,8 @@ from harness.figures.build import STYLE, frame
 from harness.figures.reduced_run import Missing
 from harness.techniques import techniques_table
 
+pytestmark = pytest.mark.drawing
+
 STEPS = [
     ("ladder", "dialog_per_message", "A dialog per message", None, 100.0),
     ("ladder", "reuse", "Dialogs reused, one per thread", "dialog_per_message", 250.0),

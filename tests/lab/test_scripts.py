@@ -42,8 +42,8 @@ def test_batches_joined_by_go_are_split_into_the_same_batches(statements: list[s
 def test_the_splitter_loses_nothing_but_the_lines_with_go(text: str) -> None:
     lines = text.splitlines()
     for batch in scripts.split(text):
-        length = len(batch.text.splitlines())
-        assert batch.text.splitlines() == "\n".join(lines[batch.line - 1 : batch.line - 1 + length]).splitlines()
+        kept = batch.text.split("\n")
+        assert kept == lines[batch.line - 1 : batch.line - 1 + len(kept)]
 
 
 def test_variables_are_substituted_without_regard_to_case() -> None:
