@@ -25,7 +25,7 @@ from harness.lab.instances import Instance
 from harness.load import recorder
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import CellPlan, LoadReport, Progress
-from harness.simulation.cores import Cores
+from harness.simulation.computer import Cores
 from harness.simulation.parameters import ClientParameters
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 

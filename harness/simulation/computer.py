@@ -1,45 +1,132 @@
-"""The computer of a simulated instance: cores, page latches and log device, charged through the broker's platform."""
+"""The computer of a simulated instance: its cores, the device of its log, and the costs of the broker's work on them.
+
+A use of the cores is one delay: the moments at which they become free are kept, so the end of a use is known when it
+begins and no queue of events is needed. A long use is cut into quanta, as SQL Server's schedulers do.
+
+The store does group commit: commits gather while as many flushes are in flight as allowed. The log device says how long
+a flush takes. A flush is cut into writes of at most `bytes_per_flush`, of which `writes_in_flight` may be under way for
+all flushes together. Their bytes pass one after another through a channel of `bytes_per_s`. A write ends one latency
+after its last byte, and never before the previous write, because a log is written in order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections import deque
+from collections.abc import Iterable, Iterator
+from heapq import heapreplace
 
 from harness.embedded.runtime.platform import Page, Work
-from harness.embedded.runtime.tasks import MILLISECOND, Entropy, Scheduler, Wait
+from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Clock, Entropy, Scheduler, Wait
 from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.tsql.instance.instance import Usage
-from harness.simulation.cores import Cores
-from harness.simulation.log_device import LogDevice
 from harness.simulation.page_latches import PageLatches
-from harness.simulation.parameters import WORKS, Parameters, ProcessorParameters
+from harness.simulation.parameters import WORKS, LogParameters, Parameters
 
 HOST_PLATFORM = "a model in virtual time"
+# SQLOS: a worker that has run for 4 ms yields (SOS_SCHEDULER_YIELD) and queues up behind those that are runnable.
+QUANTUM_NS = 4 * MILLISECOND
+_DRAWS = 256  # random numbers drawn ahead at a time
 
 
-class SimulatedPlatform:
-    """Implement `runtime.platform.Platform` on cores and latches."""
+class Cores:
+    """`count` cores with one queue, first come, first served; several instances may share them.
+
+    A task stays on its core until its use or its quantum ends.
+    The time that a task waits for a core is signal wait time of the wait that just ended, or of SOS_SCHEDULER_YIELD.
+    """
 
     def __init__(
-        self, cores: Cores, latches: PageLatches | None, costs: ProcessorParameters, *, dispatchers: int
+        self, scheduler: Scheduler, waits: WaitStatistics, count: int, *, shared_with: Cores | None = None
     ) -> None:
-        self.dispatchers = dispatchers
-        self._cores = cores
-        self._latches = latches
-        self.change_costs(costs)
+        self.count = count
+        self._scheduler = scheduler
+        self._clock = scheduler.clock
+        self._waits = waits
+        self._are_shared = shared_with is not None
+        self._free_at_ns: list[int] = shared_with._free_at_ns if shared_with else [self._clock.now_ns] * count  # heap
+        self._used_ns = 0  # includes what ends in the future
 
-    def change_costs(self, costs: ProcessorParameters) -> None:
-        self._cost_ns = {work: round(costs.cost_us(work) * 1000) for work in WORKS}
-        self._cost_ns_per_kib = {work: round(costs.cost_us_per_kib(work) * 1000) for work in WORKS}
+    def use(self, duration_ns: int) -> Iterable[Wait]:
+        """Take processor time for the current task. It is assigned now, so yield from the result at once."""
+        if duration_ns > QUANTUM_NS:
+            return self._in_quanta(duration_ns)
+        if duration_ns <= 0:
+            return ()
+        now_ns = self._clock.now_ns
+        free_at_ns = self._free_at_ns
+        begins_ns = free_at_ns[0]
+        if begins_ns <= now_ns:
+            begins_ns = now_ns
+        else:
+            self._waits.runnable(self._scheduler.current, now_ns, begins_ns - now_ns)
+        ends_ns = begins_ns + duration_ns
+        heapreplace(free_at_ns, ends_ns)
+        self._used_ns += duration_ns
+        return (ends_ns - now_ns,)
 
-    def cpu(self, work: Work, count: int = 1, size_bytes: int = 0) -> Iterable[Wait]:
-        return self._cores.use(self._cost_ns[work] * count + (self._cost_ns_per_kib[work] * size_bytes >> 10))
+    def _in_quanta(self, duration_ns: int) -> Iterator[Wait]:
+        while duration_ns > 0:
+            yield from self.use(min(duration_ns, QUANTUM_NS))
+            duration_ns -= QUANTUM_NS
 
-    def latch(self, page: Page) -> Iterable[Wait]:
-        return () if self._latches is None else self._latches.touch(page)
+    @property
+    def busy_ns(self) -> int:
+        """Processor time spent until now on all cores; on shared cores, time assigned in the future counts too."""
+        if self._are_shared:
+            return self._used_ns
+        now_ns = self._clock.now_ns
+        return self._used_ns - sum(at_ns - now_ns for at_ns in self._free_at_ns if at_ns > now_ns)
+
+
+class LogDevice:
+    """A device with latency and bandwidth; `slowdown` stretches every write, for faults and the launch of readers."""
+
+    def __init__(self, clock: Clock, entropy: Entropy, parameters: LogParameters) -> None:
+        self.slowdown = 1.0
+        self._clock = clock
+        self.reseed(entropy)
+        count = parameters.writes_in_flight
+        self._done_at_ns = deque([0] * count, maxlen=count)  # ends of the last writes, the oldest first
+        self._channel_free_at_ns = 0
+        self.change_costs(parameters)
+
+    def change_costs(self, parameters: LogParameters) -> None:
+        self._parameters = parameters
+        self._latency_ns = parameters.flush_latency_us * 1000
+
+    def reseed(self, entropy: Entropy) -> None:
+        """Draw from other entropy from now on; discard what was drawn ahead."""
+        self._entropy = entropy
+        self._draws: list[float] = []
+
+    def duration_ns(self, size_bytes: int) -> int:
+        """The duration of a flush that begins now; every call draws a latency for each write."""
+        now_ns = self._clock.now_ns
+        left_bytes = size_bytes
+        while True:
+            piece_bytes = min(left_bytes, self._parameters.bytes_per_flush)
+            self._write(now_ns, piece_bytes)
+            left_bytes -= piece_bytes
+            if left_bytes <= 0:
+                return self._done_at_ns[-1] - now_ns
+
+    def _write(self, now_ns: int, size_bytes: int) -> None:
+        done_at_ns = self._done_at_ns
+        transfer_ns = int(size_bytes * SECOND / self._parameters.bytes_per_s * self.slowdown)
+        sent_ns = max(now_ns, done_at_ns[0], self._channel_free_at_ns) + transfer_ns
+        self._channel_free_at_ns = sent_ns
+        done_at_ns.append(max(sent_ns + int(self._draw_latency_ns() * self.slowdown), done_at_ns[-1]))
+
+    def _draw_latency_ns(self) -> float:
+        if not self._draws:
+            words = struct.unpack(f"<{_DRAWS}I", self._entropy.random_bytes(4 * _DRAWS))
+            self._draws = [word / 2**31 - 1 for word in words]  # from -1 to 1
+        return self._latency_ns * (1 + self._parameters.flush_latency_spread * self._draws.pop())
 
 
 class Computer:
-    """The hardware of one running instance, created anew at each start."""
+    """The hardware of one running instance, created anew at each start. Implements `runtime.platform.Platform`."""
 
     def __init__(
         self,
@@ -51,25 +138,31 @@ class Computer:
         cores_of_all: Cores | None = None,
     ) -> None:
         latch = parameters.latch
+        self.dispatchers = parameters.broker.dispatchers
         self.cores = Cores(scheduler, waits, parameters.processors.count, shared_with=cores_of_all)
         self.latches: PageLatches | None = None
         if latch.hold_us or latch.shared_hold_us:
-            self.latches = PageLatches(scheduler, waits, self.cores, latch)
+            self.latches = PageLatches(scheduler, waits, self.cores.use, latch)
         self.log = LogDevice(scheduler.clock, entropy, parameters.log)
-        self.platform = SimulatedPlatform(
-            self.cores, self.latches, parameters.processors, dispatchers=parameters.broker.dispatchers
-        )
+        self.change_costs(parameters)
 
     def change_costs(self, parameters: Parameters) -> None:
         """Charge these costs from now on; the counts of cores, dispatchers and writes in flight stay, and so does
         whether there are latches."""
-        latch = parameters.latch
+        latch, processors = parameters.latch, parameters.processors
         if self.latches is not None:
             self.latches.change_costs(latch)
         else:
             assert not (latch.hold_us or latch.shared_hold_us), "a computer built without latches cannot get them"
         self.log.change_costs(parameters.log)
-        self.platform.change_costs(parameters.processors)
+        self._cost_ns = {work: round(processors.cost_us(work) * 1000) for work in WORKS}
+        self._cost_ns_per_kib = {work: round(processors.cost_us_per_kib(work) * 1000) for work in WORKS}
+
+    def cpu(self, work: Work, count: int = 1, size_bytes: int = 0) -> Iterable[Wait]:
+        return self.cores.use(self._cost_ns[work] * count + (self._cost_ns_per_kib[work] * size_bytes >> 10))
+
+    def latch(self, page: Page) -> Iterable[Wait]:
+        return () if self.latches is None else self.latches.touch(page)
 
     def usage(self) -> Usage:
         """Processors for sys.dm_os_sys_info and similar views; memory is not modelled."""

@@ -11,24 +11,32 @@ convoy: once a queue has formed, a page serves few tasks a second, and new arriv
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import Scheduler, Task, Timer, Wait
 from harness.embedded.runtime.waits import WaitStatistics
-from harness.simulation.cores import Cores
 from harness.simulation.parameters import LatchParameters
 
 SHARED, EXCLUSIVE = "PAGELATCH_SH", "PAGELATCH_EX"
 
 
 class PageLatches:
-    """Latches of all pages of an instance. If `shared_hold_us` is 0, look-ups take no latch."""
+    """Latches of all pages of an instance. If `shared_hold_us` is 0, look-ups take no latch.
 
-    def __init__(self, scheduler: Scheduler, waits: WaitStatistics, cores: Cores, costs: LatchParameters) -> None:
+    `use_core` takes processor time for the current task, in ns.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        waits: WaitStatistics,
+        use_core: Callable[[int], Iterable[Wait]],
+        costs: LatchParameters,
+    ) -> None:
         self.scheduler = scheduler
         self._waits = waits
-        self._cores = cores
+        self._use_core = use_core
         self._held: dict[Page, _Held] = {}
         self.change_costs(costs)
 
@@ -46,7 +54,7 @@ class PageLatches:
             # and could have shared the latch, waits for all of it.
             self._held[page] = latch = _Held()
             try:
-                yield from self._cores.use(self._shared_hold_ns + self._hold_ns)
+                yield from self._use_core(self._shared_hold_ns + self._hold_ns)
             finally:
                 self._release(page, latch)
             return
@@ -64,7 +72,7 @@ class PageLatches:
         else:
             yield from self._wait(page, latch, mode)
         try:
-            yield from self._cores.use(duration_ns)
+            yield from self._use_core(duration_ns)
         finally:
             self._release(page, latch)
 

@@ -22,8 +22,7 @@ from harness.embedded.tsql.permissions.guard import of_login
 from harness.embedded.tsql.requests import activation
 from harness.embedded.tsql.requests.client_session import ClientSession
 from harness.embedded.tsql.storage.tables import database_of
-from harness.simulation.computer import Computer
-from harness.simulation.cores import Cores
+from harness.simulation.computer import Computer, Cores
 from harness.simulation.network import Network
 from harness.simulation.parameters import Parameters
 
@@ -165,7 +164,7 @@ class Server:
             entropy=entropy,
             store=self.store,
             transport=transport,
-            platform=self.computer.platform,
+            platform=self.computer,
             waits=self.waits,
         )
         transport.attach(self.engine)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from harness.embedded.runtime.tasks import Delay, Task, Wait, Waiting
 from harness.embedded.runtime.virtual import VirtualClock, VirtualDriver
 from harness.embedded.runtime.waits import WaitStatistics
-from harness.simulation.cores import Cores
+from harness.simulation.computer import Cores
 
 US = 1_000
 

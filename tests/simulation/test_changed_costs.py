@@ -49,7 +49,7 @@ def world_of(hardware: Parameters) -> World:
 def charged(world: World) -> dict[str, object]:
     """Return the duration in ns of each kind of work, and the clients' costs."""
     server = world.servers["target"]
-    platform, store = server.computer.platform, server.store
+    platform, store = server.computer, server.store
     began_ns, took = world.clock.now_ns, {}
 
     def timed(name: str, work: Waiting[None]) -> Waiting[None]:

@@ -30,7 +30,7 @@ class Pages(Bench):
         self.latches = PageLatches(
             self.scheduler,
             self.waits,
-            self.cores,
+            self.cores.use,
             LatchParameters(
                 hold_us=hold_us,
                 shared_hold_us=shared_us,
