@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from harness.embedded.runtime.tasks import SECOND, Delay, Waiting
 from harness.embedded.sqltypes import MAX, UNIQUEIDENTIFIER, SqlType
-from harness.embedded.tsql.requests.client_session import ClientSession
-from harness.embedded.tsql.session.result_sink import DiscardedResults, Parameter
+from harness.embedded.tsql.requests import ClientSession
+from harness.embedded.tsql.session.results import DiscardedResults, Parameter
 from harness.lab.instances import Instance
 from harness.load import recorder
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, BIT, FLOAT, INT, MAX, Column, SqlType
-from harness.embedded.tsql.requests.client_session import ClientSession
-from harness.embedded.tsql.session.result_sink import DiscardedResults, Parameter
+from harness.embedded.tsql.requests import ClientSession
+from harness.embedded.tsql.session.results import DiscardedResults, Parameter
 
 if TYPE_CHECKING:
     import pyodbc

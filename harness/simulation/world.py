@@ -19,8 +19,7 @@ from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import Key, MemoryStore, Value
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login
-from harness.embedded.tsql.requests import activation
-from harness.embedded.tsql.requests.client_session import ClientSession
+from harness.embedded.tsql.requests import ClientSession, install_activation
 from harness.embedded.tsql.storage.tables import database_of
 from harness.simulation.computer import Computer, Cores
 from harness.simulation.network import Network
@@ -168,7 +167,7 @@ class Server:
             waits=self.waits,
         )
         transport.attach(self.engine)
-        activation.install(self.engine)
+        install_activation(self.engine)
         self.engine.recover()
         self.instance.usage = self.computer.usage
         self._spids = itertools.count(FIRST_SPID)

@@ -9,7 +9,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tds.login7 import Login7
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login
-from harness.embedded.tsql.requests.client_session import ClientSession
+from harness.embedded.tsql.requests import ClientSession
 
 DATABASE_DEFAULT = "master"
 

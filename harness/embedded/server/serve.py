@@ -35,7 +35,7 @@ from harness.embedded.store.file import FileStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
 from harness.embedded.tsql.instance.options import PRODUCTS, product
-from harness.embedded.tsql.requests import activation
+from harness.embedded.tsql.requests import install_activation
 from harness.embedded.tsql.storage.tables import database_of
 from harness.failures import UsageFailure
 
@@ -128,7 +128,7 @@ class InstanceServer:
             waits=waits,
         )
         transport.attach(engine)
-        activation.install(engine)
+        install_activation(engine)
         engine.recover()
         Instance.of(engine).usage = _usage
         authenticator = LoginAuthenticator(engine, sa_password=self._password)

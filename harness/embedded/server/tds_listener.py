@@ -48,7 +48,7 @@ class OpenTransaction(Protocol):
 
 
 class Session(Protocol):
-    """The part of `tsql.requests.client_session.ClientSession` that a connection uses."""
+    """The part of `tsql.requests.ClientSession` that a connection uses."""
 
     @property
     def tx(self) -> OpenTransaction | None:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Signal, Waiting
-from harness.embedded.tsql.requests.client_session import ClientSession
-from harness.embedded.tsql.session.result_sink import DiscardedResults
+from harness.embedded.tsql.requests import ClientSession
+from harness.embedded.tsql.session.results import DiscardedResults
 from harness.simulation.faults.evidence import Told
 from harness.simulation.world import Server
 

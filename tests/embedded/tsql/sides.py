@@ -13,9 +13,8 @@ from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, SqlType
 from harness.embedded.store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.requests import activation
-from harness.embedded.tsql.requests.client_session import ClientSession
-from harness.embedded.tsql.session.result_sink import DiscardedResults, Parameter
+from harness.embedded.tsql.requests import ClientSession, install_activation
+from harness.embedded.tsql.session.results import DiscardedResults, Parameter
 from harness.embedded.tsql.storage.tables import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_ns
@@ -125,7 +124,7 @@ class Side:
             platform=latches,
             waits=waits,
         )
-        activation.install(self.engine)
+        install_activation(self.engine)
         self.engine.recover()
         self.instance = Instance.of(self.engine)
         self.spids = 50

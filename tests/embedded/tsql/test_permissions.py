@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.tsql.requests.client_session import ClientSession
+from harness.embedded.tsql.requests import ClientSession
 from tests.embedded.tsql.sides import Side, World
 from tests.embedded.tsql.test_scripts_run import Linked, body
 

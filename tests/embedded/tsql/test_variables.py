@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.result_sink import DiscardedResults
+from harness.embedded.tsql.session.results import DiscardedResults
 
 
 def test_select_assigns_the_last_row_and_without_rows_leaves_variables_alone(side):

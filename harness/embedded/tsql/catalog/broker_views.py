@@ -24,7 +24,7 @@ from harness.embedded.tsql.catalog.view import (
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
+from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 
 DBO = 1
 OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER

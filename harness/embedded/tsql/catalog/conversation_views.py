@@ -1,9 +1,12 @@
-"""Conversations and messages in transmission: sys.conversation_endpoints, sys.transmission_queue and their base tables
-sysdesend, sysdercv and sysxmitqueue."""
+"""Conversations and messages: sys.conversation_endpoints, sys.transmission_queue, their base tables sysdesend, sysdercv
+and sysxmitqueue, and queues as tables."""
 
 from __future__ import annotations
 
-from harness.embedded.broker.database import ConversationEndpoint, TransmissionRow
+from typing import NamedTuple
+
+from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow
+from harness.embedded.broker.queues import Queue
 from harness.embedded.broker.system_objects import END_DIALOG, ERROR
 from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.catalog.page_views import location
@@ -20,7 +23,7 @@ from harness.embedded.tsql.catalog.view import (
     nvarchar,
     tinyint,
 )
-from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
+from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 
 NEVER = "1900-01-01 00:00:00.000"
 LIFETIME_MAX_NS = (2**31 - 1) * 1_000_000_000
@@ -164,3 +167,43 @@ VIEWS = [
         is_base_table=True,
     ),
 ]
+
+
+# -- queues as tables, and the columns of RECEIVE ----------------------------------------------------------------------
+
+
+class ReceivedColumn(NamedTuple):
+    name: str
+    type: SqlType
+    attribute: str  # of a queue row
+    nullable: bool = False
+
+
+# The columns of RECEIVE *, in the order of the manual's page on RECEIVE.
+RECEIVED_COLUMNS = (
+    ReceivedColumn("status", tinyint, "status"),
+    ReceivedColumn("priority", tinyint, "incoming.terms.priority"),
+    ReceivedColumn("queuing_order", bigint, "queuing_order"),
+    ReceivedColumn("conversation_group_id", guid, "incoming.group.conversation_group_id"),
+    ReceivedColumn("conversation_handle", guid, "incoming.terms.conversation_handle"),
+    ReceivedColumn("message_sequence_number", bigint, "message_sequence_number"),
+    ReceivedColumn("service_name", SqlType("nvarchar", length=512), "incoming.terms.service_name"),
+    ReceivedColumn("service_id", int_, "incoming.terms.service_id"),
+    ReceivedColumn("service_contract_name", nvarchar(256), "incoming.terms.contract.name"),
+    ReceivedColumn("service_contract_id", int_, "incoming.terms.contract.service_contract_id"),
+    ReceivedColumn("message_type_name", nvarchar(256), "message_type.name"),
+    ReceivedColumn("message_type_id", int_, "message_type.message_type_id"),
+    ReceivedColumn("validation", SqlType("nchar", length=2), "message_type.validation.value"),
+    ReceivedColumn("message_body", SqlType("varbinary", length=MAX), "message_body", True),
+)
+
+QUEUE_COLUMNS = (
+    *(attribute(c.name, c.type, c.attribute, nullable=c.nullable) for c in RECEIVED_COLUMNS),
+    attribute("message_id", guid, nullable=False),
+    column("message_enqueue_time", datetime, lambda row: datetime_from_utc_ns(row.message_enqueue_time)),
+)
+
+
+def queue_view(database: Database, queue: Queue) -> View:
+    """The view of a queue, with all its rows, including retained ones."""
+    return View(f"queue.{queue.object_id}", QUEUE_COLUMNS, lambda context: list(database.queue_rows(queue)))

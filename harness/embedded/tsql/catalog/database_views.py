@@ -37,7 +37,7 @@ from harness.embedded.tsql.catalog.view import (
 )
 from harness.embedded.tsql.instance.database_files import File
 from harness.embedded.tsql.instance.options import product
-from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
+from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 
 TYPES = {"ROWS": 0, "LOG": 1}
 LOG_FILE = 2  # the first log file, which all writes are counted for

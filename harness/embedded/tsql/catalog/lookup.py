@@ -19,7 +19,7 @@ from harness.embedded.tsql.catalog import (
     server_views,
     session_views,
 )
-from harness.embedded.tsql.catalog.queue_view import queue_view
+from harness.embedded.tsql.catalog.conversation_views import queue_view
 from harness.embedded.tsql.catalog.view import TableFunction, View
 
 FAMILIES = (

@@ -23,7 +23,7 @@ from harness.embedded.tsql.catalog.view import (
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
+from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 
 # The system base tables of Service Broker, with SQL Server's object ids
 SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}

@@ -16,7 +16,7 @@ from harness.embedded.tsql.catalog.view import (
     nvarchar,
 )
 from harness.embedded.tsql.instance.instance import Usage
-from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
+from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 
 
 def _usage(context: Context) -> list[Usage]:

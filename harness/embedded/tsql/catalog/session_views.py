@@ -23,7 +23,7 @@ from harness.embedded.tsql.catalog.view import (
 from harness.embedded.tsql.instance.instance import ConnectedSession
 from harness.embedded.tsql.permissions.fixed_principals import DBO_ID
 from harness.embedded.tsql.permissions.guard import sees_server_state
-from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
+from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 
 
 def _sessions(context: Context) -> list[ConnectedSession]:

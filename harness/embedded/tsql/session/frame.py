@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.session.result_sink import ResultSink
+from harness.embedded.tsql.session.results import ResultSink, Rows, shaped, typed
 from harness.embedded.tsql.session.session import DOOMING_ERRORS, Cursor, Session
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
@@ -81,6 +83,26 @@ class Frame:
         """Give the tables of table variables back at the end of the run."""
         for name in list(self.tables):
             self.empty_table(name)
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def send(self, columns: Sequence[Column], rows: Rows) -> None:
+        """Send a result set."""
+        session, sink = self.session, self.sink
+        columns = typed(columns, rows)
+        if session.options.fmtonly:
+            rows = ()
+        session.row_count = len(rows)
+        sink.columns(columns)
+        if rows:
+            sink.rows(shaped(columns, rows))
+        sink.done(None if session.options.nocount else len(rows), in_procedure=self.depth > 0)
+
+    def count(self, touched: int) -> None:
+        """End a statement that only counts rows."""
+        self.session.row_count = touched
+        if not self.session.options.nocount:
+            self.sink.done(touched, in_procedure=self.depth > 0)
 
     # -- errors --------------------------------------------------------------------------------------------------------
 

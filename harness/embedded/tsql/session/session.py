@@ -15,7 +15,7 @@ from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.fixed_principals import DBO
-from harness.embedded.tsql.session.result_sink import ResultSink
+from harness.embedded.tsql.session.results import ResultSink
 
 # Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.
 DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169})

@@ -1,4 +1,4 @@
-"""Steps (compiled statements), their sequences, and the scope in which statements are compiled."""
+"""Steps: compiled statements, their sequences, their transactions, and the scope in which statements are compiled."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.storage.tables import RowConflict
 from harness.embedded.tsql.text.parser import Statement
+
+if TYPE_CHECKING:
+    from harness.embedded.broker.transactions import Transaction
 
 
 class Signal(Enum):
@@ -122,3 +126,67 @@ def _waiting_sequence(steps: Sequence[Step]) -> Step:
         return None
 
     return Step(run, True, steps[0].line, is_block=True)
+
+
+# -- the transaction of a statement: the open one, or one of its own that is committed at the end ----------------------
+
+Result = TypeVar("Result")
+Work = Callable[[Frame, "Transaction"], None]
+
+
+def writing(work: Work) -> Step:
+    """A step that changes data in the open transaction or in its own. If it fails, all its changes are undone."""
+
+    def run(frame: Frame) -> Waiting[None]:
+        session = frame.session
+        tx = session.writable()
+        is_own = tx is None
+        if tx is None:
+            tx = session.new_transaction()
+        mark = tx.mark()
+        try:
+            while True:
+                try:
+                    work(frame, tx)
+                    break
+                except RowConflict as conflict:  # another transaction has changed the rows; nothing is done yet
+                    lock = conflict.lock
+                yield from lock.acquire(tx, frame.instance.engine.waits)
+        except BaseException as error:
+            if is_own:
+                tx.rollback()
+            elif isinstance(error, SqlServerError):
+                tx.rollback_to(mark)
+            raise
+        if is_own:
+            yield from tx.commit()
+
+    return waiting(run)
+
+
+def waiting_work(
+    work: Callable[[Frame, Transaction], Waiting[Result]], take: Callable[[Frame, Result], object] | None = None
+) -> Step:
+    """Like `writing`, for work that can wait; `take` gets its result."""
+
+    def run(frame: Frame) -> Waiting[None]:
+        session = frame.session
+        tx = session.writable()
+        is_own = tx is None
+        if tx is None:
+            tx = session.new_transaction()
+        mark = tx.mark()
+        try:
+            result = yield from work(frame, tx)
+            if take is not None:
+                take(frame, result)
+        except BaseException as error:
+            if is_own and tx.active:
+                tx.rollback()
+            elif isinstance(error, SqlServerError) and tx.active:
+                tx.rollback_to(mark)
+            raise
+        if is_own:
+            yield from tx.commit()
+
+    return waiting(run)

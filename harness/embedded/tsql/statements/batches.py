@@ -7,7 +7,7 @@ from typing import Any
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.result_sink import ResultSink
+from harness.embedded.tsql.session.results import ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Scope, Step, sequence
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR

@@ -11,7 +11,7 @@ from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.instance.stored_procedures import Procedure
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.result_sink import ResultSink
+from harness.embedded.tsql.session.results import ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements.procedures import CompiledProcedure, compiled
 from harness.embedded.tsql.storage.conversion import converter, fits

@@ -10,14 +10,12 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import authorization, register_drop
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage import moments
-from harness.embedded.tsql.storage.conversion import converter
+from harness.embedded.tsql.storage.conversion import EPOCH_DAYS, TICKS_A_DAY, converter, ticks
 from harness.embedded.tsql.text.parser import Parser, Statement
 
 
@@ -156,7 +154,7 @@ def _moment_ns(text: str) -> int | None:
     if not text:
         return None
     moment = converter(SqlType("varchar", length=30), DATETIME2)(text)
-    return (moments.ticks(moment) - moments.EPOCH_DAYS * moments.TICKS_A_DAY) * 100
+    return (ticks(moment) - EPOCH_DAYS * TICKS_A_DAY) * 100
 
 
 def compile_create_certificate(node: CreateCertificate, scope: Scope) -> Step:

@@ -16,15 +16,11 @@ from sqlglot import exp
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column
-from harness.embedded.tsql.session import result_sets
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Step, plain
+from harness.embedded.tsql.session.steps import Step, plain, writing
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.storage.tables import Row, Table
-from harness.embedded.tsql.text import expressions as queries
-from harness.embedded.tsql.text.expressions import Query
-from harness.embedded.tsql.text.parser import Parser
+from harness.embedded.tsql.text.parser import Parser, Query, parse_query, select_token
 from harness.embedded.tsql.translation.binding import Binding, Plan
 
 TargetName = tuple[str, ...] | str  # an object name, or a table variable with its @
@@ -77,7 +73,7 @@ def parse_output(parser: Parser) -> Output | None:
     if not tokens.accept("OUTPUT"):
         return None
     taken = tokens.take_until(("INTO", "VALUES", "FROM", "WHERE", "DEFAULT"))
-    items = queries.query(tokens, [queries.select_token(taken[0]), *taken])
+    items = parse_query(tokens, [select_token(taken[0]), *taken])
     if not tokens.accept("INTO"):
         return Output(items, None, [])
     into: TargetName = tokens.variable() if tokens.at_variable() else tokens.object_name()
@@ -104,12 +100,12 @@ def step(target: TargetName, change: Change) -> Step:
     if isinstance(target, str):
 
         def run(frame: Frame) -> None:
-            result_sets.count(frame, change(frame, None))
+            frame.count(change(frame, None))
 
         return plain(run)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        result_sets.count(frame, change(frame, tx))
+        frame.count(change(frame, tx))
 
     return writing(work)
 

@@ -12,11 +12,10 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Column, SqlType
 from harness.embedded.tsql.instance.options import OPTIONS, Setting
 from harness.embedded.tsql.permissions.guard import Guard, is_allowed_on_database
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
+from harness.embedded.tsql.session.results import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
 from harness.embedded.tsql.text.parser import Parser, Statement
 

@@ -9,14 +9,11 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, SqlType
 from harness.embedded.tsql.permissions.guard import is_allowed_on_database
-from harness.embedded.tsql.session.autocommit import waiting_work
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import converter
-from harness.embedded.tsql.text import expressions as queries
-from harness.embedded.tsql.text.expressions import Expression
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import Expression, Parser, Statement, parse_expression
 from harness.embedded.tsql.translation.binding import Evaluate, scalar
 
 SERVICE_NAME = SqlType("nvarchar", length=256)
@@ -34,7 +31,7 @@ def _name(parser: Parser) -> Name:
     if tokens.at_variable() or tokens.at_string():
         start = tokens.position
         tokens.position += 1 if tokens.at_string() else 2
-        return queries.expression(tokens, tokens.all[start : tokens.position])
+        return parse_expression(tokens, tokens.all[start : tokens.position])
     return tokens.name()
 
 

@@ -8,14 +8,12 @@ from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column
-from harness.embedded.tsql.session import result_sets
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.session import Cursor
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import converter
-from harness.embedded.tsql.text.expressions import Query
-from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Query, Statement
 from harness.embedded.tsql.translation.binding import Planned, select_plan
 
 # Accepted because every cursor is STATIC.
@@ -156,13 +154,13 @@ def compile_fetch(node: Fetch, scope: Scope) -> Step:
         if cursor.position >= len(cursor.rows):
             session.fetch_status, session.row_count = -1, 0
             if not node.into:
-                result_sets.send(frame, cursor.columns, ())
+                frame.send(cursor.columns, ())
             return
         row = cursor.rows[cursor.position]
         cursor.position += 1
         session.fetch_status, session.row_count = 0, 1
         if not node.into:
-            result_sets.send(frame, cursor.columns, [row])
+            frame.send(cursor.columns, [row])
             return
         if len(row) != len(types):
             raise SqlServerError(16924)

@@ -12,9 +12,8 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance import database_files
 from harness.embedded.tsql.permissions.grants import Securable
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step, plain
+from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.text.tokens import Tokens

@@ -11,12 +11,10 @@ from harness.embedded.runtime.platform import Page
 from harness.embedded.sqltypes import INT, SMALLINT, Column, SqlType
 from harness.embedded.tsql.catalog.page_views import CLUSTERED, DATA_PAGE, header
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session import result_sets
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.text.expressions import Expression
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import Expression, Parser, Statement
 from harness.embedded.tsql.translation.binding import scalar
 
 OPTIONS = ("NO_INFOMSGS", "TABLERESULTS")
@@ -88,7 +86,7 @@ def _trace_status(frame: Frame, arguments: Sequence[int]) -> None:
     rows = [
         (flag, int(flag in everywhere or flag in here), int(flag in everywhere), int(flag in here)) for flag in asked
     ]
-    result_sets.send(frame, [Column(name, SMALLINT) for name in ("TraceFlag", "Status", "Global", "Session")], rows)
+    frame.send([Column(name, SMALLINT) for name in ("TraceFlag", "Status", "Global", "Session")], rows)
 
 
 def _page(frame: Frame, arguments: Sequence[int]) -> None:
@@ -110,7 +108,7 @@ def _page(frame: Frame, arguments: Sequence[int]) -> None:
         }
         rows = [("PAGE HEADER:", "Page", field, str(value)) for field, value in fields.items()]
     text = SqlType("nvarchar", length=256)
-    result_sets.send(frame, [Column(name, text) for name in ("ParentObject", "Object", "Field", "VALUE")], rows)
+    frame.send([Column(name, text) for name in ("ParentObject", "Object", "Field", "VALUE")], rows)
 
 
 COMMANDS: dict[str, Callable[[Frame, Sequence[int]], None]] = {

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.registry import Check, register
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement

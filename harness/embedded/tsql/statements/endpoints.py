@@ -12,9 +12,8 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.ddl import ObjectName, authorization, register_drop
 from harness.embedded.tsql.statements.registry import register

@@ -10,8 +10,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.text.expressions import Expression
-from harness.embedded.tsql.text.parser import Parser, Statement, at_statement_end
+from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_statement_end
 from harness.embedded.tsql.translation.binding import scalar
 from harness.embedded.tsql.translation.fragments import NVARCHAR
 

@@ -11,16 +11,21 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.result_sink import Parameter
+from harness.embedded.tsql.session.results import Parameter
 from harness.embedded.tsql.session.steps import Scope, Step, waiting
 from harness.embedded.tsql.statements import batches, calls
 from harness.embedded.tsql.statements.calls import DEFAULT, Shape
 from harness.embedded.tsql.statements.procedures import CompiledProcedure, compiled
 from harness.embedded.tsql.statements.registry import call_system, register
 from harness.embedded.tsql.storage.conversion import converter
-from harness.embedded.tsql.text import expressions as queries
-from harness.embedded.tsql.text.expressions import Expression
-from harness.embedded.tsql.text.parser import Parser, Statement, at_statement_end
+from harness.embedded.tsql.text.parser import (
+    Expression,
+    Parser,
+    Statement,
+    at_statement_end,
+    parse_expression,
+    string_token,
+)
 from harness.embedded.tsql.translation.binding import scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 
@@ -80,7 +85,7 @@ def _argument_value(parser: Parser) -> Expression:
     token = tokens.peek()
     if token is not None and tokens.word().isidentifier() and tokens.word() not in ("NULL", "N"):
         tokens.advance()
-        return queries.expression(tokens, [queries.string_token(token)])
+        return parse_expression(tokens, [string_token(token)])
     return parser.expression(",", "OUTPUT", "OUT", "WITH")
 
 

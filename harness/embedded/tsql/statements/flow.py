@@ -11,10 +11,9 @@ from harness.embedded.sqltypes import INT, SqlType
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage import moments
+from harness.embedded.tsql.storage.conversion import TICKS_A_DAY, ticks
 from harness.embedded.tsql.storage.conversion import convert as convert_value
-from harness.embedded.tsql.text.expressions import Expression
-from harness.embedded.tsql.text.parser import Parser, Statement, at_statement_end
+from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_statement_end
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 
 LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks
@@ -194,7 +193,7 @@ def compile_wait_for_delay(node: WaitForDelay, scope: Scope) -> Step:
     def run(frame: Frame) -> Waiting[None]:
         given = delay(frame)
         text = convert_value(given, static_type(node.delay, scope, frame), moment)
-        duration_ms = moments.ticks(f"1900-01-01 {text}") % moments.TICKS_A_DAY // 10_000
+        duration_ms = ticks(f"1900-01-01 {text}") % TICKS_A_DAY // 10_000
         engine = frame.instance.engine
         task = engine.scheduler.current
         engine.waits.begin(task, "WAITFOR", engine.clock.now_ns)

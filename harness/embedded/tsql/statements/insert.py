@@ -14,15 +14,12 @@ from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.text import expressions as queries
-from harness.embedded.tsql.text.expressions import Expression, Query
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_expression
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.binding import Binding
+from harness.embedded.tsql.translation.binding import Binding, check
 from harness.embedded.tsql.translation.fragments import Fragment, Names
 from harness.embedded.tsql.translation.renderer import Renderer
-from harness.embedded.tsql.translation.supported_syntax import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ def _default(renderer: Renderer, target: Target, place: int) -> Fragment:
     if default is None:
         return Fragment("NULL", None)
     tokens = Tokens(default)
-    value = renderer.value(queries.expression(tokens, tokens.all).tree, Names())
+    value = renderer.value(parse_expression(tokens, tokens.all).tree, Names())
     return renderer.assigned(value, target.columns[place].type)
 
 

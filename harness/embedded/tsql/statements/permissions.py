@@ -13,9 +13,8 @@ from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES, S
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.guard import THE_SERVER, Guard, of_login
 from harness.embedded.tsql.permissions.rights import VALID
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement

@@ -9,7 +9,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, SqlType
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
+from harness.embedded.tsql.session.results import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Step
 from harness.embedded.tsql.statements.batches import compile_batch

@@ -12,9 +12,8 @@ from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES, SYSADMIN
 from harness.embedded.tsql.permissions.grants import SERVER
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.certificates import parse_password
 from harness.embedded.tsql.statements.ddl import Drop, ObjectName, register_drop

@@ -13,14 +13,12 @@ from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.instance.stored_procedures import Procedure
 from harness.embedded.tsql.permissions.fixed_principals import DBO
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.batches import parse
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
-from harness.embedded.tsql.text.expressions import Expression
-from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
+from harness.embedded.tsql.text.parser import Expression, ParseFunction, Parser, Statement
 from harness.embedded.tsql.translation.binding import scalar
 
 

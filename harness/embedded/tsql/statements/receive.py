@@ -15,25 +15,20 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, UNIQUEIDENTIFIER, Column, SqlType
-from harness.embedded.tsql.catalog.queue_view import RECEIVED_COLUMNS
+from harness.embedded.tsql.catalog.conversation_views import RECEIVED_COLUMNS
 from harness.embedded.tsql.instance.instance import catalog_key
-from harness.embedded.tsql.session import result_sets
-from harness.embedded.tsql.session.autocommit import waiting_work
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
 from harness.embedded.tsql.statements.conversations import optional
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.statements.select import assignments, converting
 from harness.embedded.tsql.storage.conversion import converter, fits
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.text import expressions as queries
-from harness.embedded.tsql.text.expressions import Expression, Query
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_query, select_token
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.binding import Binding, Plan, Planned
+from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check
 from harness.embedded.tsql.translation.fragments import Source
 from harness.embedded.tsql.translation.renderer import Renderer
-from harness.embedded.tsql.translation.supported_syntax import check
 
 
 def _milliseconds(timeout: int | None) -> int | None:
@@ -80,7 +75,7 @@ def _receive(parser: Parser, *, wait: bool) -> Receive:
     if tokens.accept("TOP"):
         top = parser.parenthesised()
     taken = tokens.take_until(("FROM",))
-    items = queries.query(tokens, [queries.select_token(taken[0]), *taken])
+    items = parse_query(tokens, [select_token(taken[0]), *taken])
     tokens.expect("FROM")
     queue = tokens.object_name()
     into = tokens.variable() if tokens.accept("INTO") else ""
@@ -148,7 +143,7 @@ def _delivery(node: Receive, scope: Scope) -> Deliver:
 
     def to_client(frame: Frame, rows: list[QueueRow]) -> None:
         columns, values = read(frame, rows)
-        result_sets.send(frame, columns, values)
+        frame.send(columns, values)
 
     return to_client
 

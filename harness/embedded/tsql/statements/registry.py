@@ -15,7 +15,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
+from harness.embedded.tsql.session.results import Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Compiler, Scope, Step
 from harness.embedded.tsql.text.parser import ParseFunction, Statement

@@ -9,17 +9,14 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.session import result_sets
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.text.expressions import Query
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import Parser, Query, Statement
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, select_plan
+from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, select_plan
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
-from harness.embedded.tsql.translation.supported_syntax import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ def compile_select(node: Select, scope: Scope) -> Step:
     def run(frame: Frame) -> None:
         plan = planned.for_(frame)
         rows = () if frame.session.options.fmtonly else plan.rows(frame)
-        result_sets.send(frame, plan.columns, rows)
+        frame.send(plan.columns, rows)
 
     return plain(run)
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.session.autocommit import writing
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements import checks
 from harness.embedded.tsql.statements.columns import table_body
 from harness.embedded.tsql.statements.registry import register

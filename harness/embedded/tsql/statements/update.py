@@ -7,21 +7,25 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.tsql.session import result_sets
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.text import expressions as queries
-from harness.embedded.tsql.text.expressions import Expression, Query
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import (
+    Expression,
+    Parser,
+    Query,
+    Statement,
+    parentheses,
+    parse_expression,
+    parse_from,
+)
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.binding import Binding, Plan
+from harness.embedded.tsql.translation.binding import Binding, Plan, check
 from harness.embedded.tsql.translation.fragments import Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
-from harness.embedded.tsql.translation.supported_syntax import check
 
 
 def _parse_top(parser: Parser) -> Expression | None:
@@ -37,7 +41,7 @@ def _from_where(parser: Parser) -> Query | None:
     taken = tokens.take_until(("OPTION",))
     if tokens.accept("OPTION"):
         parser.parenthesised()
-    return queries.from_clause(tokens, taken)
+    return parse_from(tokens, taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,9 @@ def _assignment(parser: Parser) -> tuple[str, Expression]:
     tokens.expect("=")
     taken = tokens.take_until((",", "FROM", "WHERE", "OUTPUT", "OPTION"))
     if compound:
-        opening, closing = queries.parentheses(taken[0])
+        opening, closing = parentheses(taken[0])
         taken = [*tokens.all[first : place + 1], opening, *taken, closing]
-    return name, queries.expression(tokens, taken)
+    return name, parse_expression(tokens, taken)
 
 
 def compile_update(node: Update, scope: Scope) -> Step:
@@ -155,7 +159,7 @@ def parse_delete(parser: Parser) -> Statement:
 def compile_delete(node: Delete, scope: Scope) -> Step:
     actual = _actual_target(node)
     if isinstance(actual, str) and node.source is None and node.top is None and node.output is None:
-        return plain(lambda frame: result_sets.count(frame, frame.empty_table(actual)))
+        return plain(lambda frame: frame.count(frame.empty_table(actual)))
     _check(node, scope)
 
     def make(frame: Frame) -> Prepared:

@@ -13,9 +13,7 @@ from harness.embedded.tsql.statements.columns import table_body
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.sqlite import declarations
 from harness.embedded.tsql.storage.tables import ColumnDefinition
-from harness.embedded.tsql.text import expressions as queries
-from harness.embedded.tsql.text.expressions import Expression
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.parser import Expression, Parser, Statement, parentheses, parse_expression
 from harness.embedded.tsql.translation.binding import scalar
 
 
@@ -116,9 +114,9 @@ def parse_set_variable(parser: Parser) -> Statement:
         return SetVariable(parser.line, variable, value)
     # `SET @v += e` is `SET @v = @v + (e)`: the tokens of the variable precede the operator.
     all_, end = tokens.all, tokens.position
-    opening, closing = queries.parentheses(all_[start])
+    opening, closing = parentheses(all_[start])
     combined = [*all_[start - 2 : start + 1], opening, *all_[start + 2 : end], closing]
-    return SetVariable(parser.line, variable, queries.expression(tokens, combined))
+    return SetVariable(parser.line, variable, parse_expression(tokens, combined))
 
 
 def compile_set_variable(node: SetVariable, scope: Scope) -> Step:

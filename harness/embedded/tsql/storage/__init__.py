@@ -1,1 +1,1 @@
-"""Tables and values: SQLite, user tables, conversions between types, moments."""
+"""Tables and values: SQLite, user tables, conversions between types and moments."""

@@ -1,12 +1,22 @@
-"""The statement parser: which statement begins here, and where it ends."""
+"""The parser of a batch: which statement begins here, and where it ends.
+
+Expressions and SELECT queries are parsed by sqlglot; its guesses at unknown syntax are errors here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from harness.embedded.errors import UnsupportedSyntax
-from harness.embedded.tsql.text import expressions as queries
+from sqlglot import exp
+from sqlglot.dialects.tsql import TSQL
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.parser import Parser as SqlglotParser
+from sqlglot.parsers.tsql import TSQLParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.text.tokens import STATEMENT_WORDS, Tokens
 
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
@@ -81,16 +91,16 @@ class Parser:
         tokens.expect("END", *end)
         return statements
 
-    def expression(self, *ends: str) -> queries.Expression:
+    def expression(self, *ends: str) -> Expression:
         """Parse an expression up to one of `ends` or the end of the statement."""
-        return queries.expression(self.tokens, self.tokens.take_until(ends))
+        return parse_expression(self.tokens, self.tokens.take_until(ends))
 
-    def query(self, ends: Collection[str] = ()) -> queries.Query:
+    def query(self, ends: Collection[str] = ()) -> Query:
         """Parse a SELECT, or WITH and its SELECT."""
         allow = ("WITH", "SELECT") if self.tokens.at("WITH") else ("SELECT",)
-        return queries.query(self.tokens, self.tokens.take_until(ends, allow=allow))
+        return parse_query(self.tokens, self.tokens.take_until(ends, allow=allow))
 
-    def parenthesised(self) -> queries.Expression:
+    def parenthesised(self) -> Expression:
         self.tokens.expect("(")
         inner = self.expression(")")
         self.tokens.expect(")")
@@ -128,3 +138,86 @@ class Parser:
 def at_statement_end(parser: Parser) -> bool:
     tokens = parser.tokens
     return tokens.at_end or tokens.at(";") or tokens.word() in STATEMENT_WORDS
+
+
+# -- expressions and queries -------------------------------------------------------------------------------------------
+
+CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
+
+
+class _QueryParser(TSQLParser):
+    """Leaves function calls as written; `translation.functions.table` says what they mean."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: TSQLParser.FUNCTION_PARSERS[name] for name in CASTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A scalar expression or a condition."""
+
+    tree: exp.Expr
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A SELECT, with its WITH and its UNION, EXCEPT, INTERSECT."""
+
+    tree: exp.Query
+    line: int
+
+
+def parse_expression(tokens: Tokens, taken: list[Token]) -> Expression:
+    """Parse an expression's tokens."""
+    tree = _parse(lambda parser: parser._parse_disjunction(), taken, tokens.text)
+    return Expression(tree, taken[0].line)
+
+
+def parse_query(tokens: Tokens, taken: list[Token]) -> Query:
+    """Parse a query's tokens."""
+    tree = _parse(lambda parser: parser._parse_statement(), taken, tokens.text)
+    if not isinstance(tree, exp.Query):
+        raise UnsupportedSyntax(f"{type(tree).__name__.upper()} as a query", taken[0].line)
+    return Query(tree, taken[0].line)
+
+
+def parse_from(tokens: Tokens, taken: list[Token]) -> Query:
+    """Parse `FROM ... WHERE ...` of an UPDATE or DELETE as the query `SELECT * FROM ... WHERE ...`."""
+    first = taken[0]
+    place = (first.line, first.col, first.start, first.end)
+    return parse_query(tokens, [Token(TokenType.SELECT, "SELECT", *place), Token(TokenType.STAR, "*", *place), *taken])
+
+
+def _parse(method: Callable[[SqlglotParser], exp.Expr | None], taken: list[Token], text: str) -> exp.Expr:
+    parser = _QueryParser(dialect=TSQL(), error_level=ErrorLevel.RAISE)
+    line = taken[0].line
+    try:
+        trees = parser._parse(method, taken, text)
+    except ParseError as error:
+        detail = error.errors[0] if error.errors else {}
+        raise SqlServerError(102, detail.get("highlight") or taken[-1].text, line=detail.get("line") or line) from error
+    except RecursionError as error:
+        raise SqlServerError(191, line=line) from error
+    except (SqlglotError, AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
+        raise SqlServerError(102, taken[-1].text, line=line) from error
+    if len(trees) != 1 or trees[0] is None:
+        raise SqlServerError(102, taken[0].text, line=line)
+    tree = trees[0]
+    if isinstance(tree, exp.Command) or tree.find(exp.Command):
+        raise UnsupportedSyntax(taken[0].text.upper(), line)
+    return tree
+
+
+def parentheses(near: Token) -> tuple[Token, Token]:
+    place = (near.line, near.col, near.start, near.end)
+    return Token(TokenType.L_PAREN, "(", *place), Token(TokenType.R_PAREN, ")", *place)
+
+
+def select_token(near: Token) -> Token:
+    return Token(TokenType.SELECT, "SELECT", near.line, near.col, near.start, near.end)
+
+
+def string_token(word: Token) -> Token:
+    return Token(TokenType.STRING, word.text, word.line, word.col, word.start, word.end)

@@ -14,7 +14,6 @@ from harness.embedded.sqltypes import FLOAT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import NUMBERS, family
 from harness.embedded.tsql.text.tokens import FIXED_PRECISION, SYNONYMS, TYPE_NAMES
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.comparisons import case, comparable, guid_order
 from harness.embedded.tsql.translation.fragments import (
     CONDITION,
     NOT_CONSTANT,
@@ -28,7 +27,7 @@ from harness.embedded.tsql.translation.fragments import (
 )
 from harness.embedded.tsql.translation.functions.all_functions import WITHOUT_PARENTHESES, call
 from harness.embedded.tsql.translation.functions.system_functions import global_variable
-from harness.embedded.tsql.translation.renderer import RENDERERS, Render, Renderer
+from harness.embedded.tsql.translation.renderer import RENDERERS, Render, Renderer, case, comparable, guid_order
 
 # -- constants and names -----------------------------------------------------------------------------------------------
 

@@ -10,9 +10,8 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.translation.comparisons import guid_order
 from harness.embedded.tsql.translation.fragments import Arguments, Fragment, Names, Source, common_type
-from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.tsql.translation.renderer import Renderer, guid_order
 
 Rendered = tuple[str, list[Column]]
 Convert = Callable[[int, Fragment], Fragment]

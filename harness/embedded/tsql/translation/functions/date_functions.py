@@ -8,8 +8,7 @@ from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, INT, SqlType
-from harness.embedded.tsql.storage.conversion import converter, family
-from harness.embedded.tsql.storage.moments import TICKS_A_DAY, TICKS_A_SECOND, text, ticks
+from harness.embedded.tsql.storage.conversion import TICKS_A_DAY, TICKS_A_SECOND, converter, family, moment_text, ticks
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, Render
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -82,8 +81,8 @@ def _addition(name: str, result: SqlType) -> Callable[..., Any]:
         if months is not None:
             return str(clip(_add_months(moment, number * months)))
         if name == "nanosecond":
-            return str(clip(text(ticks(moment) + number // 100)))
-        return str(clip(text(ticks(moment) + number * TICKS.get(name, TICKS_A_DAY))))
+            return str(clip(moment_text(ticks(moment) + number // 100)))
+        return str(clip(moment_text(ticks(moment) + number * TICKS.get(name, TICKS_A_DAY))))
 
     return addition
 

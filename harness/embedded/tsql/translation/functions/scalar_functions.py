@@ -7,10 +7,9 @@ from typing import Any
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_BYTES, family
-from harness.embedded.tsql.translation.comparisons import case, comparable
 from harness.embedded.tsql.translation.fragments import CONDITION, NVARCHAR, NVARCHAR_MAX, Fragment, common_type
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python, in_sqlite
-from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.tsql.translation.renderer import Renderer, case, comparable
 
 
 def _first_type(arguments: Arguments) -> SqlType | None:

@@ -17,8 +17,7 @@ from harness.embedded.sqltypes import (
 )
 from harness.embedded.tsql.instance.options import product
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.storage.conversion import guid_text
-from harness.embedded.tsql.storage.moments import from_utc_ns
+from harness.embedded.tsql.storage.conversion import from_utc_ns, guid_text
 from harness.embedded.tsql.translation.fragments import NVARCHAR, Fragment, Getter
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_session, of_frame
 from harness.embedded.tsql.translation.functions.metadata_functions import object_id

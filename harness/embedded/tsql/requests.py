@@ -1,16 +1,22 @@
-"""The session of a client: it runs batches and remote procedure calls (RPC), by which drivers call procedures."""
+"""Requests: batches and remote procedure calls (RPC) of clients, and the activated procedures of queues."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT
+from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.instance.stored_procedures import Procedure
+from harness.embedded.tsql.permissions import guard
+from harness.embedded.tsql.permissions.fixed_principals import DBO
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.result_sink import Parameter, ResultSink
+from harness.embedded.tsql.session.results import DiscardedResults, Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements import batches, calls
 from harness.embedded.tsql.statements.prepared import PreparedCall, keep, text
@@ -19,8 +25,34 @@ from harness.embedded.tsql.statements.registry import Outputs, call_system
 from harness.embedded.tsql.text.tokens import Tokens
 
 
+class ClientSession(Session):
+    """A session that takes requests. They never raise SqlServerError: errors go to the sink."""
+
+    def batch(self, text: str, sink: ResultSink) -> Waiting[None]:
+        """Run a batch of statements."""
+        return self._request(lambda: batches.run(self, batches.compiled(self, text), sink), sink)
+
+    def rpc(self, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
+        """Call a procedure of the database or a system procedure."""
+        return self._request(lambda: _call(self, name, parameters, sink), sink)
+
+    def _request(self, start: Callable[[], Waiting[None]], sink: ResultSink) -> Waiting[None]:
+        self.is_running, self.task = True, self.engine.scheduler.current
+        try:
+            yield from start()
+        except SqlServerError as error:
+            self.report(error, sink)
+            self.after_abort(error)
+        finally:
+            self.is_running = False
+            if self.doomed:
+                self.end_doomed(sink)
+
+
+# -- procedure calls ---------------------------------------------------------------------------------------------------
+
+
 def _call(session: Session, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
-    """Call a procedure of the database or a system procedure."""
     parts, system = _called(name)
     if system == "sp_prepexecrpc":
         return _prepare_and_call(session, parameters, sink)
@@ -119,32 +151,60 @@ def _called(name: str) -> tuple[tuple[str, ...], str]:
     return parts, parts[-1].lower()
 
 
-class ClientSession(Session):
-    """A session that takes requests. They never raise SqlServerError: errors go to the sink."""
+# -- activation --------------------------------------------------------------------------------------------------------
 
-    def batch(self, text: str, sink: ResultSink) -> Waiting[None]:
-        """Run a batch of statements."""
-        self.is_running, self.task = True, self.engine.scheduler.current
-        try:
-            step = batches.compiled(self, text)
-            yield from batches.run(self, step, sink)
-        except SqlServerError as error:
-            self.report(error, sink)
-            self.after_abort(error)
-        finally:
-            self.is_running = False
-            if self.doomed:
-                self.end_doomed(sink)
 
-    def rpc(self, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
-        """Call a procedure of the database or a system procedure."""
-        self.is_running, self.task = True, self.engine.scheduler.current
-        try:
-            yield from _call(self, name, parameters, sink)
-        except SqlServerError as error:
-            self.report(error, sink)
-            self.after_abort(error)
-        finally:
-            self.is_running = False
-            if self.doomed:
-                self.end_doomed(sink)
+def install_activation(engine: Engine) -> None:
+    """Make the engine run activation procedures. Call it before `engine.recover`, which may find messages waiting."""
+    Instance.of(engine)
+    engine.monitors.activate = lambda database, queue: activate(engine, database, queue)
+
+
+class _ErrorLog(DiscardedResults):
+    """Discards result sets and return values; PRINT and errors go to the error log as 9724."""
+
+    def __init__(self, engine: Engine, procedure: str, queue: str) -> None:
+        self._engine = engine
+        self._procedure = procedure
+        self._queue = queue
+
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
+        if number != 5701:  # a change of database is not output of the procedure
+            self._engine.error_log.write(SqlServerError(9724, self._procedure, self._queue, text).text)
+
+
+def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
+    """Run the queue's procedure; raises the error that ends the activated task."""
+    instance = Instance.of(engine)
+    name = queue.activation_procedure or ""
+    reader = engine.monitors.current_reader()
+    session = Session(engine, spid=instance.system_spid(), login="sa", database=database.name, is_user_process=False)
+    if reader is not None:
+        reader.spid = session.spid
+    # Shown without the database, as in SQL Server's log.
+    shown = name.partition("].")[2] if name.count("].") > 1 else name
+    sink = _ErrorLog(engine, shown, f"{database.name}.{queue.qualified_name}")
+
+    def returned(frame: Frame) -> None:
+        if session.tx is not None:
+            raise SqlServerError(8415, shown)
+
+    try:
+        procedure = instance.procedure(Tokens(name).object_name(), database)
+        if procedure is None:
+            raise SqlServerError(2812, name)
+        session.guard = _context(instance, database, queue, procedure)
+        session.is_running, session.task = True, engine.scheduler.current
+        yield from calls.execute(session, procedure, ((), ()), (), sink, 1, returned)
+    finally:
+        session.close()
+
+
+def _context(instance: Instance, database: Database, queue: Queue, procedure: Procedure) -> guard.Guard:
+    """ "SQL Server impersonates this user before starting the stored procedure." """
+    user = DBO if queue.execute_as in (None, "OWNER") else str(queue.execute_as)
+    if user.lower() != DBO and user.lower() not in database.catalog.principals.users:
+        raise SqlServerError(15517, user)
+    context = guard.of_user(instance, database, user)
+    context.execute(procedure, database)
+    return context

@@ -1,1 +1,0 @@
-"""Requests: batches and procedure calls of clients, and activated procedures."""
