@@ -7,14 +7,13 @@ hardware of each (`computer`, `page_latches`) and the `network` charge time acco
 (`hardware/*.toml`, fitted by `calibration`). `simulated_lab` makes a `harness.lab.instances.Lab` of a world. Its
 instances give a `virtual_connection` that looks like pyodbc's; while a caller's statement runs, virtual time passes for
 everybody. So linking, dialogs, resets and observation are those of every lab, and so is the protocol of a cell
-(`sweep.attempt`). Only the clients (`client_threads`) are tasks in the world, and the observers (`world_observers`)
-visit it from outside.
+(`sweep.attempt`). Only the clients (`client_threads`) are tasks in the world, and the observers visit it from outside.
 
-A `warmed_world` is linked and has its dialogs and queue readers. `cell_run` runs a cell in a fork of it (`forks`).
-`spark_job` has Spark compute cells, in processes that `spark_daemon` forks, in the `slices` that balance best;
-`simulated_run` is a whole run. `bench` measures cells at other costs: for `calibration`, against the paper's numbers or
-those of a measured run (`measured_numbers`), and for `sensitivity`. `faults` breaks things under load and checks from
-outside that no message is lost, repeated or out of order.
+A `simulated_cell` runs in a fork (`forks`) of a warmed world, which is linked and has its dialogs and queue readers.
+`spark_job` has Spark compute cells, in the slices that balance best; `simulated_run` is a whole run. `bench` measures
+cells at other costs: for `calibration`, against the paper's numbers or those of a measured run (`measured_numbers`),
+and for `sensitivity`. `faults` breaks things under load and checks from outside that no message is lost, repeated or
+out of order.
 
 Rules: time and entropy come from the world, and entropy from its seed. Nothing depends on the order of a set, on hash()
 of text, on threads or on the machine. The result of a cell depends on the seed, the cell and the number of the attempt.

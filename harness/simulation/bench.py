@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 from harness import records
 from harness.failures import MachineFailure
 from harness.matrix import PAPER_VERSIONS, Cell
-from harness.simulation import cell_run, forks
-from harness.simulation.cell_run import Times
+from harness.simulation import forks, simulated_cell
 from harness.simulation.parameters import Parameters
-from harness.simulation.warmed_world import WarmedWorld
+from harness.simulation.simulated_cell import Times, WarmedWorld
 from harness.sweep.attempt import CellFailed
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
@@ -87,7 +86,7 @@ def _measure(world: WarmedWorld, parameters: Parameters, cell: Cell, kept: Path 
     world.lab.world.change_costs(parameters)
     with contextlib.nullcontext(kept) if kept else tempfile.TemporaryDirectory(dir=folder) as own:
         results = Path(own)
-        measured = cell_run.run(world.lab, cell, 1, TIMES, results, pages=world.pages)
+        measured = simulated_cell.run(world.lab, cell, 1, TIMES, results, pages=world.pages)
         rows = pq.read_table(records.raw_path(results, "processors", cell, 1)).to_pylist()
     if not measured.processed_per_s:
         raise CellFailed("no message was processed in its window")

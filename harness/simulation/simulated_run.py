@@ -14,22 +14,12 @@ from harness.matrix import Cell
 from harness.reporting import Reporter, TimeLeftByWork
 from harness.settings import SimulationSettings
 from harness.simulation import parameters, spark_job
-from harness.simulation.cell_run import Times
 from harness.simulation.parameters import Parameters
-from harness.simulation.slices import Turn, cell_work_s
-from harness.simulation.spark_job import Experiment, OpenWorld, RunCell
-from harness.simulation.warmed_world import WarmedWorld
+from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
 from harness.sweep import journal, manifest, planning, run_folder
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe
 from harness.sweep.matrix_run import Outcome
-
-
-def open_warmed_world(experiment: Experiment, server_version: str, dialog_ratio: int) -> RunCell:
-    """Implement `spark_job.OpenWorld`."""
-    world = WarmedWorld(experiment.parameters, server_version, dialog_ratio, seed=experiment.seed)
-    times = Times(experiment.settle_s, experiment.measure_s)
-    return lambda cell, attempt: world.run(cell, attempt, times, experiment.results)
 
 
 def simulate(
@@ -37,7 +27,7 @@ def simulate(
     reporter: Reporter,
     *,
     resume: Path | None,
-    open_world: OpenWorld = open_warmed_world,
+    open_world: OpenWorld = spark_job.open_warmed_world,
 ) -> Outcome:
     """Run the cells that the options select, or those that the run in `resume` lacks."""
     settings = _settings(options, resume)

@@ -1,18 +1,27 @@
 """Compute cells as a Spark job: each partition is a slice, whose worker reports every cell as it ends.
 
+The cells of one server version and dialog ratio, a group, run in forks of one warmed world, and building a world costs
+as much as many cells. So a group is cut into no more slices than the workers need to end at about the same time.
+
 A worker builds the warmed world of its slice once and runs each cell in a fork of it. Raw records go to the results
 folder, as in every lab. There the worker also leaves the journal entry of each cell, because only the driver writes the
 journal. On a cluster the results folder must be the same folder everywhere.
 
 If a worker or Spark itself dies, only the cells in progress are lost. Cells without an entry are started again, as long
 as every such round completes some.
+
+Run as a program, this module is the process from which Spark forks its Python workers: it imports once what every slice
+needs. Spark's own daemon imports nothing before it forks, since threads do not survive a fork. Nothing that is imported
+here depends on a thread that an import starts.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import heapq
 import json
+import math
 import os
 import threading
 import time
@@ -26,13 +35,14 @@ from pyspark import SparkContext
 
 from harness.failures import MachineFailure
 from harness.lab.processes import die_with_parent
-from harness.matrix import Cell
+from harness.matrix import INITIATORS, THREADS, Cell
 from harness.reductions.spark_session import context
 from harness.simulation.parameters import Parameters
-from harness.simulation.slices import Slice, Turn, slices
+from harness.simulation.simulated_cell import Times, WarmedWorld
 from harness.sweep import manifest
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
+from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
 
 POLL_S = 0.5  # more often would take time from the workers
 CANCEL_TIMEOUT_S = 5.0
@@ -40,10 +50,21 @@ CANCEL_TIMEOUT_S = 5.0
 # attempts. Each slice gets a new worker, so that the memory of the previous world is freed with its process.
 SPARK = {
     "spark.driver.memory": "512m",  # Spark's minimum; half of it stays unused
-    "spark.python.daemon.module": "harness.simulation.spark_daemon",
+    "spark.python.daemon.module": "harness.simulation.spark_job",
     "spark.python.worker.reuse": "false",
     "spark.task.maxFailures": "1",
 }
+
+# Expected rates of cells, used for balance only: each thread adds CALLS_PER_S, up to the paper's peaks.
+CALLS_PER_S = 180.0
+PEAK_PER_S = PEAK_THROUGHPUT[3].value / 3
+BASE_PEAK_PER_S = PEAK_PER_S / (1 + GAIN_MAX_PERCENT.value / 100)
+# Processor time, as measured on one machine.
+MESSAGE_S = 300e-6
+CELL_S = 0.2
+DIALOG_S = 600e-6
+GROUP_S = 3.0
+FINEST = 4  # slices a worker
 
 
 class JobBroken(MachineFailure):
@@ -64,6 +85,85 @@ class Experiment:
 # Runs a cell in a fork of a world, writes its raw records, and raises CellFailed if that fails.
 RunCell = Callable[[Cell, int], Measured]
 OpenWorld = Callable[[Experiment, str, int], RunCell]
+
+
+def open_warmed_world(experiment: Experiment, server_version: str, dialog_ratio: int) -> RunCell:
+    """Implement `OpenWorld`."""
+    world = WarmedWorld(experiment.parameters, server_version, dialog_ratio, seed=experiment.seed)
+    times = Times(experiment.settle_s, experiment.measure_s)
+    return lambda cell, attempt: world.run(cell, attempt, times, experiment.results)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A cell, the number of the attempt, and its expected processor time."""
+
+    cell: Cell
+    attempt: int
+    work_s: float
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Turns of one group for one worker, the longest first."""
+
+    server_version: str
+    dialog_ratio: int
+    turns: tuple[Turn, ...]
+
+    @property
+    def work_s(self) -> float:
+        return group_work_s(self.dialog_ratio) + sum(turn.work_s for turn in self.turns)
+
+
+def cell_work_s(cell: Cell, virtual_s: float) -> float:
+    """Expected processor time of a cell of some virtual time."""
+    peak = BASE_PEAK_PER_S if cell.dialog_ratio == BASE_DIALOG_RATIO else PEAK_PER_S
+    messages_per_s = cell.initiators * min(cell.threads * CALLS_PER_S, peak)
+    return CELL_S + virtual_s * messages_per_s * MESSAGE_S
+
+
+def group_work_s(dialog_ratio: int) -> float:
+    """Expected processor time of building a group's warmed world."""
+    return GROUP_S + INITIATORS[-1] * THREADS[-1] * dialog_ratio * DIALOG_S
+
+
+def slices(turns: Sequence[Turn], workers: int) -> list[Slice]:
+    """Cut turns into slices, those with the most work first, such that the workers end soonest."""
+    cuts = [_cut(turns, workers * parts) for parts in range(1, FINEST + 1)]
+    return min(cuts, key=lambda cut: elapsed_s(cut, workers))
+
+
+def elapsed_s(cut: Sequence[Slice], workers: int) -> float:
+    """Time in which the workers compute the slices, each taking the next one when it is free."""
+    free_s = [0.0] * workers
+    for part in cut:
+        heapq.heapreplace(free_s, free_s[0] + part.work_s)
+    return max(free_s)
+
+
+def _cut(turns: Sequence[Turn], parts: int) -> list[Slice]:
+    share_s = sum(turn.work_s for turn in turns) / parts
+    groups: dict[tuple[str, int], list[Turn]] = {}
+    for turn in sorted(turns, key=lambda turn: (-turn.work_s, turn.cell)):
+        groups.setdefault((turn.cell.server_version, turn.cell.dialog_ratio), []).append(turn)
+    found = [
+        Slice(*group, tuple(dealt))
+        for group, members in groups.items()
+        for dealt in _dealt(members, min(len(members), math.ceil(sum(turn.work_s for turn in members) / share_s)))
+    ]
+    return sorted(found, key=lambda part: -part.work_s)
+
+
+def _dealt(turns: Sequence[Turn], hands: int) -> list[list[Turn]]:
+    """Deal turns, longest first, each to the hand with the least work."""
+    dealt: list[list[Turn]] = [[] for _ in range(hands)]
+    least = [(0.0, hand) for hand in range(hands)]
+    for turn in turns:
+        work_s, hand = least[0]
+        dealt[hand].append(turn)
+        heapq.heapreplace(least, (work_s + turn.work_s, hand))
+    return dealt
 
 
 class Mailbox:
@@ -215,3 +315,10 @@ def _reason(error: BaseException) -> str:
 
 def _remedy(reason: str) -> str:
     return ". Install the harness there, or set PYSPARK_PYTHON." if "No module named" in reason else ""
+
+
+if __name__ == "__main__":
+    import pyspark.worker  # noqa: F401
+    from pyspark.daemon import manager
+
+    manager()

@@ -12,10 +12,10 @@ from harness.lab.instances import LabError, connections
 from harness.lab.scripts import ScriptError
 from harness.load import plan
 from harness.settings import SimulationSettings
-from harness.simulation import cell_run, forks, simulated_lab, warmed_world
-from harness.simulation.cell_run import Times
+from harness.simulation import forks, simulated_cell, simulated_lab
 from harness.simulation.forks import ForkDied
 from harness.simulation.parameters import Parameters
+from harness.simulation.simulated_cell import Times
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import CellFailed, Measured, NotReady
@@ -91,13 +91,13 @@ def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path
         # Readers with a shorter timeout than the paper's may have ended before the clients begin.
         if arrangement.receive_timeout_ms >= RECEIVE_TIMEOUT_MS:
             most = arrangement.max_queue_readers
-            warmed_world.launch_readers(lab, most, send=partial(_one_on_new_dialogs, lab, RAMP_MESSAGES * most))
+            simulated_cell.launch_readers(lab, most, send=partial(_one_on_new_dialogs, lab, RAMP_MESSAGES * most))
         with connections(lab.initiators) as clients:
             how = sending(lab, clients, turn)
     except (LabError, ScriptError) as error:
         raise NotReady(str(error)) from None
     drain = partial(receive_settings.apply_to_new_readers, lab, DRAINING)
-    return cell_run.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=drain)
+    return simulated_cell.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=drain)
 
 
 def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.Connection]) -> int:

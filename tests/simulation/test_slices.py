@@ -1,3 +1,5 @@
+"""How a Spark job deals cells to workers: in slices, balanced by the work that they are expected to take."""
+
 from __future__ import annotations
 
 import pytest
@@ -5,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.matrix import Cell, all_cells
-from harness.simulation.slices import Turn, cell_work_s, elapsed_s, group_work_s, slices
+from harness.simulation.spark_job import Turn, cell_work_s, elapsed_s, group_work_s, slices
 
 TURNS = [Turn(cell, 1, cell_work_s(cell, 1.5)) for cell in all_cells()]
 

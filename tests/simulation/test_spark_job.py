@@ -18,8 +18,7 @@ from harness.matrix import Cell, quick_slice
 from harness.reductions.spark_session import context
 from harness.reporting import Lines, Reporter
 from harness.simulation import parameters, simulated_run, spark_job
-from harness.simulation.slices import Turn, cell_work_s
-from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell
+from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell, Turn, cell_work_s
 from harness.sweep import journal, manifest
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry

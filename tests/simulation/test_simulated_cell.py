@@ -16,11 +16,10 @@ import pytest
 
 from harness import records
 from harness.matrix import Cell
-from harness.simulation import cell_run
-from harness.simulation.cell_run import Times
+from harness.simulation import simulated_cell
 from harness.simulation.parameters import read
+from harness.simulation.simulated_cell import Times, WarmedWorld
 from harness.simulation.simulated_lab import SimulatedLab
-from harness.simulation.warmed_world import WarmedWorld
 from harness.sweep.attempt import CellFailed, Measured
 
 pytestmark = pytest.mark.process
@@ -34,8 +33,7 @@ RUN = """
 import sys
 from pathlib import Path
 from harness.matrix import Cell
-from harness.simulation.cell_run import Times
-from harness.simulation.warmed_world import WarmedWorld
+from harness.simulation.simulated_cell import Times, WarmedWorld
 from harness.simulation.parameters import read
 
 cell = Cell.parse(sys.argv[1])
@@ -119,7 +117,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(
 
 
 def test_a_killed_fork_is_a_failed_cell(group: WarmedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell_run, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(simulated_cell, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(CellFailed, match="killed by SIGKILL"):
         group.run(CELL, 1, TIMES, tmp_path)
 
@@ -127,13 +125,13 @@ def test_a_killed_fork_is_a_failed_cell(group: WarmedWorld, tmp_path: Path, monk
 def test_a_target_that_goes_down_fails_the_cell_and_is_named(
     group: WarmedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = cell_run.run
+    run = simulated_cell.run
 
     def run_and_crash(lab: SimulatedLab, *arguments: Any, **options: Any) -> Measured:
         lab.world.visit(0.05, lambda: lab.world.crash("target"))
         return run(lab, *arguments, **options)
 
-    monkeypatch.setattr(cell_run, "run", run_and_crash)
+    monkeypatch.setattr(simulated_cell, "run", run_and_crash)
     with pytest.raises(CellFailed, match="target is down"):
         group.run(CELL, 1, TIMES, tmp_path)
     row = row_of(tmp_path)

@@ -1,0 +1,269 @@
+"""A cell in virtual time: the protocol of `sweep.attempt`, in a fork of a warmed world.
+
+A warmed world is linked, and has its dialogs and all queue readers. Cells of one server version and dialog ratio begin
+in the same world: three initiators, each with fifty used dialogs and the dialogs between them, all warmed up, and a
+target with as many queue readers as it may have. The paper's runs lasted minutes, in which the queue monitor launches a
+reader every five seconds; a cell of one second is too short for that.
+
+The result of a cell depends on the seed, the cell and the attempt, but on no earlier cell.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.lab import dialog_pool, link, reset, scripts
+from harness.lab.instances import LabError, connections
+from harness.load import plan
+from harness.load.plan import Sending
+from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell
+from harness.observe import dialog_pages, latch_watch, snapshots
+from harness.observe.latch_watch import SAMPLE_EVERY_S, Watched
+from harness.observe.observer import INTERVAL_S, QUERY_TIMEOUT_S, SAMPLED, Recording
+from harness.observe.observers import Observed, observed
+from harness.observe.page_objects import PageObjects
+from harness.observe.snapshots import Snapshot
+from harness.simulation import forks, simulated_lab
+from harness.simulation.client_threads import SimulatedClients
+from harness.simulation.forks import ForkDied
+from harness.simulation.parameters import Parameters
+from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
+from harness.simulation.world import derived_seed
+from harness.sweep.attempt import Attempt, CellFailed, Equipment, Measured
+from harness.sweep.journal import Phases
+from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_BYTES
+
+if TYPE_CHECKING:
+    import pyodbc
+
+USED_DIALOGS = THREADS[-1]
+# A flush of the target's log takes this long while readers are launched, so every reader is busy with one message.
+_RAMP_FLUSH_S = 1.25 * MAX_QUEUE_READERS * ACTIVATION_PERIOD_S
+_RAMP_LIMIT_S = 10 * _RAMP_FLUSH_S
+_POLL_S = 0.5  # well below the three seconds after which an idle reader ends
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long the phases of a cell last, in virtual seconds."""
+
+    settle: float  # passes in full, even if the rate is steady before
+    measure: float
+    drain: float = 60.0
+
+
+def run(
+    lab: SimulatedLab,
+    cell: Cell,
+    attempt: int,
+    times: Times,
+    results: Path,
+    *,
+    pages: dialog_pages.Spread,
+    sending: Sending | None = None,
+    on_stopped: Callable[[], None] = lambda: None,
+) -> Measured:
+    """Run a cell on a lab with dialogs and write all its records, or raise CellFailed.
+
+    `pages` are those of the used dialogs; `sending` and `on_stopped` are those of `Attempt`.
+    """
+    observers = SimulatedObservers(lab)
+    equipment = Equipment(
+        lab,
+        SimulatedClients(lab, lab.world.parameters.client),
+        observers,
+        lab.target.connect(),
+        [instance.connect() for instance in lab.initiators],
+    )
+    taking_part = [instance.name for instance in lab.initiators[: cell.initiators]]
+    try:
+        return Attempt(
+            cell,
+            attempt,
+            attempt,
+            equipment,
+            times,
+            results,
+            Phases(),
+            settle_share_min=1.0,
+            sending=sending,
+            on_stopped=on_stopped,
+            pages={name: pages[name] for name in taking_part if name in pages},
+        ).run()
+    finally:
+        observers.close()
+        for connection in (equipment.target, *equipment.initiators):
+            connection.close()
+
+
+class WarmedWorld:
+    """The world of one server version and dialog ratio."""
+
+    @forks.frozen_heap()
+    def __init__(self, parameters: Parameters, server_version: str, dialog_ratio: int, *, seed: int) -> None:
+        """Build the world, which takes seconds of real time, or raise LabError."""
+        self.server_version = server_version
+        self.dialog_ratio = dialog_ratio
+        seed = derived_seed(seed, server_version, dialog_ratio)
+        lab = self.lab = simulated_lab.open(parameters, version=server_version, initiators=INITIATORS[-1], seed=seed)
+        link.link(lab)
+        dialog_pool.build(lab, initiators=len(lab.initiators), used_dialogs=USED_DIALOGS, dialog_ratio=dialog_ratio)
+        self.pages = {instance.name: dialog_pages.located(instance) for instance in lab.initiators}
+        self._rehearse()
+        launch_readers(lab, MAX_QUEUE_READERS)
+
+    def _rehearse(self) -> None:
+        """Run a short cell in this world itself: so queries and procedures are compiled once, not in every fork."""
+        cell = Cell(self.server_version, len(self.lab.initiators), self.dialog_ratio, 1, PAYLOADS_BYTES[0])
+        with tempfile.TemporaryDirectory() as folder:
+            run(self.lab, cell, 1, Times(0.0, 0.2), Path(folder), pages=self.pages)
+
+    def run(self, cell: Cell, attempt: int, times: Times, results: Path) -> Measured:
+        """Run a cell in a fork of this world and write its records, or raise CellFailed."""
+        assert (cell.server_version, cell.dialog_ratio) == (self.server_version, self.dialog_ratio), cell.id
+        try:
+            return forks.in_fork(partial(run, self.lab, cell, attempt, times, results, pages=self.pages))
+        except ForkDied as death:
+            raise CellFailed(str(death)) from None
+
+
+def one_on_each(clients: Sequence[pyodbc.Connection]) -> int:
+    """Send one message on every used dialog; return their number."""
+    sent = 0
+    for connection, handles in zip(clients, dialog_pool.used(clients), strict=True):
+        for handle in handles:
+            scripts.execute(connection, plan.call(plan.SEND_MESSAGE), handle, b"x" * WARM_UP_BYTES)
+            sent += 1
+    return sent
+
+
+def launch_readers(
+    lab: SimulatedLab,
+    most: int,
+    *,
+    send: Callable[[Sequence[pyodbc.Connection]], int] = one_on_each,
+) -> None:
+    """Have the queue monitor launch `most` queue readers at the target, its MAX_QUEUE_READERS.
+
+    `send` sends messages of more conversations than there are readers, and the target's log is slowed down meanwhile. A
+    reader that has received is busy until its commit is on disk, while more messages wait in the queue. In the end only
+    the readers are left, waiting for messages.
+    """
+    target_instance = lab.target
+    assert isinstance(target_instance, SimulatedInstance)
+    log = target_instance.server.computer.log
+    with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
+        log.slowdown = _RAMP_FLUSH_S * 1e6 / lab.world.parameters.log.flush_latency_us
+        # Earlier messages may still be processed; a flush that has begun keeps its duration.
+        expected = dialog_pool.processed(target) + send(clients)
+        readers = partial(_readers, target)
+        _sleep_until(lab, lambda: readers() >= most, f"the queue monitor did not launch {most} queue readers")
+        log.slowdown = 1.0
+        _sleep_until(
+            lab,
+            lambda: dialog_pool.processed(target) >= expected,
+            "the target did not process all messages of the warm-up",
+        )
+        dialog_pool.wait_until_drained(lab, lab.initiators, clients, target, expected=expected, timeout_s=_RAMP_LIMIT_S)
+        reset.messages(lab, target)
+        if (left := readers()) < most:
+            raise LabError(f"only {left} of {most} queue readers are left: the others ended for lack of messages")
+
+
+def _readers(target: pyodbc.Connection) -> int:
+    return sum(int(row["tasks"]) for row in scripts.rows(target, "observe/activated_tasks.sql", {}))
+
+
+def _sleep_until(lab: SimulatedLab, condition: Callable[[], bool], complaint: str) -> None:
+    until_s = lab.clock.now_s() + _RAMP_LIMIT_S
+    while not condition():
+        if lab.clock.now_s() > until_s:
+            raise LabError(complaint)
+        lab.clock.sleep(_POLL_S)
+
+
+@dataclass
+class _Observer:
+    """The observations of one instance in one cell."""
+
+    connection: pyodbc.Connection
+    recording: Recording = field(default_factory=Recording)
+    watched: Watched = field(default_factory=Watched)
+    objects: PageObjects = field(default_factory=PageObjects)
+
+
+class SimulatedObservers:
+    """Implement `sweep.attempt.Observers`: the same queries as in other labs, at the same intervals.
+
+    They visit the world from outside (`World.visit`) while the cell sleeps, each with its own connection. A query takes
+    no virtual time, so all numbers of a visit belong to one moment.
+    """
+
+    def __init__(self, lab: SimulatedLab) -> None:
+        self._lab = lab
+        self._observers: Mapping[str, _Observer] = {}
+        self._is_sampling = self._is_looking = False
+        self._before: Mapping[str, Snapshot] = {}
+        self._after: Mapping[str, Snapshot] = {}
+
+    def begin(self, count: int) -> None:
+        """Observe the first `count` instances from now on."""
+        self._observers = {
+            one.name: _Observer(one.connect(query_timeout_s=QUERY_TIMEOUT_S)) for one in self._lab.instances[:count]
+        }
+        self._is_sampling = True
+        self._repeat(self._sample, INTERVAL_S, lambda: self._is_sampling)
+
+    def window_begins(self) -> None:
+        self._before = self._snapshots()
+        self._is_looking = True
+        self._repeat(self._look, SAMPLE_EVERY_S, lambda: self._is_looking)
+
+    def window_ends(self) -> None:
+        self._is_looking = False
+        self._after = self._snapshots()
+
+    def changes(self, *, timeout_s: float) -> dict[str, dict[str, list[Any]]]:
+        return snapshots.changes(self._before, self._after)
+
+    def end(self) -> Observed:
+        self._is_sampling = False
+        self._sample()
+        for one in self._observers.values():
+            latch_watch.resolve(one.connection, one.watched, one.objects, within_s=inf)
+        return observed(
+            {name: one.recording for name, one in self._observers.items()},
+            {name: one.watched for name, one in self._observers.items()},
+        )
+
+    def close(self) -> None:
+        self._is_sampling = self._is_looking = False
+        for one in self._observers.values():
+            one.connection.close()
+
+    def _repeat(self, action: Callable[[], None], interval_s: float, condition: Callable[[], bool]) -> None:
+        """Act now and after each interval while the condition holds."""
+        if condition():
+            action()
+            self._lab.world.visit(interval_s, lambda: self._repeat(action, interval_s, condition))
+
+    def _sample(self) -> None:
+        at_ns = self._lab.clock.utc_ns()
+        for one in self._observers.values():
+            for question in SAMPLED:
+                one.recording.samples += [(at_ns, sample) for sample in question(one.connection)]
+
+    def _look(self) -> None:
+        at_ns = self._lab.clock.utc_ns()
+        for one in self._observers.values():
+            latch_watch.take_sample(one.connection, one.watched, at_ns)
+
+    def _snapshots(self) -> dict[str, Snapshot]:
+        utc_ns = self._lab.clock.utc_ns
+        return {name: snapshots.snapshot(one.connection, utc_ns) for name, one in self._observers.items()}
