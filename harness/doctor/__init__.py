@@ -5,12 +5,10 @@ sends a probe message over each link and back (`probe`). It reports `Finding`s: 
 the problem and the remedy. The checks depend on the facts alone and change nothing:
 
 - `services`: brokers, the database's owner, service, queue, activation, contract, message type
-- `routes`: routes to the other side, and those of msdb for arriving messages
-- `endpoints`: endpoints, their certificates, who may connect
+- `transport`: routes to the other side, those of msdb for arriving messages, endpoints and who may connect
 - `dialog_security`: master keys, certificates of dialogs and their copies, binding, right to send
 - `instance_settings`: version, edition, options that distort a measurement
-- `disk_space`: disk and log for the largest planned cell; `clocks`: differences between the machines' clocks
-- `transmission_remedies`: remedies for what Service Broker says about an undelivered message
+- `machine`: disk and log for the largest planned cell, differences between clocks
 
 They cover what `ssbdiagnose CONFIGURATION` covers, and identify objects by what they do instead of by name: an
 endpoint's certificate is found in the other side's master by its thumbprint, whatever its name there.
@@ -24,9 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.doctor import clocks, dialog_security, disk_space, endpoints, instance_settings, probe, routes, services
-from harness.doctor.facts import Facts, read, unanswered
-from harness.doctor.findings import Finding, UnfitLab, information, raise_errors, warning, worst_first
+from harness.doctor import dialog_security, instance_settings, machine, probe, services, transport
+from harness.doctor.facts import Facts, Finding, UnfitLab, raise_errors, read, worst_first
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.link import local_name
 from harness.lab.scripts import ScriptError
@@ -43,16 +40,16 @@ def examine(
     tell(f"preflight: examining {len(lab.instances)} instances")
     with connections(lab.instances) as opened:
         sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
-        measured = in_parallel(clocks.measure, [instance.name for instance in lab.instances], opened)
-    found = list(configuration(lab, sides))
-    for difference in measured:
-        found += clocks.check_clock(difference)
+        clocks = in_parallel(machine.measure_clock, opened)
+    found = configuration(lab, sides)
+    for side, clock in zip(sides, clocks, strict=True):
+        found += machine.check_clock(side, clock)
     here = [cell for cell in cells if cell.server_version == lab.version]
     for number, side in enumerate(sides):
         found += instance_settings.check_admin_connection(side)
-        need = disk_space.largest(here, settings, is_target=number == 0, number=number)
+        need = machine.largest(here, settings, is_target=number == 0, number=number)
         if need is not None:
-            found += disk_space.check_space(side, need, is_embedded=lab.place == "embedded")
+            found += machine.check_space(side, need, is_embedded=lab.place == "embedded")
     found += _probed(lab, sides, found, tell)
     return worst_first(found)
 
@@ -62,14 +59,14 @@ def configuration(lab: Lab, sides: Sequence[Facts]) -> list[Finding]:
     target, *initiators = sides
     found: list[Finding] = [*instance_settings.check_lab(lab, sides)]
     for side in sides:
-        found += unanswered(side)
+        found += side.unanswered()
         found += _alone(lab, side, is_target=side is target)
     for side in initiators:
         found += services.check_agreement(target, side)
-        found += endpoints.check_encryption(side, target)
+        found += transport.check_encryption(side, target)
         for one, other in ((side, target), (target, side)):
-            found += routes.check_route(one, other)
-            found += endpoints.check_admission(one, other)
+            found += transport.check_route(one, other)
+            found += transport.check_admission(one, other)
             if lab.security.dialog:
                 found += dialog_security.check_copy(one, other)
                 found += dialog_security.check_right_to_send(one, other, is_target=one is target)
@@ -87,10 +84,10 @@ def _alone(lab: Lab, side: Facts, *, is_target: bool) -> list[Finding]:
         *services.check_owner(side),
         *services.check_service(side, is_target=is_target, max_queue_readers=lab.variables["MaxQueueReaders"]),
         *services.check_contract(side, is_target=is_target),
-        *routes.check_configuration_service(side),
-        *routes.check_arriving(side),
-        *endpoints.check_endpoint(side, lab.security),
-        *endpoints.check_certificate(side),
+        *transport.check_configuration_service(side),
+        *transport.check_arriving(side),
+        *transport.check_endpoint(side, lab.security),
+        *transport.check_certificate(side),
         *dialog_security.check_master_keys(side, lab.security),
     ]
     if lab.security.dialog:
@@ -104,7 +101,7 @@ def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Ca
     target, *initiators = sides
     sound = [] if faulty & {target.name, "lab"} else [side for side in initiators if side.name not in faulty]
     skipped = [
-        information(side.name, "probe", "no probe message was sent: remedy the errors first")
+        side.information("probe", "no probe message was sent: remedy the errors first")
         for side in initiators
         if side not in sound
     ]
@@ -116,4 +113,4 @@ def _probed(lab: Lab, sides: Sequence[Facts], found: Sequence[Finding], tell: Ca
     except ScriptError as reason:
         lab.check()
         remedy = "give the login db_owner in the lab's databases"
-        return [warning("lab", "probe", f"no probe message could be sent: {reason}", remedy), *skipped]
+        return [Finding("warning", "lab", "probe", f"no probe message could be sent: {reason}", remedy), *skipped]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.doctor.endpoints import validity
-from harness.doctor.facts import Facts, Row, absent
-from harness.doctor.findings import Finding, error, warning
+from harness.doctor.facts import Facts, Finding, Row
+from harness.doctor.transport import validity
 from harness.lab.instances import Security
 from harness.lab.link import SERVICE
 
@@ -26,13 +25,13 @@ def check_master_keys(side: Facts, security: Security) -> Iterator[Finding]:
             continue
         if not row["master_keys"]:
             remedy = f"run sql/link/master_key.sql with Database={name}"
-            yield absent(side, right, "master key", f"the database {name} has no master key", remedy)
+            yield side.absent(right, "master key", f"the database {name} has no master key", remedy)
         elif not row["is_master_key_encrypted_by_server"]:
             text = f"the server cannot open the master key of {name} without its password"
             remedy = (
                 f"in {name}: OPEN MASTER KEY with its password, ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY;"
             )
-            yield error(side.name, "master key", text, remedy)
+            yield side.error("master key", text, remedy)
 
 
 def own_certificate(side: Facts) -> Row | None:
@@ -53,12 +52,10 @@ def _faults(side: Facts, row: Row) -> Iterator[Finding]:
     name = row["certificate_name"]
     if row["private_key"] != _PRIVATE:
         text = f"the private key of {name} is {row['private_key']}: the server cannot open it"
-        yield error(
-            side.name, "dialog certificate", text, "create it again with sql/link/dialog_certificate.sql, link again"
-        )
+        yield side.error("dialog certificate", text, "create it again with sql/link/dialog_certificate.sql, link again")
     if not row["is_active_for_begin_dialog"]:
         remedy = f"ALTER CERTIFICATE [{name}] WITH ACTIVE FOR BEGIN_DIALOG = ON;"
-        yield error(side.name, "dialog certificate", f"{name} is not active for BEGIN DIALOG", remedy)
+        yield side.error("dialog certificate", f"{name} is not active for BEGIN DIALOG", remedy)
 
 
 def check_certificate(side: Facts) -> Iterator[Finding]:
@@ -71,7 +68,7 @@ def check_certificate(side: Facts) -> Iterator[Finding]:
     if not candidates:
         text = "the service's owner has no certificate with a private key"
         remedy = "run sql/link/dialog_certificate.sql and import the certificate's public part on the other sides"
-        yield absent(side, _DEFINITIONS, "dialog certificate", text, remedy)
+        yield side.absent(_DEFINITIONS, "dialog certificate", text, remedy)
 
 
 def _copy(side: Facts, other: Facts) -> Row | None:
@@ -90,7 +87,7 @@ def check_copy(side: Facts, other: Facts) -> Iterator[Finding]:
     text = f"there is no copy of the certificate {shown['certificate_name']} of {other.name}"
     text += " (the certificate of that name is a different one)" if older else ""
     remedy = f"run sql/link/import_dialog_certificate.sql with the certificate of {other.name}"
-    yield absent(side, _DEFINITIONS, "certificate copy", text, remedy)
+    yield side.absent(_DEFINITIONS, "certificate copy", text, remedy)
 
 
 def check_binding(initiator: Facts, target: Facts) -> Iterator[Finding]:
@@ -101,15 +98,14 @@ def check_binding(initiator: Facts, target: Facts) -> Iterator[Finding]:
     remedy = "run sql/link/remote_service_binding.sql"
     if row is None:
         text = f"there is no remote service binding for {SERVICE}: no certificate secures the dialogs"
-        yield absent(initiator, _DEFINITIONS, "binding", text, remedy)
+        yield initiator.absent(_DEFINITIONS, "binding", text, remedy)
     elif copy is not None and row["user_name"] != copy["owner_name"]:
         text = f"the binding {row['binding_name']} names {row['user_name']}"
         text += f", but {copy['owner_name']} owns the copy of the target's certificate"
-        yield error(initiator.name, "binding", text, remedy)
+        yield initiator.error("binding", text, remedy)
     if row is not None and row["is_anonymous_on"]:
         text = f"the binding {row['binding_name']} is anonymous: the target cannot tell who sends"
-        yield warning(
-            initiator.name,
+        yield initiator.warning(
             "binding",
             text,
             f"ALTER REMOTE SERVICE BINDING [{row['binding_name']}] WITH ANONYMOUS = OFF;",
@@ -126,7 +122,7 @@ def check_right_to_send(side: Facts, other: Facts, *, is_target: bool) -> Iterat
         return
     text = f"the user {user}, which represents {other.name}, may not send to {SERVICE}"
     remedy = f"GRANT SEND ON SERVICE::[{SERVICE}] TO [{user}];"
-    yield (error if is_target else warning)(side.name, "right to send", text, remedy)
+    yield (side.error if is_target else side.warning)("right to send", text, remedy)
 
 
 def may_send(side: Facts, user: str) -> bool:
@@ -140,8 +136,8 @@ def check_unsecured(side: Facts, *, is_target: bool) -> Iterator[Finding]:
     row = side.row("bindings")
     if row is not None:
         text = f"the binding {row['binding_name']} secures dialogs, but the lab is set to unsecured dialogs"
-        yield error(side.name, "binding", text, f"DROP REMOTE SERVICE BINDING [{row['binding_name']}];")
+        yield side.error("binding", text, f"DROP REMOTE SERVICE BINDING [{row['binding_name']}];")
     if side.row("service") is None or not side.knows("service_grants") or may_send(side, "public"):
         return
     text = f"public may not send to {SERVICE}, and dialogs without security identify no other sender"
-    yield (error if is_target else warning)(side.name, "right to send", text, "run sql/link/grant_send_public.sql")
+    yield (side.error if is_target else side.warning)("right to send", text, "run sql/link/grant_send_public.sql")

@@ -1,12 +1,11 @@
-"""Facts about the instances: the results of the queries in `sql/doctor`, each run once."""
+"""What the doctor knows and says: the facts about an instance, each query of `sql/doctor` run once, and findings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from harness.doctor.findings import Finding, error, warning
 from harness.failures import MachineFailure
 from harness.lab import scripts
 from harness.lab.instances import Instance
@@ -17,25 +16,10 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 QUESTIONS = (
-    "rights",
-    "edition",
-    "configuration",
-    "tempdb_files",
-    "database",
-    "brokers",
-    "master_keys",
-    "service",
-    "contract",
-    "routes",
-    "arriving_routes",
-    "endpoint",
-    "endpoint_grants",
-    "endpoint_certificates",
-    "dialog_certificates",
-    "service_grants",
-    "bindings",
-    "files",
-    "log_space",
+    *("rights", "edition", "configuration", "tempdb_files", "database", "brokers", "master_keys"),
+    *("service", "contract", "routes", "arriving_routes"),
+    *("endpoint", "endpoint_grants", "endpoint_certificates"),
+    *("dialog_certificates", "service_grants", "bindings", "files", "log_space"),
 )
 RIGHTS = {
     "sees_server_definitions": "VIEW ANY DEFINITION",
@@ -43,6 +27,28 @@ RIGHTS = {
     "sees_server_state": "VIEW SERVER STATE",
 }
 _ACCELERATED_RECOVERY_SINCE = 15
+
+
+Severity = Literal["error", "warning", "information"]
+SEVERITIES: Sequence[Severity] = ("error", "warning", "information")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An error stops messages or invalidates a run, a warning distorts its numbers, an information is worth knowing.
+
+    `check` names what was examined. The remedy of an information may be empty.
+    """
+
+    severity: Severity
+    instance: str  # target | initiator-1 ...; lab: all of them
+    check: str
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.severity}: {self.instance}, {self.check}: {self.text}"
+        return " ".join((f"{line}; remedy: {self.remedy}" if self.remedy else line).split())
 
 
 @dataclass
@@ -90,6 +96,30 @@ class Facts:
         row = self.row("edition")
         return int(str(row["product_version"]).partition(".")[0]) if row else 0
 
+    def error(self, check: str, text: str, remedy: str) -> Finding:
+        return Finding("error", self.name, check, text, remedy)
+
+    def warning(self, check: str, text: str, remedy: str) -> Finding:
+        return Finding("warning", self.name, check, text, remedy)
+
+    def information(self, check: str, text: str, remedy: str = "") -> Finding:
+        return Finding("information", self.name, check, text, remedy)
+
+    def absent(self, right: str, check: str, text: str, remedy: str) -> Finding:
+        """Report that something is missing: an error, or a warning if the login may not see it."""
+        if self.sees(right):
+            return self.error(check, text, remedy)
+        needed = RIGHTS[right]
+        return self.warning(
+            check, f"{text}, or the login cannot see it without {needed}", f"GRANT {needed} to the login"
+        )
+
+    def unanswered(self) -> Iterator[Finding]:
+        """Report each query that failed, so that no finding means no problem."""
+        remedy = "grant the rights that the doctor needs with sql/server/minimal_rights.sql"
+        for question, reason in self.failures.items():
+            yield self.warning(question, f"not examined: {reason}", remedy)
+
 
 def read(instance: Instance, local_name: str, connection: pyodbc.Connection) -> Facts:
     """Run all queries. One that fails is recorded, and the others still run."""
@@ -115,24 +145,20 @@ def _ask(facts: Facts, connection: pyodbc.Connection, question: str, **variables
         facts.instance.check()
 
 
-def unanswered(facts: Facts) -> list[Finding]:
-    """Report each query that failed, so that no finding means no problem."""
-    return [
-        warning(
-            facts.name,
-            question,
-            f"not examined: {reason}",
-            "grant the rights that the doctor needs with sql/server/minimal_rights.sql",
-        )
-        for question, reason in facts.failures.items()
-    ]
+class UnfitLab(MachineFailure):
+    """The lab has errors, so no run is possible. Names the first, its remedy and how many more there are."""
 
 
-def absent(facts: Facts, right: str, check: str, text: str, remedy: str) -> Finding:
-    """Report that something is missing: an error, or a warning if the login may not see it."""
-    if facts.sees(right):
-        return error(facts.name, check, text, remedy)
-    needed = RIGHTS[right]
-    return warning(
-        facts.name, check, f"{text}, or the login cannot see it without {needed}", f"GRANT {needed} to the login"
-    )
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort by severity: errors, warnings, information; otherwise keep the order."""
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def raise_errors(findings: Sequence[Finding]) -> None:
+    """Raise UnfitLab if there is an error among the findings."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if not errors:
+        return
+    first = errors[0]
+    more = f" ({len(errors) - 1} more: harness doctor)" if len(errors) > 1 else ""
+    raise UnfitLab(f"{first.instance}, {first.check}: {first.text}; remedy: {first.remedy}{more}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.doctor.facts import Facts
-from harness.doctor.findings import Finding, error, information, warning
+from harness.doctor.facts import Facts, Finding
 from harness.lab.instances import Lab, LabError
 
 # The first number of ProductVersion; tens of sys.databases.compatibility_level since 2008.
@@ -38,17 +37,21 @@ def check_lab(lab: Lab, sides: Sequence[Facts]) -> Iterator[Finding]:
         text = "the instances are of different builds: " + ", ".join(
             f"{name} {build}" for name, build in builds.items()
         )
-        yield warning(
-            "lab", "version", text, "install the same update everywhere, so that only the dialog ratio differs"
+        yield Finding(
+            "warning",
+            "lab",
+            "version",
+            text,
+            "install the same update everywhere, so that only the dialog ratio differs",
         )
     target, *initiators = sides
     for side in initiators:
         if _is_client(target) and _is_client(side):
             text = f"{side.name} and the target are both Express or Web, whose Service Broker is a client only"
             remedy = "use Developer, Standard or Enterprise for one of the two"
-            yield error("lab", "edition", f"{text}: they cannot exchange messages", remedy)
+            yield Finding("error", "lab", "edition", f"{text}: they cannot exchange messages", remedy)
     if lab.place != "embedded":
-        yield information("lab", "licence", LICENCE)
+        yield Finding("information", "lab", "licence", LICENCE)
 
 
 def _is_client(side: Facts) -> bool:
@@ -62,8 +65,7 @@ def check_edition(side: Facts, version: str) -> Iterator[Finding]:
     if row is None:
         return
     memory_gb = (row["physical_memory_kb"] or 0) / 1024**2
-    yield information(
-        side.name,
+    yield side.information(
         "edition",
         f"{row['edition']}, {row['product_version']}, {row['scheduler_count']} of {row['cpu_count']} logical processors"
         f" in use, {memory_gb:.1f} GB of memory",
@@ -74,12 +76,12 @@ def check_edition(side: Facts, version: str) -> Iterator[Finding]:
             side.major_version, row["product_version"]
         )
         remedy = f"set version to {found} in lab.toml, or use an instance of {version}"
-        yield error(side.name, "version", f"this is SQL Server {found}, but the lab is set to {version}", remedy)
+        yield side.error("version", f"this is SQL Server {found}, but the lab is set to {version}", remedy)
     if _is_client(side):
         text = (
             f"{row['edition']} is a Service Broker client only, and its limits on processors and memory distort results"
         )
-        yield warning(side.name, "edition", text, "use Developer, which has the features of Enterprise")
+        yield side.warning("edition", text, "use Developer, which has the features of Enterprise")
 
 
 def check_settings(side: Facts) -> Iterator[Finding]:
@@ -87,21 +89,21 @@ def check_settings(side: Facts) -> Iterator[Finding]:
     row = side.row("database")
     if row is None:
         return
-    name, alter = side.name, f"ALTER DATABASE [{row['database_name']}] SET"
+    alter = f"ALTER DATABASE [{row['database_name']}] SET"
     if row["is_read_only"]:
-        yield error(name, "database", "the database is read-only", f"{alter} READ_WRITE WITH ROLLBACK IMMEDIATE;")
+        yield side.error("database", "the database is read-only", f"{alter} READ_WRITE WITH ROLLBACK IMMEDIATE;")
     if row["user_access"] != "MULTI_USER":
         text = f"the database is {row['user_access']}: its broker does not run"
-        yield error(name, "database", text, f"{alter} MULTI_USER WITH ROLLBACK IMMEDIATE;")
+        yield side.error("database", text, f"{alter} MULTI_USER WITH ROLLBACK IMMEDIATE;")
     if row["delayed_durability"] != "DISABLED":
         text = f"delayed durability is {row['delayed_durability']}: commits may not wait for the log"
-        yield warning(name, "database", text, f"{alter} DELAYED_DURABILITY = DISABLED;")
+        yield side.warning("database", text, f"{alter} DELAYED_DURABILITY = DISABLED;")
     if row["recovery_model"] != "SIMPLE":
         text = f"the recovery model is {row['recovery_model']}: without log backups the log grows during the sweep"
-        yield warning(name, "database", text, f"{alter} RECOVERY SIMPLE;")
+        yield side.warning("database", text, f"{alter} RECOVERY SIMPLE;")
     for option in ("auto_shrink", "auto_close"):
         if row[f"is_{option}_on"]:
-            yield warning(name, "database", f"{option} is on", f"{alter} {option.upper()} OFF;")
+            yield side.warning("database", f"{option} is on", f"{alter} {option.upper()} OFF;")
     yield from _minor_options(side, alter)
 
 
@@ -109,20 +111,18 @@ def _minor_options(side: Facts, alter: str) -> Iterator[Finding]:
     row = side.row("database")
     assert row is not None
     if row["page_verify"] not in (None, "CHECKSUM"):
-        yield information(
-            side.name, "database", f"page verify is {row['page_verify']}", f"{alter} PAGE_VERIFY CHECKSUM;"
-        )
+        yield side.information("database", f"page verify is {row['page_verify']}", f"{alter} PAGE_VERIFY CHECKSUM;")
     if row["is_query_store_on"]:
         text = "the query store is on (the default since 2022) and adds writes"
-        yield information(side.name, "database", text, f"{alter} QUERY_STORE = OFF;")
+        yield side.information("database", text, f"{alter} QUERY_STORE = OFF;")
     recovery = side.row("accelerated_recovery")
     if recovery is not None and recovery["is_accelerated_database_recovery_on"]:
         text = "accelerated database recovery is on: it adds row versions and log"
-        yield information(side.name, "database", text, f"{alter} ACCELERATED_DATABASE_RECOVERY = OFF;")
+        yield side.information("database", text, f"{alter} ACCELERATED_DATABASE_RECOVERY = OFF;")
     level = side.major_version * 10
     if level and row["compatibility_level"] < level:
         text = f"the compatibility level is {row['compatibility_level']} instead of the version's own, {level}"
-        yield information(side.name, "database", text, f"{alter} COMPATIBILITY_LEVEL = {level};")
+        yield side.information("database", text, f"{alter} COMPATIBILITY_LEVEL = {level};")
 
 
 def check_instance(side: Facts) -> Iterator[Finding]:
@@ -130,7 +130,7 @@ def check_instance(side: Facts) -> Iterator[Finding]:
     if options.get("max server memory (MB)") == _UNLIMITED_MB:
         text = "max server memory is not set: instances on one machine compete for memory"
         remedy = "EXECUTE sp_configure N'max server memory (MB)', ...; RECONFIGURE;"
-        yield information(side.name, "memory", text, remedy)
+        yield side.information("memory", text, remedy)
     files, edition = side.row("tempdb_files"), side.row("edition")
     if files is None or edition is None:
         return
@@ -138,20 +138,20 @@ def check_instance(side: Facts) -> Iterator[Finding]:
     if found < min(processors, _TEMPDB_FILES_MAX):
         text = f"tempdb has {found} data file{'s' if found != 1 else ''} for {processors} processors"
         text += "; the paper has one for each core"
-        yield warning(side.name, "tempdb", text, "ALTER DATABASE tempdb ADD FILE (...), all of one size; then restart")
+        yield side.warning("tempdb", text, "ALTER DATABASE tempdb ADD FILE (...), all of one size; then restart")
 
 
 def check_admin_connection(side: Facts) -> Iterator[Finding]:
     """Check the dedicated administrator connection, which alone can read the pages of dialogs."""
     if side.instance.admin_port is None:
         text = "no dedicated administrator connection: the pages of dialogs cannot be recorded"
-        yield information(side.name, "administrator connection", text)
+        yield side.information("administrator connection", text)
         return
     try:
         side.instance.connect_admin().close()
     except LabError as reason:
         text = f"the dedicated administrator connection is refused ({reason}): the pages of dialogs cannot be recorded"
         remedy = "EXECUTE sp_configure N'remote admin connections', 1; RECONFIGURE; if it is set, restart the instance"
-        yield information(side.name, "administrator connection", text, remedy)
+        yield side.information("administrator connection", text, remedy)
     else:
-        yield information(side.name, "administrator connection", f"answers on port {side.instance.admin_port}")
+        yield side.information("administrator connection", f"answers on port {side.instance.admin_port}")

@@ -19,10 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness.doctor import dialog_security, routes
-from harness.doctor.facts import Facts
-from harness.doctor.findings import Finding, error, information, warning
-from harness.doctor.transmission_remedies import remedy_for
+from harness.doctor.dialog_security import may_send
+from harness.doctor.facts import Facts, Finding
+from harness.doctor.transport import used_routes
 from harness.failures import MachineFailure
 from harness.lab import scripts
 from harness.lab.instances import Instance, Lab, connections, in_parallel
@@ -118,7 +117,7 @@ def _cleared(side: Facts, others: Sequence[Facts], connection: pyodbc.Connection
             again.close()
         except MachineFailure:
             text = f"the service {SERVICE} could not be removed: {reason}"
-            return [warning(side.name, "probe", text, "run sql/doctor/probe_drop.sql and probe_unlink.sql there")]
+            return [side.warning("probe", text, "run sql/doctor/probe_drop.sql and probe_unlink.sql there")]
     return []
 
 
@@ -126,10 +125,10 @@ def _install(lab: Lab, side: Facts, others: Sequence[Facts], connection: pyodbc.
     variables = {"Database": side.instance.database}
     scripts.run(connection, "doctor/probe_service.sql", variables)
     for grantee in {str(row["grantee_name"]) for row in side.rows("service_grants")}:
-        if dialog_security.may_send(side, grantee):
+        if may_send(side, grantee):
             scripts.run(connection, "doctor/probe_grant.sql", variables | {"Grantee": grantee})
     for other in others:
-        for route in routes.used_routes(side, other)[:1]:
+        for route in used_routes(side, other)[:1]:
             named = {"RouteName": f"Probe_{other.local_name}", "ServiceName": SERVICE}
             there = {"BrokerInstance": other.broker_instance, "BrokerAddress": str(route["address"])}
             scripts.run(connection, "link/route.sql", variables | named | there)
@@ -200,18 +199,16 @@ def _note_answers_status(target: Facts, connection: pyodbc.Connection, course: _
 
 def _finding(side: Facts, attempt: _Attempt) -> Finding:
     if attempt.seconds is not None:
-        return information(side.name, "probe", f"a message to the target and back took {attempt.seconds * 1000:.1f} ms")
+        return side.information("probe", f"a message to the target and back took {attempt.seconds * 1000:.1f} ms")
     waited = f"no answer within {attempt.lasted_s:.0f} s"
     if attempt.refusal:
-        return error(
-            side.name, "probe", f"the target refused the message: {attempt.refusal}", remedy_for(attempt.refusal)
-        )
+        return side.error("probe", f"the target refused the message: {attempt.refusal}", remedy_for(attempt.refusal))
     if attempt.arrived:
         status = attempt.status_of_target
         text = f"{waited}: the message arrived, the answer did not; the target reports {status!r}"
-        return error(side.name, "probe", text, f"for the way back: {remedy_for(status)}")
+        return side.error("probe", text, f"for the way back: {remedy_for(status)}")
     text = f"{waited}: the message did not arrive; {side.name} reports {attempt.status!r}"
-    return error(side.name, "probe", text, remedy_for(attempt.status))
+    return side.error("probe", text, remedy_for(attempt.status))
 
 
 # -- handles -----------------------------------------------------------------------------------------------------------
@@ -225,6 +222,74 @@ def _handles(side: Facts, target: Facts, connection: pyodbc.Connection) -> list[
     misplaced = sum(1 for number, rank in enumerate(ranks, start=1) if number != rank)
     if not misplaced:
         text = f"the handles of {len(ranks)} new dialogs ascend, as the 150 trick requires"
-        return [information(side.name, "handles", text)]
+        return [side.information("handles", text)]
     text = f"{misplaced} of {len(ranks)} new dialogs have a handle out of order: used dialogs may share a page"
-    return [warning(side.name, "handles", text, "read the report's section on pages before you compare dialog ratios")]
+    return [side.warning("handles", text, "read the report's section on pages before you compare dialog ratios")]
+
+
+# -- remedies ----------------------------------------------------------------------------------------------------------
+# `sys.transmission_queue.transmission_status` and a dialog's Error messages contain texts without numbers. They are
+# recognised by words in them ("Database engine events and errors", 8000-9999 and 28000-28999).
+
+_PORT = "open the other endpoint's port between the machines (firewall, published port)"
+_ENABLE_BROKER = "ALTER DATABASE ... SET ENABLE_BROKER"
+
+# Words of the text, in lower case, and the remedy. The first row applies of whose alternatives (|) one occurs with all
+# its words (+).
+REMEDIES = {
+    "master key | session key": (
+        "in the sender's database run sql/link/master_key.sql: the server must open the key without a password"
+    ),
+    "remote service binding": "on the initiator: run sql/link/remote_service_binding.sql",
+    "certificate + accept": "import the endpoint's certificate there, and grant its owner CONNECT (sql/link)",
+    "certificate + not found": "run sql/link/import_endpoint_certificate.sql and import_dialog_certificate.sql there",
+    "certificate + expire": "create the certificate again with a later EXPIRY_DATE, link again",
+    "certificate + not yet valid": "create the certificate again with START_DATE in the past; check the clocks",
+    "no usable certificate": "give the user a valid certificate that is active for BEGIN DIALOG (sql/link)",
+    "certificate": "compare the certificates of both sides by thumbprint; import them again (sql/link/import_*.sql)",
+    "handshake failed + encrypt": "give both endpoints the same ENCRYPTION",
+    "handshake failed": "check the other endpoint's certificate, its copy here and CONNECT on the endpoint (sql/link)",
+    "no route matches | lack of routing information": "run sql/link/route.sql there",
+    "could not find the target broker": "no route names the target's broker instance: run sql/link/route.sql there",
+    "broker configuration service": "drop the route to SQL/ServiceBroker/BrokerConfiguration",
+    "transport protocol is not available": "start this instance's endpoint: ALTER ENDPOINT ... STATE = STARTED;",
+    "refused": "start the other instance's endpoint, and compare its port with the route's address",
+    "dns | no such host": "the host in the route's address is unknown here: see broker_host in lab.toml",
+    "address + invalid | address + not valid": (
+        "the route's address must be TCP://host:port: ALTER ROUTE ... WITH ADDRESS"
+    ),
+    "connection attempt failed | timed out": _PORT,
+    "closed by the remote host": "the other side refuses this endpoint: see its error log and CONNECT on its endpoint",
+    "unable to connect": _PORT,
+    "disabled in the sender's database | broker is disabled": _ENABLE_BROKER,
+    "message forwarding": "the route leads to an instance that is not the target: ALTER ROUTE ... WITH ADDRESS",
+    "service broker + disabled": _ENABLE_BROKER,
+    "target service name could not be found | no such service": (
+        "the route leads to an instance without the service: link again"
+    ),
+    "guid | broker instance": "the route names another broker instance: run sql/link/route.sql with the present one",
+    "read-only": "ALTER DATABASE ... SET READ_WRITE",
+    "single-user | single user": "ALTER DATABASE ... SET MULTI_USER",
+    "msdb": "bring msdb online and enable its broker",
+    "server principal": "ALTER AUTHORIZATION ON DATABASE::... TO [sa]; activation and delivery run as the owner",
+    "permission | access + denied": (
+        "GRANT SEND ON SERVICE there to the user that owns this side's certificate (sql/link/grant_send.sql)"
+    ),
+    "queue + disabled": "ALTER QUEUE ... WITH STATUS = ON",
+    "queue + busy": "the target's queue is busy: wait for its readers, or raise MAX_QUEUE_READERS",
+}
+SILENT = (
+    "the other side drops messages that it cannot verify without an answer: compare its copy of the dialog certificate "
+    "by thumbprint, watch the event Broker:Message Undeliverable there, and check the route back"
+)
+
+
+def remedy_for(text: str) -> str:
+    """Return the remedy for a transmission status or an error's description."""
+    lower = text.lower()
+    if not lower.strip():
+        return SILENT
+    for alternatives, remedy in REMEDIES.items():
+        if any(all(word in lower for word in words.split(" + ")) for words in alternatives.split(" | ")):
+            return remedy
+    return "search the error logs of both instances for this text"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from harness.doctor.facts import Facts, Row
-from harness.doctor.findings import Finding, error, warning
+from harness.doctor.facts import Facts, Finding, Row
 from harness.lab.link import SERVICE
 
 CONTRACT = "//MySSB.com/Lab/C_Test"
@@ -22,17 +21,17 @@ def check_broker(side: Facts) -> Iterator[Finding]:
     if own is not None and not own["is_broker_enabled"]:
         text = f"the broker of {own['database_name']} is disabled: it neither sends nor receives"
         remedy = f"ALTER DATABASE [{own['database_name']}] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;"
-        yield error(side.name, "broker", text, remedy)
+        yield side.error("broker", text, remedy)
     msdb = by_name.get("msdb")
     if msdb is not None and not msdb["is_broker_enabled"]:
         text = "the broker of msdb is disabled: messages from the network are not delivered"
-        yield error(side.name, "broker", text, "ALTER DATABASE [msdb] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;")
+        yield side.error("broker", text, "ALTER DATABASE [msdb] SET ENABLE_BROKER WITH ROLLBACK IMMEDIATE;")
     for one, other in combinations(brokers, 2):
         if own in (one, other) and one["service_broker_guid"] == other["service_broker_guid"]:
             text = f"{one['database_name']} and {other['database_name']} have the same service_broker_guid"
             copy = one if other is own else other
             remedy = f"ALTER DATABASE [{copy['database_name']}] SET NEW_BROKER WITH ROLLBACK IMMEDIATE;"
-            yield error(side.name, "broker", f"{text}: each receives messages for the other", remedy)
+            yield side.error("broker", f"{text}: each receives messages for the other", remedy)
 
 
 def check_owner(side: Facts) -> Iterator[Finding]:
@@ -42,10 +41,10 @@ def check_owner(side: Facts) -> Iterator[Finding]:
         return
     remedy = f"ALTER AUTHORIZATION ON DATABASE::[{row['database_name']}] TO [sa];"
     if row["owner_name"] is None:
-        yield error(side.name, "owner", f"the server cannot resolve the owner of {row['database_name']}", remedy)
+        yield side.error("owner", f"the server cannot resolve the owner of {row['database_name']}", remedy)
     elif not row["is_owner_dbo"]:
         text = f"the user dbo of {row['database_name']} is not its owner {row['owner_name']}, as in a restored database"
-        yield error(side.name, "owner", text, remedy)
+        yield side.error("owner", text, remedy)
 
 
 def check_service(side: Facts, *, is_target: bool, max_queue_readers: str) -> Iterator[Finding]:
@@ -54,39 +53,37 @@ def check_service(side: Facts, *, is_target: bool, max_queue_readers: str) -> It
     row = side.row("service")
     folder = "target" if is_target else "initiator"
     if row is None:
-        yield error(side.name, "service", f"there is no service {SERVICE}", f"run sql/{folder}/service.sql")
+        yield side.error("service", f"there is no service {SERVICE}", f"run sql/{folder}/service.sql")
         return
     queue = f"dbo.{row['queue_name']}"
     disabled = [what for what in ("receive", "enqueue") if not row[f"is_{what}_enabled"]]
     if disabled:
         text = f"the queue {queue} is disabled for {' and '.join(disabled)}, as after five rollbacks in a row"
-        yield error(
-            side.name, "queue", text, f"see dbo.messageErrors for the cause; ALTER QUEUE {queue} WITH STATUS = ON;"
-        )
+        yield side.error("queue", text, f"see dbo.messageErrors for the cause; ALTER QUEUE {queue} WITH STATUS = ON;")
     if is_target:
         yield from _check_activation(side, row, queue, max_queue_readers)
 
 
 def _check_activation(side: Facts, row: Row, queue: str, max_queue_readers: str) -> Iterator[Finding]:
     if not row["activation_procedure"]:
-        yield error(side.name, "activation", f"{queue} has no activation procedure", "run sql/target/queue.sql")
+        yield side.error("activation", f"{queue} has no activation procedure", "run sql/target/queue.sql")
         return
     if row["procedure_id"] is None:
         text = f"the activation procedure {row['activation_procedure']} of {queue} does not exist"
-        yield error(side.name, "activation", text, "run sql/target/receive_procedure.sql")
+        yield side.error("activation", text, "run sql/target/receive_procedure.sql")
     if not row["is_activation_enabled"]:
         remedy = f"ALTER QUEUE {queue} WITH ACTIVATION (STATUS = ON);"
-        yield error(side.name, "activation", f"activation of {queue} is disabled: no reader starts", remedy)
+        yield side.error("activation", f"activation of {queue} is disabled: no reader starts", remedy)
     readers = str(row["max_readers"])
     if readers != max_queue_readers:
         text = f"{queue} has MAX_QUEUE_READERS = {readers} instead of {max_queue_readers}"
         remedy = f"ALTER QUEUE {queue} WITH ACTIVATION (MAX_QUEUE_READERS = {max_queue_readers});"
-        yield (error if readers == "0" else warning)(side.name, "activation", text, remedy)
+        yield (side.error if readers == "0" else side.warning)("activation", text, remedy)
     principal = row["execute_as_principal_id"]
     if principal is None or (principal != _OWNER and row["execute_as_name"] is None):
         text = f"{queue} activates as {'nobody' if principal is None else f'user {principal}, which does not exist'}"
         remedy = f"ALTER QUEUE {queue} WITH ACTIVATION (EXECUTE AS OWNER);"
-        yield error(side.name, "activation", text, remedy)
+        yield side.error("activation", text, remedy)
 
 
 def check_contract(side: Facts, *, is_target: bool) -> Iterator[Finding]:
@@ -94,22 +91,18 @@ def check_contract(side: Facts, *, is_target: bool) -> Iterator[Finding]:
         return
     rows = [row for row in side.rows("contract") if row["message_type_name"] == MESSAGE_TYPE]
     if not side.rows("contract"):
-        yield error(side.name, "contract", f"there is no contract {CONTRACT}", "run sql/common/contract.sql")
+        yield side.error("contract", f"there is no contract {CONTRACT}", "run sql/common/contract.sql")
         return
     if not rows:
         text = f"the contract {CONTRACT} has no message type {MESSAGE_TYPE}"
-        yield error(
-            side.name, "contract", text, "drop service and contract, run sql/common/contract.sql and service.sql"
-        )
+        yield side.error("contract", text, "drop service and contract, run sql/common/contract.sql and service.sql")
         return
     if not rows[0]["is_sent_by_initiator"]:
         text = f"the contract {CONTRACT} does not let the initiator send {MESSAGE_TYPE}"
-        yield error(
-            side.name, "contract", text, "drop service and contract, run sql/common/contract.sql and service.sql"
-        )
+        yield side.error("contract", text, "drop service and contract, run sql/common/contract.sql and service.sql")
     if is_target and side.row("service") is not None and not any(row["is_offered"] for row in rows):
         text = f"the service {SERVICE} does not offer the contract {CONTRACT}: it refuses every dialog"
-        yield error(side.name, "contract", text, f"ALTER SERVICE [{SERVICE}] (ADD CONTRACT [{CONTRACT}]);")
+        yield side.error("contract", text, f"ALTER SERVICE [{SERVICE}] (ADD CONTRACT [{CONTRACT}]);")
 
 
 def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
@@ -119,17 +112,17 @@ def check_agreement(target: Facts, initiator: Facts) -> Iterator[Finding]:
         return
     for name in sorted(here.keys() ^ there.keys()):
         text = f"{name} is in the contract {CONTRACT} on one side only (target or {initiator.name})"
-        yield error(initiator.name, "message type", text, "drop service and contract there and link again")
+        yield initiator.error("message type", text, "drop service and contract there and link again")
     for name in sorted(here.keys() & there.keys()):
         (validation, *use), (validation_there, *use_there) = here[name], there[name]
         if validation != validation_there:
             text = f"{name} is validated as {validation} here and as {validation_there} on the target"
             wanted = "NONE" if validation_there == "BINARY" else validation_there
             remedy = f"ALTER MESSAGE TYPE [{name}] VALIDATION = {wanted};"
-            yield error(initiator.name, "message type", text, remedy)
+            yield initiator.error("message type", text, remedy)
         if use != use_there:
             text = f"{name} may be sent by other sides than on the target"
-            yield error(initiator.name, "message type", text, "drop service and contract there and link again")
+            yield initiator.error("message type", text, "drop service and contract there and link again")
 
 
 def _usage(side: Facts) -> dict[str, tuple[str, bool, bool]]:

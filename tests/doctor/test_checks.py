@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from harness import doctor
-from harness.doctor.facts import unanswered
 from harness.lab.instances import LabError, Security
 from tests.doctor.conftest import found, ills
 
@@ -128,7 +127,7 @@ def test_a_refused_query_is_reported(lab, sides):
     del sides[FIRST].answers["endpoint_grants"]
     sides[FIRST].failures["endpoint_grants"] = "VIEW ANY DEFINITION permission was denied (error 300)"
     assert found(lab, sides) == [("warning", "initiator-1", "endpoint_grants")]
-    assert "error 300" in str(unanswered(sides[FIRST])[0])
+    assert "error 300" in str(next(sides[FIRST].unanswered()))
 
 
 def test_instances_of_different_builds_are_found(lab, sides):

@@ -7,13 +7,12 @@ import time
 import pytest
 
 from harness.doctor import probe
+from harness.doctor.probe import SILENT, remedy_for
 from harness.lab import scripts
 from harness.lab.instances import Lab, connections
 from tests.doctor.conftest import asked, ills
 from tests.doctor.test_broken import BREAKAGES, mend, run_on
 from tests.doctor.test_examine import left_over
-
-pytestmark = pytest.mark.process
 
 TIMEOUT_S = 1.0
 RESTART = "ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STOPPED; ALTER ENDPOINT Endpoint_SRPerf_1 STATE = STARTED;"
@@ -35,6 +34,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name, words, ill", CASES, ids=[case[0] for case in CASES])
+@pytest.mark.process
 def test_a_probe_that_fails_has_a_remedy_and_ends_in_time(lab, name, words, ill):
     breakage = next(one for one in BREAKAGES if one.name == name)
     run = lambda on, text: run_on(lab, on, text)  # noqa: E731
@@ -54,6 +54,7 @@ def test_a_probe_that_fails_has_a_remedy_and_ends_in_time(lab, name, words, ill)
     assert not ills(probe.there_and_back(lab, asked(lab)))
 
 
+@pytest.mark.process
 def test_a_queue_disabled_during_the_probe_ends_it_in_time(lab, monkeypatch):
     install = probe._install
 
@@ -68,6 +69,7 @@ def test_a_queue_disabled_during_the_probe_ends_it_in_time(lab, monkeypatch):
     assert left_over(lab) == [(0,) * 6] * 3
 
 
+@pytest.mark.process
 def test_the_probe_is_removed_even_if_it_could_not_be_installed(lab, monkeypatch):
     monkeypatch.setattr(probe, "_ask", failing)
     with pytest.raises(scripts.ScriptError):
@@ -79,6 +81,7 @@ def failing(*_: object) -> None:
     raise scripts.ScriptError("the script does not run")
 
 
+@pytest.mark.process
 def test_objects_that_cannot_be_removed_are_reported(lab, monkeypatch):
     clear = probe._clear
     calls: list[str] = []
@@ -98,6 +101,7 @@ def test_objects_that_cannot_be_removed_are_reported(lab, monkeypatch):
         scripts.run(connection, "doctor/probe_drop.sql", {"Database": lab.target.database})
 
 
+@pytest.mark.process
 def test_handles_out_of_order_are_a_warning(lab, monkeypatch):
     rows = scripts.rows
 
@@ -108,3 +112,38 @@ def test_handles_out_of_order_are_a_warning(lab, monkeypatch):
     monkeypatch.setattr(probe.scripts, "rows", shuffled)
     findings = probe.there_and_back(lab, asked(lab))
     assert ills(findings) == [("warning", "initiator-1", "handles"), ("warning", "initiator-2", "handles")]
+
+
+# Texts: "Database engine events and errors", 8000-9999 and 28000-28999.
+TEXTS = [
+    ("The transport protocol is not available for Service Broker.", "ALTER ENDPOINT"),
+    ("No route matches the destination service name for this conversation. Create a route ...", "route.sql"),
+    ("Connection attempt failed with error: '10061(connection refused)'.", "endpoint"),
+    (
+        "Connection attempt failed with error: 'A previous existing connection with the same peer was detected ...'.",
+        "open the other endpoint's port",
+    ),
+    ("Locating routes and security information via the Broker Configuration Service.", "BrokerConfiguration"),
+    ("The broker is disabled in the sender's database.", "ENABLE_BROKER"),
+    ("The service broker is administratively disabled.", "ENABLE_BROKER"),
+    (
+        "The target service name could not be found. Ensure that the service name is specified correctly ...",
+        "link again",
+    ),
+    ("Service Broker needs to access the master key in the database 'x'. Error code:25.", "master_key.sql"),
+    ("Dialog security is unavailable for this conversation because there is no remote service binding ...", "binding"),
+    ("You do not have permission to access the service 'x'.", "GRANT SEND"),
+    ('The server principal "x" is not able to access the database "y" under the current context.', "AUTHORIZATION"),
+    ("Connection handshake failed. The certificate used by the peer is invalid due to ... State 89.", "certificate"),
+    ("", "drops messages that it cannot verify"),
+    ("something never heard of", "error log"),
+]
+
+
+@pytest.mark.parametrize("text, words", TEXTS)
+def test_a_status_has_a_remedy(text, words):
+    assert words in remedy_for(text)
+
+
+def test_an_empty_status_has_its_own_remedy():
+    assert remedy_for("  ") == SILENT

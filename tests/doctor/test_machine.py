@@ -1,11 +1,12 @@
-"""Space on disk and in files for the largest cell."""
+"""Space on disk and in files for the largest cell, and differences between clocks."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness.doctor import disk_space
+from harness.doctor import machine
 from harness.doctor.facts import Facts
+from harness.lab.instances import connections
 from harness.matrix import Cell, all_cells
 from harness.settings import Settings
 from tests.doctor.conftest import ills
@@ -15,8 +16,8 @@ GB = 1024**3
 LARGEST = "i3-t50-r150-p8192-v2008"
 
 
-def need(cell: str = LARGEST) -> disk_space.Need:
-    found = disk_space.largest([Cell.parse(cell)], SETTINGS, is_target=True)
+def need(cell: str = LARGEST) -> machine.Need:
+    found = machine.largest([Cell.parse(cell)], SETTINGS, is_target=True)
     assert found is not None
     return found
 
@@ -41,20 +42,20 @@ def side(lab, *, data_free=0, log_free=0, disk=None, growth=8192, max_size=-1) -
 
 def test_the_largest_cell_decides_and_an_initiator_has_only_its_share():
     cells = all_cells()
-    target = disk_space.largest(cells, SETTINGS, is_target=True)
-    third = disk_space.largest(cells, SETTINGS, is_target=False, number=3)
+    target = machine.largest(cells, SETTINGS, is_target=True)
+    third = machine.largest(cells, SETTINGS, is_target=False, number=3)
     assert target is not None and third is not None
     assert target.cell.payload_bytes == third.cell.payload_bytes == 8192
     assert target.cell.initiators == third.cell.initiators == 3
     assert third.data < target.data / 2
     # 18,000 messages a second for 40 s, each of 8192 bytes in a queue and 2000 in a table, and rows around them
     assert 7 * GB < target.data < 8 * GB
-    assert disk_space.largest([], SETTINGS, is_target=True) is None
+    assert machine.largest([], SETTINGS, is_target=True) is None
 
 
 def test_enough_space_inside_the_files_is_not_reported(lab):
     facts = side(lab, data_free=50 * GB, log_free=50 * GB, disk=0)
-    findings = list(disk_space.check_space(facts, need(), is_embedded=False))
+    findings = list(machine.check_space(facts, need(), is_embedded=False))
     assert ills(findings) == []
     assert LARGEST in findings[0].text
 
@@ -71,12 +72,29 @@ def test_enough_space_inside_the_files_is_not_reported(lab):
     ],
 )
 def test_missing_space_is_found(lab, given, expected, words):
-    findings = list(disk_space.check_space(side(lab, **given), need(), is_embedded=False))
+    findings = list(machine.check_space(side(lab, **given), need(), is_embedded=False))
     assert ills(findings) == [(expected, "target", "space")]
     assert words in findings[0].text
 
 
 def test_unknown_space_is_reported(lab):
-    findings = list(disk_space.check_space(side(lab, data_free=GB), need(), is_embedded=False))
+    findings = list(machine.check_space(side(lab, data_free=GB), need(), is_embedded=False))
     assert ills(findings) == []
     assert "on disk unknown" in findings[0].text
+
+
+@pytest.mark.process
+def test_an_instance_on_this_machine_has_this_machines_clock(lab):
+    with connections([lab.target]) as (connection,):
+        measured = machine.measure_clock(connection)
+    assert abs(measured.difference_ns) <= measured.uncertainty_ns + 2_000_000
+    assert measured.uncertainty_ns > 0
+
+
+@pytest.mark.parametrize("difference_ms, expected", [(-40, "warning"), (3, None), (20, None), (60_000, "warning")])
+def test_a_difference_of_clocks_beyond_its_uncertainty_is_a_warning(lab, difference_ms, expected):
+    measured = machine.ClockDifference(difference_ms * 1_000_000, 17_000_000)
+    findings = list(machine.check_clock(Facts(lab.target, "Target"), measured))
+    assert ills(findings) == ([(expected, "target", "clock")] if expected else [])
+    assert f"{difference_ms:+.2f} ms" in findings[0].text
+    assert "17.00 ms" in findings[0].text

@@ -1,22 +1,30 @@
-"""Check data files and log: how much the largest planned cell may write, and how much is free.
+"""Check the machines: free space on disk for the largest planned cell, and the clocks.
 
 Tables and queue are emptied between cells, so the largest cell decides. Its rate is unknown before it is measured, so
 two rates are assumed. There must be space at the paper's rate (`whitepaper.PEAK_THROUGHPUT`). There should be space at
 three times that rate, and no file should have to grow in the measured window. All messages may lie in a queue at the
 same time. The log in use depends on checkpoints and open transactions: a quarter of what a cell writes is assumed. The
 findings say that these are estimates.
+
+Delivery latencies are differences between the clocks of the instances and of this machine.
 """
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from harness.doctor.facts import Facts, Row
-from harness.doctor.findings import Finding, error, information, warning
+from harness.doctor.facts import Facts, Finding, Row
+from harness.lab import scripts
 from harness.matrix import Cell
 from harness.settings import Settings
 from harness.whitepaper import MESSAGE_DROP_BYTES, PEAK_THROUGHPUT
+
+if TYPE_CHECKING:
+    import pyodbc
 
 BOUND = 3  # times the paper's rate
 _ROW_BYTES = 250  # rows of a queue or of the transmission queue and of dbo.messageDrop, without the message
@@ -71,16 +79,16 @@ def check_space(side: Facts, need: Need, *, is_embedded: bool) -> Iterator[Findi
             text = (
                 f"{need.cell.id} needs about {_size(wants[kind])} of {what} at the paper's rate, {_size(total)} is free"
             )
-            yield error(side.name, "space", text, remedy)
+            yield side.error("space", text, remedy)
         elif total < BOUND * wants[kind]:
             text = f"{need.cell.id} may need {_size(BOUND * wants[kind])} of {what}, {_size(total)} is free"
-            yield warning(side.name, "space", text, remedy)
+            yield side.warning("space", text, remedy)
         elif not is_embedded and (free or 0) < wants[kind]:
             text = f"the {what} file has {_size(free or 0)} free and {need.cell.id} may need {_size(wants[kind])}"
             remedy = f"ALTER DATABASE [{side.instance.database}] MODIFY FILE (NAME = ..., SIZE = ...) beforehand"
-            yield warning(side.name, "space", f"{text}: it would grow in the measured window", remedy)
+            yield side.warning("space", f"{text}: it would grow in the measured window", remedy)
     text = f"largest cell {need.cell.id} at the paper's rate, estimated: {', '.join(estimates)}"
-    yield information(side.name, "space", text)
+    yield side.information("space", text)
 
 
 def _free_inside(side: Facts, files: Sequence[Row], kind: str) -> int | None:
@@ -117,3 +125,37 @@ def _known(count: int | None) -> str:
 
 def _size(count: int) -> str:
     return f"{count / _GIGABYTE:.1f} GB" if count >= _GIGABYTE else f"{count / 1024**2:.0f} MB"
+
+
+CLOCK_SAMPLES = 9
+_TOLERANCE_NS = 5_000_000  # for a difference beyond its uncertainty; a larger one makes latencies misleading
+
+
+@dataclass(frozen=True, slots=True)
+class ClockDifference:
+    """The instance's clock minus this machine's. The uncertainty is half the duration of the query."""
+
+    difference_ns: int
+    uncertainty_ns: int
+
+
+def measure_clock(connection: pyodbc.Connection) -> ClockDifference:
+    """Measure several times and return the median. It is assumed that a query reads the clock halfway through."""
+    found: list[tuple[int, int]] = []
+    for _ in range(CLOCK_SAMPLES):
+        before_ns, began_ns = time.time_ns(), time.monotonic_ns()
+        there_ns = int(scripts.rows(connection, "doctor/clock.sql", {})[0]["utc_ns"])
+        half_ns = (time.monotonic_ns() - began_ns) // 2
+        found.append((there_ns - before_ns - half_ns, half_ns))
+    middle = statistics.median_low(difference for difference, _ in found)
+    return ClockDifference(*next(pair for pair in found if pair[0] == middle))
+
+
+def check_clock(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
+    difference_ns, uncertainty_ns = measured.difference_ns, measured.uncertainty_ns
+    text = f"the clock differs from this machine's by {difference_ns / 1e6:+.2f} ms, ± {uncertainty_ns / 1e6:.2f} ms"
+    if abs(difference_ns) - uncertainty_ns > _TOLERANCE_NS:
+        remedy = "synchronise both (chrony, w32tm): delivery latencies are wrong by that much, rates are not"
+        yield side.warning("clock", text, remedy)
+    else:
+        yield side.information("clock", text)
