@@ -18,7 +18,7 @@ from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
 from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
 from harness.embedded.sqltypes import INT
-from harness.embedded.tds.login7 import Login7
+from harness.embedded.tds.login import Login7
 from harness.lab import drivers
 from tests.benchmarks.client import bare_loop
 from tests.embedded.server.canned import PASSWORD, canned_server
@@ -68,11 +68,8 @@ class IdleSession:
     def close(self) -> None: ...
 
 
-class AdmitAll:
-    """Admits everybody."""
-
-    def admit(self, login: Login7, spid: int) -> tuple[Any, str]:
-        return IdleSession(), "lab"
+def admit_all(login: Login7, spid: int) -> tuple[Any, str]:
+    return IdleSession(), "lab"
 
 
 def microseconds_a_call(listener: TdsListener, name: str, repeats: int) -> float:
@@ -93,7 +90,7 @@ def microseconds_a_call(listener: TdsListener, name: str, repeats: int) -> float
 async def without_sockets(repeats: int) -> None:
     scheduler = Scheduler(SystemClock(), lambda task, error: print(task.name, repr(error)))
     driver = RealTimeDriver(scheduler, asyncio.get_running_loop())
-    listener = TdsListener(SERVER, AdmitAll(), scheduler=scheduler, driver=driver)
+    listener = TdsListener(SERVER, admit_all, scheduler=scheduler, driver=driver)
     print("tds: a call decoded, run by a session that does nothing, answered; no socket")
     for name in CALLS:
         print(f"{name:>28}{microseconds_a_call(listener, name, repeats):>8.1f} µs", flush=True)

@@ -43,10 +43,10 @@ from harness import cli
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import CATALOGUE, SqlServerError
 from harness.embedded.runtime.tasks import Delay, Waiting
-from harness.embedded.server import lifetime, serve
+from harness.embedded.server import serve
 from harness.embedded.server.authentication import LoginAuthenticator
 from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
-from harness.embedded.tds.login7 import Login7
+from harness.embedded.tds.login import Login7
 from harness.embedded.tsql.requests import ClientSession
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
@@ -261,7 +261,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="harness serve, with faults", allow_abbrev=False)
     parser.add_argument("--fault", type=Fault.parse, action="append", default=[])
     options, of_serve = parser.parse_known_args()
-    lifetime.die_with_parent()
+    serve.die_with_parent()
     install()
     FAULTS.plant(options.fault)
     for fault in FAULTS.due(["slow-start"]):

@@ -2,11 +2,11 @@
 
 - `tds_listener`: the TDS port. A connection is a protocol object and a session; a request is a task. Bytes are decoded
   where they arrive, and the scheduler runs in the same turn of the loop.
-- `authentication`: logins. `datatype_info`: the answer to every driver's first question, about data types.
-- `broker_transport`, `broker_records`: broker to broker, over connections of their own.
-- `certificate`: the self-signed certificate behind `Encrypt=yes;TrustServerCertificate=yes`.
-- `serve`, `lifetime`: `harness serve` builds the parts, recovers the store, prints a line of JSON when it listens, and
-  ends by SIGTERM, with its parent, or by a bug.
+- `authentication`: logins, and the self-signed certificate behind `Encrypt=yes;TrustServerCertificate=yes`.
+- `datatype_info`: the answer to every driver's first question, about data types.
+- `broker_transport`: broker to broker, over connections of their own.
+- `serve`: `harness serve` builds the parts, recovers the store, prints a line of JSON when it listens, and ends by
+  SIGTERM, with its parent, or by a bug.
 
 Rules. One thread, except for the store's flushes. The server listens on the loopback interface unless the operator says
 otherwise (`--host`). A client that does not ask for encryption gets none, not even for its password. Passwords are

@@ -1,8 +1,8 @@
-"""Broker to broker over TCP: frames, batched into records.
+"""Broker to broker over TCP: frames, many at a time in records of a 4-byte length and a msgpack list.
 
-The connecting side sends a handshake and gets one back; each is a record of its own (see `broker_records`), and frames
-follow. Each side presents its endpoint's certificate and checks whether it accepts the other's, as SQL Server's
-endpoints do. There is no cryptography: a certificate is a blob that is believed (see `broker.identities`).
+The connecting side sends a handshake and gets one back; each is a record of its own, and frames follow. Each side
+presents its endpoint's certificate and checks whether it accepts the other's, as SQL Server's endpoints do. There is no
+cryptography: a certificate is a blob that is believed (see `broker.identities`).
 
 A connection carries frames one way only, from the side that connected; answers go over a connection in the other
 direction. Everything sent in one turn of the loop leaves in one write. Nothing here waits for a slow peer: frames queue
@@ -19,12 +19,15 @@ import itertools
 import logging
 import os
 import socket
+import struct
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
-from harness.embedded.broker.frames import Frame, unpack_frames
-from harness.embedded.server.broker_records import Handshake, RecordReader, pack_records
+import msgpack
+
+from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.frames import RECORD_SIZE_MAX, Frame, pack_frames, unpack_frames
 
 log = logging.getLogger(__name__)
 
@@ -35,35 +38,19 @@ RETRY_DELAYS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 HANDSHAKE_TIMEOUT_S = 5.0
 UNWANTED_AFTER_S = 120.0  # a peer to which nothing was sent for so long is not tried again; the broker resends sooner
 
+MAGIC = "service-broker-harness/1"
+RECORD_FRAMES_MAX = 256  # frames in one record: bounds the memory that unpacking takes
 
-class Certificates(Protocol):
-    """The part of `broker.broker_link.BrokerLink` that a handshake uses."""
-
-    def presented_certificate(self) -> bytes | None: ...
-
-    def accepts_certificate(self, blob: bytes | None) -> bool: ...
-
-
-class Broker(Protocol):
-    """The part of `broker.engine.Engine` that the transport uses."""
-
-    name: str
-
-    @property
-    def link(self) -> Certificates: ...
-
-    def on_frames(self, peer: object, frames: Sequence[Frame]) -> None: ...
-
-    def on_connection_state(self, address: Address, up: bool, error: str) -> None: ...
+_LENGTH = struct.Struct(">I")
 
 
 class BrokerTransport:
-    """The engine's `Transport`. Call `attach` first. `host` is where the operator allows this server to listen."""
+    """The engine's `Transport`. Set `broker` first. `host` is where the operator allows this server to listen."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, host: str, run: Callable[[], None]) -> None:
         self.loop = loop
         self.run = run  # the scheduler, after something arrived
-        self.broker: Broker
+        self.broker: Engine
         self.incoming: dict[int, IncomingProtocol] = {}
         self.numbers = itertools.count(1)
         self._host = host
@@ -71,9 +58,6 @@ class BrokerTransport:
         self._socket: socket.socket | None = None
         self._starting: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
-
-    def attach(self, broker: Broker) -> None:
-        self.broker = broker
 
     def listen(self, host: str, port: int) -> None:
         """Listen; an OSError says that the port is in use or that the operator did not allow the address."""
@@ -322,3 +306,80 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+
+class Handshake(NamedTuple):
+    """The first record in each direction. `refusal` is empty, or says why the listening side refuses to talk."""
+
+    name: str
+    certificate: bytes | None
+    refusal: str = ""
+
+    def pack(self) -> bytes:
+        packed: bytes = msgpack.packb([MAGIC, *self])
+        return _LENGTH.pack(len(packed)) + packed
+
+    @classmethod
+    def unpack(cls, record: memoryview) -> Handshake:
+        """The handshake in a record; ValueError if there is none of this version."""
+        try:
+            fields: Any = msgpack.unpackb(record)
+            magic, name, certificate, refusal = fields
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise ValueError(f"invalid handshake: {error}") from None
+        if magic != MAGIC:
+            raise ValueError("invalid handshake: it is not from a broker of this version")
+        if not (isinstance(name, str) and name and isinstance(refusal, str)):
+            raise ValueError("invalid handshake: it has no name")
+        if not (certificate is None or isinstance(certificate, bytes)):
+            raise ValueError("invalid handshake: its certificate is not binary")
+        return cls(name, certificate, refusal)
+
+
+class RecordReader:
+    """Joins records from bytes cut anywhere."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._wanted = _LENGTH.size  # pending bytes below which no record can be complete
+
+    def feed(self, data: bytes) -> list[memoryview]:
+        """The records that `data` completes; ValueError if one is announced larger than the limit."""
+        if self._pending:
+            self._pending += data
+            if len(self._pending) < self._wanted:
+                return []
+            data = bytes(self._pending)
+            self._pending.clear()
+        view = memoryview(data)
+        records: list[memoryview] = []
+        at, end = 0, len(data)
+        self._wanted = _LENGTH.size
+        while end - at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(data, at)
+            if length > RECORD_SIZE_MAX:
+                raise ValueError(f"a record of {length} bytes")
+            if end - at < _LENGTH.size + length:
+                self._wanted = _LENGTH.size + length
+                break
+            records.append(view[at + _LENGTH.size : at + _LENGTH.size + length])
+            at += _LENGTH.size + length
+        self._pending += view[at:]
+        return records
+
+
+def pack_records(frames: Iterable[Frame]) -> Iterator[bytes]:
+    """Records that hold all these frames, except a frame too large for any record."""
+    waiting = iter(frames)
+    while batch := list(itertools.islice(waiting, RECORD_FRAMES_MAX)):
+        packed = pack_frames(batch)
+        if len(packed) <= RECORD_SIZE_MAX:
+            yield _LENGTH.pack(len(packed)) + packed
+        elif len(batch) > 1:
+            for frame in batch:
+                yield from pack_records([frame])
+        else:
+            log.error("a message of %d bytes is too large to send (limit %d)", len(packed), RECORD_SIZE_MAX)

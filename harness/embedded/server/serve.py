@@ -1,13 +1,16 @@
 """`harness serve`: an instance of the embedded Service Broker as a process.
 
-It builds the parts, recovers what the store holds, listens, prints one line of JSON on stdout, and serves until
-SIGTERM, the end of its parent, or a bug. A bug ends it because an instance with a dead task would look alive.
+It locks its data folder, builds the parts, recovers what the store holds, listens, prints one line of JSON on stdout,
+and serves until SIGTERM, the end of its parent, or a bug. A bug ends it because an instance with a dead task would look
+alive.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
+import fcntl
 import functools
 import gc
 import itertools
@@ -20,24 +23,23 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.platform import Platform, RealPlatform
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler, Task
 from harness.embedded.runtime.waits import WaitStatistics
-from harness.embedded.server.authentication import AdministratorAuthenticator, LoginAuthenticator
+from harness.embedded.server.authentication import LoginAuthenticator, self_signed_context
 from harness.embedded.server.broker_transport import BrokerTransport
-from harness.embedded.server.certificate import self_signed_context
-from harness.embedded.server.lifetime import CannotServe, die_with_parent, lock_folder, stop_at_end_of_stdin
-from harness.embedded.server.tds_listener import FIRST_SPID, Authenticator, TdsListener
+from harness.embedded.server.tds_listener import FIRST_SPID, Admit, TdsListener
 from harness.embedded.store.file import FileStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
 from harness.embedded.tsql.instance.options import PRODUCTS, product
 from harness.embedded.tsql.requests import install_activation
 from harness.embedded.tsql.storage.tables import database_of
-from harness.failures import UsageFailure
+from harness.failures import MachineFailure, UsageFailure
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,12 @@ LOOPBACK = "127.0.0.1"
 # Messages and rows live long and form no cycles. With Python's own thresholds (700, 10, 10) a collection stops a
 # process with 100,000 rows for 200 ms at a time; with these, for less than 30.
 GC_THRESHOLD = (50_000, 50, 100)
+
+_PR_SET_PDEATHSIG = 1
+
+
+class CannotServe(MachineFailure):
+    """The server cannot start; the message says in one line why and what to do."""
 
 
 def main(
@@ -127,7 +135,7 @@ class InstanceServer:
             platform=self._platform(scheduler, waits),
             waits=waits,
         )
-        transport.attach(engine)
+        transport.broker = engine
         install_activation(engine)
         engine.recover()
         Instance.of(engine).usage = _usage
@@ -137,16 +145,16 @@ class InstanceServer:
         major, minor, build, _ = product(self._version)[0].split(".")
         identity = ServerIdentity(self._name, (int(major), int(minor), int(build)))
 
-        def listener(authenticator: Authenticator) -> TdsListener:
-            return TdsListener(identity, authenticator, scheduler=scheduler, driver=driver, tls=tls, spids=spids)
+        def listener(admit: Admit) -> TdsListener:
+            return TdsListener(identity, admit, scheduler=scheduler, driver=driver, tls=tls, spids=spids)
 
         gc.collect()
         gc.freeze()  # what exists now lives as long as the process: collections need not look at it
         gc.set_threshold(*GC_THRESHOLD)
         ready: dict[str, str | int] = {"name": self._name, "host": host}
-        ready["port"] = await self._listen(listener(authenticator), host, port, "--port")
+        ready["port"] = await self._listen(listener(authenticator.admit), host, port, "--port")
         if admin_port is not None:
-            administrators = listener(AdministratorAuthenticator(authenticator, engine))
+            administrators = listener(functools.partial(authenticator.admit, is_administrative=True))
             ready["admin_port"] = await self._listen(administrators, LOOPBACK, admin_port, "--admin-port")
         log.info("%s behaves like SQL Server %s, data in %s", self._name, self._version, self._data)
         print(json.dumps(ready), flush=True)
@@ -182,6 +190,51 @@ class InstanceServer:
     def _end_after_bug(self) -> None:
         self._exit_code = INTERNAL_ERROR
         self._stopping.set()
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when the thread that started it ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def stop_at_end_of_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Call `stop` when standard input ends: it is a pipe that the parent holds open and never writes to."""
+
+    def read() -> None:
+        if not os.read(sys.stdin.fileno(), 4096):
+            loop.remove_reader(sys.stdin.fileno())
+            stop()
+
+    try:
+        loop.add_reader(sys.stdin.fileno(), read)
+    except (OSError, ValueError):
+        raise UsageFailure(
+            "--with-parent needs a pipe as standard input: give it one, or leave the option out"
+        ) from None
+
+
+def lock_folder(folder: Path) -> IO[str]:
+    """Create the folder and lock it until the returned file is closed or the process ends, however it ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("a+", encoding="ascii")
+    except OSError as error:
+        raise CannotServe(
+            f"the data folder {folder} cannot be used ({error.strerror}): choose another (--data)"
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = lock.read().strip() or "unknown"
+        lock.close()
+        raise CannotServe(
+            f"the data folder {folder} is in use by process {holder}: stop it, or choose another (--data)"
+        ) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
 
 
 def _no_port(host: str, port: int, error: OSError, option: str) -> str:

@@ -10,64 +10,37 @@ import asyncio
 import itertools
 import logging
 import ssl
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
+from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.realtime import RealTimeDriver
 from harness.embedded.runtime.tasks import Cancelled, Scheduler, Task, TaskState, Waiting
 from harness.embedded.server.datatype_info import answer_batch, answer_call
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
-from harness.embedded.tds.login7 import Login7
+from harness.embedded.tds.login import Login7
 from harness.embedded.tds.requests import (
     Attention,
     IsolationLevel,
     Refused,
     Request,
-    ResetKind,
     Rpc,
     SqlBatch,
     TransactionRequest,
     TransactionRequestType,
 )
-from harness.embedded.tds.response import Response
-from harness.embedded.tds.response_tokens import EnvChangeBytes, EnvironmentChange
+from harness.embedded.tds.response import EnvChange, EnvironmentChange, Response
 from harness.embedded.tds.wire import TdsProtocolError
+from harness.embedded.tsql.requests import ClientSession
 
 log = logging.getLogger(__name__)
 
 FIRST_SPID = 51  # SQL Server reserves those below
 
 
-class OpenTransaction(Protocol):
-    @property
-    def id(self) -> int: ...
-
-    @property
-    def committed(self) -> bool: ...
-
-
-class Session(Protocol):
-    """The part of `tsql.requests.ClientSession` that a connection uses."""
-
-    @property
-    def tx(self) -> OpenTransaction | None:
-        """The open transaction. The response reports each change to the driver."""
-        ...
-
-    def batch(self, text: str, sink: Any) -> Waiting[None]: ...
-
-    def rpc(self, name: str, parameters: Sequence[Any], sink: Any) -> Waiting[None]: ...
-
-    def reset(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class Authenticator(Protocol):
-    """Decides about logins. `admit` returns the session and the name of its database, or raises a `SqlServerError`."""
-
-    def admit(self, login: Login7, spid: int) -> tuple[Session, str]: ...
+# Decides about a login, given the session's id: the session and the name of its database, or a `SqlServerError`.
+Admit = Callable[[Login7, int], tuple[ClientSession, str]]
 
 
 class TdsListener:
@@ -76,7 +49,7 @@ class TdsListener:
     def __init__(
         self,
         identity: ServerIdentity,
-        authenticator: Authenticator,
+        admit: Admit,
         *,
         scheduler: Scheduler,
         driver: RealTimeDriver,
@@ -84,7 +57,7 @@ class TdsListener:
         spids: Iterator[int] | None = None,
     ) -> None:
         self.identity = identity
-        self.authenticator = authenticator
+        self.admit = admit
         self.scheduler = scheduler
         self.driver = driver
         self.tls = tls
@@ -121,10 +94,10 @@ class TdsProtocol(asyncio.Protocol):
         self._run = listener.driver.run
         self._spid = listener.next_spid()
         self._name = f"session {self._spid}"
-        self._session: Session | None = None
+        self._session: ClientSession | None = None
         self._task: Task | None = None
         self._response: Response | None = None
-        self._transaction: OpenTransaction | None = None
+        self._transaction: Transaction | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -164,7 +137,7 @@ class TdsProtocol(asyncio.Protocol):
 
     def _log_in(self, login: Login7) -> None:
         try:
-            self._session, database = self._listener.authenticator.admit(login, self._spid)
+            self._session, database = self._listener.admit(login, self._spid)
         except SqlServerError as error:
             log.warning("%s: login of %r refused: %s", self._name, login.user, error.text)
             self._connection.refuse_login(error)
@@ -181,7 +154,9 @@ class TdsProtocol(asyncio.Protocol):
         assert session is not None
         try:
             if request.reset:
-                self._reset(session, request.reset, response)
+                session.reset()
+                self._transaction = None
+                response.write(EnvChange(EnvironmentChange.RESET_ACKNOWLEDGED, b"", b""))
             yield from ANSWERS[type(request)](session, request, response)
         except SqlServerError as error:
             response.error(error)
@@ -202,13 +177,7 @@ class TdsProtocol(asyncio.Protocol):
             self._connection.end_response()
             response.finish()
 
-    def _reset(self, session: Session, kind: ResetKind, response: Response) -> None:
-        # RESET_KEEPING_TRANSACTION is for distributed transactions; no driver used here sends it.
-        session.reset()
-        self._transaction = None
-        response.write(EnvChangeBytes(EnvironmentChange.RESET_ACKNOWLEDGED, b"", b""))
-
-    def _report_transaction(self, now: OpenTransaction | None, response: Response) -> None:
+    def _report_transaction(self, now: Transaction | None, response: Response) -> None:
         before, self._transaction = self._transaction, now
         if now is before:
             return
@@ -234,19 +203,19 @@ class TdsProtocol(asyncio.Protocol):
         response.acknowledge_attention(broken_off=True)
 
 
-def _close_after(task: Task, session: Session) -> Waiting[None]:
+def _close_after(task: Task, session: ClientSession) -> Waiting[None]:
     try:
         yield from task.join()
     finally:
         session.close()
 
 
-def _batch(session: Session, request: SqlBatch, response: Response) -> Waiting[None]:
+def _batch(session: ClientSession, request: SqlBatch, response: Response) -> Waiting[None]:
     if not answer_batch(request.text, response):
         yield from session.batch(request.text, response)
 
 
-def _rpc(session: Session, request: Rpc, response: Response) -> Waiting[None]:
+def _rpc(session: ClientSession, request: Rpc, response: Response) -> Waiting[None]:
     calls = request.calls
     for call in calls[:-1]:
         yield from session.rpc(call.name, call.parameters, response)
@@ -256,7 +225,7 @@ def _rpc(session: Session, request: Rpc, response: Response) -> Waiting[None]:
         yield from session.rpc(last.name, last.parameters, response)
 
 
-def _transaction(session: Session, request: TransactionRequest, response: Response) -> Waiting[None]:
+def _transaction(session: ClientSession, request: TransactionRequest, response: Response) -> Waiting[None]:
     verb = TRANSACTION_STATEMENTS[request.type]
     text = f"{verb} [{request.name.replace(']', ']]')}];" if request.name else f"{verb};"
     if request.begin_next:
@@ -266,7 +235,7 @@ def _transaction(session: Session, request: TransactionRequest, response: Respon
     return session.batch(text, response)
 
 
-def _refused(session: Session, request: Refused, response: Response) -> Waiting[None]:
+def _refused(session: ClientSession, request: Refused, response: Response) -> Waiting[None]:
     yield from ()
     raise request.error
 
@@ -277,7 +246,7 @@ TRANSACTION_STATEMENTS = {
     TransactionRequestType.ROLLBACK: "ROLLBACK TRANSACTION",
     TransactionRequestType.SAVE: "SAVE TRANSACTION",
 }
-ANSWERS: dict[type, Callable[[Session, Any, Response], Waiting[None]]] = {
+ANSWERS: dict[type, Callable[[ClientSession, Any, Response], Waiting[None]]] = {
     SqlBatch: _batch,
     Rpc: _rpc,
     TransactionRequest: _transaction,

@@ -1,7 +1,7 @@
 """[MS-TDS], the server's side, without I/O: bytes in, requests out; results in, bytes out.
 
     bytes -> packets -> Connection -> requests          Response <- what a session reports
-             (header)   (states)      (requests, login7)   tokens -> packets -> bytes
+             (header)   (states)      (requests, login)    tokens -> packets -> bytes
 
 A *packet* has an 8-byte header; a *message* is one or more packets and carries a request or a response (`packets`).
 `Connection` knows which packet may come when, answers PRELOGIN, TLS and a late Attention itself, and hands out the
@@ -12,7 +12,7 @@ Rules.
 1. No sockets, no time, no tasks; nothing of T-SQL or Service Broker. `server` connects both ends.
 2. What breaks the specification is a `TdsProtocolError` and costs the connection. What is well-formed but unsupported
    (bulk load, table-valued parameters, a date that does not exist) is a `SqlServerError` and costs the request.
-3. One request at a time: no MARS. TDS 7.2 to 7.4. TLS up to 1.2, inside PRELOGIN (`tls`).
+3. One request at a time: no MARS. TDS 7.2 to 7.4. TLS up to 1.2, inside PRELOGIN (`login`).
 4. Only tokens and types that are used have a name here. Values are those of `sqltypes`.
 5. A procedure call is the hot path: a run makes hundreds of thousands. `packets`, `requests`, `value_decoding` and
    `wire` test plain numbers instead of members of an IntFlag, and frequent answers are encoded once.

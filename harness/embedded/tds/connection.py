@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
-from harness.embedded.tds.login7 import TDS_7_4, Feature, Login7
+from harness.embedded.tds.login import TDS_7_4, UTF8_SUPPORT, Encryption, Login7, Prelogin, TlsLayer
 from harness.embedded.tds.packets import (
     PACKET_SIZE_DEFAULT,
     Message,
@@ -21,21 +21,18 @@ from harness.embedded.tds.packets import (
     PacketType,
     PacketWriter,
 )
-from harness.embedded.tds.prelogin import ANSWER_WITH_CERTIFICATE, ANSWER_WITHOUT_CERTIFICATE, Encryption, Prelogin
-from harness.embedded.tds.requests import Attention, Refused, Request, ResetKind, Rpc, SqlBatch, TransactionRequest
-from harness.embedded.tds.response import Response
-from harness.embedded.tds.response_tokens import (
+from harness.embedded.tds.requests import Attention, Refused, Request, Rpc, SqlBatch, TransactionRequest
+from harness.embedded.tds.response import (
     Done,
     DoneStatus,
     EnvChange,
-    EnvChangeBytes,
     EnvironmentChange,
     FeatureExtAck,
     LoginAck,
+    Response,
     ServerMessage,
     TokenType,
 )
-from harness.embedded.tds.tls import TlsLayer
 from harness.embedded.tds.value_encoding import COLLATION
 from harness.embedded.tds.wire import ByteWriter, TdsProtocolError
 
@@ -63,10 +60,7 @@ TRANSITIONS: dict[tuple[ConnectionState, PacketType], ConnectionState] = {
     (_S.BUSY, PacketType.ATTENTION): _S.BUSY,
 }
 
-RESETS: dict[int, ResetKind] = {
-    PacketStatus.RESET_CONNECTION: ResetKind.RESET,
-    PacketStatus.RESET_CONNECTION_SKIP_TRANSACTION: ResetKind.RESET_KEEPING_TRANSACTION,
-}
+# The second is for distributed transactions, which no driver used here has; it resets everything too.
 _RESET_MASK = PacketStatus.RESET_CONNECTION.value | PacketStatus.RESET_CONNECTION_SKIP_TRANSACTION.value
 
 LANGUAGE = "us_english"
@@ -121,11 +115,13 @@ class Connection:
     def _prelogin(self, message: Message) -> None:
         if self._tls is not None:
             return self._handshake(message.payload)
+        # OFF would mean "TLS for the login alone"; this server answers that wish with no TLS at all, because it listens
+        # on the loopback interface unless the operator says otherwise.
         wish = Prelogin.decode(message.payload).encryption
-        answers = ANSWER_WITH_CERTIFICATE if self._context is not None else ANSWER_WITHOUT_CERTIFICATE
-        answer = Prelogin(self._server.version, answers[wish])
+        encrypts = self._context is not None and wish in (Encryption.ON, Encryption.REQUIRED)
+        answer = Prelogin(self._server.version, Encryption.ON if encrypts else Encryption.NOT_SUPPORTED)
         self._write(PacketWriter(PacketType.TABULAR_RESULT, PACKET_SIZE_DEFAULT).finish(answer.encode()))
-        if answer.encryption is Encryption.ON:
+        if encrypts:
             assert self._context is not None
             self._tls = TlsLayer(self._context)
             self.state = ConnectionState.TLS_HANDSHAKE
@@ -161,15 +157,15 @@ class Connection:
         for token in (
             EnvChange(EnvironmentChange.DATABASE, database, "master"),
             self._info(5701, 2, f"Changed database context to '{database}'."),
-            EnvChangeBytes(EnvironmentChange.COLLATION, COLLATION, b""),
+            EnvChange(EnvironmentChange.COLLATION, COLLATION, b""),
             EnvChange(EnvironmentChange.LANGUAGE, LANGUAGE, ""),
             self._info(5703, 1, f"Changed language setting to {LANGUAGE}."),
             LoginAck(min(login.tds_version, TDS_7_4), self._server.program, self._server.version),
             EnvChange(EnvironmentChange.PACKET_SIZE, str(packet_size), str(self._packet_size)),
         ):
             token.encode(out)
-        if Feature.UTF8_SUPPORT in login.features:
-            FeatureExtAck({Feature.UTF8_SUPPORT: b"\1"}).encode(out)
+        if UTF8_SUPPORT in login.features:
+            FeatureExtAck(UTF8_SUPPORT, 1).encode(out)
         Done(TokenType.DONE, DoneStatus.FINAL).encode(out)
         self._send(self._writer().finish(out))
         self._packet_size = packet_size
@@ -204,19 +200,18 @@ HANDLERS: dict[PacketType, Callable[[Connection, Message], Login7 | Attention | 
 
 
 def _request(message: Message) -> Request:
-    wish = message.status & _RESET_MASK
-    reset = RESETS.get(wish, ResetKind.RESET) if wish else ResetKind.NONE
+    reset = message.status & _RESET_MASK != 0
     try:
         return DECODERS[message.type](reset, message.payload)
     except SqlServerError as error:
         return Refused(reset, error)
 
 
-def _refuse_bulk_load(reset: ResetKind, payload: bytes) -> Request:
+def _refuse_bulk_load(reset: bool, payload: bytes) -> Request:
     return Refused(reset, SqlServerError(UNSUPPORTED, "bulk load"))
 
 
-DECODERS: dict[PacketType, Callable[[ResetKind, bytes], Request]] = {
+DECODERS: dict[PacketType, Callable[[bool, bytes], Request]] = {
     PacketType.SQL_BATCH: SqlBatch.decode,
     PacketType.RPC: Rpc.decode,
     PacketType.TRANSACTION_MANAGER_REQUEST: TransactionRequest.decode,

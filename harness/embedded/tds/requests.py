@@ -1,4 +1,7 @@
-"""Requests of a logged-in client: [MS-TDS] section 2.2.6. One frozen dataclass each."""
+"""Requests of a logged-in client: [MS-TDS] section 2.2.6. One frozen dataclass each.
+
+`reset` says that the session is to be reset before the request.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,12 @@ from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
 PARAMETERS_MAX = 2100  # SQL Server's own limit on the parameters of a call
 
-# Stored procedures with a number: [MS-TDS] section 2.2.6.6, ProcID.
-PROCEDURES = {
-    1: "sp_cursor",
-    2: "sp_cursoropen",
-    3: "sp_cursorprepare",
-    4: "sp_cursorexecute",
-    5: "sp_cursorprepexec",
-    6: "sp_cursorunprepare",
-    7: "sp_cursorfetch",
-    8: "sp_cursoroption",
-    9: "sp_cursorclose",
-    10: "sp_executesql",
-    11: "sp_prepare",
-    12: "sp_execute",
-    13: "sp_prepexec",
-    14: "sp_prepexecrpc",
-    15: "sp_unprepare",
-}
+# Stored procedures by number, from 1 on: [MS-TDS] section 2.2.6.6, ProcID.
+PROCEDURES = (
+    *("", "sp_cursor", "sp_cursoropen", "sp_cursorprepare", "sp_cursorexecute", "sp_cursorprepexec"),
+    *("sp_cursorunprepare", "sp_cursorfetch", "sp_cursoroption", "sp_cursorclose", "sp_executesql", "sp_prepare"),
+    *("sp_execute", "sp_prepexec", "sp_prepexecrpc", "sp_unprepare"),
+)
 Member = TypeVar("Member", bound=IntEnum)
 
 _PROC_ID_FOLLOWS = 0xFFFF
@@ -49,14 +40,6 @@ class RpcParameter(NamedTuple):
     output: bool
 
 
-class ResetKind(IntEnum):
-    """The reset that the first packet of a request asks for, to be done before the request."""
-
-    NONE = 0
-    RESET = 1
-    RESET_KEEPING_TRANSACTION = 2
-
-
 class ProcedureCall(NamedTuple):
     name: str
     parameters: tuple[RpcParameter, ...]
@@ -66,11 +49,11 @@ class ProcedureCall(NamedTuple):
 class SqlBatch:
     """SQLBatch: [MS-TDS] section 2.2.6.7."""
 
-    reset: ResetKind
+    reset: bool
     text: str
 
     @classmethod
-    def decode(cls, reset: ResetKind, payload: bytes) -> SqlBatch:
+    def decode(cls, reset: bool, payload: bytes) -> SqlBatch:
         return cls(reset, from_utf16(payload[skip_all_headers(payload) :]))
 
 
@@ -78,11 +61,11 @@ class SqlBatch:
 class Rpc:
     """RPC request: [MS-TDS] section 2.2.6.6. Usually one call; drivers send several for arrays of parameters."""
 
-    reset: ResetKind
+    reset: bool
     calls: tuple[ProcedureCall, ...]
 
     @classmethod
-    def decode(cls, reset: ResetKind, payload: bytes) -> Rpc:
+    def decode(cls, reset: bool, payload: bytes) -> Rpc:
         reader = ByteReader(payload, skip_all_headers(payload))
         calls = [_procedure_call(reader)]
         while not reader.at_end():
@@ -115,14 +98,14 @@ class IsolationLevel(IntEnum):
 class TransactionRequest:
     """Transaction manager request: [MS-TDS] section 2.2.6.9. `begin_next` (fBeginXact) begins a new one at once."""
 
-    reset: ResetKind
+    reset: bool
     type: TransactionRequestType
     name: str = ""
     isolation: IsolationLevel = IsolationLevel.UNCHANGED
     begin_next: bool = False
 
     @classmethod
-    def decode(cls, reset: ResetKind, payload: bytes) -> TransactionRequest:
+    def decode(cls, reset: bool, payload: bytes) -> TransactionRequest:
         reader = ByteReader(payload, skip_all_headers(payload))
         type_ = _member(TransactionRequestType, reader.ushort())
         if type_ is TransactionRequestType.BEGIN:
@@ -147,7 +130,7 @@ class Attention:
 class Refused:
     """A well-formed request that is not supported: it gets an error, and the connection stays open."""
 
-    reset: ResetKind
+    reset: bool
     error: SqlServerError
 
 
@@ -170,7 +153,7 @@ def _procedure_call(reader: ByteReader) -> ProcedureCall:
     length = reader.ushort()
     if length == _PROC_ID_FOLLOWS:
         number = reader.ushort()
-        if number not in PROCEDURES:
+        if not 0 < number < len(PROCEDURES):
             raise TdsProtocolError(f"unknown stored procedure number {number}")
         name = PROCEDURES[number]
     else:

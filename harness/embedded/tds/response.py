@@ -1,6 +1,6 @@
-"""The response to one request: a session's results as tokens, cut into packets.
+"""The response to one request: a session's results as tokens ([MS-TDS] section 2.2.7), cut into packets.
 
-`Response` is the `ResultSink` that a session writes to. Rules:
+`encode` of a token writes its fields in wire order. `Response` is the `ResultSink` that a session writes to. Rules:
 
 1. The last DONE of a response says FINAL, every one before it MORE. When a statement ends it is not known whether
    another follows, so its DONE is held back until the next token or the end of the response.
@@ -14,31 +14,198 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tds.packets import PacketWriter
-from harness.embedded.tds.response_tokens import (
-    ColMetadata,
-    Done,
-    DoneCommand,
-    DoneStatus,
-    EnvChange,
-    EnvChangeBytes,
-    EnvironmentChange,
-    ReturnStatus,
-    ReturnValue,
-    ServerMessage,
-    TokenType,
-)
 from harness.embedded.tds.value_encoding import Encode, form_of
 from harness.embedded.tds.wire import ByteWriter
 
 STREAM_AT = 64 * 1024  # bytes of a result at which it begins to be sent
 ERROR_SEVERITY = 11  # and above: ERROR, below: INFO
 
-Token = ColMetadata | Done | EnvChange | EnvChangeBytes | ReturnStatus | ReturnValue | ServerMessage
+
+class TokenType(IntEnum):
+    RETURNSTATUS = 0x79
+    COLMETADATA = 0x81
+    ERROR = 0xAA
+    INFO = 0xAB
+    RETURNVALUE = 0xAC
+    LOGINACK = 0xAD
+    FEATUREEXTACK = 0xAE
+    ROW = 0xD1
+    ENVCHANGE = 0xE3
+    DONE = 0xFD
+    DONEPROC = 0xFE
+    DONEINPROC = 0xFF
+
+
+class DoneStatus(IntFlag):
+    FINAL = 0x00
+    MORE = 0x01
+    ERROR = 0x02
+    COUNT = 0x10
+    ATTENTION = 0x20
+
+
+class DoneCommand(IntEnum):
+    """CurCmd: the kind of statement, as far as drivers read it."""
+
+    NONE = 0x00
+    SELECT = 0xC1
+    EXECUTE = 0xE0
+
+
+class EnvironmentChange(IntEnum):
+    DATABASE = 1
+    LANGUAGE = 2
+    PACKET_SIZE = 4
+    COLLATION = 7
+    BEGIN_TRANSACTION = 8
+    COMMIT_TRANSACTION = 9
+    ROLLBACK_TRANSACTION = 10
+    RESET_ACKNOWLEDGED = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """DONE, DONEPROC or DONEINPROC: [MS-TDS], token "DONE"."""
+
+    token: TokenType
+    status: DoneStatus
+    command: DoneCommand = DoneCommand.NONE
+    row_count: int = 0
+
+    def encode(self, out: ByteWriter) -> None:
+        out.byte(self.token)
+        out.ushort(self.status)
+        out.ushort(self.command)
+        out.ulonglong(self.row_count)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMessage:
+    """ERROR, or INFO up to severity 10."""
+
+    number: int
+    state: int
+    severity: int
+    text: str
+    server: str
+    procedure: str
+    line: int
+
+    def encode(self, out: ByteWriter) -> None:
+        fields = ByteWriter()
+        fields.long(self.number)
+        fields.byte(self.state & 0xFF)
+        fields.byte(self.severity)
+        fields.us_varchar(self.text[:2048])  # as SQL Server cuts it
+        fields.b_varchar(self.server)
+        fields.b_varchar(self.procedure)
+        fields.long(self.line)
+        out.byte(TokenType.ERROR if self.severity >= ERROR_SEVERITY else TokenType.INFO)
+        out.us_varbyte(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvChange:
+    """ENVCHANGE with two texts (database, language, packet size), or two byte strings (collation, transaction)."""
+
+    type: EnvironmentChange
+    new: str | bytes
+    old: str | bytes
+
+    def encode(self, out: ByteWriter) -> None:
+        fields = ByteWriter((self.type,))
+        for value in (self.new, self.old):
+            if isinstance(value, str):
+                fields.b_varchar(value)
+            else:
+                fields.b_varbyte(value)
+        out.byte(TokenType.ENVCHANGE)
+        out.us_varbyte(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAck:
+    """LOGINACK. Only its TDS version is big-endian."""
+
+    tds_version: int
+    program: str
+    version: tuple[int, int, int]
+
+    def encode(self, out: ByteWriter) -> None:
+        major, minor, build = self.version
+        fields = ByteWriter(b"\1")  # Interface: SQL_TSQL
+        fields += self.tds_version.to_bytes(4, "big")
+        fields.b_varchar(self.program)
+        fields += bytes((major, minor)) + build.to_bytes(2, "big")
+        out.byte(TokenType.LOGINACK)
+        out.us_varbyte(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureExtAck:
+    """FEATUREEXTACK: one granted feature of LOGIN7, with one byte of data."""
+
+    feature: int
+    data: int
+
+    def encode(self, out: ByteWriter) -> None:
+        out += bytes((TokenType.FEATUREEXTACK, self.feature, 1, 0, 0, 0, self.data, 0xFF))
+
+
+@dataclass(frozen=True, slots=True)
+class ColMetadata:
+    """COLMETADATA. Flags: nullable, and 0x0008 for "updateability unknown"."""
+
+    columns: Sequence[Column]
+
+    def encode(self, out: ByteWriter) -> None:
+        out.byte(TokenType.COLMETADATA)
+        out.ushort(len(self.columns))
+        for column in self.columns:
+            out.ulong(0)  # UserType
+            out.ushort(0x0008 | int(column.nullable))
+            out += form_of(column.type).type_info
+            out.b_varchar(column.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnStatus:
+    value: int
+
+    def encode(self, out: ByteWriter) -> None:
+        out.byte(TokenType.RETURNSTATUS)
+        out.long(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnValue:
+    """RETURNVALUE: an output parameter's value after the call."""
+
+    ordinal: int
+    name: str
+    type: SqlType
+    value: Any
+
+    def encode(self, out: ByteWriter) -> None:
+        form = form_of(self.type)
+        out.byte(TokenType.RETURNVALUE)
+        out.ushort(self.ordinal)
+        out.b_varchar(self.name)
+        out.byte(0x01)  # Status: an output parameter
+        out.ulong(0)  # UserType
+        out.ushort(0x0001)  # Flags: nullable
+        out += form.type_info
+        form.encode(out, self.value)
+
+
+Token = ColMetadata | Done | EnvChange | ReturnStatus | ReturnValue | ServerMessage
 
 
 def _encoded(*tokens: Token) -> bytes:
@@ -128,11 +295,11 @@ class Response:
 
     def transaction_began(self, descriptor: int) -> None:
         new = descriptor.to_bytes(8, "little")
-        self.write(EnvChangeBytes(EnvironmentChange.BEGIN_TRANSACTION, new, b""))
+        self.write(EnvChange(EnvironmentChange.BEGIN_TRANSACTION, new, b""))
 
     def transaction_ended(self, descriptor: int, *, committed: bool) -> None:
         change = EnvironmentChange.COMMIT_TRANSACTION if committed else EnvironmentChange.ROLLBACK_TRANSACTION
-        self.write(EnvChangeBytes(change, b"", descriptor.to_bytes(8, "little")))
+        self.write(EnvChange(change, b"", descriptor.to_bytes(8, "little")))
 
     def end_call(self) -> None:
         """End one call of a request; another may follow."""

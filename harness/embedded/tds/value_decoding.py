@@ -1,12 +1,14 @@
 """TYPE_INFO and values from the client: [MS-TDS] sections 2.2.5.4 to 2.2.5.6.
 
 `read_typed_value` reads what follows the name and flags of a call's parameter. `READERS` has a function for each type
-that drivers send. Types that are not supported are refused by name; an unknown type breaks the protocol.
+that drivers send. Types that are not supported are refused by name; an unknown type breaks the protocol. Above
+TDS, dates, times and identifiers are text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from decimal import Context, Decimal
 from enum import IntEnum
 from functools import lru_cache
@@ -15,7 +17,6 @@ from typing import Any
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tds.text_forms import datetime_to_text, days_to_text, guid_to_text, units_to_text
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
 TypedValue = tuple[SqlType, Any]
@@ -27,6 +28,8 @@ _COLLATION_SIZE = 5
 _COLLATION_UTF8 = 0x04  # fUTF8 in the fourth byte
 PRECISION_MAX = 38
 SCALE_MAX = 7  # of time and datetime2
+DAY_1900 = date(1900, 1, 1).toordinal()  # where datetime begins to count
+DAY_MAX = date.max.toordinal() - 1
 
 
 class DataType(IntEnum):
@@ -339,3 +342,38 @@ READERS: dict[int, Callable[[ByteReader], TypedValue]] = {
     DataType.UDT: _refused("parameters of CLR types"),
     DataType.TVP: _refused("table-valued parameters"),
 }
+
+
+# -- dates, times and identifiers as text: [MS-TDS] section 2.2.5.5.1.8, "Date/Times" ----------------------------------
+
+
+def guid_to_text(value: bytes) -> str:
+    """The first three groups are little-endian on the wire."""
+    text = value.hex().upper()
+    return (
+        f"{text[6:8]}{text[4:6]}{text[2:4]}{text[0:2]}-{text[10:12]}{text[8:10]}-{text[14:16]}{text[12:14]}"
+        f"-{text[16:20]}-{text[20:]}"
+    )
+
+
+def days_to_text(days: int) -> str:
+    """Days since 0001-01-01."""
+    if not 0 <= days <= DAY_MAX:
+        raise SqlServerError(8023, "date")
+    return date.fromordinal(days + 1).isoformat()
+
+
+def units_to_text(units: int, scale: int) -> str:
+    """Units of 10^-scale seconds since midnight, with exactly `scale` digits."""
+    seconds, fraction = divmod(units, 10**scale)
+    if seconds >= 86_400:
+        raise SqlServerError(8023, "time")
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{hour:02}:{minute:02}:{second:02}" + (f".{fraction:0{scale}}" if scale else "")
+
+
+def datetime_to_text(days: int, ticks: int) -> str:
+    """datetime: days since 1900-01-01 and three-hundredths of a second, shown in milliseconds."""
+    day, milliseconds = divmod((days + DAY_1900 - 1) * 86_400_000 + (ticks * 10 + 1) // 3, 86_400_000)
+    return f"{days_to_text(day)} {units_to_text(milliseconds, 3)}"

@@ -6,14 +6,16 @@ cached, so that a row takes one call a column.
 
 from __future__ import annotations
 
+import struct
+import uuid
 from collections.abc import Callable
+from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tds.text_forms import guid_to_bytes, split_moment, text_to_datetime, text_to_days, text_to_units
-from harness.embedded.tds.value_decoding import NULL_PLP, NULL_USHORT, DataType, time_size
+from harness.embedded.tds.value_decoding import DAY_1900, NULL_PLP, NULL_USHORT, DataType, time_size
 from harness.embedded.tds.wire import ByteWriter, to_utf16
 
 # SQL_Latin1_General_CP1_CI_AS: language 0x0409, ignore case, kana and width; sort id 52. Code page 1252.
@@ -21,6 +23,7 @@ COLLATION = bytes.fromhex("0904D00034")
 LENGTH_MAX = 8000  # bytes of a value that is not (max)
 
 _EXACT = Context(prec=60)  # decimal's default of 28 digits would round numeric(38)
+
 
 Encode = Callable[[ByteWriter, Any], None]
 
@@ -34,76 +37,41 @@ class TypeForm(NamedTuple):
 def form_of(type_: SqlType) -> TypeForm:
     form = FORMS.get(type_.name)
     assert form is not None, f"no TDS form of {type_.name}"
-    return form(type_)
+    return form if isinstance(form, TypeForm) else form(type_)
 
 
-def _integer(width: int) -> Callable[[SqlType], TypeForm]:
+def _nullable(size: int, to_bytes: Callable[[Any], bytes], *type_info: int) -> TypeForm:
+    """A type whose values have one size: a one-byte length, 0 for NULL, and the bytes."""
+    length = bytes((size,))
+
     def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-        else:
-            out.append(width)
-            out += int(value).to_bytes(width, "little", signed=signed)
+        out += b"\0" if value is None else length + to_bytes(value)
 
+    return TypeForm(bytes(type_info), encode)
+
+
+def _integer(width: int) -> TypeForm:
     signed = width > 1
-    return lambda _: TypeForm(bytes((DataType.INTN, width)), encode)
-
-
-def _bit(type_: SqlType) -> TypeForm:
-    def encode(out: ByteWriter, value: Any) -> None:
-        out += b"\0" if value is None else b"\1\1" if value else b"\1\0"
-
-    return TypeForm(bytes((DataType.BITN, 1)), encode)
-
-
-def _float(type_: SqlType) -> TypeForm:
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-        else:
-            out.append(8)
-            out.double(float(value))
-
-    return TypeForm(bytes((DataType.FLTN, 8)), encode)
-
-
-def _real(type_: SqlType) -> TypeForm:
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-        else:
-            out.append(4)
-            out.single(float(value))
-
-    return TypeForm(bytes((DataType.FLTN, 4)), encode)
+    return _nullable(width, lambda value: int(value).to_bytes(width, "little", signed=signed), DataType.INTN, width)
 
 
 def _decimal(type_: SqlType) -> TypeForm:
     precision, scale = type_.precision or 18, type_.scale
     width = 5 if precision <= 9 else 9 if precision <= 19 else 13 if precision <= 28 else 17
 
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-            return
+    def to_bytes(value: Any) -> bytes:
         units = _units(value, scale)
-        out.append(width)
-        out.append(int(units >= 0))
-        out += abs(units).to_bytes(width - 1, "little")
+        return bytes((units >= 0,)) + abs(units).to_bytes(width - 1, "little")
 
-    return TypeForm(bytes((DataType.NUMERICN, width, precision, scale)), encode)
+    return _nullable(width, to_bytes, DataType.NUMERICN, width, precision, scale)
 
 
-def _money(width: int) -> Callable[[SqlType], TypeForm]:
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-            return
+def _money(width: int) -> TypeForm:
+    def to_bytes(value: Any) -> bytes:
         units = _units(value, 4).to_bytes(width, "little", signed=True)
-        out.append(width)
-        out += units[4:] + units[:4] if width == 8 else units
+        return units[4:] + units[:4] if width == 8 else units
 
-    return lambda _: TypeForm(bytes((DataType.MONEYN, width)), encode)
+    return _nullable(width, to_bytes, DataType.MONEYN, width)
 
 
 def _units(value: Any, scale: int) -> int:
@@ -125,10 +93,6 @@ def _national(data_type: DataType) -> Callable[[SqlType], TypeForm]:
         return _sized(data_type, length, COLLATION, to_utf16)
 
     return form
-
-
-def _sysname(type_: SqlType) -> TypeForm:
-    return _sized(DataType.NVARCHAR, 2 * 128, COLLATION, to_utf16)
 
 
 def _sized(data_type: DataType, length: int, collation: bytes, to_bytes: Callable[[Any], bytes]) -> TypeForm:
@@ -157,93 +121,59 @@ def _sized(data_type: DataType, length: int, collation: bytes, to_bytes: Callabl
     return TypeForm(bytes((data_type,)) + size.to_bytes(2, "little") + collation, encode)
 
 
-def _xml(type_: SqlType) -> TypeForm:
-    return TypeForm(bytes((DataType.XML, 0)), _sized(DataType.NVARCHAR, MAX, COLLATION, to_utf16).encode)
+def guid_to_bytes(text: str) -> bytes:
+    return uuid.UUID(text).bytes_le
 
 
-def _guid(type_: SqlType) -> TypeForm:
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-        else:
-            out.append(16)
-            out += guid_to_bytes(value)
-
-    return TypeForm(bytes((DataType.GUID, 16)), encode)
+def _days(text: str) -> bytes:
+    """Days since 0001-01-01 of a text that begins with a date."""
+    return (date.fromisoformat(text[:10]).toordinal() - 1).to_bytes(3, "little")
 
 
-def _date(type_: SqlType) -> TypeForm:
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-        else:
-            out.append(3)
-            out += text_to_days(value).to_bytes(3, "little")
-
-    return TypeForm(bytes((DataType.DATEN,)), encode)
+def _units_of_time(text: str, scale: int) -> int:
+    """Units of 10^-scale seconds since midnight; digits beyond `scale` are cut. Midnight if the text holds no time."""
+    if not text:
+        return 0
+    clock, _, fraction = text.partition(".")
+    hour, minute, second = clock.split(":") if clock.count(":") == 2 else (*clock.split(":"), "0")
+    seconds = 3600 * int(hour) + 60 * int(minute) + int(second)
+    return int(f"{seconds}{fraction[:scale]:0<{scale}}") if scale else seconds
 
 
 def _time(type_: SqlType) -> TypeForm:
     scale, size = type_.scale, time_size(type_.scale)
-
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-        else:
-            out.append(size)
-            out += text_to_units(value, scale).to_bytes(size, "little")
-
-    return TypeForm(bytes((DataType.TIMEN, scale)), encode)
+    return _nullable(size, lambda text: _units_of_time(text, scale).to_bytes(size, "little"), DataType.TIMEN, scale)
 
 
 def _datetime2(type_: SqlType) -> TypeForm:
     scale, size = type_.scale, time_size(type_.scale)
 
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-        else:
-            day, time = split_moment(value)
-            out.append(size + 3)
-            out += text_to_units(time, scale).to_bytes(size, "little") + text_to_days(day).to_bytes(3, "little")
+    def to_bytes(text: str) -> bytes:
+        return _units_of_time(text[11:].strip(), scale).to_bytes(size, "little") + _days(text)
 
-    return TypeForm(bytes((DataType.DATETIME2N, scale)), encode)
+    return _nullable(size + 3, to_bytes, DataType.DATETIME2N, scale)
 
 
-def _datetime(type_: SqlType) -> TypeForm:
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-        else:
-            days, ticks = text_to_datetime(value)
-            out.append(8)
-            out.long(days)
-            out.ulong(ticks)
-
-    return TypeForm(bytes((DataType.DATETIMN, 8)), encode)
+def text_to_datetime(text: str) -> tuple[int, int]:
+    """Days since 1900-01-01 and three-hundredths of a second of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
+    days = date.fromisoformat(text[:10]).toordinal() - DAY_1900
+    ticks = (_units_of_time(text[11:].strip(), 7) * 3 + 50_000) // 100_000
+    return (days, ticks) if ticks < 25_920_000 else (days + 1, 0)
 
 
-def _smalldatetime(type_: SqlType) -> TypeForm:
-    def encode(out: ByteWriter, value: Any) -> None:
-        if value is None:
-            out.append(0)
-        else:
-            days, ticks = text_to_datetime(value)
-            out.append(4)
-            out.ushort(days)
-            out.ushort(ticks // (60 * 300))
-
-    return TypeForm(bytes((DataType.DATETIMN, 4)), encode)
+def _smalldatetime(text: str) -> bytes:
+    days, ticks = text_to_datetime(text)
+    return struct.pack("<HH", days, ticks // (60 * 300))
 
 
-FORMS: dict[str, Callable[[SqlType], TypeForm]] = {
-    "bit": _bit,
+FORMS: dict[str, TypeForm | Callable[[SqlType], TypeForm]] = {
+    "bit": _nullable(1, lambda value: b"\1" if value else b"\0", DataType.BITN, 1),
     "tinyint": _integer(1),
     "smallint": _integer(2),
     "int": _integer(4),
     "bigint": _integer(8),
-    "real": _real,
-    "float": _float,
+    "real": _nullable(4, lambda value: struct.pack("<f", float(value)), DataType.FLTN, 4),
+    "float": _nullable(8, lambda value: struct.pack("<d", float(value)), DataType.FLTN, 8),
     "decimal": _decimal,
     "numeric": _decimal,
     "smallmoney": _money(4),
@@ -252,14 +182,14 @@ FORMS: dict[str, Callable[[SqlType], TypeForm]] = {
     "varchar": _character(DataType.BIGVARCHAR),
     "nchar": _national(DataType.NCHAR),
     "nvarchar": _national(DataType.NVARCHAR),
-    "sysname": _sysname,
-    "xml": _xml,
+    "sysname": _sized(DataType.NVARCHAR, 2 * 128, COLLATION, to_utf16),
+    "xml": TypeForm(bytes((DataType.XML, 0)), _sized(DataType.NVARCHAR, MAX, COLLATION, to_utf16).encode),
     "binary": _binary(DataType.BIGBINARY),
     "varbinary": _binary(DataType.BIGVARBINARY),
-    "uniqueidentifier": _guid,
-    "date": _date,
+    "uniqueidentifier": _nullable(16, guid_to_bytes, DataType.GUID, 16),
+    "date": _nullable(3, _days, DataType.DATEN),
     "time": _time,
     "datetime2": _datetime2,
-    "datetime": _datetime,
-    "smalldatetime": _smalldatetime,
+    "datetime": _nullable(8, lambda text: struct.pack("<iI", *text_to_datetime(text)), DataType.DATETIMN, 8),
+    "smalldatetime": _nullable(4, _smalldatetime, DataType.DATETIMN, 4),
 }

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 
 _USHORT = struct.Struct("<H")
 _LONG = struct.Struct("<i")
 _ULONG = struct.Struct("<I")
 _ULONGLONG = struct.Struct("<Q")
-_FLOAT = struct.Struct("<f")
-_DOUBLE = struct.Struct("<d")
 
 
 class TdsProtocolError(Exception):
@@ -34,12 +31,6 @@ class ByteWriter(bytearray):
     def ulonglong(self, value: int) -> None:
         self += _ULONGLONG.pack(value)
 
-    def single(self, value: float) -> None:
-        self += _FLOAT.pack(value)
-
-    def double(self, value: float) -> None:
-        self += _DOUBLE.pack(value)
-
     def b_varchar(self, text: str) -> None:
         """Append text behind its length in characters, one byte; text beyond 255 characters is cut."""
         encoded = to_utf16(text)[: 2 * 255]
@@ -56,12 +47,10 @@ class ByteWriter(bytearray):
         self.append(len(value))
         self += value
 
-    def ushort_sized(self, encode: Callable[[ByteWriter], None]) -> None:
-        """Append what `encode` writes behind its length in bytes, as most tokens have it."""
-        at = len(self)
-        self += b"\0\0"
-        encode(self)
-        _USHORT.pack_into(self, at, len(self) - at - 2)
+    def us_varbyte(self, value: bytes | bytearray) -> None:
+        """Append bytes behind their length, as most tokens have them."""
+        self += _USHORT.pack(len(value))
+        self += value
 
 
 class ByteReader:

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
 from harness.embedded.runtime.tasks import SECOND, Delay, Scheduler, Waiting
-from harness.embedded.server.certificate import self_signed_context
+from harness.embedded.server.authentication import self_signed_context
 from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
 from harness.embedded.sqltypes import INT, Column, SqlType
 from harness.embedded.tds.connection import ServerIdentity
-from harness.embedded.tds.login7 import Login7
+from harness.embedded.tds.login import Login7
 from harness.embedded.tds.requests import RpcParameter
 from harness.embedded.tds.response import Response
 
@@ -236,11 +236,10 @@ PROCEDURES: dict[str, Any] = {
 }
 
 
-class CannedAuthenticator:
-    def admit(self, login: Login7, spid: int) -> tuple[CannedSession, str]:
-        if login.user != "sa" or login.password != PASSWORD:
-            raise SqlServerError(18456, login.user)
-        return CannedSession(spid), login.database or "master"
+def admit(login: Login7, spid: int) -> tuple[CannedSession, str]:
+    if login.user != "sa" or login.password != PASSWORD:
+        raise SqlServerError(18456, login.user)
+    return CannedSession(spid), login.database or "master"
 
 
 async def serve(*, encryption: bool, capture: bool) -> None:
@@ -248,7 +247,7 @@ async def serve(*, encryption: bool, capture: bool) -> None:
     scheduler = Scheduler(SystemClock(), lambda task, error: print(task.name, repr(error), file=sys.stderr))
     listener = TdsListener(
         ServerIdentity("canned", (10, 0, 6000)),
-        CannedAuthenticator(),
+        admit,
         scheduler=scheduler,
         driver=RealTimeDriver(scheduler, loop),
         tls=self_signed_context("canned") if encryption else None,

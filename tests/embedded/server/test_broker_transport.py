@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.embedded.broker.frames import ACKNOWLEDGEMENT, AcknowledgementFrame, Frame
-from harness.embedded.server.broker_records import Handshake, RecordReader, pack_records
-from harness.embedded.server.broker_transport import BrokerTransport
+from harness.embedded.server.broker_transport import BrokerTransport, Handshake, RecordReader, pack_records
 
 HOST = "127.0.0.1"
 
@@ -64,7 +63,7 @@ async def transports(*brokers: Broker):
     made = []
     for broker in brokers:
         transport = BrokerTransport(loop, host=HOST, run=lambda: None)
-        transport.attach(broker)
+        transport.broker = broker
         made.append(transport)
     yield made
     for transport in made:

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from harness.embedded.tds.connection import Connection
-from harness.embedded.tds.login7 import Login7
+from harness.embedded.tds.login import Login7
 from harness.embedded.tds.requests import Attention, IsolationLevel, Rpc, SqlBatch, TransactionRequest
 from harness.embedded.tds.requests import TransactionRequestType as Type
 from tests.embedded.tds.captures import NAMES, fresh, logged_in, payloads, writes

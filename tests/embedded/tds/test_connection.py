@@ -4,10 +4,9 @@ import pytest
 
 from harness.embedded.errors import UNSUPPORTED
 from harness.embedded.tds.connection import TRANSITIONS, Connection, ConnectionState
-from harness.embedded.tds.login7 import Login7
+from harness.embedded.tds.login import Encryption, Login7, Prelogin
 from harness.embedded.tds.packets import PacketType
-from harness.embedded.tds.prelogin import Encryption, Prelogin
-from harness.embedded.tds.requests import Attention, Refused, ResetKind, Rpc, SqlBatch
+from harness.embedded.tds.requests import Attention, Refused, Rpc, SqlBatch
 from harness.embedded.tds.wire import TdsProtocolError
 from tests.embedded.tds.captures import SERVER, fresh, logged_in, payloads, writes
 
@@ -119,11 +118,9 @@ def test_a_parameter_left_to_its_default_is_left_out():
     assert [parameter.name for parameter in request.calls[0].parameters] == ["@b"]
 
 
-@pytest.mark.parametrize(
-    "status, kind", [(1, ResetKind.NONE), (9, ResetKind.RESET), (0x11, ResetKind.RESET_KEEPING_TRANSACTION)]
-)
-def test_a_reset_is_part_of_the_request_that_asks_for_it(status, kind):
-    assert logged_in().receive(batch("SELECT", status)) == [SqlBatch(kind, "SELECT")]
+@pytest.mark.parametrize("status, reset", [(1, False), (9, True), (0x11, True)])
+def test_a_reset_is_part_of_the_request_that_asks_for_it(status, reset):
+    assert logged_in().receive(batch("SELECT", status)) == [SqlBatch(reset, "SELECT")]
 
 
 def test_an_attention_while_idle_is_acknowledged_at_once():
@@ -136,7 +133,7 @@ def test_an_attention_while_idle_is_acknowledged_at_once():
 
 def test_an_attention_that_arrives_with_its_request_is_handed_out_after_it():
     requests = logged_in().receive(batch("SELECT") + packet(PacketType.ATTENTION, b""))
-    assert requests == [SqlBatch(ResetKind.NONE, "SELECT"), Attention()]
+    assert requests == [SqlBatch(False, "SELECT"), Attention()]
 
 
 def test_a_second_request_before_the_answer_is_a_protocol_error():

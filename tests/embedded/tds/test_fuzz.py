@@ -7,9 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tds.login7 import Login7
-from harness.embedded.tds.prelogin import Prelogin
-from harness.embedded.tds.requests import ResetKind, Rpc, SqlBatch, TransactionRequest
+from harness.embedded.tds.login import Login7, Prelogin
+from harness.embedded.tds.requests import Rpc, SqlBatch, TransactionRequest
 from harness.embedded.tds.value_decoding import READERS, read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError
 from tests.embedded.tds.captures import NAMES, fresh, logged_in, payloads, writes
@@ -49,7 +48,7 @@ def test_login7_raises_nothing_but_protocol_errors(data):
 )
 def test_rpc_raises_nothing_but_errors_for_the_client_and_protocol_errors(data):
     with contextlib.suppress(TdsProtocolError, SqlServerError):
-        Rpc.decode(ResetKind.NONE, data)
+        Rpc.decode(False, data)
 
 
 @pytest.mark.parametrize("data_type", sorted(READERS))
@@ -66,7 +65,7 @@ def test_every_type_raises_nothing_but_errors_for_the_client_and_protocol_errors
 def test_batches_and_transaction_requests_raise_nothing_but_such_errors(data):
     for request in (SqlBatch, TransactionRequest):
         with contextlib.suppress(TdsProtocolError, SqlServerError):
-            request.decode(ResetKind.NONE, data)
+            request.decode(False, data)
 
 
 @given(st.sampled_from([fresh, logged_in]), st.lists(damaged([writes(name)[0] for name in NAMES]), max_size=4))

@@ -7,8 +7,7 @@ import pytest
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, Column, SqlType
 from harness.embedded.tds.packets import PacketType, PacketWriter
-from harness.embedded.tds.response import STREAM_AT, Response
-from harness.embedded.tds.response_tokens import TokenType
+from harness.embedded.tds.response import STREAM_AT, Response, TokenType
 
 DONES = {TokenType.DONE, TokenType.DONEPROC, TokenType.DONEINPROC}
 COLUMNS = [Column("number", INT, nullable=False)]

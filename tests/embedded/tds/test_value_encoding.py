@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tds.value_decoding import read_typed_value
-from harness.embedded.tds.value_encoding import form_of
+from harness.embedded.tds.value_decoding import datetime_to_text, guid_to_text, read_typed_value
+from harness.embedded.tds.value_encoding import form_of, guid_to_bytes, text_to_datetime
 from harness.embedded.tds.wire import ByteReader, ByteWriter
 
 GUID = "01B241A8-4CDE-45ED-9CC6-EAA548A341F3"
@@ -77,3 +77,22 @@ def test_null_is_decoded_as_null(type_):
 def test_numeric_keeps_every_digit(units, scale):
     value = Decimal((int(units < 0), tuple(int(digit) for digit in str(abs(units))), -scale))
     assert there_and_back(SqlType("numeric", precision=38, scale=scale), value)[1] == value
+
+
+@given(st.integers(-53690, 2958463), st.integers(0, 25_919_999))
+def test_datetime_keeps_its_tick(days, ticks):
+    assert text_to_datetime(datetime_to_text(days, ticks)) == (days, ticks)
+
+
+def test_datetime_shows_milliseconds_as_sql_server_does():
+    # A three-hundredth of a second is 3.33 ms: the manual's .000, .003, .007.
+    assert [datetime_to_text(0, ticks)[-3:] for ticks in range(4)] == ["000", "003", "007", "010"]
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_a_guid_is_decoded_as_it_was_encoded(value):
+    assert guid_to_bytes(guid_to_text(value)) == value
+
+
+def test_the_first_three_groups_of_a_guid_are_little_endian():
+    assert guid_to_bytes("01B241A8-4CDE-45ED-9CC6-EAA548A341F3").hex() == "a841b201de4ced459cc6eaa548a341f3"
