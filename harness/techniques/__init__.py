@@ -22,7 +22,6 @@ Every step follows the protocol of a cell (`harness.sweep.attempt`), with its ac
 `techniques/` and a line in the run's journal. Once its clients have stopped, the target receives with the paper's
 settings, so that draining a RECEIVE TOP (1) does not take an hour. Only the measured window counts.
 
-Modules: `technique_scenario` reads the file, `step_setup` says what a step needs, `server_testbed` and
-`simulated_testbed` set it up on servers and in virtual time, `techniques_table` makes the rows, `scenario_run` runs
-all.
+Modules: `technique_scenario` reads the file, `technique_testbeds` set up each step on servers and in virtual time,
+`techniques_table` makes the rows, `scenario_run` runs all.
 """

@@ -25,9 +25,8 @@ from harness.sweep.loop import Sweep, Testbed
 from harness.sweep.matrix_run import Outcome, open_results
 from harness.sweep.preflight import Preflight
 from harness.techniques import techniques_table
-from harness.techniques.server_testbed import ServerTestbed
-from harness.techniques.simulated_testbed import SimulatedTestbed
 from harness.techniques.technique_scenario import Scenario, ScenarioError, Turn, read, turns
+from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
 
 SIMULATED = "simulated"
 LABS = (*settings_module.LABS, SIMULATED)

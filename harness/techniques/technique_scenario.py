@@ -61,6 +61,10 @@ class Arrangement(_Part):
     def receiving(self) -> ReceiveSettings:
         return ReceiveSettings(self.receive_top, self.receive_timeout_ms, self.max_queue_readers)
 
+    def used_dialogs(self, threads: int) -> int:
+        """Count the dialogs begun beforehand on which the threads of an initiator send."""
+        return {"one": 1, "one_per_thread": threads, "one_per_message": 0}[self.conversations]
+
 
 class Technique(_Part):
     """One step of the scenario."""
@@ -91,6 +95,10 @@ class Turn(_Part):
     @property
     def id(self) -> str:
         return f"{self.technique.key}-{self.run}"
+
+    def folder(self, results: Path) -> Path:
+        """Return the folder of the raw records; it is laid out like that of a sweep."""
+        return results / "techniques" / self.id
 
 
 class _Document(_Part):

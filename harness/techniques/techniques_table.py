@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from harness import records
 from harness.observe.observer import INTERVAL_S
 from harness.reductions.cells import KEPT_UP
-from harness.techniques.step_setup import folder_of, used_dialogs
 from harness.techniques.technique_scenario import Scenario, Turn
 
 NAME = "techniques"
@@ -86,7 +85,6 @@ def copy(results: Path, other: Path) -> list[Path]:
 def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: str, lab: str) -> dict[str, Any]:
     """Make the row of a completed turn."""
     technique, cell, arrangement = turn.technique, turn.cell, turn.technique.arrangement
-    used = used_dialogs(arrangement, cell.threads)
     return {
         "run_id": run_id,
         "lab": lab,
@@ -100,9 +98,9 @@ def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: 
         "initiators": cell.initiators,
         "threads": cell.threads,
         "payload_bytes": cell.payload_bytes,
-        "conversations_in_use": cell.initiators * used or None,
+        "conversations_in_use": cell.initiators * arrangement.used_dialogs(cell.threads) or None,
         **arrangement.model_dump(),
-        **_measured(_Raw(folder_of(results, turn), turn, attempt)),
+        **_measured(_Raw(turn.folder(results), turn, attempt)),
     }
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from harness import records
-from harness.techniques.step_setup import folder_of
 from harness.techniques.technique_scenario import Turn
 
 S = 1_000_000_000
@@ -15,7 +14,7 @@ CALLS_AT = [99 * S, 100 * S, 101 * S, 102 * S - 1_000]  # begun; the last return
 
 
 def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | None = 3) -> None:
-    folder, cell = folder_of(results, turn), turn.cell
+    folder, cell = turn.folder(results), turn.cell
 
     def write(kind: str, columns: dict[str, list[Any]], writer: str = "") -> None:
         records.write(folder, kind, cell, attempt, columns, writer=writer)

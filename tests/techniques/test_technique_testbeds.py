@@ -1,7 +1,9 @@
-"""Which dialogs exist when a step begins, without a lab."""
+"""Which dialogs exist when a step begins: on servers, without a lab, and in virtual time."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,12 +16,13 @@ from harness.lab import dialog_pool, receive_settings
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
 from harness.reporting import Reporter
+from harness.simulation import parameters
 from harness.sweep.attempt import NotReady
 from harness.sweep.journal import Phases
 from harness.sweep.preflight import Preflight
-from harness.techniques import server_testbed
-from harness.techniques.server_testbed import ServerTestbed
-from harness.techniques.technique_scenario import read, turns
+from harness.techniques import technique_testbeds
+from harness.techniques.technique_scenario import DEFAULT, read, turns
+from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
 
 TURNS = {turn.technique.key: turn for turn in turns(read(), version="2008", repeats=1)}
 
@@ -53,11 +56,11 @@ def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
     def build(lab: Any, *, initiators: int, used_dialogs: int, dialog_ratio: int, warm_up: bool) -> None:
         asked.append(f"build {used_dialogs} x {dialog_ratio}{'' if warm_up else ', cold'}")
 
-    monkeypatch.setattr(server_testbed, "LabEquipment", lambda *_, **__: FakeLab(asked))
+    monkeypatch.setattr(technique_testbeds, "LabEquipment", lambda *_, **__: FakeLab(asked))
     monkeypatch.setattr(dialog_pool, "build", build)
     monkeypatch.setattr(receive_settings, "apply", lambda lab, arrangement: None)
-    monkeypatch.setattr(server_testbed, "sending", lambda lab, initiators, turn: None)
-    monkeypatch.setattr(server_testbed, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
+    monkeypatch.setattr(technique_testbeds, "sending", lambda lab, initiators, turn: None)
+    monkeypatch.setattr(technique_testbeds, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
     settings = settings_module.create({"lab": "embedded"}, environment={})
     preflight = Preflight(settings, [], tmp_path, Reporter())
     return ServerTestbed(settings, Topology("embedded"), tmp_path, preflight, Reporter())
@@ -125,3 +128,21 @@ def test_after_dialogs_could_not_be_built_all_are_ended_and_built_again(
         with pytest.raises(NotReady, match="it is slow"):
             testbed.make_ready(TURNS["trick_150"], Phases())
     assert run("reuse") == ["end all", "build 50 x 1"]
+
+
+def test_a_world_is_freed_when_a_step_needs_other_dialogs(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    text = DEFAULT.read_text().replace("initiators = 3", "initiators = 1").replace("threads = 50", "threads = 2")
+    path.write_text(text)
+    settings = settings_module.create_simulation({}, environment={})
+    testbed = SimulatedTestbed(settings, parameters.read("paper"), 60.0, tmp_path)
+    worlds = []
+    for turn in turns(read(path), version="2008", repeats=1):
+        if turn.technique.key in ("dialog_per_message", "reuse", "receive_top_n"):
+            testbed.make_ready(turn, Phases())
+            assert testbed._lab is not None
+            worlds.append(weakref.ref(testbed._lab.world))
+    first, second, third = (world() for world in worlds)
+    assert first is None, "no dialogs of its own"
+    assert second is third is not None
+    gc.unfreeze()

@@ -1,0 +1,215 @@
+"""The testbeds of techniques: each step has its dialogs, its clients' calls and its way of receiving.
+
+On servers a lab is set up for one step after another. In virtual time each step runs on its own fork of a world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.lab import dialog_pool, link, receive_settings, scripts
+from harness.lab.instances import Lab, LabError, connections
+from harness.lab.opening import Topology
+from harness.lab.processes import ChildError
+from harness.lab.receive_settings import ReceiveSettings
+from harness.lab.scripts import ScriptError
+from harness.load import plan
+from harness.load.plan import LoadError, Sending
+from harness.reporting import Reporter
+from harness.settings import Settings, SimulationSettings
+from harness.simulation import forks, simulated_cell, simulated_lab
+from harness.simulation.forks import ForkDied
+from harness.simulation.parameters import Parameters
+from harness.simulation.simulated_cell import Times
+from harness.simulation.simulated_lab import SimulatedLab
+from harness.simulation.world import derived_seed
+from harness.sweep.attempt import Attempt, CellFailed, Equipment, Measured, NotReady
+from harness.sweep.equipment import LabEquipment
+from harness.sweep.journal import Phases
+from harness.sweep.preflight import Preflight
+from harness.techniques.technique_scenario import Turn
+from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, WARM_UP_BYTES
+
+if TYPE_CHECKING:
+    import pyodbc
+
+# How the target receives once a step's clients have stopped: a slow step must not take an hour to drain. These readers
+# end soon after the queue is empty.
+DRAINING = ReceiveSettings(RECEIVE_TOP, 100, MAX_QUEUE_READERS)
+
+# The dialogs begun for a step: used per initiator, dialog ratio, warmed up.
+Pool = tuple[int, int, bool]
+
+# A reader needs one message to be busy with while others are launched, and one more until the last of them has
+# committed. With just these two, some seeds leave a reader without a message.
+RAMP_MESSAGES = 6
+
+
+class ServerTestbed:
+    """Implements `sweep.loop.Testbed` for techniques on servers, with Locust. Use it from the main thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topology: Topology,
+        results: Path,
+        preflight: Preflight,
+        reporter: Reporter,
+    ) -> None:
+        self._settings = settings
+        self._results = results
+        self._equipment = LabEquipment(settings, topology, results, preflight, reporter)
+        self._pool: Pool | None = None
+        self._is_clean = True  # the lab has no conversations
+
+    def make_ready(self, cell: Turn, phases: Phases) -> None:
+        try:
+            if self._equipment.parts is None:
+                with phases.phase("lab"):
+                    self._equipment.open(cell.cell.server_version, cell.cell.initiators)
+            with phases.phase("dialogs"):
+                parts = self._with_dialogs(cell)
+            with phases.phase("receiving"):
+                receive_settings.apply(parts.lab, cell.technique.arrangement.receiving)
+        except (LabError, ScriptError, LoadError, ChildError) as error:
+            raise NotReady(str(error)) from None
+
+    def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
+        parts = self._equipment.parts
+        assert parts is not None
+        if not cell.technique.arrangement.warm_up:
+            self._pool = None  # the step warms it up
+        self._is_clean = False
+        return Attempt(
+            cell.cell,
+            attempt,
+            run,
+            parts,
+            self._settings,
+            cell.folder(self._results),
+            phases,
+            on_stopped=lambda: receive_settings.apply_to_new_readers(parts.lab, DRAINING),
+            sending=sending(parts.lab, parts.initiators, cell),
+        ).run()
+
+    def tear_down(self) -> None:
+        self._pool, self._is_clean = None, True
+        self._equipment.close()
+
+    def _with_dialogs(self, turn: Turn) -> Equipment:
+        """Begin the dialogs of the step, and end all others, unless they already exist."""
+        assert self._equipment.parts is not None
+        pool = pool_of(turn)
+        if pool is not None and pool == self._pool:
+            return self._equipment.parts
+        self._pool = None
+        parts = self._equipment.parts if self._is_clean else self._equipment.without_conversations()
+        self._is_clean = pool is None
+        if pool is not None:
+            _build(parts.lab, turn.cell.initiators, pool)
+            self._pool = pool
+        return parts
+
+
+class SimulatedTestbed:
+    """Implements `sweep.loop.Testbed`. Its world is kept while steps of a run need the same dialogs."""
+
+    def __init__(self, settings: SimulationSettings, hardware: Parameters, drain_s: float, results: Path) -> None:
+        self._settings = settings
+        self._hardware = hardware
+        self._times = Times(settings.settle, settings.measure, drain_s)
+        self._results = results
+        self._lab: SimulatedLab | None = None
+        self._made_for: tuple[Pool | None, int] | None = None
+
+    def make_ready(self, cell: Turn, phases: Phases) -> None:
+        wanted = (pool_of(cell), cell.run)
+        if self._lab is not None and self._made_for == wanted:
+            return
+        self.tear_down()
+        with phases.phase("dialogs"):
+            try:
+                with forks.frozen_heap():
+                    self._lab = self._world(cell)
+            except (LabError, ScriptError) as error:
+                raise NotReady(str(error)) from None
+        self._made_for = wanted
+
+    def run(self, cell: Turn, attempt: int, run: int, phases: Phases) -> Measured:
+        """Run on a fork of the world, so that the result depends on the seed and the step, but on no earlier step."""
+        assert self._lab is not None
+        folder = cell.folder(self._results)
+        with phases.phase("copy"):
+            try:
+                return forks.in_fork(partial(_run, self._lab, cell, attempt, self._times, folder))
+            except ForkDied as death:
+                raise CellFailed(str(death)) from None
+
+    def tear_down(self) -> None:
+        self._lab, self._made_for = None, None
+
+    def _world(self, turn: Turn) -> SimulatedLab:
+        """Build the world of a turn, with a seed for each run, so that runs differ as they do on servers."""
+        pool, cell = pool_of(turn), turn.cell
+        lab = simulated_lab.open(
+            self._hardware,
+            version=cell.server_version,
+            initiators=cell.initiators,
+            seed=derived_seed(self._settings.seed, "techniques", turn.run, pool),
+        )
+        link.link(lab)
+        if pool is not None:
+            _build(lab, cell.initiators, pool)
+        return lab
+
+
+def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path) -> Measured:
+    arrangement = turn.technique.arrangement
+    try:
+        receive_settings.apply(lab, arrangement.receiving)
+        # Readers with a shorter timeout than the paper's may have ended before the clients begin.
+        if arrangement.receive_timeout_ms >= RECEIVE_TIMEOUT_MS:
+            most = arrangement.max_queue_readers
+            simulated_cell.launch_readers(lab, most, send=partial(_one_on_new_dialogs, lab, RAMP_MESSAGES * most))
+        with connections(lab.initiators) as clients:
+            how = sending(lab, clients, turn)
+    except (LabError, ScriptError) as error:
+        raise NotReady(str(error)) from None
+    drain = partial(receive_settings.apply_to_new_readers, lab, DRAINING)
+    return simulated_cell.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=drain)
+
+
+def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.Connection]) -> int:
+    """Send messages on new dialogs, so that the step's own dialogs stay as cold as they are."""
+    guid = str(lab.identities[0]["service_broker_guid"])
+    for _ in range(count):
+        scripts.execute(clients[0], plan.call(plan.SEND_MESSAGE_ON_NEW_DIALOG), guid, b"x" * WARM_UP_BYTES)
+    return count
+
+
+def pool_of(turn: Turn) -> Pool | None:
+    """Return the dialogs that must exist before a step, or None if the step begins its own."""
+    arrangement = turn.technique.arrangement
+    if arrangement.conversations == "one_per_message":
+        return None
+    return (arrangement.used_dialogs(turn.cell.threads), arrangement.dialog_ratio, arrangement.warm_up)
+
+
+def _build(lab: Lab, initiators: int, pool: Pool) -> None:
+    used, ratio, warm_up = pool
+    dialog_pool.build(lab, initiators=initiators, used_dialogs=used, dialog_ratio=ratio, warm_up=warm_up)
+
+
+def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Sending:
+    """Return the procedure that the clients call, and its arguments."""
+    cell = turn.cell
+    if turn.technique.arrangement.conversations == "one_per_message":
+        guid = str(lab.identities[0]["service_broker_guid"])
+        return Sending(plan.SEND_MESSAGE_ON_NEW_DIALOG, [[guid] * cell.threads] * cell.initiators)
+    used = dialog_pool.used(initiators[: cell.initiators])
+    if turn.technique.arrangement.conversations == "one":
+        used = [handles[:1] * cell.threads for handles in used]
+    return Sending(plan.SEND_MESSAGE, used)
