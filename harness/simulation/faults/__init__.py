@@ -4,8 +4,8 @@ A seed decides everything. `fault_plan` makes a small scenario of it: how many c
 target receives, and what goes wrong. `injector` carries out the faults: instances are killed and recover from their
 logs; links are cut, slow, duplicating or reordering; logs are slow; a message is poison; the activated procedure fails.
 `fault_scenario` runs all this on a linked lab in virtual time, until the faults are over and the queues should be
-empty. `checkers` then judge from outside the broker: by what clients were told (`evidence.Call`) and what the target's
-tables hold (`evidence.Stored`, `evidence.Reading`), never by the broker's memory. `fault_run` does this for many seeds,
+empty. `checkers` then judge from outside the broker: by what clients were told (`Call`) and what the target's
+tables hold (`Stored`, `Reading`), never by the broker's memory. `fault_run` does this for many seeds,
 each in a fork of one linked lab, so that a seed neither repeats the linking nor sees traces of other seeds.
 
 The broker, the scripts of `sql/` that link it and the procedures that send are those of every other lab. In some

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Signal, Waiting
 from harness.embedded.tsql.requests import ClientSession
 from harness.embedded.tsql.session.results import DiscardedResults
-from harness.simulation.faults.evidence import Told
+from harness.simulation.faults.checkers import Told
 from harness.simulation.world import Server
 
 # Between client and instance in each direction. It is long for a switch, so that an instance sometimes dies after a

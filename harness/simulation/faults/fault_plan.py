@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from harness.embedded.broker.transmission import WINDOW
+from harness.embedded.runtime.tasks import SECOND, Entropy
 from harness.embedded.runtime.virtual import SeededEntropy
-from harness.simulation.faults.dice import Dice
 from harness.simulation.world import derived_seed
 
 INITIATORS_MAX = 2
@@ -15,6 +17,8 @@ THREADS_MAX = 3  # for each initiator
 FAULTS_MAX = 6
 LOAD_S = 10.0  # how long the clients send if nothing delays them
 TARGET = "target"
+
+Item = TypeVar("Item")
 
 
 class Kind(StrEnum):
@@ -102,6 +106,29 @@ class Plan:
                 f"{client.size_bytes} bytes, pauses up to {client.pause_s:.3f} s, {dialog}"
             )
         return lines
+
+
+class Dice:
+    """Random choices for one purpose; each purpose has its own dice, so that none changes the others."""
+
+    def __init__(self, entropy: Entropy) -> None:
+        self._entropy = entropy
+
+    def between(self, low: float, high: float) -> float:
+        return low + (high - low) * (int.from_bytes(self._entropy.random_bytes(8), "big") >> 11) / 2**53
+
+    def integer(self, low: int, high: int) -> int:
+        """Both ends included."""
+        return low + int.from_bytes(self._entropy.random_bytes(8), "big") % (high - low + 1)
+
+    def one_of(self, items: Sequence[Item]) -> Item:
+        return items[self.integer(0, len(items) - 1)]
+
+    def happens(self, probability: float) -> bool:
+        return self.between(0, 1) < probability
+
+    def duration_ns(self, low_s: float, high_s: float) -> int:
+        return int(self.between(low_s, high_s) * SECOND)
 
 
 def make(seed: int) -> Plan:

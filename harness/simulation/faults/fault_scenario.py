@@ -22,10 +22,9 @@ from harness.load import payload
 from harness.load import plan as load_plan
 from harness.simulation import simulated_lab
 from harness.simulation.faults import checkers, receive_procedures
+from harness.simulation.faults.checkers import Call, Evidence, Message, Reading, Sent, Stored, Told
 from harness.simulation.faults.client_connections import ClientConnection, InstanceConnections
-from harness.simulation.faults.dice import Dice
-from harness.simulation.faults.evidence import Call, Evidence, Message, Reading, Sent, Stored, Told
-from harness.simulation.faults.fault_plan import INITIATORS_MAX, TARGET, THREADS_MAX, Kind, Plan, PlannedClient
+from harness.simulation.faults.fault_plan import INITIATORS_MAX, TARGET, THREADS_MAX, Dice, Kind, Plan, PlannedClient
 from harness.simulation.faults.injector import Injector
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedLab

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Signal, Waiting
 from harness.simulation.faults import receive_procedures
+from harness.simulation.faults.checkers import Told
 from harness.simulation.faults.client_connections import Answer, ClientConnection, InstanceConnections
-from harness.simulation.faults.evidence import Told
 from harness.simulation.faults.fault_plan import TARGET, Aim, Fault, Kind, Plan
 from harness.simulation.network import LinkFaults
 from harness.simulation.world import World

@@ -9,7 +9,7 @@ import pytest
 
 from harness.simulation import forks, parameters
 from harness.simulation.faults import fault_plan, fault_scenario
-from harness.simulation.faults.evidence import Evidence
+from harness.simulation.faults.checkers import Evidence
 from harness.simulation.faults.fault_plan import Fault, Plan, PlannedClient, Receiver
 from harness.simulation.faults.fault_scenario import PreparedLab, ScenarioRun, SeedOutcome
 from harness.simulation.network import LinkFaults

@@ -8,7 +8,7 @@ import pytest
 
 from harness.embedded.runtime.tasks import SECOND
 from harness.simulation.faults import checkers
-from harness.simulation.faults.evidence import Call, Evidence, Message, Reading, Sent, Stored, Told
+from harness.simulation.faults.checkers import Call, Evidence, Message, Reading, Sent, Stored, Told
 
 GROUP, OTHER = "group", "other group"
 

@@ -11,8 +11,7 @@ import pytest
 from harness.embedded.runtime.virtual import SeededEntropy
 from harness.simulation import forks
 from harness.simulation.faults import fault_plan, fault_scenario
-from harness.simulation.faults.dice import Dice
-from harness.simulation.faults.fault_plan import Fault, Kind, Plan, PlannedClient, Receiver
+from harness.simulation.faults.fault_plan import Dice, Fault, Kind, Plan, PlannedClient, Receiver
 from harness.simulation.faults.fault_scenario import PreparedLab
 
 pytestmark = pytest.mark.process

@@ -8,7 +8,7 @@ import pytest
 
 from harness.embedded.runtime.tasks import SECOND
 from harness.simulation.faults import fault_plan
-from harness.simulation.faults.evidence import Told
+from harness.simulation.faults.checkers import Told
 from harness.simulation.faults.fault_plan import Aim, Failure, Fault, Kind, PlannedClient, Receiver
 from tests.simulation.faults.conftest import CLIENTS, RECEIVER, Story
 
