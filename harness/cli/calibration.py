@@ -85,11 +85,11 @@ def calibrate(  # noqa: PLR0917
         if path:
             _require_writable(path)
     with one_line_errors():
-        from harness.simulation import calibration, measured_numbers, parameters
+        from harness.simulation import calibration, parameters
         from harness.simulation.bench import Bench
 
         model = parameters.read(hardware)
-        wanted = measured_numbers.numbers_of(like, model) if like else calibration.PAPER
+        wanted = calibration.numbers_of(like, model) if like else calibration.PAPER
         moved = names or calibration.charged(model) if sensitivity else model.free
         if not moved:
             raise parameters.HardwareError(f"hardware {model.name}: no parameter is `free = true`, so none is fitted")

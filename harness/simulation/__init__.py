@@ -11,7 +11,7 @@ everybody. So linking, dialogs, resets and observation are those of every lab, a
 
 A `simulated_cell` runs in a fork (`forks`) of a warmed world, which is linked and has its dialogs and queue readers.
 `spark_job` has Spark compute cells, in the slices that balance best; `simulated_run` is a whole run. `bench` measures
-cells at other costs: for `calibration`, against the paper's numbers or those of a measured run (`measured_numbers`),
+cells at other costs: for `calibration`, against the paper's numbers or those of a measured run,
 and for `sensitivity`. `faults` breaks things under load and checks from outside that no message is lost, repeated or
 out of order.
 

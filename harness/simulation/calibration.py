@@ -1,11 +1,15 @@
-"""Fit unknown costs to four of the paper's numbers and one of ours.
+"""Fit unknown costs to four of the paper's numbers and one of ours, or to the numbers of a measured run.
 
 The free parameters of a hardware file (`free = true`) are moved within their bounds until the model's cells give the
 `PAPER.fitted` numbers: least squares of the logarithms of (model / paper), by SciPy's trust-region method. There are as
 many parameters as numbers, so none is left to bend the rest. The paper's numbers for one and two initiators, 3×5
 threads, payloads, waits and techniques take no part; `PAPER.held_out` are those that are numbers of a cell. Some claims
-that take no part hold by construction and are not predictions either: see `harness.claims.claims_table`. For other
-hardware, `measured_numbers` takes the numbers from a measured run.
+that take no part hold by construction and are not predictions either: see `harness.claims.claims_table`.
+
+For other hardware, `numbers_of` takes them from a measured run. Fitted: messages per second of one initiator with every
+150th dialog and the smallest payload at 1, 5, 10 and 50 threads, and the processor time of target and initiator at 50,
+in percent of one processor, because the model may have another number of them. Predicted: all other thread counts, and
+the cells in which every dialog is used.
 
 The caller passes what measures cells: a `bench`, or a fake. Same seed, same hardware, same result.
 """
@@ -13,12 +17,16 @@ The caller passes what measures cells: a `bench`, or a fake. Same seed, same har
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from scipy.optimize import least_squares
 
-from harness.matrix import Cell
+from harness.failures import UsageFailure
+from harness.figures import reduced_run
+from harness.matrix import PAYLOADS_BYTES, Cell
 from harness.simulation.bench import VERSION, FiguresByCell
 from harness.simulation.parameters import HardwareError, Parameters
 from harness.whitepaper import (
@@ -33,11 +41,12 @@ from harness.whitepaper import (
 
 SLOPE_STEP = 0.08  # step for slopes: well above the noise of a cell
 NOTICEABLE_GAIN_PERCENT = 15.0
+FITTED_THREADS = (1, 5, 10, 50)  # of a measured run
 
 Measure = Callable[[Parameters, Iterable[Cell]], FiguresByCell]  # such as `Bench.measure`
 
 
-def cell_of(initiators: int, threads: int, dialog_ratio: int, payload_bytes: int = 100) -> Cell:
+def cell_of(initiators: int, threads: int, dialog_ratio: int, payload_bytes: int = PAYLOADS_BYTES[0]) -> Cell:
     return Cell(VERSION, initiators, dialog_ratio, threads, payload_bytes)
 
 
@@ -109,6 +118,57 @@ _HELD_OUT = (
     rate("8 KB at 3×50 threads", None, cell_of(3, 50, TRICK_DIALOG_RATIO, 8192)),
 )
 PAPER = ReferenceNumbers("the paper", _FITTED, _HELD_OUT)
+
+
+def numbers_of(folder: Path, model: Parameters) -> ReferenceNumbers:
+    """Read the numbers of the run in `folder`; raise UsageFailure if it is a model's or lacks a fitted cell.
+
+    Cells are means over the run's server versions, which are repetitions on a lab that imitates them.
+    """
+    run = reduced_run.read(folder)
+    if run.is_model:
+        raise UsageFailure(f"{folder} is a run of the model: choose a measured run, such as one of the embedded lab")
+    payload_bytes = PAYLOADS_BYTES[0]
+    mine = run.cells[(run.cells.initiators == 1) & (run.cells.payload_bytes == payload_bytes)]
+    measured = mine.groupby(["dialog_ratio", "threads"]).mean(numeric_only=True)
+    if missing := [threads for threads in FITTED_THREADS if (TRICK_DIALOG_RATIO, threads) not in measured.index]:
+        absent = cell_of(1, missing[0], TRICK_DIALOG_RATIO)
+        raise UsageFailure(
+            f"{folder} has no cell like {absent.id}: choose a run with all cells `i1-*-p{payload_bytes}-*`"
+        )
+    rates = {
+        (int(ratio), int(threads)): rate(
+            f"{threads} threads, ratio {ratio}", float(row.processed_per_s), cell_of(1, threads, ratio)
+        )
+        for (ratio, threads), row in measured.iterrows()
+        if ratio in (TRICK_DIALOG_RATIO, BASE_DIALOG_RATIO)
+    }
+    most, count = FITTED_THREADS[-1], model.processors.count
+    busy, cell = measured.loc[(TRICK_DIALOG_RATIO, most)], cell_of(1, most, TRICK_DIALOG_RATIO)
+    processors = [
+        ReferenceNumber(
+            f"{role}'s processors at {most}",
+            float(busy[f"{role}_processor_percent"]) * _processors(folder, run.manifest, instance),
+            "% of a processor",
+            (cell,),
+            percent,
+        )
+        for role, instance, percent in (
+            ("target", "target", lambda one: count * one.target_percent),
+            ("initiator", "initiator-1", lambda one: count * one.initiator_percent),
+        )
+    ]
+    fitted = [rates.pop((TRICK_DIALOG_RATIO, threads)) for threads in FITTED_THREADS]
+    # Ratio 150 first, like the fitted ones.
+    others = [number for _, number in sorted(rates.items(), key=lambda one: (-one[0][0], one[0][1]))]
+    return ReferenceNumbers(run.run_id, (*fitted, *processors), tuple(others))
+
+
+def _processors(folder: Path, manifest: Mapping[str, Any], instance: str) -> int:
+    for one in manifest.get("instances") or []:
+        if one.get("name") == instance and str(one.get("cpu_count", "")).isdigit():
+            return int(one["cpu_count"])
+    raise UsageFailure(f"{folder / 'manifest.json'} does not say how many processors {instance} has (cpu_count)")
 
 
 def numbers_at(measure: Measure, parameters: Parameters, numbers: Sequence[ReferenceNumber]) -> list[float]:

@@ -10,7 +10,7 @@ import pytest
 
 from harness.failures import UsageFailure
 from harness.matrix import Cell
-from harness.simulation import measured_numbers, parameters
+from harness.simulation import calibration, parameters
 from harness.simulation.bench import CellFigures
 from tests.results_fixture import write_reduced
 
@@ -36,7 +36,7 @@ def run(folder: Path, threads: tuple[int, ...] = THREADS, **changes: Any) -> Pat
 
 
 def test_rates_at_four_thread_counts_and_processor_times_at_the_highest_are_fitted(tmp_path: Path) -> None:
-    wanted = measured_numbers.numbers_of(run(tmp_path / "a run", instances=INSTANCES), HARDWARE)
+    wanted = calibration.numbers_of(run(tmp_path / "a run", instances=INSTANCES), HARDWARE)
     assert wanted.source == "a run"
     assert len(wanted.fitted) == len(HARDWARE.free)
     means_of_both_versions = [1500.0, 7500.0, 15_000.0, 75_000.0]
@@ -45,7 +45,7 @@ def test_rates_at_four_thread_counts_and_processor_times_at_the_highest_are_fitt
 
 
 def test_all_other_cells_of_the_curve_are_predicted(tmp_path: Path) -> None:
-    wanted = measured_numbers.numbers_of(run(tmp_path / "a run", instances=INSTANCES), HARDWARE)
+    wanted = calibration.numbers_of(run(tmp_path / "a run", instances=INSTANCES), HARDWARE)
     assert [(one.cells[0].dialog_ratio, one.cells[0].threads) for one in wanted.held_out] == [
         *[(150, 20)],
         *[(1, threads) for threads in THREADS],
@@ -55,7 +55,7 @@ def test_all_other_cells_of_the_curve_are_predicted(tmp_path: Path) -> None:
 
 def test_processor_time_is_that_of_one_processor(tmp_path: Path) -> None:
     charged = parameters.read("paper")
-    wanted = measured_numbers.numbers_of(run(tmp_path / "a run", instances=INSTANCES), charged)
+    wanted = calibration.numbers_of(run(tmp_path / "a run", instances=INSTANCES), charged)
     figures = CellFigures(1.0, initiator_percent=10.0, target_percent=20.0)
     target, initiator = wanted.fitted[-2:]
     assert target.of(figures) == 20.0 * charged.processors.count
@@ -78,5 +78,5 @@ def test_an_unsuitable_run_is_refused_in_one_line(
     tmp_path: Path, threads: tuple[int, ...], changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageFailure, match=message) as failure:
-        measured_numbers.numbers_of(run(tmp_path / "a run", threads, **changes), HARDWARE)
+        calibration.numbers_of(run(tmp_path / "a run", threads, **changes), HARDWARE)
     assert "\n" not in str(failure.value)
