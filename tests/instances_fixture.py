@@ -6,10 +6,12 @@ the shape `paper`, senders that share a page are seen waiting for it; in the sha
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
-
-import pandas as pd
 
 from harness.matrix import Cell
 from harness.whitepaper import SYSDESEND_ROWS_PER_PAGE
@@ -161,20 +163,7 @@ def file_io(cell: Cell, messages: float) -> Columns:
 
 
 def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) -> dict[str, list[Any]]:
-    """The rows of the four tables of one cell as the reduction of a window of one second leaves them."""
-    spread = []
-    for instance, dialogs in pd.DataFrame(dialog_pages(cell)).groupby("instance"):
-        on_page = dialogs.groupby(["file_id", "page_id"]).dialog_id.transform("size")
-        spread.append(
-            {
-                "instance": instance,
-                "used_dialogs": len(dialogs),
-                "pages": dialogs.page_id.nunique(),
-                "dialogs_per_page_max": on_page.max(),
-                "dialogs_sharing_a_page": (on_page > 1).sum(),
-                "handles_sequential": True if len(dialogs) > 1 else None,
-            }
-        )
+    """The rows of the five tables of one cell as the reduction of a window of one second leaves them."""
     shares = []
     for instance in instances(cell):
         found = seen(cell, instance, shape, 1.0)
@@ -192,27 +181,62 @@ def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) ->
                     "longest_wait_ms": min(times - 1, 6) if times else None,
                 }
             )
-    latch = pd.DataFrame(latches(cell))
-    latch["waiting_requests_per_s"], latch["wait_ms_per_s"] = latch.waiting_requests * 1.0, latch.wait_time_ms * 1.0
-    files = pd.DataFrame(file_io(cell, messages))
-    files["reads_per_s"], files["read_mib_per_s"] = files.reads * 1.0, files.bytes_read / 2**20
-    files["read_stall_ms_mean"] = (files.read_stall_ms / files.reads.where(files.reads > 0)).round(3)
-    files["writes_per_s"], files["written_mib_per_s"] = files.writes * 1.0, (files.bytes_written / 2**20).round(3)
-    files["write_stall_ms_mean"] = (files.write_stall_ms / files.writes.where(files.writes > 0)).round(3)
+    counters = [
+        {
+            "instance": instance,
+            "counter": "Broker Statistics\\SQL SENDs/sec",
+            "samples": 2,
+            "mean": round(messages, 3),
+            "change": round(messages / 2, 3),
+            "change_per_s": round(messages, 3),
+        }
+        for instance in instances(cell)[1:]
+    ]
     tables = {
-        "page_spread": pd.DataFrame(spread),
-        "latch_share": pd.DataFrame(shares),
-        "latches": latch,
-        "file_io": files,
-        "counters": pd.DataFrame(
-            {
-                "instance": [f"initiator-{number}" for number in range(1, cell.initiators + 1)],
-                "counter": "Broker Statistics\\SQL SENDs/sec",
-                "samples": 2,
-                "mean": round(messages, 3),
-                "change": round(messages / 2, 3),
-                "change_per_s": round(messages, 3),
+        "page_spread": _page_spread(as_rows(dialog_pages(cell))),
+        "latch_share": shares,
+        "latches": [
+            row
+            | {
+                "waiting_requests_per_s": float(row["waiting_requests"]),
+                "wait_ms_per_s": float(row["wait_time_ms"]),
             }
-        ),
+            for row in as_rows(latches(cell))
+        ],
+        "file_io": [row | _file_rates(row) for row in as_rows(file_io(cell, messages))],
+        "counters": counters,
     }
-    return {name: [dict(axes) | row for row in table.to_dict("records")] for name, table in tables.items()}
+    return {name: [dict(axes) | row for row in table] for name, table in tables.items()}
+
+
+def as_rows(columns: Columns) -> list[dict[str, Any]]:
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _page_spread(dialogs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    spread = []
+    for instance, of_instance in groupby(dialogs, key=itemgetter("instance")):
+        on_page = Counter((dialog["file_id"], dialog["page_id"]) for dialog in of_instance)
+        used = on_page.total()
+        spread.append(
+            {
+                "instance": instance,
+                "used_dialogs": used,
+                "pages": len(on_page),
+                "dialogs_per_page_max": max(on_page.values()),
+                "dialogs_sharing_a_page": sum(number for number in on_page.values() if number > 1),
+                "handles_sequential": True if used > 1 else None,
+            }
+        )
+    return spread
+
+
+def _file_rates(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "reads_per_s": float(row["reads"]),
+        "read_mib_per_s": row["bytes_read"] / 2**20,
+        "read_stall_ms_mean": round(row["read_stall_ms"] / row["reads"], 3) if row["reads"] else math.nan,
+        "writes_per_s": float(row["writes"]),
+        "written_mib_per_s": round(row["bytes_written"] / 2**20, 3),
+        "write_stall_ms_mean": round(row["write_stall_ms"] / row["writes"], 3) if row["writes"] else math.nan,
+    }
