@@ -32,9 +32,7 @@ handles.
 with its name and signal; the next `prepare` starts all of them anew. A thread that stays in a call after `stop` is
 reported and abandoned; its user gets a new one.
 
-Modules: `plan` a cell's plan, progress and report; `payload` a message's body; `threads` the client thread; `recorder`
-the `calls` files; `health` whether the generator was the bottleneck; `locust_statistics` the numbers of Locust's web
-interface; `users`, `worker` a worker process; `dispatch`, `master` the master process; `messages`, `pipe` what goes
-between processes; `locust_clients` all of it seen from the sweep; `ui`, `web`, `web_scenario` the web interface for one
-scenario.
+Modules: `plan` a cell's plan, progress and report; `payload` a message's body; `threads` the client thread; `worker` a
+worker process, `master` the master process, `locust_process` what they share; `messages` what goes between processes;
+`locust_clients` all of it seen from the sweep; `ui` and `web` the web interface for one scenario.
 """

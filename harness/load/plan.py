@@ -1,4 +1,4 @@
-"""The plan of a cell for its clients, their progress and their report."""
+"""The plan of a cell for its clients, their progress and report, and whether they were the bottleneck."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.failures import MachineFailure
-from harness.load.health import GeneratorHealth
 from harness.matrix import Cell
 
 # Both take an identifier and a body: the first the handle of the dialog to send on, the second the target's broker
@@ -63,6 +62,42 @@ class CellPlan:
         for number, handles in enumerate(self.handles, start=1):
             if len(handles) < self.cell.threads:
                 raise LoadError(f"initiator {number} has {len(handles)} dialogs for {self.cell.threads} threads")
+
+
+# A worker's threads share one interpreter lock: near the work of one processor they wait for each other.
+PROCESSOR_PERCENT_MAX = 90.0
+# In a closed loop without think time a thread only writes two numbers outside a call. A smaller share of time in calls
+# means that something else delayed the threads.
+TIME_IN_CALLS_MIN = 0.8
+# The hub sends heartbeats: Locust counts a worker as missing after three seconds.
+HUB_LAG_MS_MAX = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorHealth:
+    """One worker's own state over a cell."""
+
+    initiator: int
+    processor_percent: float  # of one processor, user and kernel
+    hub_lag_ms_max: float  # how late the hub woke from a short sleep
+    # Little's law: calls/s × mean latency is the number of threads that are in a call; here as a share of the threads.
+    time_in_calls: float
+    run_delay_percent: float  # share of the threads' time spent ready to run but without a processor
+
+    def complaints(self) -> list[str]:
+        """Reasons to doubt this cell's numbers."""
+        found = []
+        if self.processor_percent > PROCESSOR_PERCENT_MAX:
+            found.append(
+                f"worker {self.initiator} used {self.processor_percent:.0f} % of a processor: it is the bottleneck"
+            )
+        if self.time_in_calls < TIME_IN_CALLS_MIN:
+            found.append(
+                f"worker {self.initiator}: its threads were in calls only {self.time_in_calls:.0%} of the time"
+            )
+        if self.hub_lag_ms_max > HUB_LAG_MS_MAX:
+            found.append(f"worker {self.initiator}: its event loop was {self.hub_lag_ms_max:.0f} ms late")
+        return found
 
 
 @dataclass(frozen=True, slots=True)

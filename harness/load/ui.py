@@ -19,9 +19,19 @@ from harness.lab.instances import connections
 from harness.lab.scripts import ScriptError
 from harness.lab.selection import Selection
 from harness.load.locust_clients import LocustClients, WebPage
-from harness.load.messages import Answer, BeginScenario, Done, Ended, Failed, MakeReady, Message, Ready, Status
+from harness.load.messages import (
+    Answer,
+    BeginScenario,
+    Done,
+    Ended,
+    Failed,
+    MakeReady,
+    Message,
+    Ready,
+    Status,
+    WebScenario,
+)
 from harness.load.plan import CellPlan, LoadError
-from harness.load.web_scenario import WebScenario
 from harness.matrix import Cell
 
 DRAIN_TIMEOUT_S = 120.0

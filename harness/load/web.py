@@ -17,9 +17,20 @@ import gevent
 from flask import Response, jsonify, request
 from locust import LoadTestShape, argument_parser, stats
 
-from harness.load.messages import Answer, BeginScenario, EndScenario, MakeReady, Message, Status, WorkerLost
-from harness.load.pipe import Pipe
-from harness.load.web_scenario import CHOICES, THREADS_MAX, BadScenario, WebScenario
+from harness.load.locust_process import Pipe
+from harness.load.messages import (
+    CHOICES,
+    THREADS_MAX,
+    Answer,
+    BadScenario,
+    BeginScenario,
+    EndScenario,
+    MakeReady,
+    Message,
+    Status,
+    WebScenario,
+    WorkerLost,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -9,23 +9,23 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import gevent
+import numpy as np
+import numpy.typing as npt
 from locust import runners
 from locust.env import Environment
 from locust.log import setup_logging
 
-from harness.load import locust_statistics
-from harness.load.health import GeneratorHealth, HealthMeter
+from harness.load.locust_process import Pipe, Seats, TestClient
 from harness.load.messages import Connect, Connected, Done, Prepare, Start, Stop, Stopped, WorkerProgress
-from harness.load.pipe import Pipe
-from harness.load.recorder import write_calls
+from harness.load.plan import GeneratorHealth
 from harness.load.threads import CellRun, ClientThread, ThreadState, clock_offset_ns
-from harness.load.users import Seats, TestClient
 from harness.matrix import Cell
+from harness.records import write_calls
 
 # The sweep decides from the counts whether the rate is steady; latencies and health cost more and are less urgent.
 COUNT_EVERY_S = 0.1
@@ -33,6 +33,7 @@ COUNTS_PER_COLLECTION = 5  # Locust's statistics, rate and health
 HUB_LAG_SLEEP_S = 0.05
 POLL_S = 0.002  # while the hub waits for its threads; nothing is being measured then
 SEATS_TIMEOUT_S = 10.0
+METHOD = "CALL"  # in Locust's statistics
 ERROR_TEXTS_MAX = 20  # distinct ones kept in a report; the rest count as "other errors"
 
 
@@ -44,6 +45,83 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
             return False
         gevent.sleep(POLL_S)
     return True
+
+
+def run_delay_ns(thread_ids: Iterable[int]) -> int:
+    """Time that these threads of this process have waited for a processor (Documentation/scheduler/sched-stats.rst)."""
+    total = 0
+    for thread_id in thread_ids:
+        try:
+            total += int(Path(f"/proc/self/task/{thread_id}/schedstat").read_text().split()[1])
+        except (OSError, IndexError):
+            continue  # the thread has ended, or the kernel keeps no such statistics
+    return total
+
+
+class HealthMeter:
+    """Measures one worker from its creation on."""
+
+    def __init__(self, initiator: int, thread_ids: Iterable[int]) -> None:
+        self._initiator = initiator
+        self._thread_ids = list(thread_ids)
+        self._started_ns = time.perf_counter_ns()
+        self._processor_ns = time.process_time_ns()
+        self._run_delay_ns = run_delay_ns(self._thread_ids)
+        self._hub_lag_ns_max = 0
+
+    def hub_woke(self, late_ns: int) -> None:
+        self._hub_lag_ns_max = max(self._hub_lag_ns_max, late_ns)
+
+    def read(self, time_in_calls_ns: int, *, until_ns: int | None = None) -> GeneratorHealth:
+        """Health from the start until now; `time_in_calls_ns` is the sum of all latencies until `until_ns`."""
+        elapsed_ns = max(1, time.perf_counter_ns() - self._started_ns)
+        calls_window_ns = max(1, (until_ns or time.perf_counter_ns()) - self._started_ns)
+        threads = max(1, len(self._thread_ids))
+        delay_ns = run_delay_ns(self._thread_ids) - self._run_delay_ns
+        return GeneratorHealth(
+            initiator=self._initiator,
+            processor_percent=100 * (time.process_time_ns() - self._processor_ns) / elapsed_ns,
+            hub_lag_ms_max=self._hub_lag_ns_max / 1e6,
+            time_in_calls=time_in_calls_ns / (calls_window_ns * threads),
+            run_delay_percent=100 * max(0, delay_ns) / (elapsed_ns * threads),
+        )
+
+
+def two_digits_ms(latencies_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Milliseconds rounded to two significant digits, not finer than 10 us."""
+    latencies_ms = np.maximum(latencies_ns, 1) / 1e6
+    step = 10.0 ** np.maximum(np.floor(np.log10(latencies_ms)) - 1, -2)
+    rounded: npt.NDArray[np.float64] = np.round(np.round(latencies_ms / step) * step, 2)
+    return rounded
+
+
+def log_calls(
+    stats: Any, latencies_ns: npt.NDArray[np.int64], *, procedure: str, payload_bytes: int, failures: list[str]
+) -> None:
+    """Adds calls (failed ones among them) to Locust's `RequestStats`, which its web interface shows.
+
+    `events.request.fire` costs 2.6 us per call, and Locust's histogram rounds to whole milliseconds, which is longer
+    than most calls. Here half a second of calls is one update that keeps two significant digits.
+    """
+    for text in failures:
+        stats.log_error(METHOD, procedure, text)
+    if not len(latencies_ns):
+        return
+    values, counts = np.unique(two_digits_ms(latencies_ns), return_counts=True)
+    histogram = list(zip(values.tolist(), counts.tolist(), strict=True))
+    now = time.time()
+    for entry in (stats.total, stats.get(procedure, METHOD)):
+        entry.num_requests += len(latencies_ns)
+        entry.num_reqs_per_sec[int(now)] += len(latencies_ns)
+        entry.last_request_timestamp = now
+        entry.total_response_time += float(latencies_ns.sum()) / 1e6
+        entry.total_content_length += payload_bytes * len(latencies_ns)
+        shortest, longest = float(latencies_ns.min()) / 1e6, float(latencies_ns.max()) / 1e6
+        known = entry.min_response_time
+        entry.min_response_time = shortest if known is None else min(known, shortest)
+        entry.max_response_time = max(entry.max_response_time, longest)
+        for value, count in histogram:
+            entry.response_times[value] += count
 
 
 class Worker:
@@ -208,7 +286,7 @@ class Worker:
             count, failed = thread.log.count, len(thread.log.failures)
             latencies_ns = thread.log.latencies_ns(known_calls, count)
             self._in_calls_ns += int(latencies_ns.sum())
-            locust_statistics.log_calls(
+            log_calls(
                 self._environment.stats,
                 latencies_ns,
                 procedure=self._order.procedure,

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from harness import records
 from harness.embedded.runtime.tasks import SECOND, Delay, Waiting
 from harness.embedded.sqltypes import MAX, UNIQUEIDENTIFIER, SqlType
 from harness.embedded.tsql.requests import ClientSession
 from harness.embedded.tsql.session.results import DiscardedResults, Parameter
 from harness.lab.instances import Instance
-from harness.load import recorder
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import CellPlan, LoadReport, Progress
 from harness.simulation.computer import Cores
@@ -190,7 +190,7 @@ class SimulatedClients:
         plan = self._plan
         assert plan.results is not None
         for initiator, clients in enumerate(self._clients, start=1):
-            recorder.write_calls(
+            records.write_calls(
                 clients,
                 results=plan.results,
                 cell=plan.cell,

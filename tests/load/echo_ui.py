@@ -9,8 +9,8 @@ from pathlib import Path
 from harness.lab import LabError
 from harness.load import ui
 from harness.load.locust_clients import LocustClients, WebPage
+from harness.load.messages import WebScenario
 from harness.load.plan import CellPlan
-from harness.load.web_scenario import WebScenario
 from tests.load import echo_server
 
 

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.load import threads
-from harness.load.recorder import write_calls
 from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, ThreadState
 from harness.matrix import Cell
+from harness.records import write_calls
 from tests.load import echo_server
 
 pytestmark = pytest.mark.process

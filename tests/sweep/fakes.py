@@ -11,8 +11,7 @@ from uuid import UUID
 from harness import records
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied, RealClock
-from harness.load.health import GeneratorHealth
-from harness.load.plan import CellPlan, LoadReport, Progress
+from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress
 from harness.observe.observers import SAMPLES, Observed
 from harness.observe.snapshots import FILE_IO, WAITS
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.load.health import GeneratorHealth
+from harness.load.plan import GeneratorHealth
 
 
 def health(**changes):

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from harness.load.dispatch import InitiatorDispatcher
-from harness.load.users import TestClient
+from harness.load.locust_process import TestClient
+from harness.load.master import InitiatorDispatcher
 
 
 def nodes(*names):

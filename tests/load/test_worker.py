@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from locust.stats import RequestStats
 
-from harness.load.locust_statistics import METHOD, log_calls, two_digits_ms
 from harness.load.plan import SEND_MESSAGE
+from harness.load.worker import METHOD, log_calls, two_digits_ms
 
 
 def test_many_calls_at_once_count_like_locusts_own_one_by_one():

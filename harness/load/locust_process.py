@@ -1,0 +1,117 @@
+"""What the Locust processes have in common: the user class, its seats, and the pipes to their parent."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import gevent
+from gevent.event import AsyncResult, Event
+from gevent.fileobject import FileObjectPosix
+from locust import User, constant, task
+
+from harness.load.messages import Answer, Failed, Message, decode, encode
+from harness.load.threads import ClientThread, ThreadState
+
+
+class Pipe:
+    """Messages from the parent on stdin, to it on stdout. Use it from the hub's thread."""
+
+    def __init__(self) -> None:
+        self._input = FileObjectPosix(os.dup(0), "rb")
+        self._output = os.dup(1)
+        os.dup2(2, 1)  # whatever prints goes to the log
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, AsyncResult] = {}
+
+    def tell(self, message: Message, number: int = 0) -> None:
+        os.write(self._output, encode(message, number))
+
+    def ask(self, message: Message, *, timeout_s: float) -> Any:
+        """The parent's answer; RuntimeError with its reason, or gevent.Timeout."""
+        number = next(self._numbers)
+        result = self._asked[number] = AsyncResult()
+        try:
+            self.tell(message, number)
+            answer = result.get(timeout=timeout_s)
+        finally:
+            del self._asked[number]
+        if isinstance(answer, Failed):
+            raise RuntimeError(answer.reason)
+        return answer
+
+    def serve(self, handlers: Mapping[type[Message], Callable[[Any], Answer | None]]) -> NoReturn:
+        """Carries out orders, each in a greenlet of its own. The process ends with its parent."""
+        for line in self._input:
+            number, message = decode(line)
+            if not isinstance(message, Answer):
+                gevent.spawn(self._carry_out, number, message, handlers[type(message)])
+            elif asked := self._asked.get(number):
+                asked.set(message)
+        os._exit(0)  # threads that are still in a call do not hold the process
+
+    def _carry_out(self, number: int, message: Message, handler: Callable[[Any], Answer | None]) -> None:
+        try:
+            answer = handler(message)
+        except Exception as error:
+            answer = Failed(str(error) or type(error).__name__)
+        if answer is not None:
+            self.tell(answer, number)
+
+
+class Seats:
+    """The users of this worker in the order in which they started, each with its thread; and the parked threads."""
+
+    def __init__(self) -> None:
+        self._taken: dict[int, ClientThread] = {}  # by ordinal of the user
+        self._parked: list[ClientThread] = []
+        self._next_ordinal = 0
+
+    def take(self) -> int:
+        """Gives a user the thread that was parked last, or a new one; the user's ordinal."""
+        ordinal, self._next_ordinal = self._next_ordinal, self._next_ordinal + 1
+        self._taken[ordinal] = self._parked.pop() if self._parked else ClientThread()
+        return ordinal
+
+    def leave(self, ordinal: int) -> None:
+        thread = self._taken.pop(ordinal)
+        thread.park()
+        if thread.state is ThreadState.PARKED:
+            self._parked.append(thread)
+
+    @property
+    def threads(self) -> list[ClientThread]:
+        """Thread k of a cell is that of the k-th user: users that stay keep their order."""
+        return list(self._taken.values())
+
+    def replace(self, stuck: ClientThread) -> None:
+        """Abandons a thread that does not return; its user gets a new one."""
+        for ordinal, thread in self._taken.items():
+            if thread is stuck:
+                thread.retire()
+                self._taken[ordinal] = ClientThread()
+
+
+class TestClient(User):
+    """One of the paper's client threads. Its greenlet only holds the seat; the loop runs in the native thread."""
+
+    __test__ = False  # pytest would take it for a test
+    wait_time = constant(0)
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        self._ordinal: int | None = None
+
+    def on_start(self) -> None:
+        self._ordinal = self.environment.seats.take()
+
+    @task
+    def hold_the_seat(self) -> None:
+        Event().wait()  # until Locust stops this user
+
+    def on_stop(self) -> None:
+        if self._ordinal is not None:
+            self.environment.seats.leave(self._ordinal)
+            self._ordinal = None
