@@ -148,6 +148,15 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 }
 
 
+# The names of a kind's own fields, those behind KEY.
+FIELDS: Mapping[str, tuple[str, ...]] = {kind: tuple(schema.names[len(KEY) :]) for kind, schema in SCHEMAS.items()}
+
+
+def columns(kind: str, rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """The columns of rows of `kind`, whose values are in the order of its fields."""
+    return {name: [row[place] for row in rows] for place, name in enumerate(FIELDS[kind])}
+
+
 def raw_path(results: Path, kind: str, cell: Cell, attempt: int, writer: str = "") -> Path:
     suffix = f"-{writer}" if writer else ""
     return results / "raw" / kind / f"{cell.id}-a{attempt}{suffix}.parquet"

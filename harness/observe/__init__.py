@@ -5,10 +5,10 @@ sweep nor another observer. A latch watch beside it samples ten times a second i
 read, with the queries of `sql/observe`.
 
 - `observers`: all observers of a lab together; `observer`: one instance's, with its queries for the record `samples`
-- `snapshots`: differences of totals as rows of `waits`, `processors`, `latches` and `file_io`
-- `latch_watch`, `page_objects`: tasks that wait for a page and the object it belongs to, as rows of `latch_waits`
+- `snapshots`: differences of totals as rows of `waits`, `processors`, `latches` and `file_io`; the facts about an
+  instance that the manifest records
+- `latch_watch`: tasks that wait for a page and the object it belongs to, as rows of `latch_waits`
 - `dialog_pages`: the pages of the used dialogs, read once for each pool over the dedicated administrator connection
-- `fingerprint`: the facts about an instance that the manifest records
 
 An observer that fails keeps trying. Its failure becomes a row of `samples` (metric `observer_failure`, the reason is
 the label) and is reported, because missing numbers would look like zeros. If an instance does not show something to

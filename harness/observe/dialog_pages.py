@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from harness import records
 from harness.lab import scripts
 from harness.lab.instances import Instance
 
-NAMES = ("instance", "dialog_id", "file_id", "page_id", "slot", "handle_rank", "handle")
 _LOCATION = re.compile(r"\((\d+):(\d+):(\d+)\)")
 
 
@@ -59,7 +59,7 @@ def _dialog_page(row: Mapping[str, Any]) -> DialogPage:
 def columns(spread: Spread, threads: int) -> dict[str, list[Any]]:
     """Return the columns of the record `dialog_pages` for a cell with this number of threads."""
     rows = [(name, *page) for name, found in spread.items() for page in found if page.dialog_id <= threads]
-    return {name: [row[place] for row in rows] for place, name in enumerate(NAMES)}
+    return records.columns("dialog_pages", rows)
 
 
 def summary(spread: Spread) -> str:

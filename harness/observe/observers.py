@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from harness import records
 from harness.lab.instances import Instance
 from harness.observe import snapshots
 from harness.observe.latch_watch import RESOLVE_WITHIN_S, SAMPLE_TIMEOUT_S, LatchWatch, Watched
@@ -14,19 +15,6 @@ from harness.observe.observer import QUERY_TIMEOUT_S, Observer, Recording
 from harness.observe.snapshots import Snapshot
 
 LATCH_SAMPLES = "latch_looks"  # the metric's name in the record `samples`
-SAMPLES = ("instance", "sampled_at_ns", "metric", "label", "value")
-LATCH_WAITS = (
-    "instance",
-    "sampled_at_ns",
-    "session_id",
-    "wait_type",
-    "wait_duration_ms",
-    "database_id",
-    "file_id",
-    "page_id",
-    "object_name",
-    "index_id",
-)
 
 Columns = dict[str, list[Any]]
 
@@ -108,39 +96,19 @@ class Observers:
 
 def observed(recorded: Mapping[str, Recording], watched: Mapping[str, Watched]) -> Observed:
     """Return the records of all instances."""
-    samples: Columns = {name: [] for name in SAMPLES}
     failures: list[str] = []
+    samples: list[tuple[Any, ...]] = []
+    waits: list[tuple[Any, ...]] = []
     for name, recording in recorded.items():
         failures += [f"observer of {name}: {text}" for text in recording.failures]
-        _add_samples(samples, name, recording)
-    waits: Columns = {name: [] for name in LATCH_WAITS}
+        samples += [(name, at_ns, *sample) for at_ns, sample in recording.samples]
     for name, one in watched.items():
         failures += [f"latches of {name}: {one.failure}"] if one.failure else []
-        _add_latch_samples(samples, name, one)
-        _add_waits(waits, name, one)
-    is_shown = any(not one.refusal for one in watched.values())
-    return Observed({"samples": samples, **({"latch_waits": waits} if is_shown else {})}, failures)
-
-
-def _add(columns: Columns, *values: Any) -> None:
-    for column, value in zip(columns.values(), values, strict=True):
-        column.append(value)
-
-
-def _add_samples(samples: Columns, name: str, recording: Recording) -> None:
-    for at_ns, sample in recording.samples:
-        _add(samples, name, at_ns, sample.metric, sample.label, sample.value)
-
-
-def _add_latch_samples(samples: Columns, name: str, watched: Watched) -> None:
-    """Add the number of samples taken, at the first one and at the last."""
-    times_ns = watched.sampled_at_ns
-    if times_ns:
-        _add(samples, name, times_ns[0], LATCH_SAMPLES, "", 1.0)
-        _add(samples, name, times_ns[-1], LATCH_SAMPLES, "", float(len(times_ns)))
-
-
-def _add_waits(waits: Columns, name: str, watched: Watched) -> None:
-    for wait in watched.waits:
-        found = watched.object_of(wait)
-        _add(waits, name, *wait[:4], *wait.page, found.name, found.index_id)
+        if times_ns := one.sampled_at_ns:  # the number of samples taken, at the first one and at the last
+            samples.append((name, times_ns[0], LATCH_SAMPLES, "", 1.0))
+            samples.append((name, times_ns[-1], LATCH_SAMPLES, "", float(len(times_ns))))
+        waits += [(name, *wait[:4], *wait.page, *one.object_of(wait)) for wait in one.waits]
+    found = {"samples": records.columns("samples", samples)}
+    if any(not one.refusal for one in watched.values()):
+        found["latch_waits"] = records.columns("latch_waits", waits)
+    return Observed(found, failures)

@@ -1,4 +1,4 @@
-"""Totals of an instance since its start, read before and after the measured window; the records are differences.
+"""Totals of an instance, read before and after the measured window, whose differences are records; and its fingerprint.
 
 What the login may not see is missing from a snapshot and from the records, and is reported once: the measurement itself
 does not need it.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from harness import records
 from harness.lab import scripts
 from harness.lab.scripts import is_refusal
 
@@ -19,22 +20,16 @@ if TYPE_CHECKING:
 
 Totals = Mapping[tuple[str, ...], tuple[int, ...]]
 
-WAITS = ("instance", "wait_type", "waiting_tasks", "wait_time_ms", "signal_wait_time_ms")
-PROCESSORS = ("instance", "window_ns", "processor_time_ms", "processors")
-LATCHES = ("instance", "latch_class", "waiting_requests", "wait_time_ms")
-FILE_IO = (
-    "instance",
-    "database_name",
-    "file_name",
-    "file_type",
-    "reads",
-    "bytes_read",
-    "read_stall_ms",
-    "writes",
-    "bytes_written",
-    "write_stall_ms",
-    "growth_bytes",
-)
+# Key in a fingerprint and file of sql/observe; one row each.
+_FACTS = {
+    "server": "fingerprint_server",
+    "system": "fingerprint_system",
+    "container": "fingerprint_container",
+    "host": "fingerprint_host",
+    "memory": "fingerprint_memory",
+}
+# The same with many rows each.
+_LISTS = {"databases": "fingerprint_databases", "files": "fingerprint_files"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,7 @@ class Snapshot:
     processor_time_ms: int | None = None
     processors: int = 0
     latches: Totals | None = None  # class → requests, time in ms
-    file_io: Totals | None = None  # database, file, type → the counts of FILE_IO, size in place of growth
+    file_io: Totals | None = None  # database, file, type → the counts of the record, size in place of growth
     refusals: Mapping[str, str] = field(default_factory=dict)  # record → why it is missing
 
 
@@ -54,75 +49,98 @@ def snapshot(connection: pyodbc.Connection, utc_ns: Callable[[], int] = time.tim
     """Read all totals of an instance."""
     refusals: dict[str, str] = {}
 
-    def totals(record: str, file: str, keys: int) -> Totals | None:
-        rows = _rows(connection, record, file, refusals)
+    def totals(record: str, keys: int) -> Totals | None:
+        rows = _rows(connection, record, record, refusals)
         if rows is None:
             return None
-        return {tuple(row[:keys]): tuple(int(value or 0) for value in row[keys:]) for row in rows}
+        values = [tuple(row.values()) for row in rows]
+        return {row[:keys]: tuple(int(value or 0) for value in row[keys:]) for row in values}
 
-    waits = totals("waits", "waits", 1)
+    waits = totals("waits", 1)
     processor = _rows(connection, "processors", "processor_time", refusals)
-    latches = totals("latches", "latches", 1)
-    file_io = totals("file_io", "file_io", 3)
-    spent, processors = processor[0] if processor else (None, 0)
+    latches = totals("latches", 1)
+    file_io = totals("file_io", 3)
+    spent, processors = processor[0].values() if processor else (None, 0)
     return Snapshot(utc_ns(), waits, spent, processors, latches, file_io, refusals)
 
 
-def _rows(
-    connection: pyodbc.Connection, record: str, file: str, refusals: dict[str, str]
-) -> list[tuple[Any, ...]] | None:
+def _rows(connection: pyodbc.Connection, what: str, file: str, refusals: dict[str, str]) -> list[dict[str, Any]] | None:
+    """Read a file of sql/observe. If the instance refuses it, note why and return None."""
     try:
-        return [tuple(row.values()) for row in scripts.rows(connection, f"observe/{file}.sql", {})]
+        return scripts.rows(connection, f"observe/{file}.sql", {})
     except scripts.ScriptError as error:
         if not is_refusal(error):
             raise
-        refusals[record] = str(error)
+        refusals[what] = str(error)
         return None
 
 
 def changes(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> dict[str, dict[str, list[Any]]]:
     """Return the columns of each record: the differences between two snapshots of each instance."""
     found = {
-        "waits": _differences(WAITS, before, after, lambda one: one.waits, 3),
+        "waits": _differences("waits", before, after),
         "processors": _processors(before, after),
-        "latches": _differences(LATCHES, before, after, lambda one: one.latches, 2),
-        "file_io": _differences(FILE_IO, before, after, lambda one: one.file_io, 7),
+        "latches": _differences("latches", before, after),
+        "file_io": _differences("file_io", before, after),
     }
-    return {record: columns for record, columns in found.items() if columns is not None}
+    return {record: records.columns(record, rows) for record, rows in found.items() if rows is not None}
 
 
 def _differences(
-    names: tuple[str, ...],
-    before: Mapping[str, Snapshot],
-    after: Mapping[str, Snapshot],
-    totals: Callable[[Snapshot], Totals | None],
-    counts: int,
-) -> dict[str, list[Any]] | None:
+    record: str, before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]
+) -> list[tuple[Any, ...]] | None:
     """Return the rows that changed, None if no instance shows them."""
     rows: list[tuple[Any, ...]] = []
     is_shown = False
     for instance, last in after.items():
-        now, then = totals(last), totals(before[instance])
+        now: Totals | None = getattr(last, record)
+        then: Totals | None = getattr(before[instance], record)
         if now is None or then is None:
             continue
         is_shown = True
         for key, values in now.items():
+            counts = len(records.FIELDS[record]) - len((instance, *key))  # what follows them is no total
             earlier = then.get(key, (0,) * counts)
-            change = [value - value_before for value, value_before in zip(values, earlier, strict=False)]
-            if any(change[:counts]):
-                rows.append((instance, *key, *change[:counts]))
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)} if is_shown else None
+            change = [value - value_before for value, value_before in zip(values[:counts], earlier, strict=False)]
+            if any(change):
+                rows.append((instance, *key, *change))
+    return rows if is_shown else None
 
 
-def _processors(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> dict[str, list[Any]] | None:
+def _processors(before: Mapping[str, Snapshot], after: Mapping[str, Snapshot]) -> list[tuple[Any, ...]] | None:
     rows = [
-        (
-            name,
-            last.taken_at_ns - before[name].taken_at_ns,
-            last.processor_time_ms - first_ms,
-            last.processors,
-        )
+        (name, last.taken_at_ns - before[name].taken_at_ns, last.processor_time_ms - first_ms, last.processors)
         for name, last in after.items()
         if last.processor_time_ms is not None and (first_ms := before[name].processor_time_ms) is not None
     ]
-    return {name: [row[place] for row in rows] for place, name in enumerate(PROCESSORS)} if rows else None
+    return rows or None
+
+
+def fingerprint(connection: pyodbc.Connection) -> dict[str, Any]:
+    """Return the facts about an instance on which results depend: plain values for JSON, the same keys for each.
+
+    They hold no secrets, and only the lab's database and tempdb. A value that the instance does not show is None, with
+    the reason in `refused`.
+    """
+    refused: dict[str, str] = {}
+
+    def ask(key: str, file: str) -> list[dict[str, Any]] | None:
+        rows = _rows(connection, key, file, refused)
+        return None if rows is None else [_plain(row) for row in rows]
+
+    found: dict[str, Any] = {}
+    for key, file in _FACTS.items():
+        rows = ask(key, file)
+        found[key] = rows[0] if rows else None
+    for key, file in _LISTS.items():
+        found[key] = ask(key, file)
+    options = ask("configuration", "fingerprint_configuration")
+    found["configuration"] = None if options is None else {row.pop("name"): row for row in options}
+    flags = ask("trace_flags", "fingerprint_trace_flags")
+    found["trace_flags"] = None if flags is None else sorted(row["TraceFlag"] for row in flags if row["Status"])
+    found["refused"] = refused
+    return found
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value if isinstance(value, int | float | str | None) else str(value) for name, value in row.items()}

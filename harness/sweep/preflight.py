@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import doctor
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.matrix import Cell
-from harness.observe.fingerprint import fingerprint
+from harness.observe.snapshots import fingerprint
 from harness.reporting import Reporter
 from harness.settings import Settings
 from harness.sweep import manifest

@@ -14,9 +14,9 @@ import pytest
 from harness.lab import scripts
 from harness.lab.instances import Instance
 from harness.lab.scripts import ScriptError
-from harness.observe import Observers, dialog_pages, fingerprint
-from harness.observe.latch_watch import LatchWatch
-from harness.observe.page_objects import Page, PageObjects, allocation_name, object_name
+from harness.observe import Observers, dialog_pages
+from harness.observe.latch_watch import LatchWatch, Page, PageObjects, allocation_name, object_name
+from harness.observe.snapshots import fingerprint
 from tests.observe.latching_server import latching_instance
 
 pytestmark = pytest.mark.process
@@ -144,7 +144,7 @@ def test_observers_record_latch_samples_waits_latches_and_writes(instance: Insta
 
 def test_a_fingerprint_holds_what_the_instance_shows(instance: Instance) -> None:
     with instance.connect() as connection:
-        found = fingerprint.fingerprint(connection)
+        found = fingerprint(connection)
     assert list(found) == [
         "server",
         "system",

@@ -11,7 +11,8 @@ import pytest
 from harness.lab import drivers, embedded_instances
 from harness.lab.drivers import Secret
 from harness.lab.instances import Instance, LabError, Login
-from harness.observe import Observers, dialog_pages, fingerprint
+from harness.observe import Observers, dialog_pages
+from harness.observe.snapshots import fingerprint
 
 pytestmark = pytest.mark.process
 
@@ -55,7 +56,7 @@ def test_what_the_login_may_not_see_is_not_recorded_and_reported_once(plain: Ins
 
 def test_a_fingerprint_has_the_same_keys_and_says_what_was_refused(plain: Instance) -> None:
     with plain.connect() as connection:
-        found = fingerprint.fingerprint(connection)
+        found = fingerprint(connection)
         connection.close()
     assert found["server"] is not None and found["databases"]
     assert found["system"] is None and found["memory"] is None

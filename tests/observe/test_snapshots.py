@@ -8,8 +8,8 @@ import pytest
 
 from harness.lab import scripts
 from harness.lab.scripts import ScriptError
-from harness.observe import snapshots
 from harness.observe.snapshots import Snapshot, changes, snapshot
+from harness.records import FIELDS
 
 CONNECTION: Any = SimpleNamespace()
 ANSWERS: dict[str, list[dict[str, Any]]] = {
@@ -19,7 +19,7 @@ ANSWERS: dict[str, list[dict[str, Any]]] = {
     "file_io": [
         dict(
             zip(
-                (*snapshots.FILE_IO[1:10], "size_bytes"),
+                (*FIELDS["file_io"][1:10], "size_bytes"),
                 ("SSBTarget", "SSBTarget_log", "LOG", 1, 2, 3, 4, 5, 6, None),
                 strict=True,
             )
