@@ -12,7 +12,6 @@ import click
 
 from harness.cli.console_table import console
 from harness.cli.exits import EXIT_CODES, USAGE, Failure, one_line_errors, say
-from harness.failures import nearest
 
 if TYPE_CHECKING:
     from harness.claims import Judgement
@@ -21,22 +20,12 @@ _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
 _STYLES = {"holds": "bold green", "fails": "bold red", "not measured": "dim"}
 
 
-def _existing_results(folder: Path) -> Path:
-    if (folder / "manifest.json").is_file():
-        return folder
-    others = (
-        sorted(path.parent.name for path in folder.parent.glob("*/manifest.json")) if folder.parent.is_dir() else []
-    )
-    hint = nearest(folder.name, others[-5:]) if others else ""
-    what = "has no manifest.json" if folder.is_dir() else "does not exist"
-    raise Failure(f"{folder} is not a result folder: it {what}{hint}", USAGE)
-
-
 def _run_of_cells(folder: Path) -> Path:
     """The folder, if it is a run of cells; raises Failure for one of `harness techniques`."""
     from harness.figures import techniques_figure
+    from harness.sweep import run_folder
 
-    if techniques_figure.is_techniques_run(_existing_results(folder)):
+    if techniques_figure.is_techniques_run(run_folder.require_run(folder)):
         remedy = "draw it with harness figures, or add its table to a run of cells with harness techniques --add-to"
         raise Failure(f"{folder} is a run of techniques, without cells: {remedy}", USAGE)
     return folder
@@ -82,8 +71,10 @@ def figures(results: Path) -> None:
     with one_line_errors():
         from harness import figures as parts
         from harness.figures import techniques_figure
+        from harness.sweep import run_folder
 
-        draw = techniques_figure.draw if techniques_figure.is_techniques_run(_existing_results(results)) else parts.draw
+        is_of_techniques = techniques_figure.is_techniques_run(run_folder.require_run(results))
+        draw = techniques_figure.draw if is_of_techniques else parts.draw
         for path in draw(results):
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 

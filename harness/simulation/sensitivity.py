@@ -20,7 +20,7 @@ from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells
 from harness.settings import create_simulation
 from harness.simulation.bench import VERSION, Bench
 from harness.simulation.parameters import Parameters
-from harness.sweep import manifest
+from harness.sweep import run_folder
 from harness.whitepaper import TRICK_DIALOG_RATIO
 
 STEPS = (0.8, 1.2)
@@ -66,8 +66,8 @@ def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) 
     # In the bench's folder, which is removed even if this is interrupted.
     results = Path(tempfile.mkdtemp(dir=bench.folder))
     bench.measure(parameters, cells, results=results)
-    circumstances = manifest.new("sensitivity", create_simulation({}), cells=len(cells), driver=None)
-    manifest.write(results, circumstances | {"model": parameters.as_manifest()})
+    circumstances = run_folder.new_manifest("sensitivity", create_simulation({}), cells=len(cells), driver=None)
+    run_folder.write_manifest(results, circumstances | {"model": parameters.as_manifest()})
     reductions.reduce(results, progress=lambda line: None)
     found = claims.evaluate(reduced_run.read(results))
     shutil.rmtree(results)

@@ -16,7 +16,7 @@ from harness.settings import SimulationSettings
 from harness.simulation import parameters, spark_job
 from harness.simulation.parameters import Parameters
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
-from harness.sweep import journal, manifest, planning, run_folder
+from harness.sweep import journal, planning, run_folder
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe
 from harness.sweep.matrix_run import Outcome
@@ -66,7 +66,9 @@ def _open_results(
     settings: SimulationSettings, hardware: Parameters, resume: Path | None, cells: Sequence[Cell]
 ) -> Path:
     def circumstances(run_id: str) -> dict[str, Any]:
-        return manifest.new(run_id, settings, cells=len(cells), driver=None) | {"model": hardware.as_manifest()}
+        return run_folder.new_manifest(run_id, settings, cells=len(cells), driver=None) | {
+            "model": hardware.as_manifest()
+        }
 
     return run_folder.reopen(resume, circumstances) if resume else run_folder.create(settings, circumstances)
 

@@ -39,7 +39,7 @@ from harness.matrix import INITIATORS, THREADS, Cell
 from harness.reductions.spark_session import context
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld
-from harness.sweep import manifest
+from harness.sweep import run_folder
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
 from harness.whitepaper import BASE_DIALOG_RATIO, GAIN_MAX_PERCENT, PEAK_THROUGHPUT
@@ -292,7 +292,7 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
         turn.attempt,
         "completed" if measured else "failed",
         reason,
-        manifest.now(),
+        run_folder.now(),
         turn.attempt,  # need not differ from other cells', since no two share a world
         sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
         processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,

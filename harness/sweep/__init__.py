@@ -1,12 +1,11 @@
 """The sweep: runs cells one after another by one protocol, accounts for every message and survives every failure.
 
-- `attempt`: one attempt at a cell, from the check of generator and lab to its records
-- `settling`: when the rate is steady enough to measure
+- `attempt`: one attempt at a cell, from the check of generator and lab to its records; when the rate is steady
 - `accounting`: every message sent is processed once, in order on its dialog
 - `loop`: the loop over the cells: journal, second attempts, rebuilt testbeds
-- `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell
-- `preflight`: the examination of a lab before its first cell
-- `journal`, `manifest`, `run_folder`: what became of each cell, under which circumstances, and the folder of both
+- `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell; the
+  examination of a lab before its first cell
+- `journal`, `run_folder`: what became of each cell; the run's folder and its manifest, the circumstances of the run
 - `matrix_run`: a run from its settings to its folder; `planning`: its cells and how long they take
 
 Rules. A cell counts only if its line in the journal says `completed`. That line is written last, after the cell's raw

@@ -1,34 +1,77 @@
-"""Equipment that every cell needs beside its dialogs: an open lab, Locust's processes, observers and connections."""
+"""Equipment that every cell needs beside its dialogs: a lab, open and examined, Locust, observers and connections."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from harness import doctor
 from harness.lab import interruption, reset
 from harness.lab import open as open_lab
-from harness.lab.instances import Lab
+from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.opening import Topology
 from harness.load.locust_clients import LocustClients
+from harness.matrix import Cell
 from harness.observe import Observers
+from harness.observe.snapshots import fingerprint
 from harness.reporting import Reporter
 from harness.settings import Settings
+from harness.sweep import run_folder
 from harness.sweep.attempt import Equipment
-from harness.sweep.preflight import Preflight
+
+EMBEDDED_EDITION = "Embedded Service Broker"  # SERVERPROPERTY('Edition') of the servers in this repository
+
+
+class Preflight:
+    """Examines the lab of each version once. What it finds goes into the manifest; an error ends the run."""
+
+    def __init__(self, settings: Settings, cells: Sequence[Cell], results: Path, reporter: Reporter) -> None:
+        self.settings = settings
+        self._cells = cells
+        self.results = results
+        self.reporter = reporter
+        self._examined: set[str] = set()
+
+    def examine(self, lab: Lab) -> None:
+        """Raises the doctor's failure where a finding is an error."""
+        if lab.version in self._examined:
+            return
+        is_first = not self._examined
+        self._examined.add(lab.version)
+        cells = [cell for cell in self._cells if cell.server_version == lab.version]
+        findings = doctor.examine(lab, cells=cells, settings=self.settings)
+        self._write(lab, findings)
+        for finding in findings:
+            if finding.severity == "warning" or (is_first and finding.check == "licence"):
+                self.reporter.note(str(finding))
+        doctor.raise_errors(findings)
+
+    def _write(self, lab: Lab, findings: Sequence[doctor.Finding]) -> None:
+        with connections(lab.instances) as opened:
+            fingerprints = in_parallel(fingerprint, opened)
+        current = run_folder.read_manifest(self.results)
+        known = {(row["lab_version"], row["name"]) for row in current["instances"]}
+        for instance, identity, taken in zip(lab.instances, lab.identities, fingerprints, strict=True):
+            if (lab.version, instance.name) not in known:
+                row = {key: str(value) for key, value in identity.items() if key != "service_broker_guid"}
+                current["instances"].append(
+                    {"name": instance.name, "lab_version": lab.version, **row, "fingerprint": taken}
+                )
+        if any(EMBEDDED_EDITION in str(identity["edition"]) for identity in lab.identities):
+            current["lab"] = "embedded"  # whatever the servers were called, their numbers are not SQL Server's
+        current["findings"][lab.version] = [asdict(finding) for finding in findings]
+        run_folder.write_manifest(self.results, current)
 
 
 class LabEquipment:
     """Opens the lab, starts Locust, and ends both. Use it from the main thread."""
 
-    def __init__(
-        self, settings: Settings, topology: Topology, results: Path, preflight: Preflight, reporter: Reporter
-    ) -> None:
+    def __init__(self, topology: Topology, preflight: Preflight) -> None:
         self.parts: Equipment | None = None
-        self._settings = settings
         self._topology = topology
-        self._results = results
         self._preflight = preflight
-        self._reporter = reporter
         self._exits = contextlib.ExitStack()
         self._clients: LocustClients | None = None
         self._noted: set[str] = set()
@@ -36,16 +79,16 @@ class LabEquipment:
     def open(self, version: str, initiators: int) -> Equipment:
         """Raises LabError, ScriptError, LoadError or ChildError where the lab is not available."""
         if self._clients is None:
-            self._clients = LocustClients(log_directory=self._results / "lab" / "logs")
+            self._clients = LocustClients(log_directory=self._preflight.results / "lab" / "logs")
         lab = self._exits.enter_context(
             open_lab(
                 self._topology,
                 version=version,
                 initiators=initiators,
-                directory=self._results / "lab",
-                driver=self._settings.driver,
+                directory=self._preflight.results / "lab",
+                driver=self._preflight.settings.driver,
                 watch=interruption.check,
-                tell=self._reporter.note,
+                tell=self._preflight.reporter.note,
             )
         )
         self._preflight.examine(lab)
@@ -81,7 +124,7 @@ class LabEquipment:
     def note_once(self, text: str) -> None:
         if text not in self._noted:
             self._noted.add(text)
-            self._reporter.note(text)
+            self._preflight.reporter.note(text)
 
     def _connected(self, lab: Lab, clients: LocustClients) -> Equipment:
         return Equipment(

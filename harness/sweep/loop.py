@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from harness.failures import MachineFailure
 from harness.lab import interruption
 from harness.reporting import Reporter
-from harness.sweep import manifest
+from harness.sweep import run_folder
 from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.journal import Entry, Journal, Phases
 
@@ -144,7 +144,7 @@ class Sweep(Generic[Swept]):
             attempt,
             "completed" if measured else "failed",
             reason,
-            manifest.now(),
+            run_folder.now(),
             run,
             sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
             processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,

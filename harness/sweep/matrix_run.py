@@ -15,7 +15,7 @@ from harness.lab.selection import Selection, select_lab
 from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
 from harness.reporting import Reporter, duration
 from harness.settings import Settings
-from harness.sweep import journal, manifest, planning, run_folder
+from harness.sweep import journal, planning, run_folder
 from harness.sweep.loop import Sweep, Tally
 from harness.sweep.testbed import LabTestbed
 
@@ -139,7 +139,7 @@ def open_results(settings: Settings, cells: Sequence[Any], resume: Path | None =
         compose.check()
 
     def circumstances(run_id: str) -> dict[str, Any]:
-        return manifest.new(run_id, settings, cells=len(cells), driver=driver) | more
+        return run_folder.new_manifest(run_id, settings, cells=len(cells), driver=driver) | more
 
     return run_folder.reopen(resume, circumstances) if resume else run_folder.create(settings, circumstances)
 

@@ -1,17 +1,30 @@
-"""A run's folder: created with its manifest, or reopened where nothing that matters has changed."""
+"""A run's folder: created with its manifest, or reopened where nothing that matters has changed.
+
+`manifest.json` has the circumstances of a run, without secrets: to interpret its numbers and to resume it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import json
 import os
+import platform
+import subprocess
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from harness.failures import MachineFailure, UsageFailure, nearest
+from harness.installation import CHECKOUT, PACKAGE, SQL_ROOT
+from harness.lab.drivers import Driver
 from harness.settings import RESUME_MAY_DIFFER, RunSettings
-from harness.sweep import manifest
+
+MANIFEST = "manifest.json"
+_PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
+# These must be equal when a run resumes: other code or another machine is another experiment.
+_DECISIVE = ("lab", "seed", "model", "harness_version", "code", "versions", "machine")
 
 
 class NotWritable(MachineFailure):
@@ -41,14 +54,14 @@ def create(settings: RunSettings, circumstances: Callable[[str], dict[str, Any]]
             f"the results folder {settings.results} cannot be written ({error.strerror}): choose another with --results"
         ) from None
     _require_writable(folder)
-    manifest.write(folder, circumstances(folder.name))
+    write_manifest(folder, circumstances(folder.name))
     return folder
 
 
 def reopen(folder: Path, circumstances: Callable[[str], dict[str, Any]]) -> Path:
     """The folder of a run that continues; raises ResumeRefused where the circumstances differ now."""
     old = read_manifest(folder)
-    if different := manifest.differences(old, circumstances(old["run_id"])):
+    if different := differences(old, circumstances(old["run_id"])):
         raise ResumeRefused(f"{folder} cannot be resumed: {'; '.join(different)}")
     _require_writable(folder)
     return folder
@@ -56,9 +69,9 @@ def reopen(folder: Path, circumstances: Callable[[str], dict[str, Any]]) -> Path
 
 def finish(folder: Path) -> None:
     """Writes into the manifest that every cell has had its turn."""
-    final = manifest.read(folder)
-    final["finished_at"] = manifest.now()
-    manifest.write(folder, final)
+    final = read_manifest(folder)
+    final["finished_at"] = now()
+    write_manifest(folder, final)
 
 
 def stored_settings(folder: Path, kind: type[RunSettings]) -> dict[str, Any]:
@@ -84,19 +97,6 @@ def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> N
         raise ResumeRefused(f"{folder} cannot be resumed with other settings: {'; '.join(different)}")
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run; raises NoRun where it is missing or damaged."""
-    try:
-        return manifest.read(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        parent = folder.parent
-        others = sorted(path.parent.name for path in parent.glob(f"*/{manifest.NAME}")) if parent.is_dir() else []
-        hint = nearest(folder.name, others[-5:]) if others else ""
-        raise NoRun(f"{folder} is not a result folder: it has no {manifest.NAME}{hint}") from None
-    except json.JSONDecodeError as error:
-        raise NoRun(f"{folder / manifest.NAME} is damaged: {error}") from None
-
-
 def _text(value: object) -> str:
     return " ".join(value) if isinstance(value, tuple) else str(value)
 
@@ -106,3 +106,162 @@ def _require_writable(folder: Path) -> None:
         raise NotWritable(
             f"the results folder {folder} cannot be written: choose another with --results, or change its permissions"
         )
+
+
+def require_run(folder: Path) -> Path:
+    """The folder, if it is a run's; else raises NoRun."""
+    if (folder / MANIFEST).is_file():
+        return folder
+    others = sorted(path.parent.name for path in folder.parent.glob(f"*/{MANIFEST}"))
+    hint = nearest(folder.name, others[-5:]) if others else ""
+    what = f"has no {MANIFEST}" if folder.is_dir() else "does not exist"
+    raise NoRun(f"{folder} is not a result folder: it {what}{hint}")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run; raises NoRun where it is missing or damaged."""
+    try:
+        found: dict[str, Any] = json.loads((require_run(folder) / MANIFEST).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise NoRun(f"{folder / MANIFEST} is damaged: {error}") from None
+    return found
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Writes the manifest whole or not at all."""
+    temporary = folder / f"{MANIFEST}.tmp"
+    temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(temporary, folder / MANIFEST)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def new_manifest(run_id: str, settings: RunSettings, *, cells: int, driver: Driver | None) -> dict[str, Any]:
+    """The manifest of a new run; a run in virtual time has no driver."""
+    return {
+        "run_id": run_id,
+        "lab": settings.lab,
+        "started_at": now(),
+        "finished_at": None,
+        "harness_version": importlib.metadata.version("service-broker-harness"),
+        "git_commit": git_commit(),
+        "code": code_fingerprint(),
+        "seed": settings.seed,
+        "cells": cells,
+        "load_model": "closed loop: each thread calls again when its call has returned",
+        "settings": settings.model_dump(mode="json", exclude={"results"}),  # the folder may be moved
+        "machine": machine(),
+        "versions": versions(driver),
+        "instances": [],
+        "findings": {},  # the doctor's, by server version
+    }
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """The differences that forbid resuming the old run, one line each."""
+    lines = [
+        f"{key}: {_short(old['settings'].get(key))} in the run, {_short(value)} now"
+        for key, value in new["settings"].items()
+        if key not in RESUME_MAY_DIFFER and old["settings"].get(key) != value
+    ]
+    for key in _DECISIVE:
+        before, now_ = old.get(key), new.get(key)
+        if before == now_ or key in new["settings"]:
+            continue
+        if isinstance(before, dict) and isinstance(now_, dict):
+            lines += [
+                f"{key}.{name}: {_short(before.get(name))} in the run, {_short(now_.get(name))} now"
+                for name in sorted({*before, *now_})
+                if before.get(name) != now_.get(name)
+            ]
+        else:
+            lines.append(f"{key}: {_short(before)} in the run, {_short(now_)} now")
+    return lines
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if value is not None else "absent"
+
+
+def git_commit() -> str:
+    """The commit of this checkout, with `-dirty` if harness/ or sql/ differ from it; empty outside a checkout."""
+    if CHECKOUT is None or not (CHECKOUT / ".git").exists():
+        return ""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(CHECKOUT), *words], capture_output=True, text=True, check=False, timeout=10
+        )
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        commit = git("rev-parse", "HEAD")
+        changed = commit and git("status", "--porcelain", "--", "harness", "sql")
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return f"{commit}-dirty" if changed else commit
+
+
+def code_fingerprint() -> str:
+    """A digest of harness/ and sql/, which no other change affects."""
+    digest = hashlib.sha256()
+    for folder, pattern in ((PACKAGE, "**/*.py"), (SQL_ROOT, "**/*.sql")):
+        for path in sorted(folder.glob(pattern)):
+            digest.update(f"{folder.name}/{path.relative_to(folder)}".encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def versions(driver: Driver | None) -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    if driver is not None:
+        found["odbc_driver"] = f"{driver.kind}: {Path(driver.name).name}"
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "absent"
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Facts that identify the machine and help to judge its numbers."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "distribution": _distribution(),
+        "processor": _processor(),
+        "processors": len(os.sched_getaffinity(0)),
+        "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
+        "limits": _control_group(),
+    }
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:
+        return ""
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def _control_group() -> dict[str, str]:
+    """Limits of the container, if any."""
+    found = {}
+    for name in ("cpu.max", "memory.max"):
+        try:
+            value = (Path("/sys/fs/cgroup") / name).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if not value.startswith("max"):
+            found[name] = value
+    return found

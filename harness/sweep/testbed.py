@@ -20,9 +20,8 @@ from harness.observe import dialog_pages
 from harness.reporting import Reporter
 from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Measured, NotReady
-from harness.sweep.equipment import LabEquipment
+from harness.sweep.equipment import LabEquipment, Preflight
 from harness.sweep.journal import Phases
-from harness.sweep.preflight import Preflight
 
 
 class LabTestbed:
@@ -41,8 +40,7 @@ class LabTestbed:
             for cell in cells
         }
         self._threads = {cell.group: max(c.threads for c in cells if c.group == cell.group) for cell in cells}
-        preflight = Preflight(settings, cells, results, reporter)
-        self._equipment = LabEquipment(settings, topology, results, preflight, reporter)
+        self._equipment = LabEquipment(topology, Preflight(settings, cells, results, reporter))
         self._group: tuple[str, int, int] | None = None
         self._pool_used = False
         self._pages: dialog_pages.Spread = {}  # of the current pool

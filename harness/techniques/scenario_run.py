@@ -19,11 +19,11 @@ from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
 from harness.simulation.simulated_run import first_lines
-from harness.sweep import journal, manifest, run_folder
+from harness.sweep import journal, run_folder
+from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Journal
 from harness.sweep.loop import Sweep, Testbed
 from harness.sweep.matrix_run import Outcome, open_results
-from harness.sweep.preflight import Preflight
 from harness.techniques import techniques_table
 from harness.techniques.technique_scenario import Scenario, ScenarioError, Turn, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
@@ -138,7 +138,7 @@ def _on_servers(
     def testbed(results: Path, reporter: Reporter) -> Testbed[Turn]:
         preflight = _Preflight(selection.settings, [turn.cell for turn in to_run], results, reporter)
         preflight.require_alike = require_alike
-        return ServerTestbed(selection.settings, selection.topology, results, preflight, reporter)
+        return ServerTestbed(selection.topology, preflight)
 
     described = scenario.model_dump(mode="json")
     return Prepared(to_run, lambda: open_results(selection.settings, to_run, scenario=described), testbed)
@@ -168,7 +168,7 @@ def _in_virtual_time(
     to_run = turns(scenario, version=settings.server_versions[-1], repeats=repeats)
 
     def circumstances(run_id: str) -> dict[str, Any]:
-        made = manifest.new(run_id, settings, cells=len(to_run), driver=None)
+        made = run_folder.new_manifest(run_id, settings, cells=len(to_run), driver=None)
         made["settings"]["drain"] = drain_s
         return made | {"model": model, "scenario": scenario.model_dump(mode="json")}
 
@@ -181,7 +181,7 @@ def _in_virtual_time(
 
 def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter: Reporter) -> None:
     """Write the table of the completed turns, draw the figure, and report their paths; do nothing without any."""
-    made = manifest.read(results)
+    made = run_folder.read_manifest(results)
     attempts = {
         entry.cell: entry.attempt for entry in journal.read(results / journal.NAME) if entry.outcome == "completed"
     }
@@ -205,4 +205,4 @@ class _Preflight(Preflight):
 
     def examine(self, lab: Lab) -> None:
         super().examine(lab)
-        self.require_alike(manifest.read(self.results))
+        self.require_alike(run_folder.read_manifest(self.results))

@@ -18,8 +18,7 @@ from harness.lab.receive_settings import ReceiveSettings
 from harness.lab.scripts import ScriptError
 from harness.load import plan
 from harness.load.plan import LoadError, Sending
-from harness.reporting import Reporter
-from harness.settings import Settings, SimulationSettings
+from harness.settings import SimulationSettings
 from harness.simulation import forks, simulated_cell, simulated_lab
 from harness.simulation.forks import ForkDied
 from harness.simulation.parameters import Parameters
@@ -27,9 +26,8 @@ from harness.simulation.simulated_cell import Times
 from harness.simulation.simulated_lab import SimulatedLab
 from harness.simulation.world import derived_seed
 from harness.sweep.attempt import Attempt, CellFailed, Equipment, Measured, NotReady
-from harness.sweep.equipment import LabEquipment
+from harness.sweep.equipment import LabEquipment, Preflight
 from harness.sweep.journal import Phases
-from harness.sweep.preflight import Preflight
 from harness.techniques.technique_scenario import Turn
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP, WARM_UP_BYTES
 
@@ -51,17 +49,10 @@ RAMP_MESSAGES = 6
 class ServerTestbed:
     """Implements `sweep.loop.Testbed` for techniques on servers, with Locust. Use it from the main thread."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        topology: Topology,
-        results: Path,
-        preflight: Preflight,
-        reporter: Reporter,
-    ) -> None:
-        self._settings = settings
-        self._results = results
-        self._equipment = LabEquipment(settings, topology, results, preflight, reporter)
+    def __init__(self, topology: Topology, preflight: Preflight) -> None:
+        self._settings = preflight.settings
+        self._results = preflight.results
+        self._equipment = LabEquipment(topology, preflight)
         self._pool: Pool | None = None
         self._is_clean = True  # the lab has no conversations
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from harness.reporting import Lines
 from harness.simulation import simulated_run
-from harness.sweep import journal, manifest
+from harness.sweep import journal, run_folder
 from tests.benchmarks.reduction import GIB, measure
 
 BUDGET_CELLS_S, BUDGET_CELLS_BYTES = 300, 2 * GIB
@@ -50,7 +50,7 @@ def _measure_cells(patterns: tuple[str, ...]) -> bool:
         )
         [outcome] = outcomes
         entries = list(journal.read(outcome.results / journal.NAME))
-        times = manifest.read(outcome.results)["settings"]
+        times = run_folder.read_manifest(outcome.results)["settings"]
     messages = (times["settle"] + times["measure"]) * sum(entry.sent_per_s for entry in entries)
     cells_s = sum(entry.phases_s["cell"] for entry in entries)
     worlds_s = sum(entry.phases_s.get("dialogs", 0.0) for entry in entries)

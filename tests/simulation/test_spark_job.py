@@ -19,7 +19,7 @@ from harness.reductions.spark_session import context
 from harness.reporting import Lines, Reporter
 from harness.simulation import parameters, simulated_run, spark_job
 from harness.simulation.spark_job import Experiment, JobBroken, Mailbox, OpenWorld, RunCell, Turn, cell_work_s
-from harness.sweep import journal, manifest
+from harness.sweep import journal, run_folder
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
 from tests.processes import children_of, command_line, is_alive
@@ -135,7 +135,7 @@ def test_a_run_leaves_the_files_of_every_run_and_says_that_it_is_a_model(
     settings = {"quick": True, "results": tmp_path, "seed": "7"}
     outcome = simulated_run.simulate(settings, Lines(), resume=None, open_world=fake_world())
     assert (outcome.total, outcome.completed, outcome.failed) == (24, 24, 0)
-    written = manifest.read(outcome.results)
+    written = run_folder.read_manifest(outcome.results)
     assert (written["lab"], written["seed"], written["settings"]["hardware"]) == ("simulated", 7, "paper")
     assert written["model"]["client.round_trip_us"]["value"] == parameters.read("paper").client.round_trip_us
     assert written["finished_at"]
@@ -157,7 +157,7 @@ def test_a_resumed_run_runs_the_missing_cells(tmp_path: Path) -> None:
     first = simulate(tmp_path, fake_world(trip))
     assert (first.completed, first.failed, first.reason) == (2, 2, "for now")
     # A cell whose end nobody collected: the driver was killed.
-    Mailbox(first.results).put(Entry(CELLS[2], 2, "completed", "", manifest.now(), 1))
+    Mailbox(first.results).put(Entry(CELLS[2], 2, "completed", "", run_folder.now(), 1))
     second = resume(first.results, fake_world())
     assert (second.total, second.completed, second.failed) == (4, 4, 0)
     entries = list(journal.read(first.results / journal.NAME))

@@ -12,8 +12,7 @@ from harness import records
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied, RealClock
 from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress
-from harness.observe.observers import SAMPLES, Observed
-from harness.observe.snapshots import FILE_IO, WAITS
+from harness.observe.observers import Observed
 
 Rows = list[tuple[Any, ...]]
 
@@ -169,10 +168,10 @@ class FakeObservers:
     def window_ends(self) -> None: ...
 
     def changes(self, *, timeout_s: float) -> dict[str, dict[str, list[Any]]]:
-        return {"waits": {name: [] for name in WAITS}, "file_io": {name: [] for name in FILE_IO}}
+        return {kind: records.columns(kind, []) for kind in ("waits", "file_io")}
 
     def end(self) -> Observed:
-        return Observed({"samples": {name: [] for name in SAMPLES}}, ["observer of target: it was away"])
+        return Observed({"samples": records.columns("samples", [])}, ["observer of target: it was away"])
 
 
 def cell_row(results: Path) -> dict[str, Any]:

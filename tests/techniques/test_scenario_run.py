@@ -16,11 +16,11 @@ from harness.failures import UsageFailure
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
-from harness.sweep import journal, manifest
+from harness.sweep import journal, run_folder
 from harness.sweep.attempt import CellFailed, Measured
+from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Phases
 from harness.sweep.matrix_run import Outcome
-from harness.sweep.preflight import Preflight
 from harness.sweep.run_folder import NoRun
 from harness.techniques import scenario_run, techniques_table
 from harness.techniques.scenario_run import OtherLab
@@ -130,15 +130,15 @@ def test_servers_that_turn_out_to_be_embedded_are_refused_before_the_first_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Opening(FakeTestbed):
-        def __init__(self, settings: Any, topology: Any, results: Path, preflight: Preflight, reporter: Any) -> None:
-            super().__init__(results, lambda turn, attempt: pytest.fail("it was measured"))
+        def __init__(self, topology: Any, preflight: Preflight) -> None:
+            super().__init__(preflight.results, lambda turn, attempt: pytest.fail("it was measured"))
             self._preflight = preflight
 
         def make_ready(self, cell: Turn, phases: Phases) -> None:
             self._preflight.examine(None)  # type: ignore[arg-type]
 
     def examine(preflight: Preflight, lab: Any) -> None:
-        manifest.write(preflight.results, manifest.read(preflight.results) | {"lab": "embedded"})
+        run_folder.write_manifest(preflight.results, run_folder.read_manifest(preflight.results) | {"lab": "embedded"})
 
     monkeypatch.setattr(scenario_run, "ServerTestbed", Opening)
     monkeypatch.setattr(Preflight, "examine", examine)
@@ -196,7 +196,7 @@ def test_the_scenario_or_the_user_decides_how_long_virtual_time_drains(
 ) -> None:
     outcome = climb(tmp_path, "simulated", drain=given)
     assert drains == [expected]
-    assert manifest.read(outcome.results)["settings"]["drain"] == expected
+    assert run_folder.read_manifest(outcome.results)["settings"]["drain"] == expected
 
 
 # What is kept

@@ -18,8 +18,8 @@ from harness.lab.opening import Topology
 from harness.reporting import Reporter
 from harness.simulation import parameters
 from harness.sweep.attempt import NotReady
+from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Phases
-from harness.sweep.preflight import Preflight
 from harness.techniques import technique_testbeds
 from harness.techniques.technique_scenario import DEFAULT, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
@@ -63,7 +63,7 @@ def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
     monkeypatch.setattr(technique_testbeds, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
     settings = settings_module.create({"lab": "embedded"}, environment={})
     preflight = Preflight(settings, [], tmp_path, Reporter())
-    return ServerTestbed(settings, Topology("embedded"), tmp_path, preflight, Reporter())
+    return ServerTestbed(Topology("embedded"), preflight)
 
 
 @pytest.fixture

@@ -5,25 +5,25 @@ from pathlib import Path
 
 from harness import settings as settings_module
 from harness.lab.drivers import Driver
-from harness.sweep import manifest
+from harness.sweep import run_folder
 
 DRIVER = Driver("microsoft", "/somewhere/libmsodbcsql-18.so", "wheel")
 
 
 def new(**options: object) -> dict[str, object]:
-    return manifest.new("run", settings_module.create(options, environment={}), cells=3, driver=DRIVER)
+    return run_folder.new_manifest("run", settings_module.create(options, environment={}), cells=3, driver=DRIVER)
 
 
 def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
     written = new(measure="2s", results=tmp_path)
-    manifest.write(tmp_path, written)
-    assert manifest.read(tmp_path) == written
+    run_folder.write_manifest(tmp_path, written)
+    assert run_folder.read_manifest(tmp_path) == written
     assert written["settings"]["measure"] == 2.0  # type: ignore[index]
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
 def test_a_run_may_continue_under_the_same_circumstances_in_another_folder() -> None:
-    assert manifest.differences(new(results="a"), new(results="b")) == []
+    assert run_folder.differences(new(results="a"), new(results="b")) == []
 
 
 def test_every_other_circumstance_is_named_with_both_values() -> None:
@@ -31,7 +31,7 @@ def test_every_other_circumstance_is_named_with_both_values() -> None:
     changed = copy.deepcopy(new(measure="3s", seed=7))
     changed["code"] = "0123"
     changed["machine"]["processors"] = 64  # type: ignore[index]
-    lines = manifest.differences(old, changed)
+    lines = run_folder.differences(old, changed)
     assert "measure: 1.0 in the run, 3.0 now" in lines
     assert "seed: 1 in the run, 7 now" in lines
     assert f'code: "{old["code"]}" in the run, "0123" now' in lines
@@ -41,8 +41,8 @@ def test_every_other_circumstance_is_named_with_both_values() -> None:
 
 def test_a_run_in_virtual_time_has_no_driver_and_cannot_continue_on_other_hardware() -> None:
     settings = settings_module.create_simulation({}, environment={})
-    old = manifest.new("run", settings, cells=3, driver=None) | {"model": {"client.round_trip_us": 350.0}}
+    old = run_folder.new_manifest("run", settings, cells=3, driver=None) | {"model": {"client.round_trip_us": 350.0}}
     assert "odbc_driver" not in old["versions"]
-    assert manifest.differences(old, old | {"model": {"client.round_trip_us": 400.0}}) == [
+    assert run_folder.differences(old, old | {"model": {"client.round_trip_us": 400.0}}) == [
         "model.client.round_trip_us: 350.0 in the run, 400.0 now"
     ]
