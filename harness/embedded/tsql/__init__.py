@@ -2,7 +2,7 @@
 
 Theory of operation. `text` cuts a batch into tokens; sqlglot parses SELECTs and expressions, and nothing else, because
 it knows no Service Broker and swallows what it does not know. `statements` has one module for each family of
-statements: its nodes, grammar, permission checks and compile functions. A compiled statement is a *step*, a closure: a
+statements: their grammar, permission checks and what they do. A compiled statement is a *step*, a closure: a
 generator of `runtime` if it can wait (COMMIT, SEND, RECEIVE, a lock), else a plain function. `translation` turns
 SELECTs and expressions into SQLite's SQL and infers the T-SQL type of every column. Compiled batches are kept by their
 text, procedures by their name, plans until the catalog changes.

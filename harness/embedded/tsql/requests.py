@@ -11,16 +11,15 @@ from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT
-from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.instance.stored_procedures import Procedure
+from harness.embedded.tsql.instance.instance import Instance, Procedure
 from harness.embedded.tsql.permissions import guard
-from harness.embedded.tsql.permissions.fixed_principals import DBO
+from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import DiscardedResults, Parameter, ResultSink
 from harness.embedded.tsql.session.session import Session
-from harness.embedded.tsql.statements import batches, calls
-from harness.embedded.tsql.statements.prepared import PreparedCall, keep, text
-from harness.embedded.tsql.statements.procedures import compiled
+from harness.embedded.tsql.statements import batches
+from harness.embedded.tsql.statements.batches import PreparedCall, keep, text_at
+from harness.embedded.tsql.statements.procedures import Returned, call, compiled
 from harness.embedded.tsql.statements.registry import Outputs, call_system
 from harness.embedded.tsql.text.tokens import Tokens
 
@@ -92,14 +91,14 @@ def _call_procedure(  # noqa: PLR0917
     given = parameters[first:]
     names, types, values, outputs = zip(*given, strict=True) if given else ((),) * 4
     returned = _returning(procedure, parameters, first, before) if before or any(outputs) else _return_status
-    return calls.execute(session, procedure, (names, types), values, sink, 1, returned)
+    return call(session, procedure, (names, types), values, sink, 1, returned)
 
 
 def _return_status(frame: Frame) -> None:
     frame.sink.return_status(frame.return_value)
 
 
-def _returning(procedure: Procedure, parameters: Sequence[Parameter], first: int, before: Outputs) -> calls.Returned:
+def _returning(procedure: Procedure, parameters: Sequence[Parameter], first: int, before: Outputs) -> Returned:
     """The function that sends the status and then the OUTPUT parameters."""
 
     def returned(frame: Frame) -> None:
@@ -118,15 +117,15 @@ def _returning(procedure: Procedure, parameters: Sequence[Parameter], first: int
 
 def _call_prepared(  # noqa: PLR0917
     session: Session,
-    call: PreparedCall,
+    prepared: PreparedCall,
     parameters: Sequence[Parameter],
     first: int,
     sink: ResultSink,
     before: Outputs,
 ) -> Waiting[None]:
-    procedure = session.instance.procedure(call.parts, session.database)
+    procedure = session.instance.procedure(prepared.parts, session.database)
     if procedure is None:
-        raise SqlServerError(2812, ".".join(call.parts))
+        raise SqlServerError(2812, ".".join(prepared.parts))
     return _call_procedure(session, procedure, parameters, first, sink, before)
 
 
@@ -134,9 +133,9 @@ def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: R
     """`sp_prepexecrpc @handle OUTPUT, @RPCCall [ , value ... ]`: Microsoft's driver sends it for `{CALL p (?)}`
     each time the parameters are bound anew. A handle that is given is unprepared."""
     session.prepared.pop(parameters[0].value or 0, None)
-    call = PreparedCall(_called(text(parameters, 1))[0])
-    handle = keep(session, call)
-    return _call_prepared(session, call, parameters, 2, sink, {0: (INT, handle)})
+    prepared = PreparedCall(_called(text_at(parameters, 1))[0])
+    handle = keep(session, prepared)
+    return _call_prepared(session, prepared, parameters, 2, sink, {0: (INT, handle)})
 
 
 @lru_cache(maxsize=1000)
@@ -195,7 +194,7 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
             raise SqlServerError(2812, name)
         session.guard = _context(instance, database, queue, procedure)
         session.is_running, session.task = True, engine.scheduler.current
-        yield from calls.execute(session, procedure, ((), ()), (), sink, 1, returned)
+        yield from call(session, procedure, ((), ()), (), sink, 1, returned)
     finally:
         session.close()
 

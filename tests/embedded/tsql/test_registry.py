@@ -7,7 +7,6 @@ import inspect
 import pytest
 
 import harness.embedded.tsql as package
-from harness.embedded.tsql.session.steps import sequence
 from harness.embedded.tsql.statements import flow
 from harness.embedded.tsql.statements.registry import GRAMMAR, register
 
@@ -19,4 +18,4 @@ def test_the_package_docstring_lists_every_statement():
 
 def test_the_same_words_cannot_begin_statements_of_two_grammars():
     with pytest.raises(AssertionError):
-        register("PRINT", lambda parser: flow.Break(parser.line), flow.Break, lambda node, scope: sequence([]))
+        register("PRINT", lambda parser: flow.Block(parser.line, []), flow.Block)

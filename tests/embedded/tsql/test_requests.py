@@ -7,7 +7,7 @@ import pytest
 
 from harness.embedded.sqltypes import INT, MAX, SqlType
 from harness.embedded.tsql.session.results import Parameter
-from harness.embedded.tsql.statements import calls
+from harness.embedded.tsql.statements import procedures
 from tests.embedded.tsql.sides import Message
 
 NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
@@ -41,7 +41,7 @@ def test_a_procedure_by_rpc_returns_status_and_output_parameters(procedure):
 
 
 def test_the_oldest_shapes_of_calls_are_dropped(procedure, monkeypatch):
-    monkeypatch.setattr(calls, "BOUND_KEPT", 2)
+    monkeypatch.setattr(procedures, "BOUND_KEPT", 2)
     for length in (1, 2, 3, 1):
         procedure.rpc(
             "dbo.p",

@@ -35,7 +35,7 @@ from harness.embedded.tsql.catalog.view import (
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.instance.database_files import File
+from harness.embedded.tsql.instance.database_properties import File
 from harness.embedded.tsql.instance.options import product
 from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 

@@ -15,7 +15,7 @@ from harness.embedded.tsql.catalog.view import (
     sysname,
     tinyint,
 )
-from harness.embedded.tsql.permissions.fixed_principals import SA_ID
+from harness.embedded.tsql.permissions.rights import SA_ID
 
 AUTHENTICATIONS = {  # sys.service_broker_endpoints.connection_auth
     "WINDOWS NTLM": (1, "NTLM"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.catalog.view import Context, View, bit, char, column, datetime, int_, nvarchar, sysname
-from harness.embedded.tsql.permissions.fixed_principals import DBO_ID, FIXED_USER_IDS
+from harness.embedded.tsql.permissions.rights import DBO_ID, FIXED_USER_IDS
 from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 
 

@@ -17,15 +17,15 @@ from harness.embedded.tsql.catalog.view import (
     tinyint,
 )
 from harness.embedded.tsql.permissions import grants
-from harness.embedded.tsql.permissions.fixed_principals import (
+from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions.guard import THE_SERVER
+from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLE_IDS,
     DBO_ID,
     FIXED_USER_IDS,
     SA_ID,
     SERVER_ROLE_IDS,
 )
-from harness.embedded.tsql.permissions.grants import SERVER, Securable
-from harness.embedded.tsql.permissions.guard import THE_SERVER
 
 # class and class_desc of each class of securable
 CLASSES = {

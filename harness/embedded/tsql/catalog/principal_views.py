@@ -8,7 +8,8 @@ from typing import NamedTuple
 from harness.embedded.broker.database import Database
 from harness.embedded.tsql.catalog.view import Context, View, attribute, bit, char, column, int_, nvarchar, sid, sysname
 from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.permissions.fixed_principals import (
+from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLE_IDS,
     DBO,
     DBO_ID,
@@ -19,7 +20,6 @@ from harness.embedded.tsql.permissions.fixed_principals import (
     SYSADMIN,
     sid_of,
 )
-from harness.embedded.tsql.permissions.grants import SERVER, Securable
 
 KINDS = {"S": ("SQL_LOGIN", "SQL_USER"), "R": ("SERVER_ROLE", "DATABASE_ROLE")}
 

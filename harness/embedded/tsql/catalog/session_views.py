@@ -21,8 +21,8 @@ from harness.embedded.tsql.catalog.view import (
     smallint,
 )
 from harness.embedded.tsql.instance.instance import ConnectedSession
-from harness.embedded.tsql.permissions.fixed_principals import DBO_ID
 from harness.embedded.tsql.permissions.guard import sees_server_state
+from harness.embedded.tsql.permissions.rights import DBO_ID
 from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 
 

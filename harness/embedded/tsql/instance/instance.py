@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Protocol
@@ -14,19 +14,24 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
-from harness.embedded.tsql.instance import database_files, extended_properties, options, stored_procedures
-from harness.embedded.tsql.instance.database_files import DatabaseFiles
-from harness.embedded.tsql.instance.extended_properties import ExtendedProperties
+from harness.embedded.tsql.instance import options
+from harness.embedded.tsql.instance.database_properties import (
+    FILES_CATALOG,
+    PROPERTIES_CATALOG,
+    DatabaseFiles,
+    ExtendedProperties,
+)
 from harness.embedded.tsql.instance.options import Configuration
-from harness.embedded.tsql.instance.stored_procedures import Procedure
 from harness.embedded.tsql.permissions import grants
 from harness.embedded.tsql.permissions.grants import Grants
 from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.storage import tables
 from harness.embedded.tsql.storage.sqlite import Sqlite
 from harness.embedded.tsql.storage.tables import Table, void
 
 BATCHES_CACHED = 1000  # compiled batches; the oldest is dropped first
+PROCEDURES_CATALOG = "tsql.procedures"  # in the store: (database_id, object_id) -> the definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,42 @@ class ConnectedSession(Protocol):
     def wait_type(self) -> str | None: ...
 
     def rollback(self) -> None: ...
+
+
+class Procedure:
+    """A stored procedure: its text, and what was compiled from it."""
+
+    def __init__(  # noqa: PLR0917
+        self,
+        database_id: int,
+        object_id: int,
+        schema: str,
+        name: str,
+        text: str,
+        create_time_ns: int,
+        creator: str = DBO,
+    ) -> None:
+        self.database_id = database_id
+        self.object_id = object_id
+        self.schema = schema
+        self.name = name
+        self.text = text
+        self.create_time_ns = create_time_ns
+        self.creator = creator  # the user that EXECUTE AS SELF means
+        # Kept by `statements.procedures`: the compiled text, and its bindings by shape of call.
+        self.compiled: Any = None
+        self.bound: dict[Any, Any] = {}
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.database_id, f"{self.schema}.{self.name}".lower()
+
+    def stored(self) -> tuple[Any, ...]:
+        return (self.schema, self.name, self.text, self.create_time_ns, self.creator)
+
+    @staticmethod
+    def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Procedure:
+        return Procedure(key[0], key[1], *row)
 
 
 class Instance:
@@ -102,12 +143,12 @@ class Instance:
             if name == tables.CATALOG and isinstance(key, tuple):
                 table = Table.from_stored((int(key[0]), int(key[1])), value)
                 self.tables[table.key] = table
-            elif name == stored_procedures.CATALOG and isinstance(key, tuple):
+            elif name == PROCEDURES_CATALOG and isinstance(key, tuple):
                 procedure = Procedure.from_stored((int(key[0]), int(key[1])), value)
                 self.procedures[procedure.key] = procedure
-            elif name == extended_properties.CATALOG and isinstance(key, tuple):
+            elif name == PROPERTIES_CATALOG and isinstance(key, tuple):
                 self.extended_properties.recover(int(key[0]), str(key[1]), *value)
-            elif name == database_files.CATALOG:
+            elif name == FILES_CATALOG:
                 self.files.recover(int(str(key)), value)
             elif name == options.CATALOG:
                 self.configuration.recover(str(key), int(value[0]))
@@ -183,13 +224,13 @@ class Instance:
         """CREATE or ALTER PROCEDURE."""
         old = self.procedures.get(procedure.key)
         self.procedures[procedure.key] = procedure
-        tx.write(stored_procedures.CATALOG, (procedure.database_id, procedure.object_id), procedure.stored())
+        tx.write(PROCEDURES_CATALOG, (procedure.database_id, procedure.object_id), procedure.stored())
         tx.on_rollback(lambda: self._restore_procedure(procedure.key, old))
         self.version += 1
 
     def drop_procedure(self, tx: Transaction, procedure: Procedure) -> None:
         del self.procedures[procedure.key]
-        tx.write(stored_procedures.CATALOG, (procedure.database_id, procedure.object_id), None)
+        tx.write(PROCEDURES_CATALOG, (procedure.database_id, procedure.object_id), None)
         tx.on_rollback(lambda: self._restore_procedure(procedure.key, procedure))
         self.version += 1
 

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple, Protocol
 
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.permissions.fixed_principals import DBO, SA, SYSADMIN
 from harness.embedded.tsql.permissions.grants import SERVER, Grants, Securable
-from harness.embedded.tsql.permissions.rights import Principals, is_allowed
+from harness.embedded.tsql.permissions.rights import DBO, SA, SYSADMIN, Principals, is_allowed
 
 THE_SERVER = Securable(SERVER, "SERVER", 0)
 # Every login enters these as guest.

@@ -14,7 +14,7 @@ from harness.embedded.runtime.tasks import Task
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
-from harness.embedded.tsql.permissions.fixed_principals import DBO
+from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.results import ResultSink
 
 # Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.

@@ -1,7 +1,8 @@
-"""The statements of the dialect: in one module their nodes, grammars, permission checks and compile functions.
+"""The statements of the dialect, in one module for each family.
 
-To add a statement, write a module here (or extend one) that calls `registry.register`. All modules of this package are
-imported with it, and what they register is the dialect.
+A statement that changes the catalog is one function, decorated with `definitions.define`: it parses the statement and
+returns its permission check and its work. Any other is a node, a parse function and a compile function, decorated with
+`registry.register`. All modules of this package are imported with it, and what they register is the dialect.
 """
 
 import importlib

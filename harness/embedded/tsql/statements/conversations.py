@@ -124,6 +124,7 @@ def parse_begin_dialog(parser: Parser) -> Statement:
     )
 
 
+@register("BEGIN DIALOG", parse_begin_dialog, BeginDialog)
 def compile_begin_dialog(node: BeginDialog, scope: Scope) -> Step:
     target = scope.type_of(node.handle, node.line)
     from_service, to_service = _named(node.from_service, scope), _named(node.to_service, scope)
@@ -167,9 +168,6 @@ def compile_begin_dialog(node: BeginDialog, scope: Scope) -> Step:
     return waiting_work(work, take)
 
 
-register("BEGIN DIALOG", parse_begin_dialog, BeginDialog, compile_begin_dialog)
-
-
 @dataclass(frozen=True, slots=True)
 class BeginConversationTimer(Statement):
     handle: Expression
@@ -184,6 +182,7 @@ def parse_begin_conversation_timer(parser: Parser) -> Statement:
     return BeginConversationTimer(line, handle, parser.expression())
 
 
+@register("BEGIN CONVERSATION TIMER", parse_begin_conversation_timer, BeginConversationTimer)
 def compile_begin_conversation_timer(node: BeginConversationTimer, scope: Scope) -> Step:
     handle, timeout = scalar(node.handle, scope, UNIQUEIDENTIFIER), scalar(node.timeout, scope, INT)
 
@@ -195,11 +194,6 @@ def compile_begin_conversation_timer(node: BeginConversationTimer, scope: Scope)
         return frame.instance.engine.dialogs.begin_timer(tx, frame.database, found, seconds)
 
     return waiting_work(work)
-
-
-register(
-    "BEGIN CONVERSATION TIMER", parse_begin_conversation_timer, BeginConversationTimer, compile_begin_conversation_timer
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +219,7 @@ def parse_send(parser: Parser) -> Statement:
     return Send(line, handles, message_type, body)
 
 
+@register("SEND ON CONVERSATION", parse_send, Send)
 def compile_send(node: Send, scope: Scope) -> Step:
     handles = [scalar(handle, scope, UNIQUEIDENTIFIER) for handle in node.handles]
     message_type = _named(node.message_type, scope)
@@ -255,9 +250,6 @@ def _at_place(handle: str | None, place: int) -> str:
     return handle
 
 
-register("SEND ON CONVERSATION", parse_send, Send, compile_send)
-
-
 @dataclass(frozen=True, slots=True)
 class MoveConversation(Statement):
     handle: Expression
@@ -272,6 +264,7 @@ def parse_move_conversation(parser: Parser) -> Statement:
     return MoveConversation(line, handle, parser.expression())
 
 
+@register("MOVE CONVERSATION", parse_move_conversation, MoveConversation)
 def compile_move_conversation(node: MoveConversation, scope: Scope) -> Step:
     handle, group = scalar(node.handle, scope, UNIQUEIDENTIFIER), scalar(node.group, scope, UNIQUEIDENTIFIER)
 
@@ -282,9 +275,6 @@ def compile_move_conversation(node: MoveConversation, scope: Scope) -> Step:
         return frame.instance.engine.dialogs.move(tx, frame.database, found, destination)
 
     return waiting_work(work)
-
-
-register("MOVE CONVERSATION", parse_move_conversation, MoveConversation, compile_move_conversation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +299,7 @@ def parse_end_conversation(parser: Parser) -> Statement:
     return EndConversation(line, handle, error, parser.expression(), False)
 
 
+@register("END CONVERSATION", parse_end_conversation, EndConversation)
 def compile_end_conversation(node: EndConversation, scope: Scope) -> Step:
     handle = scalar(node.handle, scope, UNIQUEIDENTIFIER)
     code = optional(node.error, scope, INT)
@@ -330,6 +321,3 @@ def compile_end_conversation(node: EndConversation, scope: Scope) -> Step:
         return frame.instance.engine.dialogs.end(tx, frame.database, found, error=error, cleanup=node.cleanup)
 
     return waiting_work(work)
-
-
-register("END CONVERSATION", parse_end_conversation, EndConversation, compile_end_conversation)

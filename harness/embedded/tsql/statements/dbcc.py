@@ -13,6 +13,7 @@ from harness.embedded.tsql.catalog.page_views import CLUSTERED, DATA_PAGE, heade
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
+from harness.embedded.tsql.statements.definitions import checked
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import Expression, Parser, Statement
 from harness.embedded.tsql.translation.binding import scalar
@@ -43,11 +44,7 @@ def parse_dbcc(parser: Parser) -> Statement:
     return Dbcc(line, command, arguments, options)
 
 
-def _check(node: Dbcc, frame: Frame, guard: Guard) -> None:
-    if node.command != "TRACESTATUS":
-        raise SqlServerError(2571, guard.login, node.command)
-
-
+@register("DBCC", parse_dbcc, Dbcc)
 def compile_dbcc(node: Dbcc, scope: Scope) -> Step:
     command = COMMANDS.get(node.command)
     if command is None:
@@ -59,12 +56,16 @@ def compile_dbcc(node: Dbcc, scope: Scope) -> Step:
     arguments = [scalar(argument, scope, INT) for argument in node.arguments]
     is_silent = "NO_INFOMSGS" in node.options
 
+    def check(frame: Frame, guard: Guard) -> None:
+        if node.command != "TRACESTATUS":
+            raise SqlServerError(2571, guard.login, node.command)
+
     def run(frame: Frame) -> None:
         command(frame, [argument(frame) for argument in arguments])
         if not is_silent:
             frame.sink.message(2528, 0, 1, DONE, frame.procedure, node.line)
 
-    return plain(run)
+    return checked(check, plain(run))
 
 
 def _trace_on(frame: Frame, arguments: Sequence[int]) -> None:
@@ -117,6 +118,3 @@ COMMANDS: dict[str, Callable[[Frame, Sequence[int]], None]] = {
     "TRACEON": _trace_on,
     "TRACESTATUS": _trace_status,
 }
-
-
-register("DBCC", parse_dbcc, Dbcc, compile_dbcc, check=_check)

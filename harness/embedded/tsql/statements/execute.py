@@ -13,9 +13,8 @@ from harness.embedded.sqltypes import SqlType
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import Parameter
 from harness.embedded.tsql.session.steps import Scope, Step, waiting
-from harness.embedded.tsql.statements import batches, calls
-from harness.embedded.tsql.statements.calls import DEFAULT, Shape
-from harness.embedded.tsql.statements.procedures import CompiledProcedure, compiled
+from harness.embedded.tsql.statements import batches
+from harness.embedded.tsql.statements.procedures import DEFAULT, CompiledProcedure, Shape, call, compiled
 from harness.embedded.tsql.statements.registry import call_system, register
 from harness.embedded.tsql.storage.conversion import converter
 from harness.embedded.tsql.text.parser import (
@@ -89,6 +88,7 @@ def _argument_value(parser: Parser) -> Expression:
     return parser.expression(",", "OUTPUT", "OUT", "WITH")
 
 
+@register("EXEC|EXECUTE", parse_execute, Execute)
 def compile_execute(node: Execute, scope: Scope) -> Step:
     arguments = [_argument_of(argument, scope, node.line) for argument in node.arguments]
     names = tuple(argument.name for argument in node.arguments)
@@ -120,7 +120,7 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
             if node.status:
                 frame.variables[node.status] = called.return_value
 
-        return calls.execute(session, procedure, shape(frame), values, frame.sink, frame.depth + 1, returned)
+        return call(session, procedure, shape(frame), values, frame.sink, frame.depth + 1, returned)
 
     def system(frame: Frame, parts: tuple[str, ...], values: list[Any]) -> Waiting[None]:
         parameters = [
@@ -172,9 +172,6 @@ def _take_outputs(frame: Frame, node: Execute, scope: Scope, outputs: dict[int, 
         frame.variables[target] = converter(type_, scope.types[target])(value)
 
 
-register("EXEC|EXECUTE", parse_execute, Execute, compile_execute)
-
-
 @dataclass(frozen=True, slots=True)
 class ExecuteString(Statement):
     text: Expression
@@ -188,6 +185,7 @@ def parse_execute_string(parser: Parser) -> Statement:
     return ExecuteString(line, text)
 
 
+@register("EXEC (|EXECUTE (", parse_execute_string, ExecuteString)
 def compile_execute_string(node: ExecuteString, scope: Scope) -> Step:
     text = scalar(node.text, scope, NVARCHAR_MAX)
 
@@ -203,6 +201,3 @@ def compile_execute_string(node: ExecuteString, scope: Scope) -> Step:
             session.options, session.database = options, database
 
     return waiting(run)
-
-
-register("EXEC (|EXECUTE (", parse_execute_string, ExecuteString, compile_execute_string)

@@ -55,6 +55,7 @@ def _row(parser: Parser) -> list[Expression | None]:
     return values
 
 
+@register("INSERT", parse_insert, Insert)
 def compile_insert(node: Insert, scope: Scope) -> Step:
     if node.query is not None:
         check(node.query.tree, node.line, scope.declares)
@@ -150,6 +151,3 @@ def _query(renderer: Renderer, node: Insert, target: Target, places: list[int]) 
     if defaults:
         return f"SELECT _given.*, {', '.join(defaults)} FROM ({sql}) AS _given"
     return sql
-
-
-register("INSERT", parse_insert, Insert, compile_insert)

@@ -1,124 +1,124 @@
-"""Logins and users."""
+"""Logins, users, certificates and master keys."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.broker import ddl_principals
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import DATETIME2, SqlType
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.permissions.fixed_principals import DATABASE_ROLES, SYSADMIN
 from harness.embedded.tsql.permissions.grants import SERVER
 from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SYSADMIN
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step, writing
-from harness.embedded.tsql.statements import checks
-from harness.embedded.tsql.statements.certificates import parse_password
-from harness.embedded.tsql.statements.ddl import Drop, ObjectName, register_drop
-from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.statements.definitions import (
+    Check,
+    Definition,
+    ObjectName,
+    Options,
+    authorization,
+    check_owner,
+    define,
+    in_database,
+    on_object,
+    on_server,
+    options,
+    register_drop,
+)
+from harness.embedded.tsql.storage.conversion import EPOCH_DAYS, TICKS_A_DAY, converter, ticks
+from harness.embedded.tsql.text.parser import Parser
+from harness.embedded.tsql.text.tokens import Tokens
 
 
-@dataclass(frozen=True, slots=True)
-class CreateLogin(Statement):
-    name: str
-    password: str | None
-    certificate: str | None
+def _password(tokens: Tokens) -> str:
+    tokens.expect("PASSWORD", "=")
+    return tokens.string()
 
 
-def parse_create_login(parser: Parser) -> Statement:
-    """`CREATE LOGIN name { WITH PASSWORD = '..' [ , option = value ]... | FROM { CERTIFICATE name | WINDOWS } }`"""
-    tokens, line = parser.tokens, parser.line
-    name = tokens.name()
-    if tokens.accept("FROM"):
-        if tokens.accept("CERTIFICATE"):
-            return CreateLogin(line, name, None, tokens.name())
-        tokens.unsupported(f"CREATE LOGIN FROM {tokens.word()}")
-    tokens.expect("WITH")
-    password = parse_password(parser)
-    _login_options(parser)
-    return CreateLogin(line, name, password, None)
+# -- logins ------------------------------------------------------------------------------------------------------------
 
 
-def _login_options(parser: Parser) -> None:
-    tokens = parser.tokens
+def _new_password(tokens: Tokens) -> str:
+    """`PASSWORD = '..' [ , option = value ]...`; the options have no effect."""
+    password = _password(tokens)
     while tokens.accept(","):
         tokens.choose("CHECK_POLICY", "CHECK_EXPIRATION", "DEFAULT_DATABASE", "DEFAULT_LANGUAGE", "SID")
         tokens.expect("=")
         tokens.advance()
+    return password
 
 
-def _check_create_login(node: Any, frame: Frame, guard: Guard) -> None:
-    if not guard.allows_on_server("CREATE LOGIN"):
-        raise SqlServerError(15247)
+@define("CREATE LOGIN")
+def create_login(parser: Parser) -> Definition:
+    """`CREATE LOGIN name { WITH PASSWORD = '..' [ , option = value ]... | FROM { CERTIFICATE name | WINDOWS } }`"""
+    tokens = parser.tokens
+    name = tokens.name()
+    password = certificate = None
+    if tokens.accept("FROM"):
+        if not tokens.accept("CERTIFICATE"):
+            tokens.unsupported(f"CREATE LOGIN FROM {tokens.word()}")
+        certificate = tokens.name()
+    else:
+        tokens.expect("WITH")
+        password = _new_password(tokens)
 
-
-def compile_create_login(node: CreateLogin, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         logins = frame.instance.engine.logins
-        ddl_principals.create_login(tx, logins, node.name, password=node.password, from_certificate=node.certificate)
+        ddl_principals.create_login(tx, logins, name, password=password, from_certificate=certificate)
         frame.instance.grants.touch(tx)
 
-    return writing(work)
+    return Definition(parser.line, on_server("CREATE LOGIN"), work)
 
 
-register("CREATE LOGIN", parse_create_login, CreateLogin, compile_create_login, check=_check_create_login)
+def _on_login(verb: str, name: str) -> Check:
+    """The check for ALTER and DROP LOGIN; only a sysadmin changes a sysadmin's login."""
+
+    def check(frame: Frame, guard: Guard) -> None:
+        key = name.lower()
+        is_sysadmin = key == "sa" or frame.instance.grants.is_member(SERVER, SYSADMIN, key)
+        found = securables.find(frame, "LOGIN", (name,))
+        if is_sysadmin or (found is not None and not guard.allows_on_server("ALTER", *found[1:])):
+            raise SqlServerError(15151, verb, "login", name)
+
+    return check
 
 
-@dataclass(frozen=True, slots=True)
-class AlterLogin(Statement):
-    name: str
-    password: str | None
-    enable: bool | None
-
-
-def parse_alter_login(parser: Parser) -> Statement:
+@define("ALTER LOGIN")
+def alter_login(parser: Parser) -> Definition:
     """`ALTER LOGIN name { ENABLE | DISABLE | WITH PASSWORD = '..' }`"""
-    tokens, line = parser.tokens, parser.line
+    tokens = parser.tokens
     name = tokens.name()
-    if tokens.accept("WITH"):
-        password = parse_password(parser)
-        _login_options(parser)
-        return AlterLogin(line, name, password, None)
-    return AlterLogin(line, name, None, tokens.choose("ENABLE", "DISABLE") == "ENABLE")
+    password = _new_password(tokens) if tokens.accept("WITH") else None
+    enable = tokens.choose("ENABLE", "DISABLE") == "ENABLE" if password is None else None
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        ddl_principals.alter_login(tx, frame.instance.engine.logins, name, password=password, enable=enable)
+
+    return Definition(parser.line, _on_login("alter", name), work)
 
 
-def _may_alter_login(frame: Frame, guard: Guard, name: str) -> bool:
-    """Whether the caller may change a login; only a sysadmin changes a sysadmin's."""
-    key = name.lower()
-    if key == "sa" or frame.instance.grants.is_member(SERVER, SYSADMIN, key):
-        return False
-    found = securables.find(frame, "LOGIN", (name,))
-    return found is None or guard.allows_on_server("ALTER", *found[1:])
+def _drop_login(frame: Frame, tx: Transaction, name: ObjectName) -> None:
+    frame.instance.grants.forget_principal(tx, SERVER, name[0].lower())
+    ddl_principals.drop_login(tx, frame.instance.engine.logins, name[0])
 
 
-def _check_alter_login(node: AlterLogin, frame: Frame, guard: Guard) -> None:
-    if not _may_alter_login(frame, guard, node.name):
-        raise SqlServerError(15151, "alter", "login", node.name)
+register_drop(
+    "LOGIN",
+    _drop_login,
+    lambda name: _on_login("drop", name[0]),
+    exists=lambda frame, name: name[0].lower() in frame.instance.engine.logins,
+)
 
 
-def compile_alter_login(node: AlterLogin, scope: Scope) -> Step:
-    return writing(
-        lambda frame, tx: ddl_principals.alter_login(
-            tx, frame.instance.engine.logins, node.name, password=node.password, enable=node.enable
-        )
-    )
+# -- users -------------------------------------------------------------------------------------------------------------
 
 
-register("ALTER LOGIN", parse_alter_login, AlterLogin, compile_alter_login, check=_check_alter_login)
-
-
-@dataclass(frozen=True, slots=True)
-class CreateUser(Statement):
-    name: str
-    login: str | None  # None: WITHOUT LOGIN
-
-
-def parse_create_user(parser: Parser) -> Statement:
+@define("CREATE USER")
+def create_user(parser: Parser) -> Definition:
     """`CREATE USER name [ { FOR | FROM } LOGIN login | WITHOUT LOGIN ] [ WITH DEFAULT_SCHEMA = name ]`"""
-    tokens, line = parser.tokens, parser.line
+    tokens = parser.tokens
     name = tokens.name()
     login: str | None = name
     if tokens.accept("WITHOUT", "LOGIN"):
@@ -129,77 +129,35 @@ def parse_create_user(parser: Parser) -> Statement:
         login = tokens.name()
     if tokens.accept("WITH", "DEFAULT_SCHEMA", "="):
         tokens.name()
-    return CreateUser(line, name, login)
 
-
-def _check_create_user(node: Any, frame: Frame, guard: Guard) -> None:
-    if not checks.in_database(frame, guard, "ALTER ANY USER"):
-        raise SqlServerError(15247)
-
-
-def compile_create_user(node: CreateUser, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         logins = frame.instance.engine.logins
-        if node.login is not None and node.login.lower() not in logins:
-            raise SqlServerError(15007, node.login)
-        if node.name.lower() in DATABASE_ROLES:
-            raise SqlServerError(15023, node.name)
-        ddl_principals.create_user(tx, frame.database.catalog, logins, node.name, login=node.login)
+        if login is not None and login.lower() not in logins:
+            raise SqlServerError(15007, login)
+        if name.lower() in DATABASE_ROLES:
+            raise SqlServerError(15023, name)
+        ddl_principals.create_user(tx, frame.database.catalog, logins, name, login=login)
         frame.instance.grants.touch(tx)
 
-    return writing(work)
+    return Definition(parser.line, in_database("ALTER ANY USER", 15247), work)
 
 
-register("CREATE USER", parse_create_user, CreateUser, compile_create_user, check=_check_create_user)
-
-
-@dataclass(frozen=True, slots=True)
-class AlterUser(Statement):
-    name: str
-    login: str
-
-
-def parse_alter_user(parser: Parser) -> Statement:
+@define("ALTER USER")
+def alter_user(parser: Parser) -> Definition:
     """`ALTER USER name WITH LOGIN = login`"""
-    tokens, line = parser.tokens, parser.line
+    tokens = parser.tokens
     name = tokens.name()
     tokens.expect("WITH")
     if not tokens.accept("LOGIN", "="):
         tokens.unsupported(f"ALTER USER WITH {tokens.word()}")
-    return AlterUser(line, name, tokens.name())
+    login = tokens.name()
 
-
-def _check_alter_user(node: AlterUser, frame: Frame, guard: Guard) -> None:
-    """ "To change the login, CONTROL permission on the database is required." """
-    if not checks.in_database(frame, guard, "CONTROL"):
-        raise SqlServerError(15151, "alter", "user", node.name)
-
-
-def compile_alter_user(node: AlterUser, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
-        logins = frame.instance.engine.logins
-        ddl_principals.alter_user(tx, frame.database.catalog, logins, node.name, login=node.login)
+        ddl_principals.alter_user(tx, frame.database.catalog, frame.instance.engine.logins, name, login=login)
         frame.instance.grants.touch(tx)
 
-    return writing(work)
-
-
-register("ALTER USER", parse_alter_user, AlterUser, compile_alter_user, check=_check_alter_user)
-
-
-def _check_drop_login(node: Drop, frame: Frame, guard: Guard) -> None:
-    if not _may_alter_login(frame, guard, node.name[0]):
-        raise SqlServerError(15151, "drop", "login", node.name[0])
-
-
-def _check_drop_user(node: Drop, frame: Frame, guard: Guard) -> None:
-    if not checks.in_database(frame, guard, "ALTER ANY USER"):
-        raise SqlServerError(15151, "drop", "user", node.name[0])
-
-
-def _drop_login(frame: Frame, tx: Transaction, name: ObjectName) -> None:
-    frame.instance.grants.forget_principal(tx, SERVER, name[0].lower())
-    ddl_principals.drop_login(tx, frame.instance.engine.logins, name[0])
+    # "To change the login, CONTROL permission on the database is required."
+    return Definition(parser.line, in_database("CONTROL", 15151, "alter", "user", name), work)
 
 
 def _drop_user(frame: Frame, tx: Transaction, name: ObjectName) -> None:
@@ -208,14 +166,110 @@ def _drop_user(frame: Frame, tx: Transaction, name: ObjectName) -> None:
 
 
 register_drop(
-    "LOGIN",
-    _drop_login,
-    check=_check_drop_login,
-    exists=lambda frame, name: name.lower() in frame.instance.engine.logins,
-)
-register_drop(
     "USER",
     _drop_user,
-    check=_check_drop_user,
-    exists=lambda frame, name: name.lower() in frame.database.catalog.principals.users,
+    lambda name: in_database("ALTER ANY USER", 15151, "drop", "user", name[0]),
+    exists=lambda frame, name: name[0].lower() in frame.database.catalog.principals.users,
+)
+
+
+# -- certificates and master keys --------------------------------------------------------------------------------------
+
+
+@define("CREATE MASTER KEY")
+def create_master_key(parser: Parser) -> Definition:
+    """`CREATE MASTER KEY [ ENCRYPTION BY PASSWORD = 'password' ]`"""
+    if parser.tokens.accept("ENCRYPTION", "BY"):
+        _password(parser.tokens)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        ddl_principals.create_master_key(tx, frame.database.catalog)
+
+    return Definition(parser.line, in_database("CONTROL", 15247), work)
+
+
+@define("DROP MASTER KEY")
+def drop_master_key(parser: Parser) -> Definition:
+    """`DROP MASTER KEY`"""
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        ddl_principals.drop_master_key(tx, frame.database.catalog)
+
+    return Definition(parser.line, in_database("CONTROL", 15247), work)
+
+
+def _moment_ns(text: str) -> int | None:
+    if not text:
+        return None
+    moment = converter(SqlType("varchar", length=30), DATETIME2)(text)
+    return (ticks(moment) - EPOCH_DAYS * TICKS_A_DAY) * 100
+
+
+CERTIFICATE_OPTIONS: Options = {
+    "SUBJECT": ("subject", Tokens.string),
+    "START_DATE": ("start_ns", Tokens.string),
+    "EXPIRY_DATE": ("expiry_ns", Tokens.string),
+}
+
+
+@define("CREATE CERTIFICATE")
+def create_certificate(parser: Parser) -> Definition:
+    """
+    CREATE CERTIFICATE name [ AUTHORIZATION user ]
+        { [ ENCRYPTION BY PASSWORD = '..' ] WITH SUBJECT = '..' [ , START_DATE = '..' ] [ , EXPIRY_DATE = '..' ]
+        | FROM BINARY = 0x.. [ WITH PRIVATE KEY ( BINARY = 0x.., DECRYPTION BY PASSWORD = '..' ) ] }
+        [ ACTIVE FOR BEGIN_DIALOG = { ON | OFF } ]
+    """
+    tokens = parser.tokens
+    name, owner = tokens.name(), authorization(tokens)
+    given: dict[str, Any] = {}
+    if tokens.accept("ENCRYPTION", "BY"):
+        _password(tokens)
+        given["has_password"] = True
+    if tokens.accept("FROM"):
+        if not tokens.accept("BINARY", "="):
+            tokens.unsupported("CREATE CERTIFICATE FROM a file")
+        given["blob"] = tokens.binary()
+        if tokens.accept("WITH", "PRIVATE", "KEY"):
+            given["private_key"] = _private_key(tokens)
+    else:
+        tokens.expect("WITH")
+        given |= options(tokens, CERTIFICATE_OPTIONS)
+    if tokens.accept("ACTIVE", "FOR", "BEGIN_DIALOG", "="):
+        given["active_for_begin_dialog"] = tokens.on_off()
+    dates = {each: given.pop(each, "") for each in ("start_ns", "expiry_ns")}
+
+    def check(frame: Frame, guard: Guard) -> None:
+        in_database("CREATE CERTIFICATE", 15247)(frame, guard)
+        if owner:
+            check_owner(frame, guard, owner)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        catalog, entropy = frame.database.catalog, frame.instance.engine.entropy
+        of = owner or frame.session.user_name()
+        moments_ns: dict[str, Any] = {each: _moment_ns(text) for each, text in dates.items()}
+        ddl_principals.create_certificate(tx, catalog, entropy, name, owner=of, **given, **moments_ns)
+
+    return Definition(parser.line, check, work)
+
+
+def _private_key(tokens: Tokens) -> bytes:
+    key = b""
+    tokens.expect("(")
+    while not tokens.accept(")"):
+        if tokens.accept("BINARY", "="):
+            key = tokens.binary()
+        else:
+            tokens.choose("DECRYPTION", "ENCRYPTION")
+            tokens.expect("BY")
+            _password(tokens)
+        tokens.accept(",")
+    return key
+
+
+register_drop(
+    "CERTIFICATE",
+    lambda frame, tx, name: ddl_principals.drop_certificate(tx, frame.database.catalog, name[0]),
+    lambda name: on_object("drop", "CERTIFICATE", name, "CONTROL"),
+    exists=lambda frame, name: frame.database.catalog.principals.certificate(name[0]),
 )

@@ -1,23 +1,38 @@
-"""CREATE, ALTER and DROP PROCEDURE, and the compilation of procedures at their first call."""
+"""Procedures: CREATE, ALTER and DROP PROCEDURE, their compilation at the first call, and calls.
+
+A call is bound once for all calls that are alike, then runs with converted values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import SqlType
-from harness.embedded.tsql.instance.stored_procedures import Procedure
-from harness.embedded.tsql.permissions.fixed_principals import DBO
+from harness.embedded.tsql.instance.instance import Procedure
+from harness.embedded.tsql.permissions import guard as guards
 from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.steps import Scope, Step, writing
-from harness.embedded.tsql.statements import checks
-from harness.embedded.tsql.statements.batches import parse
+from harness.embedded.tsql.session.results import ResultSink
+from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.statements.definitions import (
+    ObjectName,
+    check_owner,
+    creating,
+    definition_step,
+    dropping_from_schema,
+    on_object,
+    register_drop,
+)
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
+from harness.embedded.tsql.storage.conversion import converter, fits
 from harness.embedded.tsql.text.parser import Expression, ParseFunction, Parser, Statement
 from harness.embedded.tsql.translation.binding import scalar
 
@@ -101,18 +116,17 @@ def _procedure_options(parser: Parser) -> str:
     return tokens.string() if tokens.at_string() else tokens.choose("CALLER", "SELF", "OWNER")
 
 
-def _check_create(node: CreateProcedure, frame: Frame, guard: Guard) -> None:
-    if frame.instance.procedure(node.name, frame.database) is not None:
-        checks.on_object(15151, "alter", "procedure")(node, frame, guard)
-    else:
-        checks.create("CREATE PROCEDURE", in_schema=True)(node, frame, guard)
-    if node.execute_as not in ("", "CALLER", "SELF"):
-        checks.give(frame, guard, "dbo" if node.execute_as == "OWNER" else node.execute_as)
-
-
 def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
     """Compile the body to report its errors; the first call compiles it again from its text."""
     _compile_definition(node, Scope(scope.compilers, in_procedure=True))
+
+    def check(frame: Frame, guard: Guard) -> None:
+        if frame.instance.procedure(node.name, frame.database) is not None:
+            on_object("alter", "PROCEDURE", node.name)(frame, guard)
+        else:
+            creating("CREATE PROCEDURE", in_schema=True)(frame, guard)
+        if node.execute_as not in ("", "CALLER", "SELF"):
+            check_owner(frame, guard, DBO if node.execute_as == "OWNER" else node.execute_as)
 
     def work(frame: Frame, tx: Transaction) -> None:
         if len(node.name) > 2:
@@ -132,16 +146,12 @@ def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
         procedure = Procedure(database.database_id, object_id, schema, name, node.text, created_ns, creator)
         instance.put_procedure(tx, procedure)
 
-    return writing(work)
+    return definition_step(check, work)
 
 
 for _verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
-    register(
-        f"{_verb} PROC|{_verb} PROCEDURE",
-        parse_create_procedure(_verb),
-        CreateProcedure,
-        compile_create_procedure,
-        check=_check_create,
+    register(f"{_verb} PROC|{_verb} PROCEDURE", parse_create_procedure(_verb), CreateProcedure)(
+        compile_create_procedure
     )
 
 
@@ -157,7 +167,7 @@ class CompiledProcedure(NamedTuple):
 def compiled(procedure: Procedure) -> CompiledProcedure:
     """The compiled procedure; its text is compiled at the first call."""
     if procedure.compiled is None:
-        [node] = parse(procedure.text)
+        [node] = Parser(procedure.text, GRAMMAR).batch()
         assert isinstance(node, CreateProcedure)
         found = _compile_definition(node, Scope(COMPILERS, in_procedure=True))
         # dbo owns every procedure.
@@ -185,34 +195,113 @@ def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedur
     )
 
 
-@dataclass(frozen=True, slots=True)
-class DropProcedure(Statement):
-    names: list[tuple[str, ...]]
-    if_exists: bool
+def _drop_procedure(frame: Frame, tx: Transaction, name: ObjectName) -> None:
+    procedure = frame.instance.procedure(name, frame.database)
+    if procedure is None:
+        raise SqlServerError(3701, "procedure", ".".join(name))
+    frame.instance.drop_procedure(tx, procedure)
 
 
-def parse_drop_procedure(parser: Parser) -> Statement:
-    """`DROP PROC[EDURE] [ IF EXISTS ] name [, ...]`"""
-    if_exists = parser.tokens.accept("IF", "EXISTS")
-    return DropProcedure(parser.line, parser.tokens.comma_separated(parser.tokens.object_name), if_exists)
-
-
-def compile_drop_procedure(node: DropProcedure, scope: Scope) -> Step:
-    def work(frame: Frame, tx: Transaction) -> None:
-        for name in node.names:
-            procedure = frame.instance.procedure(name, frame.database)
-            if procedure is not None:
-                frame.instance.drop_procedure(tx, procedure)
-            elif not node.if_exists:
-                raise SqlServerError(3701, "procedure", ".".join(name))
-
-    return writing(work)
-
-
-register(
-    "DROP PROC|DROP PROCEDURE",
-    parse_drop_procedure,
-    DropProcedure,
-    compile_drop_procedure,
-    check=checks.drop_objects("procedure"),
+register_drop(
+    "PROC|PROCEDURE",
+    _drop_procedure,
+    lambda name: dropping_from_schema("procedure", name),
+    exists=lambda frame, name: frame.instance.procedure(name, frame.database),
+    in_schema=True,
+    several=True,
 )
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
+BOUND_KEPT = 8192  # of a procedure: a driver may declare a varbinary(n) of every length up to 8000
+
+DEFAULT = SqlType("DEFAULT")  # the type of an argument written DEFAULT, which selects the parameter's default
+
+# The names ("" by position) and types of a call's arguments. All calls that agree in them share one binding.
+Shape = tuple[tuple[str, ...], tuple[SqlType | None, ...]]
+# Takes the frame of a procedure that has run: its status, and its variables for OUTPUT parameters.
+Returned = Callable[[Frame], None]
+
+
+class Bound(NamedTuple):
+    """A procedure for all calls of one shape."""
+
+    arguments: list[tuple[str, int, Callable[[Any], Any] | None]]  # parameter, index of its value, conversion
+    defaults: list[tuple[str, Callable[[Frame], Any]]]  # of the other parameters
+    compiled: CompiledProcedure
+
+
+def call(  # noqa: PLR0917
+    session: Session,
+    procedure: Procedure,
+    shape: Shape,
+    values: Sequence[Any],
+    sink: ResultSink,
+    depth: int,
+    returned: Returned,
+) -> Waiting[None]:
+    """Run a procedure, then call `returned`."""
+    if depth > NESTING_MAX:
+        raise SqlServerError(217, NESTING_MAX)
+    bound = procedure.bound.get(shape)
+    if bound is None:
+        bound = _bind(procedure, shape)
+    arguments, defaults, program = bound
+    database = session.database
+    if database.database_id != procedure.database_id:
+        database = session.instance.owner(procedure)
+    frame = Frame(session, database, sink, procedure.name, depth)
+    variables = frame.variables
+    for name, place, convert in arguments:
+        variables[name] = values[place] if convert is None else convert(values[place])
+    for name, default in defaults:
+        variables[name] = default(frame)
+    options, tran_count, context = session.options, session.tran_count, session.guard
+    if program.runs_as:
+        session.guard = guards.of_user(session.instance, database, program.runs_as)
+    body = program.body
+    try:
+        if body.waits:
+            yield from body.run(frame)
+        else:
+            body.run(frame)
+    finally:
+        session.options = options
+        session.guard = context
+        if frame.tables:
+            frame.release()
+    if session.tran_count != tran_count and not options.implicit_transactions and session.try_depth == 0:
+        session.report(SqlServerError(266, tran_count, session.tran_count, procedure=procedure.name, line=1), sink)
+    returned(frame)
+
+
+def _bind(procedure: Procedure, shape: Shape) -> Bound:
+    """Bind parameters to arguments or defaults for a shape of call; the procedure keeps the result."""
+    program = compiled(procedure)
+    arguments: list[tuple[str, int, Callable[[Any], Any] | None]] = []
+    for place, (name, type_) in enumerate(zip(*shape, strict=True)):
+        if name:
+            if name.lower() not in program.names:
+                raise SqlServerError(8145, name, procedure.name)
+            number = program.names.index(name.lower())
+        elif place >= len(program.names):
+            raise SqlServerError(8144, procedure.name)
+        else:
+            number = place
+        target = program.types[number]
+        if type_ is not DEFAULT:
+            exact = fits(type_, target)
+            arguments.append((program.names[number], place, None if exact else converter(type_, target)))
+    given = {name for name, _, _ in arguments}
+    defaults = []
+    for name, default in zip(program.names, program.defaults, strict=True):
+        if name not in given:
+            if default is None:
+                raise SqlServerError(201, procedure.name, name)
+            defaults.append((name, default))
+    if len(procedure.bound) >= BOUND_KEPT:
+        del procedure.bound[next(iter(procedure.bound))]
+    bound = procedure.bound[shape] = Bound(arguments, defaults, program)
+    return bound

@@ -20,8 +20,8 @@ from harness.embedded.tsql.instance.instance import catalog_key
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
 from harness.embedded.tsql.statements.conversations import optional
+from harness.embedded.tsql.statements.queries import assignments, converting
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.statements.select import assignments, converting
 from harness.embedded.tsql.storage.conversion import converter, fits
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_query, select_token
@@ -92,6 +92,7 @@ Deliver = Callable[[Frame, "list[QueueRow]"], None]
 Conversions = list[tuple[int, Callable[[Any], Any]]]  # by index of column
 
 
+@register("RECEIVE", parse_receive, Receive)
 def compile_receive(node: Receive, scope: Scope) -> Step:
     top = optional(node.top, scope, BIGINT)
     timeout = optional(node.timeout, scope, INT)
@@ -240,9 +241,6 @@ def _fitted(rows: list[tuple[Any, ...]], conversions: Conversions) -> list[tuple
     return list(zip(*turned, strict=True))
 
 
-register("RECEIVE", parse_receive, Receive, compile_receive)
-
-
 @dataclass(frozen=True, slots=True)
 class GetConversationGroup(Statement):
     variable: str
@@ -264,6 +262,7 @@ def _get_conversation_group(parser: Parser, *, wait: bool) -> GetConversationGro
     return GetConversationGroup(line, variable, tokens.object_name(), wait, None)
 
 
+@register("GET CONVERSATION GROUP", parse_get_conversation_group, GetConversationGroup)
 def compile_get_conversation_group(node: GetConversationGroup, scope: Scope) -> Step:
     convert = converter(UNIQUEIDENTIFIER, scope.type_of(node.variable, node.line))
     timeout = optional(node.timeout, scope, INT)
@@ -279,9 +278,6 @@ def compile_get_conversation_group(node: GetConversationGroup, scope: Scope) -> 
         frame.session.row_count = int(group is not None)
 
     return waiting_work(work, take)
-
-
-register("GET CONVERSATION GROUP", parse_get_conversation_group, GetConversationGroup, compile_get_conversation_group)
 
 
 def parse_waitfor(parser: Parser) -> Statement:
@@ -307,4 +303,4 @@ def parse_waitfor(parser: Parser) -> Statement:
     return GetConversationGroup(inner.line, inner.variable, inner.queue, True, timeout)
 
 
-register("WAITFOR (", parse_waitfor, Receive, compile_receive)
+register("WAITFOR (", parse_waitfor, Receive)(compile_receive)

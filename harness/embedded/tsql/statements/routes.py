@@ -1,187 +1,221 @@
-"""Routes and remote service bindings."""
+"""The ways to other instances: routes, remote service bindings and the endpoint."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.broker import ddl_routes
-from harness.embedded.tsql.session.steps import Scope, Step
-from harness.embedded.tsql.statements import checks
-from harness.embedded.tsql.statements.ddl import authorization, ddl, owner_of, register_drop
-from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.broker import ddl_endpoints, ddl_routes
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.statements.definitions import (
+    Definition,
+    ObjectName,
+    Options,
+    authorization,
+    creating,
+    define,
+    on_object,
+    on_server,
+    options,
+    outside_transactions,
+    owner_of,
+    register_drop,
+)
+from harness.embedded.tsql.text.parser import Parser
+from harness.embedded.tsql.text.tokens import Tokens
 
-ROUTE_ARGUMENTS = {
-    "SERVICE_NAME": "service_name",
-    "BROKER_INSTANCE": "broker_instance",
-    "LIFETIME": "lifetime_s",
-    "ADDRESS": "address",
-    "MIRROR_ADDRESS": "mirror_address",
+ROUTE_OPTIONS: Options = {
+    "SERVICE_NAME": ("service_name", Tokens.string),
+    "BROKER_INSTANCE": ("broker_instance", Tokens.string),
+    "LIFETIME": ("lifetime_s", Tokens.integer),
+    "ADDRESS": ("address", Tokens.string),
+    "MIRROR_ADDRESS": ("mirror_address", Tokens.string),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RouteOptions(Statement):
-    """CREATE ROUTE and ALTER ROUTE."""
-
-    name: str
-    owner: str
-    options: dict[str, str | int]
-
-
-def _route_options(parser: Parser) -> dict[str, str | int]:
-    tokens = parser.tokens
-    options: dict[str, str | int] = {}
-
-    def option() -> None:
-        name = tokens.choose(*ROUTE_ARGUMENTS)
-        tokens.expect("=")
-        options[name] = tokens.integer() if name == "LIFETIME" else tokens.string()
-
-    tokens.expect("WITH")
-    tokens.comma_separated(option)
-    return options
-
-
-def _route_arguments(node: RouteOptions) -> dict[str, Any]:
-    return {ROUTE_ARGUMENTS[name]: value for name, value in node.options.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class CreateRoute(RouteOptions):
-    pass
-
-
-def parse_create_route(parser: Parser) -> Statement:
+@define("CREATE ROUTE")
+def create_route(parser: Parser) -> Definition:
     """`CREATE ROUTE name [ AUTHORIZATION owner ] WITH [ SERVICE_NAME = '..', ] ADDRESS = '..' [ , ... ]`"""
-    line, name, owner = parser.line, parser.tokens.name(), authorization(parser)
-    options = _route_options(parser)
-    if "ADDRESS" not in options:
-        parser.tokens.fail()
-    return CreateRoute(line, name, owner, options)
+    tokens = parser.tokens
+    name, owner = tokens.name(), authorization(tokens)
+    tokens.expect("WITH")
+    given = options(tokens, ROUTE_OPTIONS)
+    if "address" not in given:
+        tokens.fail()
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        ddl_routes.create_route(tx, frame.database.catalog, name, **given, owner=owner_of(frame, owner))
+
+    return Definition(parser.line, creating("CREATE ROUTE", owner), work)
 
 
-def compile_create_route(node: CreateRoute, scope: Scope) -> Step:
-    arguments = _route_arguments(node)
-    return ddl(
-        lambda frame, tx: ddl_routes.create_route(
-            tx, frame.database.catalog, node.name, **arguments, owner=owner_of(frame, node.owner)
-        )
-    )
-
-
-register("CREATE ROUTE", parse_create_route, CreateRoute, compile_create_route, check=checks.create("CREATE ROUTE"))
-
-
-@dataclass(frozen=True, slots=True)
-class AlterRoute(RouteOptions):
-    pass
-
-
-def parse_alter_route(parser: Parser) -> Statement:
+@define("ALTER ROUTE")
+def alter_route(parser: Parser) -> Definition:
     """`ALTER ROUTE name WITH option [ , ... ]`"""
-    return AlterRoute(parser.line, parser.tokens.name(), "", _route_options(parser))
+    name = parser.tokens.name()
+    parser.tokens.expect("WITH")
+    given = options(parser.tokens, ROUTE_OPTIONS)
 
+    def work(frame: Frame, tx: Transaction) -> None:
+        ddl_routes.alter_route(tx, frame.database.catalog, name, **given)
 
-def compile_alter_route(node: AlterRoute, scope: Scope) -> Step:
-    arguments = _route_arguments(node)
-    return ddl(lambda frame, tx: ddl_routes.alter_route(tx, frame.database.catalog, node.name, **arguments))
-
-
-register(
-    "ALTER ROUTE", parse_alter_route, AlterRoute, compile_alter_route, check=checks.on_broker_object("alter", "ROUTE")
-)
+    return Definition(parser.line, on_object("alter", "ROUTE", (name,)), work)
 
 
 register_drop("ROUTE", lambda frame, tx, name: ddl_routes.drop_route(tx, frame.database.catalog, name[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class CreateRemoteServiceBinding(Statement):
-    name: str
-    owner: str
-    service: str
-    user: str
-    anonymous: bool
+BINDING_OPTIONS: Options = {"USER": ("user", Tokens.name), "ANONYMOUS": ("anonymous", Tokens.on_off)}
 
 
-def parse_create_remote_service_binding(parser: Parser) -> Statement:
+@define("CREATE REMOTE SERVICE BINDING")
+def create_remote_service_binding(parser: Parser) -> Definition:
     """
     CREATE REMOTE SERVICE BINDING name [ AUTHORIZATION owner ] TO SERVICE 'service'
         WITH USER = user [ , ANONYMOUS = { ON | OFF } ]
     """
-    tokens, line = parser.tokens, parser.line
-    name, owner = tokens.name(), authorization(parser)
+    tokens = parser.tokens
+    name, owner = tokens.name(), authorization(tokens)
     tokens.expect("TO", "SERVICE")
     service = tokens.string()
-    tokens.expect("WITH", "USER", "=")
-    user, anonymous = tokens.name(), False
-    if tokens.accept(",", "ANONYMOUS", "="):
-        anonymous = tokens.on_off()
-    return CreateRemoteServiceBinding(line, name, owner, service, user, anonymous)
-
-
-def compile_create_remote_service_binding(node: CreateRemoteServiceBinding, scope: Scope) -> Step:
-    return ddl(
-        lambda frame, tx: ddl_routes.create_remote_service_binding(
-            tx,
-            frame.database.catalog,
-            node.name,
-            to_service=node.service,
-            user=node.user,
-            anonymous=node.anonymous,
-            owner=owner_of(frame, node.owner),
-        )
-    )
-
-
-register(
-    "CREATE REMOTE SERVICE BINDING",
-    parse_create_remote_service_binding,
-    CreateRemoteServiceBinding,
-    compile_create_remote_service_binding,
-    check=checks.create("CREATE REMOTE SERVICE BINDING"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AlterRemoteServiceBinding(Statement):
-    name: str
-    user: str | None
-    anonymous: bool | None
-
-
-def parse_alter_remote_service_binding(parser: Parser) -> Statement:
-    """`ALTER REMOTE SERVICE BINDING name WITH [ USER = user ] [ , ANONYMOUS = { ON | OFF } ]`"""
-    tokens, line = parser.tokens, parser.line
-    name = tokens.name()
     tokens.expect("WITH")
-    user = tokens.name() if tokens.accept("USER", "=") else None
-    anonymous = None
-    if (user is None or tokens.accept(",")) and tokens.accept("ANONYMOUS", "="):
-        anonymous = tokens.on_off()
-    return AlterRemoteServiceBinding(line, name, user, anonymous)
+    if not tokens.at("USER"):
+        tokens.fail()
+    given = options(tokens, BINDING_OPTIONS)
 
-
-def compile_alter_remote_service_binding(node: AlterRemoteServiceBinding, scope: Scope) -> Step:
-    return ddl(
-        lambda frame, tx: ddl_routes.alter_remote_service_binding(
-            tx, frame.database.catalog, node.name, user=node.user, anonymous=node.anonymous
+    def work(frame: Frame, tx: Transaction) -> None:
+        catalog = frame.database.catalog
+        ddl_routes.create_remote_service_binding(
+            tx, catalog, name, to_service=service, owner=owner_of(frame, owner), **given
         )
-    )
+
+    return Definition(parser.line, creating("CREATE REMOTE SERVICE BINDING", owner), work)
 
 
-register(
-    "ALTER REMOTE SERVICE BINDING",
-    parse_alter_remote_service_binding,
-    AlterRemoteServiceBinding,
-    compile_alter_remote_service_binding,
-    check=checks.on_broker_object("alter", "REMOTE SERVICE BINDING"),
-)
+@define("ALTER REMOTE SERVICE BINDING")
+def alter_remote_service_binding(parser: Parser) -> Definition:
+    """`ALTER REMOTE SERVICE BINDING name WITH [ USER = user ] [ , ANONYMOUS = { ON | OFF } ]`"""
+    name = parser.tokens.name()
+    parser.tokens.expect("WITH")
+    given = {"user": None, "anonymous": None} | options(parser.tokens, BINDING_OPTIONS)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        ddl_routes.alter_remote_service_binding(tx, frame.database.catalog, name, **given)
+
+    return Definition(parser.line, on_object("alter", "REMOTE SERVICE BINDING", (name,)), work)
 
 
 register_drop(
     "REMOTE SERVICE BINDING",
     lambda frame, tx, name: ddl_routes.drop_remote_service_binding(tx, frame.database.catalog, name[0]),
+)
+
+
+def _listener_ip(tokens: Tokens) -> str | None:
+    """`{ ALL | ( a.b.c.d ) | ( 'ip' ) }`; None for ALL."""
+    if tokens.accept("ALL"):
+        return None
+    tokens.expect("(")
+    ip = tokens.string() if tokens.at_string() else ""
+    while not tokens.accept(")"):
+        ip += tokens.advance().text
+    return ip
+
+
+def _authentication(tokens: Tokens) -> dict[str, Any]:
+    words: list[str] = []
+    given: dict[str, Any] = {}
+    while tokens.word() in ("WINDOWS", "CERTIFICATE", "NTLM", "KERBEROS", "NEGOTIATE"):
+        words.append(tokens.advance().text.upper())
+        if words[-1] == "CERTIFICATE":
+            given["certificate"] = tokens.name()
+    if not words:
+        tokens.fail()
+    return {"authentication": " ".join(words), **given}
+
+
+def _encryption(tokens: Tokens) -> dict[str, Any]:
+    encryption = tokens.choose("DISABLED", "SUPPORTED", "REQUIRED")
+    words: list[str] = []
+    if tokens.accept("ALGORITHM"):
+        words.append(tokens.choose("AES", "RC4"))
+        if tokens.word() in ("AES", "RC4"):
+            words.append(tokens.advance().text.upper())
+    return {"encryption": encryption, "algorithm": " ".join(words) or "AES"}
+
+
+LISTENER_OPTIONS: Options = {"LISTENER_PORT": ("port", Tokens.integer), "LISTENER_IP": ("ip", _listener_ip)}
+ENDPOINT_OPTIONS: Options = {
+    "AUTHENTICATION": ("security", _authentication),
+    "ENCRYPTION": ("algorithms", _encryption),
+    # Messages are not forwarded.
+    "MESSAGE_FORWARDING": ("forwarding", lambda tokens: tokens.choose("ENABLED", "DISABLED")),
+    "MESSAGE_FORWARD_SIZE": ("forward_size", Tokens.integer),
+}
+
+
+def _endpoint_settings(tokens: Tokens, verb: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    if tokens.accept("STATE", "="):
+        settings["state"] = tokens.choose("STARTED", "STOPPED", "DISABLED")
+    tokens.accept(",")
+    if tokens.accept("AS"):
+        tokens.expect("TCP", "(")
+        settings |= options(tokens, LISTENER_OPTIONS, commas=False)
+        tokens.expect(")")
+    if verb == "CREATE" or tokens.at("FOR"):
+        tokens.expect("FOR")
+        if not tokens.accept("SERVICE_BROKER"):
+            tokens.unsupported(f"an endpoint for {tokens.word()}")
+        tokens.expect("(")
+        given = {} if tokens.at(")") else options(tokens, ENDPOINT_OPTIONS, commas=False)
+        settings |= given.get("security", {}) | given.get("algorithms", {})
+        tokens.expect(")")
+    if verb == "CREATE" and "port" not in settings:
+        tokens.fail()
+    return settings
+
+
+@define("CREATE ENDPOINT|ALTER ENDPOINT")
+def endpoint(parser: Parser) -> Definition:
+    """
+    CREATE ENDPOINT name [ AUTHORIZATION login ] [ STATE = { STARTED | STOPPED | DISABLED } ]
+        AS TCP ( LISTENER_PORT = n [ , LISTENER_IP = { ALL | ( a.b.c.d ) | ( 'ip' ) } ] )
+        FOR SERVICE_BROKER ( [ AUTHENTICATION = ... ] [ , ENCRYPTION = ... ] [ , MESSAGE_FORWARDING = ... ]
+                             [ , MESSAGE_FORWARD_SIZE = megabytes ] )
+    ALTER ENDPOINT takes each clause alone.
+    """
+    tokens = parser.tokens
+    verb, name = tokens.word(-2), tokens.name()
+    authorization(tokens)
+    settings = _endpoint_settings(tokens, verb)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        outside_transactions(frame, f"{verb} ENDPOINT")
+        link = frame.instance.engine.link
+        if verb == "ALTER":
+            ddl_endpoints.alter_endpoint(tx, link, name, **settings)
+            return
+        created = ddl_endpoints.create_endpoint(tx, link, name, **settings)
+        if frame.session.guard is not None:
+            owner = frame.session.guard.login.lower()
+            frame.instance.grants.set_owner(tx, Securable(SERVER, "ENDPOINT", created.endpoint_id), owner)
+
+    check = on_server("CREATE ENDPOINT") if verb == "CREATE" else on_object("alter", "ENDPOINT", (name,))
+    return Definition(parser.line, check, work)
+
+
+def _drop_endpoint(frame: Frame, tx: Transaction, name: ObjectName) -> None:
+    link = frame.instance.engine.link
+    if link.endpoint is not None:
+        frame.instance.grants.forget_securable(tx, Securable(SERVER, "ENDPOINT", link.endpoint.endpoint_id))
+    ddl_endpoints.drop_endpoint(tx, link, name[0])
+
+
+register_drop(
+    "ENDPOINT",
+    _drop_endpoint,
+    lambda name: on_object("drop", "ENDPOINT", name, "CONTROL"),
+    exists=lambda frame, name: frame.instance.engine.link.endpoint,
 )

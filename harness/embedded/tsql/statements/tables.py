@@ -1,4 +1,4 @@
-"""CREATE, DROP and TRUNCATE TABLE."""
+"""CREATE, DROP and TRUNCATE TABLE; the grammar of columns and keys, which DECLARE @t TABLE shares."""
 
 from __future__ import annotations
 
@@ -7,61 +7,68 @@ from dataclasses import dataclass
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.instance import securables
+from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, writing
-from harness.embedded.tsql.statements import checks
-from harness.embedded.tsql.statements.columns import table_body
+from harness.embedded.tsql.statements.definitions import (
+    Definition,
+    ObjectName,
+    checked,
+    creating,
+    define,
+    dropping_from_schema,
+    register_drop,
+)
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.tables import Table, TableBody
+from harness.embedded.tsql.storage.tables import ColumnDefinition, Table, TableBody
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.translation.binding import Binding
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTable(Statement):
-    name: tuple[str, ...]
-    body: TableBody
-
-
-def parse_create_table(parser: Parser) -> Statement:
+@define("CREATE TABLE")
+def create_table(parser: Parser) -> Definition:
     """`CREATE TABLE name ( column type [ NULL | NOT NULL | IDENTITY | DEFAULT | PRIMARY KEY | UNIQUE ] [, ...] )`"""
-    name = parser.tokens.object_name()
-    if name[-1].startswith("#"):
+    parts = parser.tokens.object_name()
+    if parts[-1].startswith("#"):
         parser.tokens.unsupported("temporary tables")
     body = table_body(parser)
     if parser.tokens.accept("ON"):
         parser.tokens.name()
-    return CreateTable(parser.line, name, body)
 
-
-def compile_create_table(node: CreateTable, scope: Scope) -> Step:
     def work(frame: Frame, tx: Transaction) -> None:
         instance = frame.instance
-        database, schema, name = instance.located(node.name, frame.database)
-        if instance.table(node.name, frame.database) or instance.procedure(node.name, frame.database):
-            raise SqlServerError(2714, name)
-        if f"{schema}.{name}".lower() in database.catalog.queues:
+        database, schema, name = instance.located(parts, frame.database)
+        if securables.find(frame, "OBJECT", parts) is not None:
             raise SqlServerError(2714, name)
         now_ns = instance.engine.clock.utc_ns()
         object_id = new_object_id(tx, database.catalog)
-        table = Table.from_body(database.database_id, object_id, schema, name, database.name, node.body, now_ns)
+        table = Table.from_body(database.database_id, object_id, schema, name, database.name, body, now_ns)
         instance.add_table(tx, table)
 
-    return writing(work)
+    return Definition(parser.line, creating("CREATE TABLE", in_schema=True), work)
 
 
-register(
-    "CREATE TABLE",
-    parse_create_table,
-    CreateTable,
-    compile_create_table,
-    check=checks.create("CREATE TABLE", in_schema=True),
+def _drop_table(frame: Frame, tx: Transaction, name: ObjectName) -> None:
+    table = frame.instance.table(name, frame.database)
+    if table is None:
+        raise SqlServerError(3701, "table", ".".join(name))
+    frame.instance.drop_table(tx, table)
+
+
+register_drop(
+    "TABLE",
+    _drop_table,
+    lambda name: dropping_from_schema("table", name),
+    exists=lambda frame, name: frame.instance.table(name, frame.database),
+    in_schema=True,
+    several=True,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Truncate(Statement):
-    table: tuple[str, ...]
+    table: ObjectName
 
 
 def parse_truncate(parser: Parser) -> Statement:
@@ -69,40 +76,153 @@ def parse_truncate(parser: Parser) -> Statement:
     return Truncate(parser.line, parser.tokens.object_name())
 
 
+@register("TRUNCATE TABLE", parse_truncate, Truncate)
 def compile_truncate(node: Truncate, scope: Scope) -> Step:
+    """Plans stay valid, unlike after a definition."""
+
+    def check(frame: Frame, guard: Guard) -> None:
+        found = securables.find(frame, "OBJECT", node.table)
+        if found is not None and not securables.is_held(frame, found, "ALTER"):
+            raise SqlServerError(1088, ".".join(node.table))
+
     def work(frame: Frame, tx: Transaction) -> None:
         table = Binding(scope, frame).user_table(node.table)
         frame.instance.truncate_table(tx, table)
         frame.session.row_count = 0
 
-    return writing(work)
+    return checked(check, writing(work))
 
 
-register("TRUNCATE TABLE", parse_truncate, Truncate, compile_truncate, check=checks.on_object(1088))
+# -- columns and keys --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DropTable(Statement):
-    names: list[tuple[str, ...]]
-    if_exists: bool
+def table_body(parser: Parser) -> TableBody:
+    tokens = parser.tokens
+    tokens.expect("(")
+    body = TableBody()
+    while True:
+        _element(parser, body)
+        if not tokens.accept(","):
+            break
+        if tokens.at(")"):
+            break
+    tokens.expect(")")
+    if not body.columns:
+        tokens.fail()
+    return body
 
 
-def parse_drop_table(parser: Parser) -> Statement:
-    """`DROP TABLE [ IF EXISTS ] name [, ...]`"""
-    if_exists = parser.tokens.accept("IF", "EXISTS")
-    return DropTable(parser.line, parser.tokens.comma_separated(parser.tokens.object_name), if_exists)
+def _element(parser: Parser, body: TableBody) -> None:
+    tokens = parser.tokens
+    constraint = tokens.name() if tokens.accept("CONSTRAINT") else ""
+    if _at_key(parser):
+        primary = _key(parser)
+        names = _key_columns(parser)
+        _index_options(parser)
+        if primary:
+            body.primary_key, body.primary_key_name = names, constraint
+        else:
+            body.unique.append(names)
+    elif constraint or tokens.word() in ("CHECK", "FOREIGN KEY", "INDEX"):
+        tokens.unsupported(f"{tokens.word() or 'this'} constraint")
+    else:
+        body.columns.append(_column(parser, body))
 
 
-def compile_drop_table(node: DropTable, scope: Scope) -> Step:
-    def work(frame: Frame, tx: Transaction) -> None:
-        for name in node.names:
-            table = frame.instance.table(name, frame.database)
-            if table is not None:
-                frame.instance.drop_table(tx, table)
-            elif not node.if_exists:
-                raise SqlServerError(3701, "table", ".".join(name))
-
-    return writing(work)
+def _at_key(parser: Parser) -> bool:
+    return parser.tokens.word() in ("PRIMARY KEY", "PRIMARY", "UNIQUE")
 
 
-register("DROP TABLE", parse_drop_table, DropTable, compile_drop_table, check=checks.drop_objects("table"))
+def _key(parser: Parser) -> bool:
+    """Parse `PRIMARY KEY | UNIQUE [ CLUSTERED | NONCLUSTERED ]`; True for the primary key."""
+    tokens = parser.tokens
+    primary = tokens.accept("PRIMARY KEY") or tokens.accept("PRIMARY", "KEY")
+    if not primary:
+        tokens.expect("UNIQUE")
+    if not tokens.accept("CLUSTERED"):
+        tokens.accept("NONCLUSTERED")
+    return primary
+
+
+def _key_columns(parser: Parser) -> list[str]:
+    tokens = parser.tokens
+
+    def column() -> str:
+        name = tokens.name()
+        if not tokens.accept("ASC"):
+            tokens.accept("DESC")
+        return name
+
+    tokens.expect("(")
+    names = tokens.comma_separated(column)
+    tokens.expect(")")
+    return names
+
+
+def _index_options(parser: Parser) -> None:
+    """Skip `WITH ( option [, ...] )` and `ON filegroup` of an index, which have no effect here."""
+    tokens = parser.tokens
+    if tokens.at("WITH", "("):
+        tokens.advance()
+        tokens.expect("(")
+        while not tokens.accept(")"):
+            tokens.advance()
+    if tokens.accept("ON"):
+        tokens.name()
+
+
+def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
+    tokens = parser.tokens
+    name = tokens.name()
+    if tokens.at("AS"):
+        tokens.unsupported("computed columns")
+    type_ = tokens.data_type()
+    nullable, unique = True, False
+    identity: tuple[int, int] | None = None
+    default: str | None = None
+    while True:
+        constraint = tokens.name() if tokens.accept("CONSTRAINT") else ""
+        if tokens.accept("NOT", "NULL"):
+            nullable = False
+        elif tokens.accept("NULL"):
+            nullable = True
+        elif tokens.accept("IDENTITY"):
+            identity = _identity(parser)
+            nullable = False
+        elif tokens.accept("DEFAULT"):
+            default = _default(parser)
+        elif tokens.accept("COLLATE"):
+            tokens.name()
+        elif _at_key(parser):
+            if _key(parser):
+                body.primary_key, body.primary_key_name = [name], constraint
+                nullable = False
+            else:
+                unique = True
+            _index_options(parser)
+        else:
+            return ColumnDefinition(name, type_, nullable, identity, default, unique)
+
+
+def _identity(parser: Parser) -> tuple[int, int]:
+    tokens = parser.tokens
+    if not tokens.accept("("):
+        return 1, 1
+    seed = tokens.integer()
+    tokens.expect(",")
+    increment = tokens.integer()
+    tokens.expect(")")
+    if increment != 1:
+        tokens.unsupported(f"IDENTITY with an increment of {increment}")
+    return seed, increment
+
+
+DEFAULT_ENDS = (",", "CONSTRAINT", "NOT", "NULL", "IDENTITY", "PRIMARY KEY", "PRIMARY", "UNIQUE", "COLLATE", "CHECK")
+
+
+def _default(parser: Parser) -> str:
+    tokens = parser.tokens
+    if tokens.accept("NULL"):
+        return "NULL"
+    taken = tokens.take_until(DEFAULT_ENDS)
+    return tokens.text[taken[0].start : taken[-1].end + 1]

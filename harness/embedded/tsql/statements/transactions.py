@@ -35,15 +35,13 @@ def parse_begin_transaction(parser: Parser) -> Statement:
     return BeginTransaction(parser.line, name)
 
 
+@register("BEGIN TRAN|BEGIN TRANSACTION", parse_begin_transaction, BeginTransaction)
 def compile_begin(node: BeginTransaction, scope: Scope) -> Step:
     name = node.name
     if name.startswith("@"):
         scope.type_of(name, node.line)
         return plain(lambda frame: frame.session.begin(_name(frame, name)))
     return plain(lambda frame: frame.session.begin(name))
-
-
-register("BEGIN TRAN|BEGIN TRANSACTION", parse_begin_transaction, BeginTransaction, compile_begin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,7 @@ def parse_commit(parser: Parser) -> Statement:
     return CommitTransaction(parser.line)
 
 
+@register("COMMIT", parse_commit, CommitTransaction)
 def compile_commit(node: CommitTransaction, scope: Scope) -> Step:
     def run(frame: Frame) -> Waiting[None] | None:
         session = frame.session
@@ -78,9 +77,6 @@ def compile_commit(node: CommitTransaction, scope: Scope) -> Step:
     return waiting(run)
 
 
-register("COMMIT", parse_commit, CommitTransaction, compile_commit)
-
-
 @dataclass(frozen=True, slots=True)
 class RollbackTransaction(Statement):
     name: str
@@ -95,6 +91,7 @@ def parse_rollback(parser: Parser) -> Statement:
     return RollbackTransaction(parser.line, name)
 
 
+@register("ROLLBACK", parse_rollback, RollbackTransaction)
 def compile_rollback(node: RollbackTransaction, scope: Scope) -> Step:
     def run(frame: Frame) -> None:
         session = frame.session
@@ -116,9 +113,6 @@ def compile_rollback(node: RollbackTransaction, scope: Scope) -> Step:
     return plain(run)
 
 
-register("ROLLBACK", parse_rollback, RollbackTransaction, compile_rollback)
-
-
 @dataclass(frozen=True, slots=True)
 class SaveTransaction(Statement):
     name: str
@@ -133,6 +127,7 @@ def parse_save(parser: Parser) -> Statement:
     return SaveTransaction(parser.line, name)
 
 
+@register("SAVE", parse_save, SaveTransaction)
 def compile_save(node: SaveTransaction, scope: Scope) -> Step:
     def run(frame: Frame) -> None:
         session = frame.session
@@ -143,6 +138,3 @@ def compile_save(node: SaveTransaction, scope: Scope) -> Step:
         session.savepoints[_name(frame, node.name).lower()] = session.tx.mark()
 
     return plain(run)
-
-
-register("SAVE", parse_save, SaveTransaction, compile_save)

@@ -85,6 +85,7 @@ def _assignment(parser: Parser) -> tuple[str, Expression]:
     return name, parse_expression(tokens, taken)
 
 
+@register("UPDATE", parse_update, Update)
 def compile_update(node: Update, scope: Scope) -> Step:
     actual = _actual_target(node)
     _check(node, scope)
@@ -156,6 +157,7 @@ def parse_delete(parser: Parser) -> Statement:
     return Delete(line, target, top, output, _from_where(parser), has_from)
 
 
+@register("DELETE", parse_delete, Delete)
 def compile_delete(node: Delete, scope: Scope) -> Step:
     actual = _actual_target(node)
     if isinstance(actual, str) and node.source is None and node.top is None and node.output is None:
@@ -258,9 +260,3 @@ def _top(renderer: Renderer, node: Update | Delete) -> str:
 def _reading(node: Update | Delete) -> tuple[str, ...]:
     """ "SELECT permissions are also required if the statement contains a WHERE clause." """
     return ("SELECT",) if node.source is not None else ()
-
-
-register("UPDATE", parse_update, Update, compile_update)
-
-
-register("DELETE", parse_delete, Delete, compile_delete)

@@ -1,4 +1,4 @@
-"""Variables: DECLARE and SET @variable. DECLARE CURSOR is in `cursors`."""
+"""Variables: DECLARE and SET @variable. DECLARE CURSOR is in `queries`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
-from harness.embedded.tsql.statements.columns import table_body
 from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.statements.tables import table_body
 from harness.embedded.tsql.storage.sqlite import declarations
 from harness.embedded.tsql.storage.tables import ColumnDefinition
 from harness.embedded.tsql.text.parser import Expression, Parser, Statement, parentheses, parse_expression
@@ -47,6 +47,7 @@ def _declaration(parser: Parser) -> Declaration:
     return Declaration(variable, type_, None, value)
 
 
+@register("DECLARE @", parse_declare, Declare)
 def compile_declare(node: Declare, scope: Scope) -> Step:
     actions = [_declared(declaration, scope, node.line) for declaration in node.declarations]
 
@@ -90,9 +91,6 @@ def _table(declaration: Declaration, scope: Scope) -> Any:
     return lambda frame: frame.declare_table(name, declared)
 
 
-register("DECLARE @", parse_declare, Declare, compile_declare)
-
-
 @dataclass(frozen=True, slots=True)
 class SetVariable(Statement):
     variable: str
@@ -119,6 +117,7 @@ def parse_set_variable(parser: Parser) -> Statement:
     return SetVariable(parser.line, variable, parse_expression(tokens, combined))
 
 
+@register("SET @", parse_set_variable, SetVariable)
 def compile_set_variable(node: SetVariable, scope: Scope) -> Step:
     name = node.variable
     if name in scope.tables:
@@ -130,6 +129,3 @@ def compile_set_variable(node: SetVariable, scope: Scope) -> Step:
         frame.session.row_count = 1
 
     return plain(run)
-
-
-register("SET @", parse_set_variable, SetVariable, compile_set_variable)

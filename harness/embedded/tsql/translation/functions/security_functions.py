@@ -7,7 +7,8 @@ from typing import Any
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, SYSNAME
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.permissions.fixed_principals import (
+from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLE_IDS,
     DATABASE_ROLES,
     DBO,
@@ -16,10 +17,9 @@ from harness.embedded.tsql.permissions.fixed_principals import (
     SA_ID,
     SERVER_ROLE_IDS,
     SYSADMIN,
+    VALID,
     sid_of,
 )
-from harness.embedded.tsql.permissions.grants import SERVER, Securable
-from harness.embedded.tsql.permissions.rights import VALID
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.functions.kinds import (

@@ -1,14 +1,22 @@
-"""SET option."""
+"""Options: SET for the session, sp_configure and RECONFIGURE for the instance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import INT, Column, SqlType
+from harness.embedded.tsql.instance.options import OPTIONS, Setting
+from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.session import DEFAULTS, Options
+from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.session import DEFAULTS, Options, Session
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain
-from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.statements.definitions import Definition, define, outside_transactions
+from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
 from harness.embedded.tsql.text.parser import Parser, Statement
 
 Setter = Callable[[Options, str], Options]
@@ -79,6 +87,7 @@ def parse_set(parser: Parser) -> Statement:
     tokens.unsupported(f"SET {', '.join(options)}")
 
 
+@register("SET", parse_set, SetOption)
 def compile_set_option(node: SetOption, scope: Scope) -> Step:
     setters = [setter for option in node.options if (setter := SETTERS.get(option)) is not None]
     before = after = DEFAULTS
@@ -99,4 +108,59 @@ def compile_set_option(node: SetOption, scope: Scope) -> Step:
     return plain(run)
 
 
-register("SET", parse_set, SetOption, compile_set_option)
+@define("RECONFIGURE")
+def reconfigure(parser: Parser) -> Definition:
+    """`RECONFIGURE [ WITH OVERRIDE ]`"""
+    parser.tokens.accept("WITH", "OVERRIDE")
+
+    def check(frame: Frame, guard: Guard) -> None:
+        if not guard.allows_on_server("ALTER SETTINGS"):
+            raise SqlServerError(5812)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        outside_transactions(frame, "RECONFIGURE", 574)
+        frame.instance.configuration.reconfigure()
+
+    return Definition(parser.line, check, work)
+
+
+_COLUMNS = (
+    Column("name", SqlType("nvarchar", length=35), nullable=False),
+    *(Column(name, INT) for name in ("minimum", "maximum", "config_value", "run_value")),
+)
+
+
+def sp_configure(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
+    """`sp_configure [ [ @configname = ] 'name' [ , [ @configvalue = ] value ] ]`"""
+    configuration = session.instance.configuration
+    if not parameters:
+        _show(list(configuration.settings()), sink)
+        return {}
+    name = str(parameters[0].value)
+    option = OPTIONS.get(name.lower())
+    if option is None:
+        raise SqlServerError(15123, name)
+    before = configuration.setting(option)
+    if len(parameters) == 1:
+        _show([before], sink)
+        return {}
+    if session.guard is not None and not session.guard.allows_on_server("ALTER SETTINGS"):
+        raise SqlServerError(15247)
+    value = int(parameters[1].value)
+    if not option.minimum <= value <= option.maximum:
+        raise SqlServerError(15129, value, name)
+    tx = session.new_transaction()
+    configuration.change(tx, option, value)
+    yield from tx.commit()
+    text = f"Configuration option '{option.name}' changed from {before.value} to {value}."
+    sink.message(15457, 0, 1, f"{text} Run the RECONFIGURE statement to install.", "sp_configure", 1)
+    return {}
+
+
+def _show(settings: Sequence[Setting], sink: ResultSink) -> None:
+    sink.columns(_COLUMNS)
+    sink.rows([(one.name, one.minimum, one.maximum, value, in_use) for one, value, in_use in settings])
+    sink.done(len(settings), in_procedure=True)
+
+
+register_procedure("sp_configure", sp_configure)

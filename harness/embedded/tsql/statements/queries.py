@@ -1,20 +1,118 @@
-"""Cursors: DECLARE CURSOR, OPEN, FETCH, CLOSE, DEALLOCATE. Every cursor is STATIC: OPEN fetches all rows."""
+"""SELECT, to the client and into variables; cursors: DECLARE CURSOR, OPEN, FETCH, CLOSE, DEALLOCATE.
+
+Every cursor is STATIC: OPEN fetches all rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import Column
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.session import Cursor
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import converter
-from harness.embedded.tsql.text.parser import ParseFunction, Parser, Query, Statement
-from harness.embedded.tsql.translation.binding import Planned, select_plan
+from harness.embedded.tsql.text.parser import Parser, Query, Statement
+from harness.embedded.tsql.translation import selects
+from harness.embedded.tsql.translation.binding import Binding, Plan, Planned, check, select_plan
+from harness.embedded.tsql.translation.fragments import Fragment
+from harness.embedded.tsql.translation.renderer import Renderer
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Statement):
+    query: Query
+
+
+def parse_select(parser: Parser) -> Statement:
+    """`[ WITH cte [, ...] ] SELECT ...`"""
+    parser.tokens.position -= 1
+    return Select(parser.line, parser.query())
+
+
+@register("SELECT|WITH", parse_select, Select)
+def compile_select(node: Select, scope: Scope) -> Step:
+    tree = node.query.tree
+    variables = assignments(tree)
+    if variables:
+        return _assigning(tree, variables, node.line, scope)
+    planned = Planned(select_plan(tree, node.line, scope))
+
+    def run(frame: Frame) -> None:
+        plan = planned.for_(frame)
+        rows = () if frame.session.options.fmtonly else plan.rows(frame)
+        frame.send(plan.columns, rows)
+
+    return plain(run)
+
+
+def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
+    """Take the variables of `SELECT @a = ..., @b = ...` out of the tree; a list mixed with results is an error."""
+    if not isinstance(tree, exp.Select):
+        return []
+    variables = []
+    for item in tree.expressions:
+        if isinstance(item, exp.EQ) and isinstance(item.this, exp.Parameter):
+            variables.append("@" + item.this.name.lower())
+    if variables and len(variables) != len(tree.expressions):
+        raise SqlServerError(error)
+    if variables:
+        tree.set("expressions", [item.expression for item in tree.expressions])
+    return variables
+
+
+AGGREGATES = ("COUNT", "COUNT_BIG", "SUM", "MIN", "MAX", "AVG")
+
+
+def _refuse_accumulation(tree: exp.Expr, variables: list[str], line: int) -> None:
+    """Refuse `SELECT @a = @a + x FROM t`, which in SQL Server accumulates over the rows in undefined order."""
+    if tree.args.get("from_") is None or tree.args.get("limit") is not None:
+        return
+    for item in tree.expressions:
+        if any(str(call.this).upper() in AGGREGATES for call in item.find_all(exp.Anonymous)):
+            continue
+        if any("@" + parameter.name.lower() in variables for parameter in item.find_all(exp.Parameter)):
+            raise UnsupportedSyntax("a SELECT that adds up a variable over rows", line)
+
+
+def converting(renderer: Renderer, types: list[SqlType]) -> Callable[[int, Fragment], Fragment]:
+    """Conversions of a SELECT list to the types of the variables that take it."""
+
+    def convert(place: int, value: Fragment) -> Fragment:
+        return renderer.cast(value, types[place]) if place < len(types) else value
+
+    return convert
+
+
+def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) -> Step:
+    types = [scope.type_of(name, line) for name in variables]
+    _refuse_accumulation(tree, variables, line)
+    check(tree, line, scope.declares)
+
+    def make(frame: Frame) -> Plan:
+        binding = Binding(scope, frame)
+        renderer = Renderer(binding, line)
+        sql, columns = selects.query(renderer, tree, None, converting(renderer, types))
+        return binding.plan(sql, renderer, columns)
+
+    planned = Planned(make)
+
+    def run(frame: Frame) -> None:
+        rows = planned.for_(frame).rows(frame)
+        frame.session.row_count = len(rows)
+        if rows:  # the last row wins; without rows the variables keep their values
+            frame.variables.update(zip(variables, rows[-1], strict=True))
+
+    return plain(run)
+
+
+# -- cursors ---------------------------------------------------------------------------------------------------------
 
 # Accepted because every cursor is STATIC.
 CURSOR_OPTIONS = ("LOCAL", "GLOBAL", "FORWARD_ONLY", "STATIC", "FAST_FORWARD", "READ_ONLY")
@@ -42,6 +140,7 @@ def parse_declare_cursor(parser: Parser) -> Statement:
     return DeclareCursor(parser.line, name, query, "LOCAL" in options)
 
 
+@register("DECLARE", parse_declare_cursor, DeclareCursor)
 def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
     """A LOCAL cursor ends with its batch or procedure, a global one with the session; DEALLOCATE ends either."""
     planned = Planned(select_plan(node.query.tree, node.line, scope))
@@ -59,9 +158,6 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
     return plain(run)
 
 
-register("DECLARE", parse_declare_cursor, DeclareCursor, compile_declare_cursor)
-
-
 @dataclass(frozen=True, slots=True)
 class CursorOperation(Statement):
     """OPEN, CLOSE, DEALLOCATE."""
@@ -70,14 +166,11 @@ class CursorOperation(Statement):
     name: str
 
 
-def parse_cursor_operation(operation: str) -> ParseFunction:
+def parse_cursor_operation(parser: Parser) -> Statement:
     """`OPEN | CLOSE | DEALLOCATE [ GLOBAL ] name`"""
-
-    def parse(parser: Parser) -> Statement:
-        parser.tokens.accept("GLOBAL")
-        return CursorOperation(parser.line, operation, parser.tokens.name().lower())
-
-    return parse
+    operation = parser.tokens.word(-1)
+    parser.tokens.accept("GLOBAL")
+    return CursorOperation(parser.line, operation, parser.tokens.name().lower())
 
 
 def _find(frame: Frame, name: str) -> Cursor:
@@ -115,13 +208,10 @@ def _deallocate(frame: Frame, name: str) -> None:
 OPERATIONS = {"OPEN": _open, "CLOSE": _close, "DEALLOCATE": _deallocate}
 
 
+@register("OPEN|CLOSE|DEALLOCATE", parse_cursor_operation, CursorOperation)
 def compile_cursor_operation(node: CursorOperation, scope: Scope) -> Step:
     operate = OPERATIONS[node.operation]
     return plain(lambda frame: operate(frame, node.name))
-
-
-for _operation in OPERATIONS:
-    register(_operation, parse_cursor_operation(_operation), CursorOperation, compile_cursor_operation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +233,7 @@ def parse_fetch(parser: Parser) -> Statement:
     return Fetch(parser.line, name, into)
 
 
+@register("FETCH", parse_fetch, Fetch)
 def compile_fetch(node: Fetch, scope: Scope) -> Step:
     types = [scope.type_of(name, node.line) for name in node.into]
 
@@ -168,6 +259,3 @@ def compile_fetch(node: Fetch, scope: Scope) -> Step:
             frame.variables[name] = converter(column.type, type_)(value)
 
     return plain(run)
-
-
-register("FETCH", parse_fetch, Fetch, compile_fetch)

@@ -1,20 +1,22 @@
-"""The files that databases declare.
+"""What databases declare and the catalog views show, without effect here: files and extended properties.
 
-This server keeps everything in one file of its own. Declared files are recorded and shown in the catalog views, but
-nothing is stored in them and they never grow, so scripts that lay out files for SQL Server run unchanged.
+This server keeps everything in one file of its own. Nothing is stored in declared files and they never grow, so scripts
+that lay out files for SQL Server run unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 
-CATALOG = "tsql.files"  # in the store: database_id -> its files
+FILES_CATALOG = "tsql.files"  # in the store: database_id -> its files
+PROPERTIES_CATALOG = "tsql.properties"  # (database_id, name) -> the value
 PAGE_BYTES = 8192
 PAGES_PER_MB = 1024 * 1024 // PAGE_BYTES
 # CREATE DATABASE copies these from model since SQL Server 2016.
@@ -93,7 +95,7 @@ class DatabaseFiles:
     def _set(self, tx: Transaction, database_id: int, files: tuple[File, ...] | None) -> None:
         before = self._files.get(database_id)
         self._put(database_id, files)
-        tx.write(CATALOG, database_id, None if files is None else tuple(file.stored() for file in files))
+        tx.write(FILES_CATALOG, database_id, None if files is None else tuple(file.stored() for file in files))
         tx.on_rollback(lambda: self._put(database_id, before))
 
     def _put(self, database_id: int, files: tuple[File, ...] | None) -> None:
@@ -101,3 +103,38 @@ class DatabaseFiles:
             self._files.pop(database_id, None)
         else:
             self._files[database_id] = files
+
+
+class Property(NamedTuple):
+    database_id: int
+    name: str
+    value: str | None
+
+
+class ExtendedProperties:
+    """Properties by database and name. Names are compared without case, as the collation does."""
+
+    def __init__(self) -> None:
+        self._properties: dict[tuple[int, str], Property] = {}
+
+    def recover(self, database_id: int, name: str, value: str | None) -> None:
+        self._properties[database_id, name.lower()] = Property(database_id, name, value)
+
+    def of(self, database_id: int) -> Iterator[Property]:
+        return (each for each in self._properties.values() if each.database_id == database_id)
+
+    def add(self, tx: Transaction, database_id: int, name: str, value: str | None) -> None:
+        key = database_id, name.lower()
+        if key in self._properties:
+            raise SqlServerError(15233, name, "object specified")  # how the error names a database
+        self._properties[key] = Property(database_id, name, value)
+        tx.on_rollback(partial(self._properties.pop, key))
+        tx.write(PROPERTIES_CATALOG, (database_id, name), (value,))
+
+    def drop_all(self, tx: Transaction, database_id: int) -> None:
+        """DROP DATABASE"""
+        dropped = {(database_id, each.name.lower()): each for each in self.of(database_id)}
+        for key, found in dropped.items():
+            del self._properties[key]
+            tx.write(PROPERTIES_CATALOG, (database_id, found.name), None)
+        tx.on_rollback(lambda: self._properties.update(dropped))

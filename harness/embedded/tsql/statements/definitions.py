@@ -1,0 +1,213 @@
+"""Shared by the statements that change the catalog: their node and its step, the rights they need, options, and DROP.
+
+The parse function of such a statement returns a `Definition`: what it does, and the rights that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
+from harness.embedded.tsql.instance import securables
+from harness.embedded.tsql.permissions.guard import Guard
+from harness.embedded.tsql.permissions.rights import SCHEMA_DBO
+from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.steps import Step, Work, writing
+from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.text.parser import Parser, Statement
+from harness.embedded.tsql.text.tokens import Tokens
+
+ObjectName = tuple[str, ...]
+Check = Callable[[Frame, Guard], None]  # raises an error if the caller, who is not sysadmin, lacks a right
+
+
+@dataclass(frozen=True, slots=True)
+class Definition(Statement):
+    """A statement that changes the catalog."""
+
+    check: Check
+    work: Work
+
+
+def define(words: str) -> Callable[[Callable[[Parser], Definition]], Callable[[Parser], Definition]]:
+    """Register a parse function for the definition that begins with `words` (alternatives separated by |)."""
+
+    def registered(parse: Callable[[Parser], Definition]) -> Callable[[Parser], Definition]:
+        register(words, parse, Definition)(lambda node, scope: definition_step(node.check, node.work))
+        return parse
+
+    return registered
+
+
+def definition_step(check: Check, work: Work) -> Step:
+    """The step of a definition. It invalidates all plans, because names may mean something else afterwards."""
+
+    def change(frame: Frame, tx: Transaction) -> None:
+        work(frame, tx)
+        frame.instance.version += 1
+        frame.session.row_count = 0
+
+    return checked(check, writing(change))
+
+
+def checked(check: Check, step: Step) -> Step:
+    """A step that runs if the caller passes a check."""
+    inner = step.run
+
+    def run(frame: Frame) -> Any:
+        guard = frame.session.guard
+        if guard is not None:
+            check(frame, guard)
+        return inner(frame)
+
+    return Step(run, step.waits)
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+def on_server(permission: str) -> Check:
+    """The check for a permission on the server: error 15247."""
+
+    def check(frame: Frame, guard: Guard) -> None:
+        if not guard.allows_on_server(permission):
+            raise SqlServerError(15247)
+
+    return check
+
+
+def in_database(permission: str, number: int, *arguments: object) -> Check:
+    """The check for a permission on the database, with the error for the caller who lacks it."""
+
+    def check(frame: Frame, guard: Guard) -> None:
+        if not guard.allows(frame.database, "DATABASE", 0, permission):
+            raise SqlServerError(number, *arguments)
+
+    return check
+
+
+def creating(permission: str, owner: str = "", *, in_schema: bool = False) -> Check:
+    """The check for CREATE: the database permission, and ALTER on the schema for objects in it."""
+
+    def check(frame: Frame, guard: Guard) -> None:
+        in_database(permission, 262, permission, frame.database.name)(frame, guard)
+        if in_schema and not guard.allows(frame.database, "SCHEMA", SCHEMA_DBO, "ALTER"):
+            raise SqlServerError(2760, "dbo")
+        if owner:
+            check_owner(frame, guard, owner)
+
+    return check
+
+
+def check_owner(frame: Frame, guard: Guard, owner: str) -> None:
+    """Check AUTHORIZATION: the owner is the caller, or a user that the caller may impersonate."""
+    if owner.lower() == frame.session.user_name().lower():
+        return
+    user = securables.find(frame, "USER", (owner,))
+    if user is None or not guard.allows(frame.database, *user[1:], "IMPERSONATE"):
+        raise SqlServerError(15151, "find", "user", owner)
+
+
+def on_object(verb: str, kind: str, name: ObjectName, right: str = "ALTER") -> Check:
+    """The check for a permission on an object: 15151 without it. A missing object is left to the statement."""
+    class_ = "OBJECT" if kind in ("QUEUE", "PROCEDURE") else kind
+
+    def check(frame: Frame, guard: Guard) -> None:
+        found = securables.find(frame, class_, name)
+        if found is not None and not securables.is_held(frame, found, right):
+            raise SqlServerError(15151, verb, kind.lower(), ".".join(name))
+
+    return check
+
+
+def dropping_from_schema(kind: str, name: ObjectName) -> Check:
+    """The check for DROP of a queue, table or procedure: "ALTER on the queue is not enough to drop it"."""
+
+    def check(frame: Frame, guard: Guard) -> None:
+        found = securables.find(frame, "OBJECT", name)
+        may_alter_schema = guard.allows(frame.database, "SCHEMA", SCHEMA_DBO, "ALTER")
+        if found is not None and not may_alter_schema and not securables.is_held(frame, found, "CONTROL"):
+            full = ".".join(name)
+            raise SqlServerError(15151, "drop", kind, full) if kind == "queue" else SqlServerError(3701, kind, full)
+
+    return check
+
+
+# -- clauses -----------------------------------------------------------------------------------------------------------
+
+# The words of options, each with the name of its argument and what reads its value.
+Options = Mapping[str, tuple[str, Callable[[Tokens], Any]]]
+
+
+def options(tokens: Tokens, known: Options, *, commas: bool = True) -> dict[str, Any]:
+    """Parse `option = value [ , ... ]`; without `commas` these may be left out."""
+    given: dict[str, Any] = {}
+    while True:
+        name, read = known[tokens.choose(*known)]
+        tokens.expect("=")
+        given[name] = read(tokens)
+        if not tokens.accept(",") and (commas or tokens.word() not in known):
+            return given
+
+
+def authorization(tokens: Tokens) -> str:
+    """`[ AUTHORIZATION owner ]`; "" without it."""
+    return tokens.name() if tokens.accept("AUTHORIZATION") else ""
+
+
+def owner_of(frame: Frame, given: str) -> str:
+    """The owner of a new object: the one given, or the user that creates it."""
+    return given or frame.session.user_name()
+
+
+def queue_name(frame: Frame, parts: ObjectName) -> str:
+    """A queue's name with its schema."""
+    _, schema, name = frame.instance.located(parts, frame.database)
+    return f"{schema}.{name}"
+
+
+def outside_transactions(frame: Frame, statement: str, number: int = 226) -> None:
+    """Raise an error inside a transaction of the user's."""
+    if frame.session.tx is not None:
+        raise SqlServerError(number, statement)
+
+
+# -- DROP --------------------------------------------------------------------------------------------------------------
+
+
+def register_drop(
+    kind: str,
+    drop: Callable[[Frame, Transaction, ObjectName], None],
+    check: Callable[[ObjectName], Check] | None = None,
+    *,
+    exists: Callable[[Frame, ObjectName], object] | None = None,
+    in_schema: bool = False,
+    several: bool = False,
+) -> None:
+    """Register `DROP kind [ IF EXISTS ] name [ , ... ]`; IF EXISTS needs `exists`, more than one name `several`."""
+    needed = check or (lambda name: on_object("drop", kind, name))
+
+    def parse(parser: Parser) -> Definition:
+        tokens = parser.tokens
+        if_exists = exists is not None and tokens.accept("IF", "EXISTS")
+
+        def one() -> ObjectName:
+            return tokens.object_name() if in_schema else (tokens.name(),)
+
+        names = tokens.comma_separated(one) if several else [one()]
+
+        def check_all(frame: Frame, guard: Guard) -> None:
+            for name in names:
+                needed(name)(frame, guard)
+
+        def work(frame: Frame, tx: Transaction) -> None:
+            for name in names:
+                if exists is None or not if_exists or exists(frame, name):
+                    drop(frame, tx, name)
+
+        return Definition(parser.line, check_all, work)
+
+    define("|".join(f"DROP {word}" for word in kind.split("|")))(parse)
