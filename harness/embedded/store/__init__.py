@@ -7,11 +7,11 @@ order. After a crash `load` yields what the last completed flush left: every wri
 transaction wholly or not at all.
 
 `FileStore` is one SQLite file. `MemoryStore` keeps the same promises for as long as the process lives; tests and the
-simulated lab use it. Both group commits in the same way (`grouping`).
+simulated lab use it. Both group commits in the same way (`store`).
 """
 
 from harness.embedded.store.file import FileStore
 from harness.embedded.store.memory import MemoryStore
-from harness.embedded.store.protocol import Account, Flush, Key, Store, StoreFull, Value, Write
+from harness.embedded.store.store import Account, Flush, Key, Store, StoreFull, Value, Write
 
 __all__ = ["Account", "FileStore", "Flush", "Key", "MemoryStore", "Store", "StoreFull", "Value", "Write"]

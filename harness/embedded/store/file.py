@@ -18,8 +18,7 @@ from queue import SimpleQueue
 import msgpack
 
 from harness.embedded.runtime.tasks import Scheduler
-from harness.embedded.store.grouping import Batch, GroupingStore
-from harness.embedded.store.protocol import Key, StoreFull, Value
+from harness.embedded.store.store import Flush, Key, Store, StoreFull, Value
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024  # a longer log is moved into the file
 PAGE_BYTES = 4096
@@ -33,7 +32,7 @@ _UPSERT = "INSERT INTO row (object, key, value) VALUES (?, ?, ?) ON CONFLICT DO 
 _DELETE = "DELETE FROM row WHERE object = ? AND key = ?"
 
 
-class FileStore(GroupingStore):
+class FileStore(Store):
     """Rows in a SQLite file. `call_soon` hands a callable from the flush thread to the loop (call_soon_threadsafe)."""
 
     def __init__(
@@ -53,7 +52,7 @@ class FileStore(GroupingStore):
         # The log exists until `close`: SQLite removes it with the last connection.
         self._log = os.open(f"{path}-wal", os.O_RDWR | os.O_CREAT)
         self._sync_directory()
-        self._requests: SimpleQueue[Batch | None] = SimpleQueue()
+        self._requests: SimpleQueue[Flush | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=f"flush {path.name}", daemon=True)
         self._thread.start()
 
@@ -93,27 +92,27 @@ class FileStore(GroupingStore):
 
     # On the loop
 
-    def _flush(self, batch: Batch) -> None:
+    def _flush(self, flush: Flush) -> None:
         try:
-            self._write(batch)
+            self._write(flush)
         except sqlite3.Error as error:
-            self._finished(batch, StoreFull(str(error)))
+            self._finished(flush, StoreFull(str(error)))
             return
-        self._requests.put(batch)
+        self._requests.put(flush)
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, flush: Flush) -> None:
         pack = self._pack
         stored: list[tuple[str, bytes, bytes]] = []
         deleted: list[tuple[str, bytes]] = []
-        for (table, key), row in batch.rows.items():
+        for (table, key), row in flush.rows.items():
             packed = pack(key)
             if row is None:
                 deleted.append((table, packed))
-                self._count(batch, table, len(packed))
+                self._count(flush, table, len(packed))
             else:
                 value = pack(row)
                 stored.append((table, packed, value))
-                self._count(batch, table, len(packed) + len(value))
+                self._count(flush, table, len(packed) + len(value))
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -132,20 +131,20 @@ class FileStore(GroupingStore):
     def _serve(self) -> None:
         connection = self._connect()
         try:
-            while (batch := self._requests.get()) is not None:
-                self._serve_one(connection, batch)
+            while (flush := self._requests.get()) is not None:
+                self._serve_one(connection, flush)
         finally:
             connection.close()
 
-    def _serve_one(self, connection: sqlite3.Connection, batch: Batch) -> None:
+    def _serve_one(self, connection: sqlite3.Connection, flush: Flush) -> None:
         try:
             os.fdatasync(self._log)
             if os.fstat(self._log).st_size > CHECKPOINT_BYTES:
                 # The waiters go on; the next flush waits until the log is short again.
-                self._call_soon(lambda: batch.finish(None))
+                self._call_soon(lambda: flush.finish(None))
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except (OSError, sqlite3.Error) as error:
             reason = StoreFull(str(error))
-            self._call_soon(lambda: self._finished(batch, None if batch.is_done else reason))
+            self._call_soon(lambda: self._finished(flush, None if flush.is_done else reason))
         else:
-            self._call_soon(lambda: self._finished(batch, None))
+            self._call_soon(lambda: self._finished(flush, None))

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from harness.embedded.runtime.tasks import Scheduler
-from harness.embedded.store.grouping import Batch, GroupingStore
-from harness.embedded.store.protocol import Key, StoreFull, Value
+from harness.embedded.store.store import Flush, Key, Store, StoreFull, Value
 
 _SIZED = (str, bytes)
 
 
-class MemoryStore(GroupingStore):
+class MemoryStore(Store):
     """Rows in a dict. `rows` survives the engine: give it to the next store, and recovery finds what was flushed.
 
     `flush_ns` returns how long the log device takes for a flush of so many bytes that begins now.
@@ -50,33 +49,33 @@ class MemoryStore(GroupingStore):
     def close(self) -> None:
         self._apply(self._next)
 
-    def _flush(self, batch: Batch) -> None:
-        done_ns = batch.started_ns + self._flush_ns(self._measure(batch))
-        self._scheduler.call_at(done_ns, partial(self._flushed, batch))
+    def _flush(self, flush: Flush) -> None:
+        done_ns = flush.started_ns + self._flush_ns(self._measure(flush))
+        self._scheduler.call_at(done_ns, partial(self._flushed, flush))
 
-    def _flushed(self, batch: Batch) -> None:
+    def _flushed(self, flush: Flush) -> None:
         if self.is_full:
-            self._finished(batch, StoreFull("the store is full"))
+            self._finished(flush, StoreFull("the store is full"))
             return
         if self._is_recoverable:
-            self._apply(batch)
-        self._finished(batch, None)
+            self._apply(flush)
+        self._finished(flush, None)
 
-    def _measure(self, batch: Batch) -> int:
-        """Counts what the batch adds to the log, in bytes: for each owner in the batch, and in all as the result."""
+    def _measure(self, flush: Flush) -> int:
+        """Counts what the flush adds to the log, in bytes: for each owner in the flush, and in all as the result."""
         sizes: defaultdict[str, int] = defaultdict(int)
-        for (table, _), row in batch.rows.items():
+        for (table, _), row in flush.rows.items():
             size = self.record_overhead_bytes
             for value in row or ():
                 size += len(value) if type(value) in _SIZED else 8
             sizes[table] += size
         for table, size in sizes.items():
-            self._count(batch, table, size)
+            self._count(flush, table, size)
         return sum(sizes.values())
 
-    def _apply(self, batch: Batch) -> None:
+    def _apply(self, flush: Flush) -> None:
         rows = self.rows
-        rows.update(batch.rows)  # type: ignore[arg-type]
-        for place, row in batch.rows.items():
+        rows.update(flush.rows)  # type: ignore[arg-type]
+        for place, row in flush.rows.items():
             if row is None:
                 del rows[place]

@@ -1,17 +1,39 @@
-"""Group commit: writes that come during a flush go to disk together in the next one."""
+"""The interface between the broker and the store of its durable state, and group commit, which both stores share.
+
+Writes that come during a flush go to disk together in the next one.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from harness.embedded.runtime.tasks import Scheduler, Task, Waiting
-from harness.embedded.store.protocol import Account, Key, StoreFull, Value, Write
+
+Scalar = int | str | bytes
+Key = Scalar | tuple[Scalar, ...]
+Value = tuple[Any, ...]  # plain values that msgpack knows
+Write = tuple[str, Key, Value | None]  # object, key, row; None deletes
 
 
-class Batch:
+class StoreFull(Exception):
+    """The writes could not be stored; the store is as it was before."""
+
+
+@dataclass(slots=True)
+class Account:
+    """Counts of what has been written since the start."""
+
+    writes: int = 0  # flushes
+    bytes_written: int = 0
+    stall_ns: int = 0  # from the beginning of a flush until it is on disk
+
+
+class Flush:
     """The writes of one flush, only the last of each row, and the `Wait` for its end."""
 
     __slots__ = (
@@ -33,12 +55,13 @@ class Batch:
         self._waiting: list[Task] = []
         self.rows: dict[tuple[str, Key], Value | None] = {}
         self.lazy: list[Write] = []  # writes of `rows` to keep for the next flush if this one fails
-        self.bytes_by_owner: defaultdict[int, int] = defaultdict(int)  # known once the batch is written
+        self.bytes_by_owner: defaultdict[int, int] = defaultdict(int)  # known once the flush is written
         self.commits = 0  # how many commits wait for this flush
         self.is_done = False
         self.error: StoreFull | None = None
 
     def wait(self) -> Waiting[None]:
+        """Returns when the writes are on disk; raises StoreFull if they could not be stored."""
         if not self.is_done:
             yield self
         if self.error is not None:
@@ -58,8 +81,8 @@ class Batch:
             self._scheduler.wake(task)
 
 
-class GroupingStore(ABC):
-    """The common part of FileStore and MemoryStore: everything but the disk.
+class Store(ABC):
+    """Everything of a store but the disk, which FileStore and MemoryStore add.
 
     At most `flushes_in_flight` flushes run at a time. A flush begins when the ready tasks have had their turn, so that
     commits of one turn share it; later commits share the next. The device must end flushes in the order in which they
@@ -74,7 +97,7 @@ class GroupingStore(ABC):
         self._scheduler = scheduler
         self._owner_of = cache(owner_of)
         self.accounts: defaultdict[int, Account] = defaultdict(Account)
-        self._next = Batch(scheduler)
+        self._next = Flush(scheduler)
         self._flushes_in_flight_max = flushes_in_flight
         self._in_flight = 0  # with the one that is about to begin
         self._is_beginning = False
@@ -82,36 +105,42 @@ class GroupingStore(ABC):
         self.commits = 0
 
     @abstractmethod
-    def load(self) -> Iterator[tuple[str, Key, Value]]: ...
+    def load(self) -> Iterator[tuple[str, Key, Value]]:
+        """Yields all rows on disk in order of object, for recovery."""
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Returns when everything submitted is on disk."""
 
     @abstractmethod
-    def _flush(self, batch: Batch) -> None:
-        """Writes the batch and calls `_finished` on the loop when it is on disk or has failed."""
+    def _flush(self, flush: Flush) -> None:
+        """Writes the flush and calls `_finished` on the loop when it is on disk or has failed."""
 
-    def submit(self, writes: Sequence[Write]) -> Batch:
-        batch = self._next
-        rows = batch.rows
+    def submit(self, writes: Sequence[Write]) -> Flush:
+        """Hands writes over: they join the next flush, all or none, whether or not anybody waits for it."""
+        flush = self._next
+        rows = flush.rows
         for table, key, row in writes:
             rows[table, key] = row
-        batch.commits += 1
+        flush.commits += 1
         self.commits += 1
         self._begin_soon()
-        return batch
+        return flush
 
     def commit(self, writes: Sequence[Write]) -> Waiting[None]:
+        """Submits and waits; concurrent commits share one flush."""
         yield from self.submit(writes).wait()
 
     def commit_lazily(self, writes: Sequence[Write]) -> None:
+        """Submits writes that a crash may lose: every flush tries them again until they are stored. A later `commit` is
+        never on disk before them."""
         if not writes:
             return
-        batch = self._next
-        rows = batch.rows
+        flush = self._next
+        rows = flush.rows
         for table, key, row in writes:
             rows[table, key] = row
-        batch.lazy += writes
+        flush.lazy += writes
         self._begin_soon()
 
     def _begin_soon(self) -> None:
@@ -122,35 +151,35 @@ class GroupingStore(ABC):
 
     def _begin(self) -> Waiting[None]:
         self._is_beginning = False
-        batch, self._next = self._next, Batch(self._scheduler)
+        flush, self._next = self._next, Flush(self._scheduler)
         self.flushes += 1
-        batch.started_ns = self._scheduler.clock.now_ns
-        self._flush(batch)
+        flush.started_ns = self._scheduler.clock.now_ns
+        self._flush(flush)
         return
         yield  # makes this a task, so that commits of tasks that are ready now still join
 
-    def _count(self, batch: Batch, table: str, size: int) -> None:
-        """Counts bytes of rows of `table` that the batch writes."""
-        batch.bytes_by_owner[self._owner_of(table)] += size
+    def _count(self, flush: Flush, table: str, size: int) -> None:
+        """Counts bytes of rows of `table` that the flush writes."""
+        flush.bytes_by_owner[self._owner_of(table)] += size
 
-    def _enter(self, batch: Batch) -> None:
-        duration_ns = self._scheduler.clock.now_ns - batch.started_ns
-        for owner, size in batch.bytes_by_owner.items():
+    def _enter(self, flush: Flush) -> None:
+        duration_ns = self._scheduler.clock.now_ns - flush.started_ns
+        for owner, size in flush.bytes_by_owner.items():
             account = self.accounts[owner]
             account.writes += 1
             account.bytes_written += size
             account.stall_ns += duration_ns
 
-    def _finished(self, batch: Batch, error: StoreFull | None) -> None:
+    def _finished(self, flush: Flush, error: StoreFull | None) -> None:
         assert error is None or self._flushes_in_flight_max == 1, "a flush failed with others in flight"
         following = self._next
         if error is None:
-            self._enter(batch)
-        elif batch.lazy:
-            kept = {(table, key): row for table, key, row in batch.lazy}
+            self._enter(flush)
+        elif flush.lazy:
+            kept = {(table, key): row for table, key, row in flush.lazy}
             following.lazy[:0] = [(*place, row) for place, row in kept.items()]
             following.rows = kept | following.rows
-        batch.finish(error)
+        flush.finish(error)
         self._in_flight -= 1
         if following.rows and (error is None or following.commits):
             self._begin_soon()
