@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.embedded.broker import ddl_contracts, ddl_databases, ddl_endpoints, ddl_queues, ddl_routes, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_queues, ddl_services
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
@@ -112,19 +112,19 @@ class Side:
     def set_up(self) -> Waiting[None]:
         tx = self.engine.transactions.begin()
         database = ddl_databases.create_database(tx, self.engine.databases, "lab")
-        ddl_contracts.create_message_type(tx, database.catalog, "M")
-        ddl_contracts.create_contract(tx, database.catalog, "C", usages=[("M", "INITIATOR")])
+        ddl_services.create_message_type(tx, database.catalog, "M")
+        ddl_services.create_contract(tx, database.catalog, "C", usages=[("M", "INITIATOR")])
         ddl_queues.create_queue(tx, database.catalog, "dbo", "q", QueueOptions())
         ddl_services.create_service(tx, database.catalog, "S", queue="dbo.q", contracts=["C"])
         ddl_services.set_sender(tx, database.catalog, "S", "public", may=True)
-        ddl_endpoints.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)
+        ddl_network.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)
         yield from tx.commit()
 
     def route_to(self, other: Side) -> Waiting[None]:
         tx = self.engine.transactions.begin()
         instance = other.database.catalog.service_broker_guid
         address = f"TCP://wire:{other.port}"
-        ddl_routes.create_route(
+        ddl_network.create_route(
             tx, self.database.catalog, "route", service_name="S", broker_instance=instance, address=address
         )
         yield from tx.commit()
@@ -150,7 +150,7 @@ class Side:
     def send(self, handle: str, count: int) -> Waiting[None]:
         for _ in range(count):
             tx = self.engine.transactions.begin()
-            yield from self.engine.sending.send(tx, self.database, [handle], "M", BODY)
+            yield from self.engine.dialogs.send(tx, self.database, [handle], "M", BODY)
             yield from tx.commit()
 
     def receive(self, count: int) -> Waiting[None]:

@@ -3,7 +3,8 @@
 An `Engine` is one instance of SQL Server: it makes and joins the parts, and callers use the parts. A `Database` is one
 broker in it: a catalog, conversation endpoints and a transmission queue. Every statement takes its `Transaction`.
 Statements that change a catalog are functions (`ddl_*`). Statements that may wait (SEND, RECEIVE, END CONVERSATION ...:
-all lock a conversation group) are generators: methods of `sending`, `receiving` and `dialogs`.
+all lock a conversation group) are generators: methods of `dialogs` and `receiving`. A part takes the few parts that it
+works with, and the `environment` for clock, store, platform and counters.
 
 **What a transaction does.** Memory changes at once, and every change records how to undo it. Durable changes are
 staged and reach the store together at commit, in one group-committed flush. Messages in a queue and rows in the
@@ -12,8 +13,8 @@ that a transaction ends, moves or sets a timer on is marked as `changing` until 
 arrive for it meanwhile go back to the inbox at its end.
 
 **The way of a message.** SEND appends to the transaction. At commit `departure` asks `router` where the far side is.
-In this instance: `local_delivery` puts it into the target queue in the same commit. Elsewhere: a row of the
-transmission queue; `transmission` hands it to the transport after the flush and again after 4, 8, 16, 32, 64, 64, ...
+In this instance: it goes into the target queue in the same commit. Elsewhere: a row of the transmission queue;
+`transmission` hands it to the transport after the flush and again after 4, 8, 16, 32, 64, 64, ...
 seconds; `arrival` at the other instance accepts what came in one transaction, waits for its flush, then acknowledges;
 the acknowledgement deletes the row, lazily. Sequence numbers make delivery exactly once, in order: the transaction that
 stores the row also assigns its number, and the receiver's next number is stored together with the message. A crash

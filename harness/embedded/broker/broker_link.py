@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from harness.embedded.broker.catalog import Catalog
-from harness.embedded.broker.counters import Counters
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import BrokerEndpoint
-from harness.embedded.broker.error_log import ErrorLog
+from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import Frame
 
 
@@ -26,14 +25,12 @@ class Transport(Protocol):
 
 
 class BrokerLink:
-    def __init__(
-        self, transport: Transport | None, databases: dict[str, Database], counters: Counters, error_log: ErrorLog
-    ) -> None:
+    def __init__(self, transport: Transport | None, databases: dict[str, Database], environment: Environment) -> None:
         self.transport = transport
         self.endpoint: BrokerEndpoint | None = None  # CREATE ENDPOINT ... FOR SERVICE_BROKER
         self._databases = databases
-        self._counters = counters
-        self._error_log = error_log
+        self._counters = environment.counters
+        self._error_log = environment.error_log
 
     @property
     def master(self) -> Catalog:

@@ -16,15 +16,15 @@ from harness.embedded.broker.definitions import (
     Contract,
     MessageType,
     MessageUsage,
+    Principals,
     Priority,
     RemoteServiceBinding,
     Route,
     Validation,
 )
-from harness.embedded.broker.identities import Principals
+from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.queues import Queue
-from harness.embedded.runtime.tasks import Clock
-from harness.embedded.store import Store, Value
+from harness.embedded.store import Value
 
 DEFAULT_PRIORITY = 5
 
@@ -59,18 +59,17 @@ class Catalog:
         handle_prefix: bytes,
         server_version: str,
         changes: Changes,
-        clock: Clock,
-        store: Store,
+        environment: Environment,
     ) -> None:
         self.name = name
         self.database_id = database_id
         self.service_broker_guid = service_broker_guid  # identifies its broker to others
         self.handle_prefix = handle_prefix
-        self.create_time_ns = clock.utc_ns()
+        self.create_time_ns = environment.clock.utc_ns()
         self.server_version = server_version
         self.changes = changes
-        self.clock = clock
-        self.store = store
+        self.clock = environment.clock
+        self.store = environment.store
         self.is_broker_enabled = True
         self.is_honor_broker_priority_on = False
         self.object_ordinal = 0  # number of object ids assigned

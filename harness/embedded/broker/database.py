@@ -8,24 +8,62 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from harness.embedded.broker.catalog import Catalog, Changes, Service
 from harness.embedded.broker.definitions import DialogTerms
-from harness.embedded.broker.destinations import Destination
 from harness.embedded.broker.endpoint_states import EndpointState
+from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import DialogHeader
-from harness.embedded.broker.identifiers import Handles, random_guid
 from harness.embedded.broker.queues import NOT_YET_COMPLETE, ConversationGroup, Incoming, Queue, QueueRow
 from harness.embedded.runtime.platform import Page
-from harness.embedded.runtime.tasks import Clock, Entropy
-from harness.embedded.store import Store, Value
+from harness.embedded.runtime.tasks import SECOND, Clock, Entropy
+from harness.embedded.store import Value
 
 # sys.sysdesend: 54 bytes a row and 2 for its slot, 8096 usable bytes a page.
 ROWS_PER_PAGE = 144
 # Its pages are contiguous in the one data file, after the file's own first pages, as in SQL Server.
 DATA_FILE = 1
 FIRST_PAGE = 16
+
+HANDLE_PREFIX_BYTES = 10  # a database's own part of its conversation handles
+_HANDLE_COUNTER_BITS = 16
+
+
+class Destination:
+    """The place where the far side of a conversation is: one of the classes below."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Local(Destination):
+    """A service of this instance."""
+
+    database: Database
+    service: Service
+
+
+@dataclass(frozen=True, slots=True)
+class Remote(Destination):
+    """Another instance's broker endpoint."""
+
+    address: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed(Destination):
+    """No destination yet; `status` says why (sys.transmission_queue.transmission_status)."""
+
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Destination):
+    """No such service in the named broker instance, which is here: the dialog fails with -8490."""
+
+    service_name: str
 
 
 class Outgoing:
@@ -175,6 +213,34 @@ class TransmissionRow:
         self.enqueue_time = now_ns  # UTC ns
 
 
+def random_guid(entropy: Entropy) -> str:
+    text = entropy.random_bytes(16).hex().upper()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class Handles:
+    """Conversation handles of one database: sequential, as in SQL Server.
+
+    The last group counts and the others identify the database, so handles sort as text and as uniqueidentifiers in the
+    order of BEGIN DIALOG. The count starts from the clock (seconds and 16 bits), so a restarted instance continues
+    above its earlier handles.
+    """
+
+    def __init__(self, prefix: bytes, clock: Clock) -> None:
+        text = prefix.hex().upper()
+        self._prefix = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-"
+        self._count = (clock.utc_ns() // SECOND) << _HANDLE_COUNTER_BITS & (1 << 48) - 1
+
+    def next(self) -> str:
+        self._count += 1
+        return f"{self._prefix}{self._count:012X}"
+
+    def seen(self, handle: str) -> None:
+        """Keeps new handles above one from before the restart."""
+        if handle.startswith(self._prefix):
+            self._count = max(self._count, int(handle[24:], 16))
+
+
 class Database:
     def __init__(self, catalog: Catalog, conversations: dict[tuple[str, bool], ConversationEndpoint]) -> None:
         self.catalog = catalog
@@ -188,7 +254,7 @@ class Database:
         self.desend_table = f"broker.{catalog.database_id}.sysdesend"
         self.dercv_table = f"broker.{catalog.database_id}.sysdercv"
         self.xmit_table = f"broker.{catalog.database_id}.sysxmitqueue"
-        self._conversations = conversations
+        self.conversations = conversations  # of all databases, by id and is_initiator
         self._ordinal = 0
 
     def remember(self, endpoint: ConversationEndpoint) -> None:
@@ -202,7 +268,7 @@ class Database:
         self.groups[group.conversation_group_id] = group
         group.members[handle] = endpoint.incoming
         self.endpoints[handle] = endpoint
-        self._conversations[terms.conversation_id, terms.is_initiator] = endpoint
+        self.conversations[terms.conversation_id, terms.is_initiator] = endpoint
 
     def forget(self, endpoint: ConversationEndpoint) -> None:
         """Removes an endpoint and its rows in the queue and the transmission queue."""
@@ -213,7 +279,7 @@ class Database:
         queue = endpoint.service.queue
         if late := queue.discard(endpoint.incoming):  # rows that came during the flush of the removal
             self.catalog.store.commit_lazily([(queue.table, row.queuing_order, None) for row in late])
-        self._conversations.pop((endpoint.terms.conversation_id, endpoint.terms.is_initiator), None)
+        self.conversations.pop((endpoint.terms.conversation_id, endpoint.terms.is_initiator), None)
         self.forget_transmissions(endpoint)
         group.ready.pop(handle, None)
         group.members.pop(handle, None)
@@ -282,45 +348,25 @@ class Database:
         return endpoint.outgoing.transmission_status if endpoint is not None else ""
 
 
-# The database's own part of its conversation handles.
-HANDLE_PREFIX_BYTES = 10
-
-
 class Databases(dict[str, Database]):
     """The databases of an instance by name, in lower case."""
 
-    def __init__(  # noqa: PLR0917
-        self,
-        server_version: str,
-        clock: Clock,
-        entropy: Entropy,
-        store: Store,
-        changes: Changes,
-        conversations: dict[tuple[str, bool], ConversationEndpoint],
-    ) -> None:
+    def __init__(self, server_version: str, environment: Environment) -> None:
         super().__init__()
         self._server_version = server_version
-        self._clock = clock
-        self._entropy = entropy
-        self._store = store
-        self._changes = changes
-        self._conversations = conversations
+        self._environment = environment
+        self.changes = Changes()
+        # The endpoints of all databases, by conversation id and is_initiator.
+        self.conversations: dict[tuple[str, bool], ConversationEndpoint] = {}
 
     def add(self, name: str, database_id: int, guid: str | None = None, handle_prefix: bytes | None = None) -> Database:
         """Adds a database with its system objects, in memory."""
-        prefix = handle_prefix or self._entropy.random_bytes(HANDLE_PREFIX_BYTES)
-        catalog = Catalog(
-            name,
-            database_id,
-            guid or random_guid(self._entropy),
-            prefix,
-            self._server_version,
-            self._changes,
-            self._clock,
-            self._store,
-        )
-        database = self[name.lower()] = Database(catalog, self._conversations)
-        self._changes.count()
+        entropy = self._environment.entropy
+        prefix = handle_prefix or entropy.random_bytes(HANDLE_PREFIX_BYTES)
+        guid = guid or random_guid(entropy)
+        catalog = Catalog(name, database_id, guid, prefix, self._server_version, self.changes, self._environment)
+        database = self[name.lower()] = Database(catalog, self.conversations)
+        self.changes.count()
         return database
 
     def by_id(self, database_id: int) -> Database | None:

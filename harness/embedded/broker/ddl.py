@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.catalog import Catalog
-from harness.embedded.broker.identifiers import object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.store import Value
 
 Name = TypeVar("Name")
 Thing = TypeVar("Thing")
+
+# Object ids of SQL Server's user tables walk through the positive integers in steps of a number prime to 2^31.
+_FIRST_OBJECT_ID, _OBJECT_ID_STEP, _OBJECT_ID_MODULUS = 245575913, 16000057, 2147483647
 
 
 def add(tx: Transaction, objects: dict[Name, Thing], name: Name, thing: Thing) -> None:
@@ -65,7 +67,7 @@ def new_object_id(tx: Transaction, catalog: Catalog) -> int:
     """Assigns the next object id; queues, tables and procedures share them."""
     taken = {identifier for identifier, _ in system_objects.QUEUES}
     while True:
-        identifier = object_id(catalog.object_ordinal)
+        identifier = (_FIRST_OBJECT_ID + catalog.object_ordinal * _OBJECT_ID_STEP) % _OBJECT_ID_MODULUS
         catalog.object_ordinal += 1
         if identifier not in taken:
             store_database(tx, catalog)

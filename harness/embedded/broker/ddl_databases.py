@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.embedded.broker import ddl, ddl_routes, system_objects
+from harness.embedded.broker import ddl, ddl_network, system_objects
 from harness.embedded.broker.catalog import Catalog
-from harness.embedded.broker.database import Database, Databases
+from harness.embedded.broker.database import Database, Databases, random_guid
 from harness.embedded.broker.delivery import Delivery
-from harness.embedded.broker.identifiers import random_guid
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Entropy
@@ -30,7 +29,7 @@ def create_database(tx: Transaction, databases: Databases, name: str) -> Databas
 def store(tx: Transaction, catalog: Catalog) -> None:
     """Stages a new database and its route to its own instance, whose id is in the users' range."""
     ddl.store_database(tx, catalog)
-    ddl_routes.create_route(tx, catalog, system_objects.AUTO_CREATED_LOCAL, address="LOCAL")
+    ddl_network.create_route(tx, catalog, system_objects.AUTO_CREATED_LOCAL, address="LOCAL")
 
 
 def set_broker(  # noqa: PLR0917

@@ -6,7 +6,7 @@ from functools import partial
 
 from harness.embedded.broker import ddl
 from harness.embedded.broker.catalog import Catalog
-from harness.embedded.broker.identities import Certificate, Login, User
+from harness.embedded.broker.definitions import Certificate, Login, User
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Entropy

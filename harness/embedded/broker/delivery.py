@@ -13,8 +13,7 @@ from xml.parsers import expat
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.catalog import Service
-from harness.embedded.broker.counters import Counters
-from harness.embedded.broker.database import ConversationEndpoint, Database
+from harness.embedded.broker.database import ConversationEndpoint, Database, random_guid
 from harness.embedded.broker.deadlines import CLOSED_ENDPOINT_RETENTION_NS, Deadlines
 from harness.embedded.broker.definitions import DialogTerms, MessageType, Validation
 from harness.embedded.broker.endpoint_states import (
@@ -24,12 +23,11 @@ from harness.embedded.broker.endpoint_states import (
     EndpointEvent,
     successor,
 )
+from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import DialogHeader
-from harness.embedded.broker.identifiers import random_guid
 from harness.embedded.broker.queues import ConversationGroup, Incoming, Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.tasks import Clock, Entropy
 
 _BINARY = Validation.BINARY
 
@@ -69,11 +67,11 @@ def validate(message_type: MessageType, body: bytes | None) -> bool:
 class Delivery:
     """Enqueues messages and changes endpoints, always in the caller's transaction."""
 
-    def __init__(self, clock: Clock, entropy: Entropy, counters: Counters, deadlines: Deadlines) -> None:
-        self._clock = clock
-        self._entropy = entropy
-        self._counters = counters
-        self._deadlines = deadlines
+    def __init__(self, environment: Environment) -> None:
+        self.deadlines = Deadlines(environment.scheduler)
+        self._clock = environment.clock
+        self._entropy = environment.entropy
+        self._counters = environment.counters
 
     def accept(
         self, tx: Transaction, receiver: ConversationEndpoint, message_type_name: str, body: bytes | None
@@ -184,7 +182,7 @@ class Delivery:
         if endpoint.first_is_acknowledged:
             endpoint.security_timestamp = now_ns + CLOSED_ENDPOINT_RETENTION_NS
         tx.change_state(endpoint, CLOSED)
-        tx.on_commit(partial(self._deadlines.closed, endpoint))
+        tx.on_commit(partial(self.deadlines.closed, endpoint))
 
     def remove(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
         """Removes the endpoint and all its rows, at commit."""
@@ -273,5 +271,5 @@ class Delivery:
         database.remember(endpoint)
         tx.on_rollback(partial(database.forget, endpoint))
         tx.store_endpoint(endpoint)
-        tx.on_commit(partial(self._deadlines.watch, endpoint))
+        tx.on_commit(partial(self.deadlines.watch, endpoint))
         return endpoint

@@ -1,46 +1,49 @@
-"""Departure: routes the messages of a transaction at its commit.
+"""Departure: routes the messages of a transaction at its commit, and delivers those to services of this instance.
 
-A message to a service of this instance goes straight into its queue, in the same commit. Otherwise, and when the target
-queue cannot take it now, it becomes a row of the transmission queue, which the transmitter sends.
+A message to a service of this instance goes straight into its queue, in the same commit, without transmission queue and
+acknowledgement. Otherwise, and when the target queue cannot take it now, it becomes a row of the transmission queue,
+which the transmitter sends or gives to `deliver_waiting`.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 
-from harness.embedded.broker.counters import Counters
-from harness.embedded.broker.database import TransmissionRow
+from harness.embedded.broker import system_objects
+from harness.embedded.broker.database import ConversationEndpoint, Local, TransmissionRow, Unknown
 from harness.embedded.broker.delivery import Delivery, Refusal
-from harness.embedded.broker.destinations import Unknown
 from harness.embedded.broker.dispatchers import Dispatchers
-from harness.embedded.broker.endpoint_states import CONVERSING, EndpointState
-from harness.embedded.broker.local_delivery import LocalDelivery
+from harness.embedded.broker.endpoint_states import CLOSED, CONVERSING, DISCONNECTED_OUTBOUND, EndpointState
+from harness.embedded.broker.environment import Counters
 from harness.embedded.broker.queues import RETAINED_SENT
-from harness.embedded.broker.router import Local, Router
-from harness.embedded.broker.transactions import Transaction
-from harness.embedded.store import Store
+from harness.embedded.broker.router import Router, status_text
+from harness.embedded.broker.transactions import Transaction, Transactions
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import Waiting
 
-_FAILED = (EndpointState.ERROR, EndpointState.CLOSED)
+ROWS_MAX = 64  # of one conversation, in one local delivery of rows that waited
+_FAILED = (EndpointState.ERROR, CLOSED)
 
 
 class Departure:
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
+        transactions: Transactions,
         router: Router,
         delivery: Delivery,
-        local: LocalDelivery,
         dispatchers: Dispatchers,
-        store: Store,
         counters: Counters,
     ) -> None:
+        self._transactions = transactions
+        self._store = transactions.store
         self._router = router
         self._delivery = delivery
-        self._local = local
         self._dispatchers = dispatchers
-        self._store = store
         self._counters = counters
+        transactions.prepare = self._prepare
 
-    def prepare(self, tx: Transaction) -> None:
+    def _prepare(self, tx: Transaction) -> None:
         """Stages the transaction's messages where they go."""
         queued: list[TransmissionRow] = []
         for row in tx.sent:
@@ -51,7 +54,7 @@ class Departure:
             if not (outgoing.unacknowledged or outgoing.staged):
                 destination = self._router.destination(endpoint)
                 if isinstance(destination, Local):
-                    if self._local.deliver(tx, row, destination):
+                    if self._deliver(tx, row, destination):
                         continue
                 elif isinstance(destination, Unknown):
                     refusal = Refusal(8490, destination.service_name)
@@ -76,6 +79,101 @@ class Departure:
             self._dispatchers.wake(endpoint)
         self._counters.enqueued_transmission += len(rows)
 
+    # Local delivery
+
+    def _deliver(self, tx: Transaction, row: TransmissionRow, destination: Local) -> bool:
+        """Delivers a message in this instance; False if it must wait in the transmission queue."""
+        sender = row.endpoint
+        terms, outgoing = sender.terms, sender.outgoing
+        receiver = sender.database.conversations.get((terms.conversation_id, not terms.is_initiator))
+        queue = receiver.service.queue if receiver is not None else destination.service.queue
+        if not queue.is_enqueue_enabled:
+            outgoing.transmission_status = status_text(28021)
+            return False
+        if terms.is_encrypted and _lacks_master_key(sender, destination):
+            return False
+        if receiver is not None and receiver.changing is not None and receiver.changing is not tx:
+            receiver.changing.on_end(partial(self._dispatchers.wake, sender))
+            return False
+        is_new = receiver is None
+        try:
+            if receiver is None and (row.message_sequence_number > 0 or not terms.is_initiator):
+                # The endpoint existed but was removed (END ... WITH CLEANUP, a dropped service).
+                if row.message_type_name in system_objects.ENDS:
+                    self._acknowledge(tx, row, destination)
+                    return True
+                raise Refusal(8462)
+            if receiver is None:
+                receiver = self._delivery.create_target(
+                    tx, destination.database, destination.service, terms.conversation_id, self._router.header(sender)
+                )
+            elif receiver.state is CLOSED and row.message_type_name not in system_objects.ENDS:
+                raise Refusal(8462)
+            if terms.is_initiator and sender.first_is_acknowledged:
+                receiver.first_is_acknowledged = True
+            if receiver.state is not CLOSED:
+                assert receiver.receive_sequence == row.message_sequence_number, "a local message out of sequence"
+                self._delivery.accept(tx, receiver, row.message_type_name, row.message_body)
+        except Refusal as refusal:
+            if is_new and receiver is not None:
+                self._delivery.remove(tx, receiver)
+            self._delivery.raise_error(tx, sender, refusal.code, refusal.description)
+            return True
+        self._counters.enqueued_local += 1
+        self._acknowledge(tx, row, destination)
+        return True
+
+    def _acknowledge(self, tx: Transaction, row: TransmissionRow, destination: Local) -> None:
+        sender = row.endpoint
+        if not sender.first_is_acknowledged:
+            if sender.terms.is_initiator:
+                tx.on_commit(partial(setattr, sender, "first_is_acknowledged", True))
+            else:  # a message from the target shows the initiator that the target exists
+                sender.first_is_acknowledged = True
+                tx.on_rollback(partial(setattr, sender, "first_is_acknowledged", False))
+        if sender.far_broker_instance is None:
+            sender.far_broker_instance = destination.database.catalog.service_broker_guid
+            tx.on_rollback(partial(setattr, sender, "far_broker_instance", None))
+            tx.store_endpoint(sender)
+        if sender.state is DISCONNECTED_OUTBOUND and row.message_type_name in system_objects.ENDS:
+            self._delivery.close(tx, sender)
+
+    def deliver_waiting(self, endpoint: ConversationEndpoint) -> Waiting[None]:
+        """Delivers messages that wait in the transmission queue because their commit could not deliver them."""
+        if endpoint.changing is not None:
+            endpoint.changing.on_end(partial(self._dispatchers.wake, endpoint))
+            return
+        outgoing = endpoint.outgoing
+        destination = self._router.destination(endpoint)
+        tx = self._transactions.begin()
+        if isinstance(destination, Unknown):
+            error = SqlServerError(8490, destination.service_name)
+            self._delivery.raise_error(tx, endpoint, -8490, error.text)
+        delivered: list[TransmissionRow] = []
+        if isinstance(destination, Local):
+            for row in list(islice(outgoing.unacknowledged, ROWS_MAX)):
+                if not self._deliver(tx, row, destination):
+                    break
+                tx.write(endpoint.database.xmit_table, row.key, None)
+                delivered.append(row)
+        outgoing.in_flight = len(delivered)
+        tx.on_rollback(partial(setattr, outgoing, "in_flight", 0))
+        tx.on_commit(partial(self._take_off, endpoint, delivered))
+        try:
+            yield from tx.commit()
+        except SqlServerError:
+            return  # the disk is full: the retry comes as usual
+        if delivered and outgoing.unacknowledged:
+            self._dispatchers.wake(endpoint)
+
+    def _take_off(self, endpoint: ConversationEndpoint, rows: list[TransmissionRow]) -> None:
+        outgoing = endpoint.outgoing
+        for row in rows:
+            if outgoing.unacknowledged and outgoing.unacknowledged[0] is row:
+                outgoing.pop()
+                self._counters.dequeued_transmission += 1
+                outgoing.transmission_status = ""
+
 
 def _unstage(rows: list[TransmissionRow]) -> None:
     for row in rows:
@@ -91,3 +189,14 @@ def _retain(tx: Transaction, row: TransmissionRow) -> None:
     )
     tx.writes.append((queue.table, copy.queuing_order, copy.stored()))
     tx.arrived.append(copy)
+
+
+def _lacks_master_key(sender: ConversationEndpoint, destination: Local) -> bool:
+    """Dialogs inside one database need no keys; between two, both databases need a master key."""
+    if destination.database is sender.database:
+        return False
+    for database in (sender.database, destination.database):
+        if not database.catalog.principals.has_master_key:
+            sender.outgoing.transmission_status = status_text(28054, database.name, 25)
+            return True
+    return False

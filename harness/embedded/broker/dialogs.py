@@ -1,52 +1,57 @@
-"""BEGIN DIALOG, END CONVERSATION, MOVE CONVERSATION, BEGIN CONVERSATION TIMER."""
+"""The statements of dialogs: BEGIN DIALOG, SEND, END CONVERSATION, MOVE CONVERSATION, BEGIN CONVERSATION TIMER.
+
+SEND checks a message and adds it to the transaction; `departure` routes it at commit. What happens when a timer or a
+lifetime is due is here too.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.catalog import Service
-from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow
-from harness.embedded.broker.deadlines import Deadlines
+from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow, random_guid
+from harness.embedded.broker.deadlines import Deadline
 from harness.embedded.broker.definitions import DialogTerms
-from harness.embedded.broker.delivery import Delivery
+from harness.embedded.broker.delivery import Delivery, validate
 from harness.embedded.broker.dispatchers import Dispatchers
-from harness.embedded.broker.endpoint_states import EndpointEvent, EndpointState, successor
-from harness.embedded.broker.identifiers import random_guid
+from harness.embedded.broker.endpoint_states import (
+    CLOSED,
+    CONVERSING,
+    DISCONNECTED_OUTBOUND,
+    STARTED_OUTBOUND,
+    EndpointEvent,
+    EndpointState,
+    successor,
+)
+from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.queues import ConversationGroup
-from harness.embedded.broker.sending import Sending
-from harness.embedded.broker.transactions import Transaction
+from harness.embedded.broker.transactions import Transaction, Transactions
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.platform import Platform
-from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Waiting
-from harness.embedded.runtime.waits import WaitStatistics
+from harness.embedded.runtime.tasks import SECOND, Waiting
 
 LIFETIME_MAX_S = 2**31 - 1  # the default: no limit
-_TIMED = (EndpointState.STARTED_OUTBOUND, EndpointState.CONVERSING, EndpointState.DISCONNECTED_INBOUND)
+MESSAGE_SIZE_MAX = 2**31 - 1  # varbinary(max)
+_TIMED = (STARTED_OUTBOUND, CONVERSING, EndpointState.DISCONNECTED_INBOUND)
 
 
 class Dialogs:
-    def __init__(  # noqa: PLR0917
-        self,
-        clock: Clock,
-        entropy: Entropy,
-        platform: Platform,
-        waits: WaitStatistics,
-        sending: Sending,
-        delivery: Delivery,
-        deadlines: Deadlines,
-        dispatchers: Dispatchers,
+    def __init__(
+        self, environment: Environment, transactions: Transactions, delivery: Delivery, dispatchers: Dispatchers
     ) -> None:
-        self._clock = clock
-        self._entropy = entropy
-        self._platform = platform
-        self._waits = waits
-        self._sending = sending
+        self._clock = environment.clock
+        self._entropy = environment.entropy
+        self._platform = environment.platform
+        self._waits = environment.waits
+        self._counters = environment.counters
+        self._transactions = transactions
         self._delivery = delivery
-        self._deadlines = deadlines
+        self._deadlines = delivery.deadlines
         self._dispatchers = dispatchers
+        self._deadlines.due = self._expire
 
     def begin(
         self,
@@ -96,7 +101,7 @@ class Dialogs:
         instance = to_broker_instance.upper() if to_broker_instance is not None else None
         if instance == "CURRENT DATABASE":
             instance = catalog.service_broker_guid
-        endpoint = ConversationEndpoint(database, service, terms, group, instance, EndpointState.STARTED_OUTBOUND)
+        endpoint = ConversationEndpoint(database, service, terms, group, instance, STARTED_OUTBOUND)
         database.remember(endpoint)
         tx.on_rollback(partial(database.forget, endpoint))
         tx.store_endpoint(endpoint)
@@ -142,6 +147,36 @@ class Dialogs:
                 raise SqlServerError(8426, handle)
         return endpoint
 
+    def send(
+        self, tx: Transaction, database: Database, handles: Sequence[str], message_type: str | None, body: bytes | None
+    ) -> Waiting[None]:
+        """SEND ON CONVERSATION ( handle [, ...] ) [ MESSAGE TYPE type ] [ ( body ) ]: all of them or none.
+
+        `message_type` None is DEFAULT, `body` None an empty message."""
+        name = system_objects.DEFAULT if message_type is None else message_type
+        endpoints = _find(database, handles)
+        for endpoint in endpoints:
+            group = endpoint.incoming.group
+            if not group.try_acquire(tx):
+                yield from group.acquire(tx, self._waits)
+            _check(endpoint, name, body)
+        platform, size_bytes = self._platform, len(body or b"")
+        for endpoint in endpoints:
+            yield from platform.cpu("send", 1, size_bytes)
+            yield from platform.latch(endpoint.page)
+            self._append(tx, endpoint, name, body)
+        self._counters.sends += 1
+
+    def _append(self, tx: Transaction, endpoint: ConversationEndpoint, name: str, body: bytes | None) -> None:
+        """Adds the next message of this side to the transaction."""
+        sequence = endpoint.send_sequence
+        endpoint.send_sequence = sequence + 1
+        tx.on_rollback(partial(setattr, endpoint, "send_sequence", sequence))
+        if endpoint.state is STARTED_OUTBOUND:
+            tx.change_state(endpoint, CONVERSING)
+        tx.writes.append((endpoint.database.desend_table, endpoint.terms.conversation_handle, (sequence + 1,)))
+        tx.sent.append(TransmissionRow(endpoint, sequence, name, body, self._clock.utc_ns()))
+
     def end(
         self,
         tx: Transaction,
@@ -153,7 +188,7 @@ class Dialogs:
     ) -> Waiting[None]:
         """END CONVERSATION handle [ WITH ERROR = code DESCRIPTION = 'text' | WITH CLEANUP ]"""
         endpoint = yield from self._lock(tx, database, handle)
-        delivery, sending = self._delivery, self._sending
+        delivery = self._delivery
         if cleanup:
             _mark_changing(tx, endpoint)
             self._unsend(tx, endpoint, also_in_flight=True)
@@ -171,16 +206,16 @@ class Dialogs:
         delivery.discard_rows(tx, endpoint)
         if error is not None:
             self._unsend(tx, endpoint, also_in_flight=False)
-        if after is EndpointState.CLOSED or (endpoint.terms.is_initiator and endpoint.send_sequence == 0):
+        if after is CLOSED or (endpoint.terms.is_initiator and endpoint.send_sequence == 0):
             # The far side has ended already, or does not know this conversation: nothing is sent.
             delivery.close(tx, endpoint)
             return
         tx.on_rollback(partial(setattr, endpoint, "end_dialog_sequence", endpoint.end_dialog_sequence))
         endpoint.end_dialog_sequence = endpoint.send_sequence
         if error is None:
-            sending.append(tx, endpoint, system_objects.END_DIALOG, None)
+            self._append(tx, endpoint, system_objects.END_DIALOG, None)
         else:
-            sending.append(tx, endpoint, system_objects.ERROR, system_objects.error_body(*error))
+            self._append(tx, endpoint, system_objects.ERROR, system_objects.error_body(*error))
         tx.change_state(endpoint, after)
 
     def _unsend(self, tx: Transaction, endpoint: ConversationEndpoint, *, also_in_flight: bool) -> None:
@@ -214,7 +249,7 @@ class Dialogs:
         group = database.groups.get(group_id)
         if group is None:
             raise SqlServerError(8436, group_id)
-        if endpoint.state is EndpointState.CLOSED:
+        if endpoint.state is CLOSED:
             raise SqlServerError(8438, endpoint.state.name)
         before = endpoint.incoming.group
         if group.queue is not before.queue:
@@ -243,6 +278,80 @@ class Dialogs:
         endpoint.dialog_timer = due_ns
         tx.store_endpoint(endpoint)
         tx.on_commit(partial(self._deadlines.set_timer, endpoint))
+
+    # Deadlines
+
+    def _expire(self, what: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> None:
+        """Starts a task that acts on a deadline, in its own transaction."""
+        self._transactions.spawn(
+            f"{what} of {endpoint.terms.conversation_handle}",
+            partial(self._act, what=what, endpoint=endpoint, due_ns=due_ns),
+        )
+
+    def _act(self, tx: Transaction, what: Deadline, endpoint: ConversationEndpoint, due_ns: int) -> Waiting[None]:
+        yield from endpoint.incoming.group.acquire(tx, self._waits)
+        if endpoint.incoming.is_gone:
+            return
+        if what == "timer":
+            self._send_timer_message(tx, endpoint, due_ns)
+        elif what == "lifetime":
+            self._end_lifetime(tx, endpoint)
+        elif endpoint.state is CLOSED:
+            self._delivery.remove(tx, endpoint)
+
+    def _send_timer_message(self, tx: Transaction, endpoint: ConversationEndpoint, due_ns: int) -> None:
+        if endpoint.dialog_timer != due_ns:  # the timer was replaced
+            return
+        endpoint.dialog_timer = None
+        tx.on_rollback(partial(setattr, endpoint, "dialog_timer", due_ns))
+        tx.store_endpoint(endpoint)
+        timer = endpoint.database.catalog.message_types[system_objects.DIALOG_TIMER]
+        self._delivery.enqueue(tx, endpoint, timer, -1, None)
+        self._counters.dialog_timers += 1
+
+    def _end_lifetime(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
+        if endpoint.state is DISCONNECTED_OUTBOUND:
+            self._delivery.close(tx, endpoint)
+        else:
+            self._delivery.raise_error(tx, endpoint, -8489, SqlServerError(8489).text)
+
+
+def _find(database: Database, handles: Sequence[str]) -> list[ConversationEndpoint]:
+    if len(handles) == 1:
+        endpoint = database.endpoints.get(handles[0])
+        if endpoint is None:
+            raise SqlServerError(8426, handles[0])
+        return [endpoint]
+    endpoints: dict[str, ConversationEndpoint] = {}
+    for position, handle in enumerate(handles, start=1):
+        if handle in endpoints:
+            raise SqlServerError(8451, handle, position)
+        endpoint = database.endpoints.get(handle)
+        if endpoint is None:
+            raise SqlServerError(8435, handle, position)
+        endpoints[handle] = endpoint
+    return list(endpoints.values())
+
+
+def _check(endpoint: ConversationEndpoint, name: str, body: bytes | None) -> None:
+    state, terms = endpoint.state, endpoint.terms
+    if state is not CONVERSING and successor(state, EndpointEvent.SEND) is None:
+        raise SqlServerError(8429, state.name)
+    usage = terms.contract.usages.get(name)
+    if usage is None:
+        raise SqlServerError(8431 if name in endpoint.database.catalog.message_types else 8428, name)
+    if terms.is_initiator:
+        if not usage.is_sent_by_initiator:
+            raise SqlServerError(8432, name)
+    elif not usage.is_sent_by_target:
+        raise SqlServerError(8434, name)
+    if body is not None and len(body) > MESSAGE_SIZE_MAX:
+        raise SqlServerError(8459, MESSAGE_SIZE_MAX)
+    if not validate(usage.message_type, body):
+        raise SqlServerError(8430)
+    queue = endpoint.service.queue
+    if queue.is_retention_enabled and not queue.is_enqueue_enabled:
+        raise SqlServerError(9618, queue.name)
 
 
 def _mark_changing(tx: Transaction, endpoint: ConversationEndpoint) -> None:

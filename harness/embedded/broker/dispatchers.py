@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from zlib import crc32
 
-from harness.embedded.broker.counters import Counters
 from harness.embedded.broker.database import ConversationEndpoint
+from harness.embedded.broker.environment import Counters
 from harness.embedded.broker.frames import Frame
 from harness.embedded.runtime.tasks import Signal
 

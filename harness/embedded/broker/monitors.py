@@ -1,4 +1,4 @@
-"""Queue monitors: decide when to launch a queue reader.
+"""Queue monitors decide when to launch a queue reader; event notifications and poison message detection of queues.
 
 A monitor watches every queue whose activation is ON (or that has a QUEUE_ACTIVATION notification), that is enabled,
 in a database whose broker is enabled. It follows two descriptions ("Understanding Queue Monitors", R. Rusanu;
@@ -16,21 +16,26 @@ A reader's task calls the procedure again as long as its RECEIVE returned rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from functools import partial
+from xml.sax.saxutils import escape
 
-from harness.embedded.broker.counters import Counters
-from harness.embedded.broker.database import Database
-from harness.embedded.broker.error_log import ErrorLog
-from harness.embedded.broker.notifications import Notifier
+from harness.embedded.broker import ddl_queues, system_objects
+from harness.embedded.broker.database import Database, Databases
+from harness.embedded.broker.definitions import EventNotification, QueueOptions
+from harness.embedded.broker.dialogs import Dialogs
+from harness.embedded.broker.environment import Environment, datetime_text
 from harness.embedded.broker.queues import Queue
+from harness.embedded.broker.transactions import Transaction, Transactions
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.platform import Platform
-from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Scheduler, Task, Timer, Waiting
+from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Task, Timer, Waiting
 
 # "The timer threshold is 5 seconds and currently is hardcoded."
 THRESHOLD_NS = 5 * SECOND
 AFTER_AN_ERROR_NS = 100 * MILLISECOND  # before a failed procedure is launched again; not documented
+# "Five consecutive rollbacks set the queue to OFF": the manual, "Poison message detection". The number is fixed.
+POISON_ROLLBACKS = 5
 # Errors of a procedure that could not start; the launch is tried again after the threshold.
 _NOT_LAUNCHED = frozenset({2812, 9613, 9614, 9653, 15517})
 
@@ -59,17 +64,76 @@ class QueueReader:
         self.task: Task | None = None
 
 
+class Notifier:
+    """Event notifications of queues: QUEUE_ACTIVATION (external activation) and BROKER_QUEUE_DISABLED.
+
+    They travel on conversations that stay open: "ending one stops the messages and it does not reopen"."""
+
+    def __init__(self, transactions: Transactions, dialogs: Dialogs) -> None:
+        self._transactions = transactions
+        self._dialogs = dialogs
+
+    def notify(self, database: Database, queue: Queue, event: str) -> bool:
+        """Sends an event of a queue to all its notifications of that event; False if there are none."""
+        interested = [one for one in queue.notifications.values() if one.event == event]
+        for notification in interested:
+            self._transactions.spawn(
+                f"notification {notification.name}",
+                partial(self._send, database=database, queue=queue, notification=notification),
+                f"Event notification '{notification.name}' could not be sent: ",
+            )
+        return bool(interested)
+
+    def _send(
+        self, tx: Transaction, database: Database, queue: Queue, notification: EventNotification
+    ) -> Waiting[None]:
+        if notification.conversation_handle is None:
+            handle = yield from self._dialogs.begin(
+                tx,
+                database,
+                from_service=system_objects.EVENT_NOTIFICATION_SERVICE,
+                to_service=notification.service,
+                to_broker_instance=notification.broker_instance,
+                contract=system_objects.POST_EVENT_NOTIFICATION,
+                encryption=False,
+                is_system=True,
+            )
+            notification.conversation_handle = handle
+            tx.on_rollback(partial(setattr, notification, "conversation_handle", None))
+            ddl_queues.store_notification(tx, database.catalog, queue, notification)
+        elif notification.conversation_handle not in database.endpoints:
+            return
+        body = self._body(database, queue, notification)
+        handles = [notification.conversation_handle]
+        yield from self._dialogs.send(tx, database, handles, system_objects.EVENT_NOTIFICATION, body)
+
+    def _body(self, database: Database, queue: Queue, notification: EventNotification) -> bytes:
+        now_ns = self._transactions.scheduler.clock.utc_ns()
+        elements = (
+            ("EventType", notification.event),
+            ("PostTime", datetime_text(now_ns // MILLISECOND * MILLISECOND)),
+            ("SPID", "0"),
+            ("ServerName", self._transactions.instance),
+            ("LoginName", "sa"),
+            ("UserName", "dbo"),
+            ("DatabaseName", database.name),
+            ("SchemaName", queue.schema),
+            ("ObjectName", queue.name),
+            ("ObjectType", "QUEUE"),
+        )
+        inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in elements)
+        return f"\ufeff<EVENT_INSTANCE>{inner}</EVENT_INSTANCE>".encode("utf-16-le")
+
+
 class Monitors:
     """The queue monitors of an instance and the readers that they have launched."""
 
-    def __init__(
-        self, scheduler: Scheduler, platform: Platform, notifier: Notifier, counters: Counters, error_log: ErrorLog
-    ) -> None:
-        self.scheduler = scheduler
-        self.platform = platform
+    def __init__(self, environment: Environment, notifier: Notifier) -> None:
+        self.scheduler = environment.scheduler
+        self.platform = environment.platform
+        self.counters = environment.counters
+        self.error_log = environment.error_log
         self.notifier = notifier
-        self.counters = counters
-        self.error_log = error_log
         self.activate: Callable[[Database, Queue], Waiting[None]] = _no_procedures  # T-SQL replaces it
         self.all: dict[Queue, QueueMonitor] = {}  # sys.dm_broker_queue_monitors
         self.readers: dict[Task, QueueReader] = {}  # sys.dm_broker_activated_tasks
@@ -266,3 +330,37 @@ class QueueMonitor:
             and (also_if_notified or self.state is not _NOTIFIED)
         ):
             self._check_idle()
+
+
+class PoisonDetection:
+    """Disables a queue after too many rollbacks in a row."""
+
+    def __init__(
+        self, environment: Environment, databases: Databases, transactions: Transactions, notifier: Notifier
+    ) -> None:
+        self._counters = environment.counters
+        self._error_log = environment.error_log
+        self._databases = databases
+        self._transactions = transactions
+        self._notifier = notifier
+        transactions.rolled_back = self._rolled_back
+
+    def _rolled_back(self, queues: Iterable[Queue]) -> None:
+        """Counts the rollback of a transaction that received from these queues."""
+        self._counters.rollbacks += 1
+        for queue in queues:
+            queue.rollbacks += 1
+            if queue.is_poison_message_handling_enabled and queue.rollbacks >= POISON_ROLLBACKS:
+                queue.rollbacks = 0
+                name = queue.qualified_name
+                self._error_log.write(f"The queue '{name}' was disabled: {POISON_ROLLBACKS} rollbacks in a row.")
+                self._transactions.spawn(f"disable {name}", partial(self._disable, queue=queue))
+
+    def _disable(self, tx: Transaction, queue: Queue) -> Waiting[None]:
+        """Sets STATUS = OFF."""
+        database = self._databases.by_id(queue.database_id)
+        if database is None:  # dropped meanwhile
+            return
+        ddl_queues.alter_queue(tx, database.catalog, queue.schema, queue.name, QueueOptions(status=False))
+        tx.on_commit(partial(self._notifier.notify, database, queue, "BROKER_QUEUE_DISABLED"))
+        yield from ()  # never waits, but is a task like the others

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from harness.embedded.broker.counters import Counters
 from harness.embedded.broker.database import Database
+from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.queues import RETAINED_RECEIVED, ConversationGroup, Incoming, Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.platform import Platform
-from harness.embedded.runtime.tasks import MILLISECOND, Scheduler, Waiting
-from harness.embedded.runtime.waits import WaitStatistics
+from harness.embedded.runtime.tasks import MILLISECOND, Waiting
 
 Item = TypeVar("Item")
 
@@ -21,11 +19,11 @@ _ALL = 2**63
 
 
 class Receiving:
-    def __init__(self, scheduler: Scheduler, platform: Platform, waits: WaitStatistics, counters: Counters) -> None:
-        self._scheduler = scheduler
-        self._platform = platform
-        self._waits = waits
-        self._counters = counters
+    def __init__(self, environment: Environment) -> None:
+        self._scheduler = environment.scheduler
+        self._platform = environment.platform
+        self._waits = environment.waits
+        self._counters = environment.counters
 
     def receive(
         self,

@@ -16,18 +16,20 @@ from harness.embedded.broker.database import ConversationEndpoint, Database, Dat
 from harness.embedded.broker.deadlines import Deadlines
 from harness.embedded.broker.definitions import (
     BrokerEndpoint,
+    Certificate,
     Contract,
     DialogTerms,
     EventNotification,
+    Login,
     MessageType,
     Priority,
     RemoteServiceBinding,
     Route,
+    User,
     Validation,
 )
 from harness.embedded.broker.dispatchers import Dispatchers
 from harness.embedded.broker.endpoint_states import EndpointState
-from harness.embedded.broker.identities import Certificate, Login, User
 from harness.embedded.broker.queues import ConversationGroup, Queue, QueueRow
 from harness.embedded.broker.transactions import Transactions
 from harness.embedded.store import Write

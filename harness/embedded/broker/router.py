@@ -8,41 +8,48 @@ sys.routes of the sending database; messages from the network use those of msdb.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from harness.embedded.broker.broker_link import BrokerLink
-from harness.embedded.broker.catalog import Changes, Service
-from harness.embedded.broker.database import ConversationEndpoint, Database, Databases
-from harness.embedded.broker.definitions import Route
-from harness.embedded.broker.destinations import (
+from harness.embedded.broker.database import (
+    ConversationEndpoint,
+    Database,
+    Databases,
     Delayed,
     Destination,
+    Local,
     Remote,
     Unknown,
-    parse_address,
-    status_text,
 )
+from harness.embedded.broker.definitions import Route
+from harness.embedded.broker.frames import DialogHeader
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Clock
 
 BROKER_CONFIGURATION = "SQL/ServiceBroker/BrokerConfiguration"
 
 
-@dataclass(frozen=True, slots=True)
-class Local(Destination):
-    """A service of this instance."""
+def status_text(number: int, *arguments: object) -> str:
+    """Makes the text of an error as transmission_status shows it."""
+    return SqlServerError(number, *arguments).text
 
-    database: Database
-    service: Service
+
+def parse_address(address: str, route: str = "") -> tuple[str, int]:
+    """Parses `TCP://host:port`."""
+    scheme, _, rest = address.partition("://")
+    host, _, port = rest.rpartition(":")
+    if scheme.upper() != "TCP" or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise SqlServerError(9744, "ADDRESS", route)
+    return host.strip("[]"), int(port)
 
 
 class Router:
-    """Finds destinations; an endpoint keeps its destination until something that routing depends on changes."""
+    """Finds destinations, and the headers of messages on the way there.
 
-    def __init__(self, databases: Databases, changes: Changes, link: BrokerLink, clock: Clock) -> None:
-        self._databases = databases
-        self._changes = changes
-        self._link = link
+    An endpoint keeps its destination until something that routing depends on changes."""
+
+    def __init__(self, databases: Databases, link: BrokerLink, clock: Clock) -> None:
+        self.databases = databases
+        self.link = link
+        self._changes = databases.changes
         self._clock = clock
 
     def destination(self, endpoint: ConversationEndpoint) -> Destination:
@@ -76,19 +83,27 @@ class Router:
             return Delayed(status_text(9791))
         if is_reply and instance is not None:
             # "A target's reply goes back by the initiator's guid if it is in this instance."
-            here = self._databases.of_broker(instance)
+            here = self.databases.of_broker(instance)
             if here is not None:
                 return self._in_database(here, service)
         route = self._match(database, service, instance, conversation_id)
         if route is None:
-            if instance is not None and self._databases.of_broker(instance) is not None:
+            if instance is not None and self.databases.of_broker(instance) is not None:
                 return self._local(database, service, instance)
             return Delayed(status_text(9750))
         return self._by_route(database, route, service, instance)
 
     def arriving(self, service: str, instance: str | None, conversation_id: str) -> Destination:
         """Finds where a message from the network goes, by the routes of msdb."""
-        return self.classify(self._databases["msdb"], service, instance, conversation_id)
+        return self.classify(self.databases["msdb"], service, instance, conversation_id)
+
+    def back(self, header: DialogHeader, conversation_id: str) -> Destination:
+        """Finds the sender of a message from the network, by the routes of the database that the message was for."""
+        database = self.databases.of_broker(header.to_broker_instance or "")
+        if database is None:
+            here = self.arriving(header.to_service, None, conversation_id)
+            database = here.database if isinstance(here, Local) else self.databases["msdb"]
+        return self.classify(database, header.from_service, header.from_broker_instance, conversation_id)
 
     def _by_route(self, database: Database, route: Route, service: str, instance: str | None) -> Destination:
         address = route.address.upper()
@@ -96,7 +111,7 @@ class Router:
             return self._local(database, service, instance)
         if route.remote_service_name == BROKER_CONFIGURATION != service:
             return Delayed(status_text(9770))
-        if not self._link.is_open:
+        if not self.link.is_open:
             return Delayed(status_text(9748))
         try:
             return Remote(parse_address(service if address == "TRANSPORT" else route.address))
@@ -140,9 +155,9 @@ class Router:
 
     def _local(self, database: Database, service: str, instance: str | None) -> Destination:
         if instance is not None:
-            here = self._databases.of_broker(instance)
+            here = self.databases.of_broker(instance)
             return self._in_database(here, service) if here is not None else Delayed(status_text(9795))
-        others = [other for other in self._databases.values() if other is not database]
+        others = [other for other in self.databases.values() if other is not database]
         for candidate in [database, *others]:
             if candidate.catalog.is_broker_enabled and service in candidate.catalog.services:
                 return Local(candidate, candidate.catalog.services[service])
@@ -173,3 +188,31 @@ class Router:
         if not binding.is_anonymous_on and not principals.certificates_of(endpoint.service.owner, now_ns):
             return status_text(9731, principals.principal_id(endpoint.service.owner))
         return ""
+
+    def header(self, endpoint: ConversationEndpoint) -> DialogHeader:
+        """Returns the header of the endpoint's messages, which is made once."""
+        outgoing = endpoint.outgoing
+        header = outgoing.header
+        if header is None or header.to_broker_instance != endpoint.far_broker_instance:
+            terms = endpoint.terms
+            header = outgoing.header = DialogHeader(
+                terms.far_service,
+                endpoint.far_broker_instance,
+                terms.service_name,
+                endpoint.database.catalog.service_broker_guid,
+                terms.contract.name,
+                terms.lifetime,
+                terms.is_encrypted,
+                self._certificate(endpoint),
+            )
+        return header
+
+    def _certificate(self, endpoint: ConversationEndpoint) -> bytes | None:
+        terms, catalog = endpoint.terms, endpoint.database.catalog
+        if not terms.is_encrypted or not terms.is_initiator:
+            return None
+        binding = catalog.binding_for(terms.far_service)
+        if binding is None or binding.is_anonymous_on:
+            return None
+        owned = catalog.principals.certificates_of(endpoint.service.owner, self._clock.utc_ns())
+        return owned[0].blob if owned else None

@@ -7,12 +7,12 @@ from functools import partial
 
 from harness.embedded.broker.database import ConversationEndpoint, TransmissionRow
 from harness.embedded.broker.endpoint_states import EndpointState
+from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
-from harness.embedded.runtime.tasks import Cancelled, Scheduler, Waiting
-from harness.embedded.runtime.waits import WaitStatistics
-from harness.embedded.store import Flush, Key, Store, StoreFull, Value, Write
+from harness.embedded.runtime.tasks import Cancelled, Waiting
+from harness.embedded.store import Flush, Key, StoreFull, Value, Write
 
 # A savepoint: the numbers of writes, undo actions, commit actions, sent messages and arrived rows.
 Mark = tuple[int, int, int, int, int]
@@ -21,11 +21,12 @@ Mark = tuple[int, int, int, int, int]
 class Transactions:
     """Begins transactions and holds what their ends need."""
 
-    def __init__(self, instance: str, store: Store, scheduler: Scheduler, waits: WaitStatistics) -> None:
-        self.instance = instance  # its name, for error texts
-        self.store = store
-        self.scheduler = scheduler
-        self.waits = waits
+    def __init__(self, environment: Environment) -> None:
+        self.instance = environment.instance  # its name, for error texts
+        self.store = environment.store
+        self.scheduler = environment.scheduler
+        self.waits = environment.waits
+        self._error_log = environment.error_log
         self.prepare: Callable[[Transaction], None] = lambda tx: None  # decides where sent messages go
         self.rolled_back: Callable[[Sequence[Queue]], None] = lambda queues: None  # counts towards poison detection
         self._begun = 0
@@ -33,6 +34,22 @@ class Transactions:
     def begin(self) -> Transaction:
         self._begun += 1
         return Transaction(self, self._begun)
+
+    def spawn(self, name: str, statement: Callable[[Transaction], Waiting[None]], complaint: str = "") -> None:
+        """Starts a task that runs a statement of the broker's own in its own transaction.
+
+        Errors go to the error log, after `complaint`."""
+        self.scheduler.spawn(self._run(statement, complaint), name)
+
+    def _run(self, statement: Callable[[Transaction], Waiting[None]], complaint: str) -> Waiting[None]:
+        tx = self.begin()
+        try:
+            yield from statement(tx)
+            yield from tx.commit()
+        except SqlServerError as error:
+            if tx.active:
+                tx.rollback()
+            self._error_log.write(complaint + error.text)
 
 
 class Transaction:

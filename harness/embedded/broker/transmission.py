@@ -12,17 +12,13 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
-from harness.embedded.broker.broker_link import BrokerLink
-from harness.embedded.broker.counters import Counters
-from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow
-from harness.embedded.broker.destinations import Delayed, Remote
-from harness.embedded.broker.dialog_headers import DialogHeaders
+from harness.embedded.broker.database import ConversationEndpoint, Delayed, Remote, TransmissionRow
+from harness.embedded.broker.departure import Departure
 from harness.embedded.broker.dispatchers import Dispatcher, Dispatchers
+from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import ERROR, MESSAGE, ErrorFrame, MessageFrame, body_bytes
-from harness.embedded.broker.local_delivery import LocalDelivery
 from harness.embedded.broker.router import Router
-from harness.embedded.runtime.platform import Platform
-from harness.embedded.runtime.tasks import SECOND, Scheduler, Timer, Waiting
+from harness.embedded.runtime.tasks import SECOND, Timer, Waiting
 from harness.embedded.store import Write
 
 # Rusanu, 2005-12-20: "4, 8, 16, 32 seconds, then every 64 seconds".
@@ -31,34 +27,22 @@ WINDOW = 64  # messages of one conversation on the wire: enough for a round trip
 
 
 class Transmitter:
-    def __init__(  # noqa: PLR0917
-        self,
-        scheduler: Scheduler,
-        platform: Platform,
-        dispatchers: Dispatchers,
-        router: Router,
-        link: BrokerLink,
-        headers: DialogHeaders,
-        local: LocalDelivery,
-        databases: dict[str, Database],
-        counters: Counters,
+    def __init__(
+        self, environment: Environment, router: Router, departure: Departure, dispatchers: Dispatchers
     ) -> None:
-        self._scheduler = scheduler
-        self._platform = platform
-        self._dispatchers = dispatchers
+        self._scheduler = environment.scheduler
+        self._platform = environment.platform
+        self._counters = environment.counters
         self._router = router
-        self._link = link
-        self._headers = headers
-        self._local = local
-        self._databases = databases
-        self._counters = counters
+        self._link = router.link
+        self._databases = router.databases
+        self._departure = departure
+        self._dispatchers = dispatchers
         # By number of tries: each list is in order of time, because all its entries have the same delay.
         self._retries: tuple[deque[tuple[int, ConversationEndpoint]], ...] = tuple(deque() for _ in RETRY_DELAYS_NS)
         self._timer: Timer | None = None
         self._broken: set[tuple[str, int]] = set()
-
-    def start(self) -> None:
-        for dispatcher in self._dispatchers.all:
+        for dispatcher in dispatchers.all:
             self._scheduler.spawn(self._run(dispatcher), "transmitter")
 
     def _run(self, dispatcher: Dispatcher) -> Waiting[None]:
@@ -79,7 +63,7 @@ class Transmitter:
                 yield from platform.cpu("transmit", len(sent), body_bytes(sent))
                 self._link.send(address, sent)
             for endpoint in here:
-                yield from self._local.deliver_waiting(endpoint)
+                yield from self._departure.deliver_waiting(endpoint)
 
     @staticmethod
     def _in_order(woken: dict[ConversationEndpoint, None]) -> Iterable[ConversationEndpoint]:
@@ -111,7 +95,7 @@ class Transmitter:
     def _add_frames(self, endpoint: ConversationEndpoint, frames: list[MessageFrame]) -> None:
         terms, outgoing = endpoint.terms, endpoint.outgoing
         rows, in_flight = outgoing.unacknowledged, outgoing.in_flight
-        header = self._headers.of(endpoint)
+        header = self._router.header(endpoint)
         for row in islice(rows, in_flight, WINDOW) if in_flight or len(rows) > WINDOW else rows:
             frames.append(
                 MessageFrame(

@@ -2,7 +2,7 @@
 
 The connecting side sends a handshake and gets one back; each is a record of its own, and frames follow. Each side
 presents its endpoint's certificate and checks whether it accepts the other's, as SQL Server's endpoints do. There is no
-cryptography: a certificate is a blob that is believed (see `broker.identities`).
+cryptography: a certificate is a blob that is believed (see `broker.definitions`).
 
 A connection carries frames one way only, from the side that connected; answers go over a connection in the other
 direction. Everything sent in one turn of the loop leaves in one write. Nothing here waits for a slow peer: frames queue

@@ -2,14 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker import (
-    ddl_contracts,
-    ddl_databases,
-    ddl_queues,
-    ddl_routes,
-    ddl_services,
-    system_objects,
-)
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_queues, ddl_services, system_objects
 from harness.embedded.broker.database import FIRST_PAGE
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.errors import SqlServerError
@@ -31,7 +24,7 @@ def state(instance, handle):
 def target_of(instance, handle):
     """The other end of a conversation inside one instance."""
     endpoint = instance.endpoint(handle)
-    return instance.engine.conversations[endpoint.terms.conversation_id, not endpoint.terms.is_initiator]
+    return instance.engine.databases.conversations[endpoint.terms.conversation_id, not endpoint.terms.is_initiator]
 
 
 def test_a_message_goes_straight_into_the_queue_of_a_local_service(here):
@@ -78,7 +71,7 @@ def test_begin_dialog_fails_for_invalid_arguments(here, number, options):
 
 
 def test_send_fails_for_a_message_type_outside_the_contract(here):
-    here.ddl(lambda tx: ddl_contracts.create_message_type(tx, here.db.catalog, "other"))
+    here.ddl(lambda tx: ddl_services.create_message_type(tx, here.db.catalog, "other"))
     handle = here.begin()
     assert error_number(here.send, handle, type_="unknown") == 8428
     assert error_number(here.send, handle, type_="other") == 8431
@@ -86,9 +79,9 @@ def test_send_fails_for_a_message_type_outside_the_contract(here):
 
 
 def test_send_obeys_the_direction_in_the_contract(here):
-    here.ddl(lambda tx: ddl_contracts.create_message_type(tx, here.db.catalog, "answer"))
+    here.ddl(lambda tx: ddl_services.create_message_type(tx, here.db.catalog, "answer"))
     here.ddl(
-        lambda tx: ddl_contracts.create_contract(
+        lambda tx: ddl_services.create_contract(
             tx, here.db.catalog, "two", usages=[(M, "INITIATOR"), ("answer", "TARGET")]
         )
     )
@@ -106,7 +99,7 @@ def test_send_to_several_conversations_is_all_or_nothing(here):
     one, two = here.begin(), here.begin()
 
     def send(*handles):
-        return here.run(here.autocommit(lambda tx: here.engine.sending.send(tx, here.db, handles, M, b"x")))
+        return here.run(here.autocommit(lambda tx: here.engine.dialogs.send(tx, here.db, handles, M, b"x")))
 
     assert error_number(send, one, one) == 8451
     assert error_number(send, one, "5F5D4F34-0000-0000-0000-000000000000") == 8435
@@ -242,7 +235,7 @@ def test_a_second_end_of_a_conversation_fails(pair):
     ],
 )
 def test_a_body_is_validated_by_its_message_type(here, validation, body, accepted):
-    here.ddl(lambda tx: ddl_contracts.alter_message_type(tx, here.db.catalog, M, validation=validation))
+    here.ddl(lambda tx: ddl_services.alter_message_type(tx, here.db.catalog, M, validation=validation))
     handle = here.begin()
     if accepted:
         here.send(handle, body)
@@ -363,20 +356,20 @@ def test_a_dropped_service_raises_an_error_at_the_far_side(here):
 @pytest.mark.parametrize(
     "drop, number",
     [
-        (lambda here, tx: ddl_contracts.drop_message_type(tx, here.db.catalog, M), 3716),
-        (lambda here, tx: ddl_contracts.drop_contract(tx, here.db, here.engine.severance, C), 3716),
+        (lambda here, tx: ddl_services.drop_message_type(tx, here.db.catalog, M), 3716),
+        (lambda here, tx: ddl_services.drop_contract(tx, here.db, here.engine.severance, C), 3716),
         (lambda here, tx: ddl_queues.drop_queue(tx, here.db.catalog, "dbo", "q"), 3716),
-        (lambda here, tx: ddl_contracts.drop_message_type(tx, here.db.catalog, system_objects.DEFAULT), 9663),
+        (lambda here, tx: ddl_services.drop_message_type(tx, here.db.catalog, system_objects.DEFAULT), 9663),
         (lambda here, tx: ddl_services.drop_service(tx, here.db, here.engine.severance, "unknown"), 15151),
         (lambda here, tx: ddl_services.create_service(tx, here.db.catalog, S, queue=Q), 2714),
-        (lambda here, tx: ddl_contracts.create_contract(tx, here.db.catalog, "x", usages=[(M, "TARGET")]), 8492),
+        (lambda here, tx: ddl_services.create_contract(tx, here.db.catalog, "x", usages=[(M, "TARGET")]), 8492),
         (
-            lambda here, tx: ddl_contracts.create_contract(tx, here.db.catalog, "x", usages=[(M, "ANY"), (M, "ANY")]),
+            lambda here, tx: ddl_services.create_contract(tx, here.db.catalog, "x", usages=[(M, "ANY"), (M, "ANY")]),
             8403,
         ),
-        (lambda here, tx: ddl_routes.create_route(tx, here.db.catalog, "x", address="TCP:/nowhere"), 9744),
+        (lambda here, tx: ddl_network.create_route(tx, here.db.catalog, "x", address="TCP:/nowhere"), 9744),
         (
-            lambda here, tx: ddl_routes.create_route(tx, here.db.catalog, "x", broker_instance="A", address="LOCAL"),
+            lambda here, tx: ddl_network.create_route(tx, here.db.catalog, "x", broker_instance="A", address="LOCAL"),
             9662,
         ),
         (lambda here, tx: ddl_services.alter_service(tx, here.db, here.engine.delivery, S), 8493),
@@ -389,7 +382,7 @@ def test_invalid_ddl_fails(here, drop, number):
 def test_rolled_back_ddl_leaves_nothing(here):
     before = dict(here.store.rows)
     tx = here.engine.transactions.begin()
-    ddl_contracts.create_message_type(tx, here.db.catalog, "new")
+    ddl_services.create_message_type(tx, here.db.catalog, "new")
     ddl_queues.create_queue(tx, here.db.catalog, "dbo", "new", _ON)
     ddl_queues.alter_queue(tx, here.db.catalog, "dbo", "q", _OFF)
     tx.rollback()

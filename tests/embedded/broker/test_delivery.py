@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker import ddl_contracts, ddl_databases, ddl_principals, ddl_queues, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_principals, ddl_queues, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.frames import ERROR, ErrorFrame, MessageFrame
 from harness.embedded.errors import SqlServerError
@@ -94,8 +94,8 @@ def test_a_message_from_the_network_that_reaches_a_closed_target_is_an_error(wor
 def database_with_service_far(here):
     other = here.ddl(lambda tx: ddl_databases.create_database(tx, here.engine.databases, "other"))
     here.ddl(lambda tx: ddl_queues.create_queue(tx, other.catalog, "dbo", "q", QueueOptions()))
-    here.ddl(lambda tx: ddl_contracts.create_message_type(tx, other.catalog, M))
-    here.ddl(lambda tx: ddl_contracts.create_contract(tx, other.catalog, C, usages=[(M, "ANY")]))
+    here.ddl(lambda tx: ddl_services.create_message_type(tx, other.catalog, M))
+    here.ddl(lambda tx: ddl_services.create_contract(tx, other.catalog, C, usages=[(M, "ANY")]))
     here.ddl(lambda tx: ddl_services.create_service(tx, other.catalog, "far", queue=Q, contracts=[C]))
     return other
 
@@ -117,7 +117,7 @@ def test_a_refused_message_leaves_the_target_as_it_is(here):
     other = database_with_service_far(here)
     handle = here.begin(to_service="far")
     here.send(handle, b"1")
-    here.ddl(lambda tx: ddl_contracts.alter_message_type(tx, other.catalog, M, validation="EMPTY"))
+    here.ddl(lambda tx: ddl_services.alter_message_type(tx, other.catalog, M, validation="EMPTY"))
     here.send(handle, b"2")
     [error] = here.receive()
     assert code_of(error) == -8430 and here.endpoint(handle).state.value == "ER"
@@ -128,9 +128,9 @@ def test_a_refused_message_leaves_the_target_as_it_is(here):
 def test_a_target_refuses_what_only_it_may_send(world, pair):
     initiator, target = pair
     for side, sender in ((initiator, "INITIATOR"), (target, "TARGET")):
-        side.ddl(lambda tx, side=side: ddl_contracts.create_message_type(tx, side.db.catalog, "odd"))
+        side.ddl(lambda tx, side=side: ddl_services.create_message_type(tx, side.db.catalog, "odd"))
         side.ddl(
-            lambda tx, side=side, sender=sender: ddl_contracts.create_contract(
+            lambda tx, side=side, sender=sender: ddl_services.create_contract(
                 tx, side.db.catalog, "two", usages=[("odd", sender), (M, "ANY")]
             )
         )
@@ -248,7 +248,7 @@ def test_an_error_that_comes_while_a_message_is_on_its_way_to_the_disk_drops_the
     world.run_for(0.1)
     conversation = initiator.endpoint(handle).terms.conversation_id
     initiator.spawn(
-        initiator.autocommit(lambda tx: initiator.engine.sending.send(tx, initiator.db, [handle], M, b"late"))
+        initiator.autocommit(lambda tx: initiator.engine.dialogs.send(tx, initiator.db, [handle], M, b"late"))
     )
     initiator.arrive_at(world.clock.now_ns, ErrorFrame(ERROR, conversation, False, -8462, "gone"))
     world.run_for(1)

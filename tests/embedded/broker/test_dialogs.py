@@ -125,7 +125,7 @@ def test_end_discards_the_messages_that_came_while_the_queue_was_off(world, pair
         initiator.send(handle, b"2")
     world.run_for(0.1)
     conversation = initiator.endpoint(ended).terms.conversation_id
-    target.end(target.engine.conversations[conversation, False].terms.conversation_handle)
+    target.end(target.engine.databases.conversations[conversation, False].terms.conversation_handle)
     assert bodies(target.queue.blocked) == [b"2"]
     target.alter_queue(status=True)
     assert bodies(target.receive_all()) == [b"1", b"2"]

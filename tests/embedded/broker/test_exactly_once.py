@@ -41,7 +41,7 @@ class ExactlyOnce(RuleBasedStateMachine):
         body = self.counter.to_bytes(4, "big")
         self.sent.setdefault(self._key(instance, handle), []).append(body)
         task = instance.spawn(
-            instance.autocommit(lambda tx: instance.engine.sending.send(tx, instance.db, [handle], M, body))
+            instance.autocommit(lambda tx: instance.engine.dialogs.send(tx, instance.db, [handle], M, body))
         )
         if cut_off_after_ms is None:
             assert self.world.driver.run_until(lambda: task.state is TaskState.DONE)

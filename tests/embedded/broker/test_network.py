@@ -2,15 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker import (
-    ddl_contracts,
-    ddl_databases,
-    ddl_endpoints,
-    ddl_principals,
-    ddl_queues,
-    ddl_routes,
-    ddl_services,
-)
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_principals, ddl_queues, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.frames import (
     ACKNOWLEDGEMENT,
@@ -61,9 +53,9 @@ def test_a_message_crosses_the_network_and_leaves_the_transmission_queue(world, 
 
 def test_the_first_acknowledgement_names_the_broker_instance(world, pair):
     initiator, target = pair
-    initiator.ddl(lambda tx: ddl_routes.drop_route(tx, initiator.db.catalog, "to target"))
+    initiator.ddl(lambda tx: ddl_network.drop_route(tx, initiator.db.catalog, "to target"))
     initiator.ddl(
-        lambda tx: ddl_routes.create_route(
+        lambda tx: ddl_network.create_route(
             tx, initiator.db.catalog, "any", service_name=S, address=f"TCP://host:{target.port}"
         )
     )
@@ -116,12 +108,12 @@ def test_an_error_that_replaces_unsent_messages_is_retried_although_their_retry_
     handle = world.dialog(initiator, target)
     initiator.send(handle)
     world.run_for(0.1)
-    initiator.ddl(lambda tx: ddl_endpoints.alter_endpoint(tx, initiator.engine.link, "broker", state="STOPPED"))
+    initiator.ddl(lambda tx: ddl_network.alter_endpoint(tx, initiator.engine.link, "broker", state="STOPPED"))
     initiator.send(handle)
     world.run_for(0.1)
     tx = initiator.engine.transactions.begin()
     initiator.end(handle, tx, error=(5, "stop"))
-    initiator.ddl(lambda tx: ddl_endpoints.alter_endpoint(tx, initiator.engine.link, "broker", state="STARTED"))
+    initiator.ddl(lambda tx: ddl_network.alter_endpoint(tx, initiator.engine.link, "broker", state="STARTED"))
     world.run_for(10)
     assert sent_again_after_s(world, lambda: initiator.commit(tx)) == pytest.approx(4, abs=0.01)
 
@@ -163,7 +155,7 @@ def test_a_batch_of_arrivals_is_one_flush(world, pair):
     def send_a_hundred():
         tx = initiator.engine.transactions.begin()
         for _ in range(100):
-            yield from initiator.engine.sending.send(tx, initiator.db, [handle], M, b"x")
+            yield from initiator.engine.dialogs.send(tx, initiator.db, [handle], M, b"x")
         yield from tx.commit()
 
     before = target.store.flushes
@@ -228,7 +220,7 @@ def error_after(world, initiator, target, **options):
 def test_a_service_that_the_named_broker_does_not_have_is_8490(world, pair):
     initiator, target = pair
     initiator.ddl(
-        lambda tx: ddl_routes.create_route(
+        lambda tx: ddl_network.create_route(
             tx,
             initiator.db.catalog,
             "x",
@@ -242,7 +234,7 @@ def test_a_service_that_the_named_broker_does_not_have_is_8490(world, pair):
 
 def test_a_contract_that_the_target_does_not_know_is_8425(world, pair):
     initiator, target = pair
-    initiator.ddl(lambda tx: ddl_contracts.create_contract(tx, initiator.db.catalog, "own", usages=[(M, "ANY")]))
+    initiator.ddl(lambda tx: ddl_services.create_contract(tx, initiator.db.catalog, "own", usages=[(M, "ANY")]))
     assert error_after(world, initiator, target, contract="own") == -8425
 
 
@@ -260,7 +252,7 @@ def test_a_service_without_send_permission_is_8494(world, pair):
 
 def test_a_body_the_target_cannot_read_is_8430(world, pair):
     initiator, target = pair
-    target.ddl(lambda tx: ddl_contracts.alter_message_type(tx, target.db.catalog, M, validation="WELL_FORMED_XML"))
+    target.ddl(lambda tx: ddl_services.alter_message_type(tx, target.db.catalog, M, validation="WELL_FORMED_XML"))
     assert error_after(world, initiator, target) == -8430
 
 
@@ -279,12 +271,12 @@ def test_a_message_for_a_dropped_conversation_is_8462(world, pair):
 
 def test_the_transmission_status_shows_a_missing_service_broker_endpoint(world, pair):
     initiator, target = pair
-    initiator.ddl(lambda tx: ddl_endpoints.alter_endpoint(tx, initiator.engine.link, "broker", state="STOPPED"))
+    initiator.ddl(lambda tx: ddl_network.alter_endpoint(tx, initiator.engine.link, "broker", state="STOPPED"))
     handle = world.dialog(initiator, target)
     initiator.send(handle)
     world.run_for(1)
     assert initiator.db.transmission_status(handle) == "The Service Broker protocol transport is not available."
-    initiator.ddl(lambda tx: ddl_endpoints.alter_endpoint(tx, initiator.engine.link, "broker", state="STARTED"))
+    initiator.ddl(lambda tx: ddl_network.alter_endpoint(tx, initiator.engine.link, "broker", state="STARTED"))
     world.run_for(0.1)
     assert len(target.receive()) == 1
 
@@ -312,7 +304,9 @@ def test_a_message_in_its_flush_when_its_queue_is_turned_on_reaches_the_queue(wo
     target.alter_queue(status=False)
     initiator.send(handle, b"1")
     initiator.send(handle, b"2")
-    assert world.driver.run_until(lambda: target.engine.conversations != {}), "message 1 is on its way to the disk"
+    assert world.driver.run_until(lambda: target.engine.databases.conversations != {}), (
+        "message 1 is on its way to the disk"
+    )
     assert not target.queue.blocked
     target.alter_queue(status=True)
     initiator.send(handle, b"3")
@@ -414,7 +408,7 @@ def secure(world, initiator, target):
             )
         )
     initiator.ddl(
-        lambda tx: ddl_routes.create_remote_service_binding(
+        lambda tx: ddl_network.create_remote_service_binding(
             tx, initiator.db.catalog, "binding", to_service=S, user="proxy"
         )
     )
@@ -460,11 +454,11 @@ def test_a_message_with_an_unknown_certificate_is_dropped_without_an_answer(worl
 def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
     _, target = pair
     engine, catalog = target.engine, target.engine.databases["master"].catalog
-    target.ddl(lambda tx: ddl_endpoints.drop_endpoint(tx, engine.link, "broker"))
+    target.ddl(lambda tx: ddl_network.drop_endpoint(tx, engine.link, "broker"))
     target.ddl(lambda tx: ddl_principals.create_master_key(tx, catalog))
     target.ddl(lambda tx: ddl_principals.create_certificate(tx, catalog, engine.entropy, "endpoint", subject="target"))
     target.ddl(
-        lambda tx: ddl_endpoints.create_endpoint(
+        lambda tx: ddl_network.create_endpoint(
             tx, engine.link, "secure", state="STARTED", port=1, authentication="CERTIFICATE", certificate="endpoint"
         )
     )
@@ -476,7 +470,7 @@ def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
         lambda tx: ddl_principals.create_certificate(tx, catalog, engine.entropy, "peer", owner="peer", blob=blob)
     )
     assert not engine.link.accepts_certificate(blob)
-    target.ddl(lambda tx: ddl_endpoints.set_connect(tx, engine.link, "secure", "peer", may=True))
+    target.ddl(lambda tx: ddl_network.set_connect(tx, engine.link, "secure", "peer", may=True))
     assert engine.link.accepts_certificate(blob)
     assert engine.link.presented_certificate() == catalog.principals.certificate("endpoint").blob
 
@@ -485,8 +479,8 @@ def test_a_service_is_found_in_another_database_of_the_instance(world, pair):
     initiator, _ = pair
     other = initiator.ddl(lambda tx: ddl_databases.create_database(tx, initiator.engine.databases, "other"))
     initiator.ddl(lambda tx: ddl_queues.create_queue(tx, other.catalog, "dbo", "q", QueueOptions()))
-    initiator.ddl(lambda tx: ddl_contracts.create_message_type(tx, other.catalog, M))
-    initiator.ddl(lambda tx: ddl_contracts.create_contract(tx, other.catalog, C, usages=[(M, "ANY")]))
+    initiator.ddl(lambda tx: ddl_services.create_message_type(tx, other.catalog, M))
+    initiator.ddl(lambda tx: ddl_services.create_contract(tx, other.catalog, C, usages=[(M, "ANY")]))
     initiator.ddl(lambda tx: ddl_services.create_service(tx, other.catalog, "far", queue=Q, contracts=[C]))
     initiator.send(initiator.begin(to_service="far"))
     assert other.catalog.queues[Q].depth == 1

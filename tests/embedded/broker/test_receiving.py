@@ -21,7 +21,7 @@ def two_targets_in_one_group(here):
         for text in texts:
             here.send(handle, text)
         endpoint = here.endpoint(handle)
-        targets.append(here.engine.conversations[endpoint.terms.conversation_id, False])
+        targets.append(here.engine.databases.conversations[endpoint.terms.conversation_id, False])
     one, two = targets
     group = two.incoming.group.conversation_group_id
     here.run(here.autocommit(lambda tx: here.engine.dialogs.move(tx, here.db, one.terms.conversation_handle, group)))

@@ -9,7 +9,7 @@ from tests.embedded.broker.world import M, bodies, handle_of, snapshot, with_tra
 
 
 def waiting_send(instance, tx, handle, body=b"x"):
-    task = instance.spawn(outcome(instance.engine.sending.send(tx, instance.db, [handle], M, body)))
+    task = instance.spawn(outcome(instance.engine.dialogs.send(tx, instance.db, [handle], M, body)))
     instance.world.driver.settle()
     return task
 
@@ -241,7 +241,7 @@ def test_commits_of_many_sessions_share_flushes(here):
 
     def sends(handle):
         for _ in range(10):
-            yield from here.autocommit(lambda tx: here.engine.sending.send(tx, here.db, [handle], M, b"x"))
+            yield from here.autocommit(lambda tx: here.engine.dialogs.send(tx, here.db, [handle], M, b"x"))
 
     flushes, commits = here.store.flushes, here.store.commits
     tasks = [here.spawn(sends(handle)) for handle in handles]
@@ -295,7 +295,7 @@ def test_one_receive_returns_ten_thousand_rows(here):
 
     def send_many(tx):
         for number in range(10_000):
-            yield from here.engine.sending.send(tx, here.db, [handle], M, number.to_bytes(4, "big"))
+            yield from here.engine.dialogs.send(tx, here.db, [handle], M, number.to_bytes(4, "big"))
 
     here.run(here.autocommit(send_many))
     rows = here.receive(top=10_000)

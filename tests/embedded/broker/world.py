@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from harness.embedded.broker import ddl_contracts, ddl_databases, ddl_endpoints, ddl_queues, ddl_routes, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_queues, ddl_services
 from harness.embedded.broker.database import ConversationEndpoint, Database
 from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.engine import Engine
@@ -94,12 +94,12 @@ class Instance:
 
     def _set_up(self, tx: Transaction) -> None:
         db = ddl_databases.create_database(tx, self.engine.databases, self.name)
-        ddl_contracts.create_message_type(tx, db.catalog, M)
-        ddl_contracts.create_contract(tx, db.catalog, C, usages=[(M, "ANY")])
+        ddl_services.create_message_type(tx, db.catalog, M)
+        ddl_services.create_contract(tx, db.catalog, C, usages=[(M, "ANY")])
         ddl_queues.create_queue(tx, db.catalog, "dbo", "q", QueueOptions())
         ddl_services.create_service(tx, db.catalog, S, queue=Q, contracts=[C])
         ddl_services.set_sender(tx, db.catalog, S, "public", may=True)
-        ddl_endpoints.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)
+        ddl_network.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)
 
     def crash(self) -> None:
         """Kills the instance and starts it again from its disk."""
@@ -133,7 +133,7 @@ class Instance:
         return self._statement(tx, lambda tx: self.engine.dialogs.begin(tx, self.db, **options))
 
     def send(self, handle: str, body: bytes | None = b"x", tx: Transaction | None = None, type_: str = M) -> None:
-        self._statement(tx, lambda tx: self.engine.sending.send(tx, self.db, [handle], type_, body))
+        self._statement(tx, lambda tx: self.engine.dialogs.send(tx, self.db, [handle], type_, body))
 
     def receive(self, tx: Transaction | None = None, **options: Any) -> list[QueueRow]:
         queue = self.db.catalog.queues[options.pop("queue", Q)]
@@ -212,7 +212,7 @@ class World:
         """Makes routes both ways, by service name and broker instance."""
         for here, there in ((one, other), (other, one)):
             here.ddl(
-                lambda tx, here=here, there=there: ddl_routes.create_route(
+                lambda tx, here=here, there=there: ddl_network.create_route(
                     tx,
                     here.db.catalog,
                     f"to {there.name}",

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from harness.embedded.broker import ddl_contracts, ddl_databases, ddl_queues, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_queues, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
@@ -211,7 +211,7 @@ async def test_an_engine_recovers_from_any_moment_with_every_committed_message_e
         for count in range(30):
             tx = engine.transactions.begin()
             body = bytes([number, count])
-            yield from engine.sending.send(tx, database, [handles[number]], "M", body)
+            yield from engine.dialogs.send(tx, database, [handles[number]], "M", body)
             yield from tx.commit()
             committed.append(body)
 
@@ -247,8 +247,8 @@ def _engine(time, store):
 def _set_up(engine):
     tx = engine.transactions.begin()
     database = ddl_databases.create_database(tx, engine.databases, "db")
-    ddl_contracts.create_message_type(tx, database.catalog, "M")
-    ddl_contracts.create_contract(tx, database.catalog, "C", usages=[("M", "ANY")])
+    ddl_services.create_message_type(tx, database.catalog, "M")
+    ddl_services.create_contract(tx, database.catalog, "C", usages=[("M", "ANY")])
     ddl_queues.create_queue(tx, database.catalog, "dbo", "q", QueueOptions())
     ddl_services.create_service(tx, database.catalog, "S", queue="dbo.q", contracts=["C"])
     yield from tx.commit()

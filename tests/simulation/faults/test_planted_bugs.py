@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.broker import acceptance, delivery, poison, queues, recovery, transmission
+from harness.embedded.broker import arrival, delivery, monitors, queues, recovery, transmission
 from harness.embedded.runtime.tasks import SECOND
 from harness.simulation.faults.fault_plan import Fault, Kind, PlannedClient, Receiver
 from harness.simulation.faults.fault_scenario import ScenarioRun
@@ -25,7 +25,7 @@ def test_without_a_planted_bug_all_checks_hold(carry_out) -> None:
 
 def drop() -> None:
     """Acknowledged and thrown away."""
-    accept = acceptance.Acceptance._accept
+    accept = arrival.Acceptance._accept
 
     def forgetful(self: Any, batch: Any, receiver: Any, frame: Any) -> None:
         if frame.sequence != 5:
@@ -34,7 +34,7 @@ def drop() -> None:
         receiver.receive_sequence += 1
         batch.acknowledge[receiver] = None
 
-    acceptance.Acceptance._accept = forgetful  # type: ignore[method-assign]
+    arrival.Acceptance._accept = forgetful  # type: ignore[method-assign]
 
 
 def duplicate() -> None:
@@ -97,7 +97,7 @@ def forgetful_recovery() -> None:
 
 
 def poison_is_not_noticed() -> None:
-    poison.POISON_ROLLBACKS = 10**9
+    monitors.POISON_ROLLBACKS = 10**9
 
 
 def end_conversation_leaves_the_targets_endpoint() -> None:
@@ -141,7 +141,7 @@ def broken(*_: Any) -> None:
 
 
 def a_task_breaks() -> None:
-    acceptance.Acceptance._accept = broken  # type: ignore[method-assign]
+    arrival.Acceptance._accept = broken  # type: ignore[method-assign]
 
 
 def the_collecting_breaks() -> None:

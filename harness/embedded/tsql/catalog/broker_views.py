@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.embedded.broker.identities import Principals
+from harness.embedded.broker.definitions import Principals
 from harness.embedded.broker.queues import Queue
 from harness.embedded.tsql.catalog.object_views import is_ms_shipped, object_columns, schema_id
 from harness.embedded.tsql.catalog.view import (

@@ -239,7 +239,7 @@ def compile_send(node: Send, scope: Scope) -> Step:
         if guard is not None and not guard.is_dbo:
             for one in found:
                 _conversation(frame, one)
-        return frame.instance.engine.sending.send(tx, frame.database, found, message_type(frame), data)
+        return frame.instance.engine.dialogs.send(tx, frame.database, found, message_type(frame), data)
 
     return waiting_work(work)
 

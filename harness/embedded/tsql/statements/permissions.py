@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from harness.embedded.broker import ddl_endpoints, ddl_services
+from harness.embedded.broker import ddl_network, ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.instance import securables
@@ -125,7 +125,7 @@ def _cannot_find(frame: Frame, given: _Permission) -> SqlServerError:
 def _tell_broker(frame: Frame, tx: Transaction, given: _Permission, grantee: str) -> None:
     name, may = given.securable[-1], given.verb == "GRANT"
     if given.securable_class == "ENDPOINT":
-        ddl_endpoints.set_connect(tx, frame.instance.engine.link, name, grantee, may=may)
+        ddl_network.set_connect(tx, frame.instance.engine.link, name, grantee, may=may)
     else:
         ddl_services.set_sender(tx, frame.database.catalog, name, grantee, may=may)
 

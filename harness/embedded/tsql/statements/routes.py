@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.embedded.broker import ddl_endpoints, ddl_routes
+from harness.embedded.broker import ddl_network
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.session.frame import Frame
@@ -45,7 +45,7 @@ def create_route(parser: Parser) -> Definition:
         tokens.fail()
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_routes.create_route(tx, frame.database.catalog, name, **given, owner=owner_of(frame, owner))
+        ddl_network.create_route(tx, frame.database.catalog, name, **given, owner=owner_of(frame, owner))
 
     return Definition(parser.line, creating("CREATE ROUTE", owner), work)
 
@@ -58,12 +58,12 @@ def alter_route(parser: Parser) -> Definition:
     given = options(parser.tokens, ROUTE_OPTIONS)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_routes.alter_route(tx, frame.database.catalog, name, **given)
+        ddl_network.alter_route(tx, frame.database.catalog, name, **given)
 
     return Definition(parser.line, on_object("alter", "ROUTE", (name,)), work)
 
 
-register_drop("ROUTE", lambda frame, tx, name: ddl_routes.drop_route(tx, frame.database.catalog, name[0]))
+register_drop("ROUTE", lambda frame, tx, name: ddl_network.drop_route(tx, frame.database.catalog, name[0]))
 
 
 BINDING_OPTIONS: Options = {"USER": ("user", Tokens.name), "ANONYMOUS": ("anonymous", Tokens.on_off)}
@@ -86,7 +86,7 @@ def create_remote_service_binding(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
-        ddl_routes.create_remote_service_binding(
+        ddl_network.create_remote_service_binding(
             tx, catalog, name, to_service=service, owner=owner_of(frame, owner), **given
         )
 
@@ -101,14 +101,14 @@ def alter_remote_service_binding(parser: Parser) -> Definition:
     given = {"user": None, "anonymous": None} | options(parser.tokens, BINDING_OPTIONS)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_routes.alter_remote_service_binding(tx, frame.database.catalog, name, **given)
+        ddl_network.alter_remote_service_binding(tx, frame.database.catalog, name, **given)
 
     return Definition(parser.line, on_object("alter", "REMOTE SERVICE BINDING", (name,)), work)
 
 
 register_drop(
     "REMOTE SERVICE BINDING",
-    lambda frame, tx, name: ddl_routes.drop_remote_service_binding(tx, frame.database.catalog, name[0]),
+    lambda frame, tx, name: ddl_network.drop_remote_service_binding(tx, frame.database.catalog, name[0]),
 )
 
 
@@ -195,9 +195,9 @@ def endpoint(parser: Parser) -> Definition:
         outside_transactions(frame, f"{verb} ENDPOINT")
         link = frame.instance.engine.link
         if verb == "ALTER":
-            ddl_endpoints.alter_endpoint(tx, link, name, **settings)
+            ddl_network.alter_endpoint(tx, link, name, **settings)
             return
-        created = ddl_endpoints.create_endpoint(tx, link, name, **settings)
+        created = ddl_network.create_endpoint(tx, link, name, **settings)
         if frame.session.guard is not None:
             owner = frame.session.guard.login.lower()
             frame.instance.grants.set_owner(tx, Securable(SERVER, "ENDPOINT", created.endpoint_id), owner)
@@ -210,7 +210,7 @@ def _drop_endpoint(frame: Frame, tx: Transaction, name: ObjectName) -> None:
     link = frame.instance.engine.link
     if link.endpoint is not None:
         frame.instance.grants.forget_securable(tx, Securable(SERVER, "ENDPOINT", link.endpoint.endpoint_id))
-    ddl_endpoints.drop_endpoint(tx, link, name[0])
+    ddl_network.drop_endpoint(tx, link, name[0])
 
 
 register_drop(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.embedded.broker import ddl_contracts, ddl_services
+from harness.embedded.broker import ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.frame import Frame
@@ -42,7 +42,7 @@ def create_message_type(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
-        ddl_contracts.create_message_type(tx, catalog, name, validation=validation, owner=owner_of(frame, owner))
+        ddl_services.create_message_type(tx, catalog, name, validation=validation, owner=owner_of(frame, owner))
 
     return Definition(parser.line, creating("CREATE MESSAGE TYPE", owner), work)
 
@@ -54,13 +54,13 @@ def alter_message_type(parser: Parser) -> Definition:
     validation = _validation(parser.tokens)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_contracts.alter_message_type(tx, frame.database.catalog, name, validation=validation)
+        ddl_services.alter_message_type(tx, frame.database.catalog, name, validation=validation)
 
     return Definition(parser.line, on_object("alter", "MESSAGE TYPE", (name,)), work)
 
 
 register_drop(
-    "MESSAGE TYPE", lambda frame, tx, name: ddl_contracts.drop_message_type(tx, frame.database.catalog, name[0])
+    "MESSAGE TYPE", lambda frame, tx, name: ddl_services.drop_message_type(tx, frame.database.catalog, name[0])
 )
 
 
@@ -81,14 +81,14 @@ def create_contract(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         catalog = frame.database.catalog
-        ddl_contracts.create_contract(tx, catalog, name, usages=usages, owner=owner_of(frame, owner))
+        ddl_services.create_contract(tx, catalog, name, usages=usages, owner=owner_of(frame, owner))
 
     return Definition(parser.line, creating("CREATE CONTRACT", owner), work)
 
 
 register_drop(
     "CONTRACT",
-    lambda frame, tx, name: ddl_contracts.drop_contract(tx, frame.database, frame.instance.engine.severance, name[0]),
+    lambda frame, tx, name: ddl_services.drop_contract(tx, frame.database, frame.instance.engine.severance, name[0]),
 )
 
 
