@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from harness.embedded.tsql.catalog.lookup import TABLE_FUNCTIONS, VIEWS
+from harness.embedded.tsql.catalog import TABLE_FUNCTIONS, VIEWS
 from harness.embedded.tsql.statements.dbcc import COMMANDS
 from harness.embedded.tsql.translation.functions.all_functions import FUNCTIONS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.tsql.catalog.lookup import VIEWS
+from harness.embedded.tsql.catalog import VIEWS
 
 DIALOG = """
 CREATE MESSAGE TYPE M VALIDATION = NONE; CREATE CONTRACT C (M SENT BY ANY); CREATE QUEUE dbo.q WITH STATUS = ON;

@@ -1,5 +1,53 @@
 """Catalog views, dynamic management views and queues as tables.
 
 Each family of views is one module. A view declares its columns once; its rows are made from the broker's objects when
-a query reads it. `lookup` finds a view by its name.
+a query reads it. `find` and `find_function` find a view, or a function that returns a table, by its name.
 """
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.queues import Queue
+from harness.embedded.tsql.catalog import (
+    broker_views,
+    conversation_views,
+    database_views,
+    object_views,
+    page_views,
+    security_views,
+    server_views,
+    session_views,
+)
+from harness.embedded.tsql.catalog.view import TableFunction, View
+
+FAMILIES = (
+    *(broker_views, conversation_views, database_views, object_views),
+    *(page_views, security_views, server_views, session_views),
+)
+VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
+TABLE_FUNCTIONS: dict[str, TableFunction] = {
+    one.name: one for family in (database_views, page_views) for one in family.FUNCTIONS
+}
+_queue_views: WeakKeyDictionary[Queue, View] = WeakKeyDictionary()
+
+
+def find(database: Database, schema: str, name: str, *, explicit: bool) -> View | None:
+    """Find a queue, or a view of schema sys, whose schema must be written."""
+    if schema.lower() == "sys" and explicit:
+        view = VIEWS.get(name.lower())
+        return view if view is not None and view.since <= int(database.catalog.server_version) else None
+    queue = database.catalog.queues.get(f"{schema}.{name}".lower())
+    if queue is None:
+        return None
+    view = _queue_views.get(queue)
+    if view is None:
+        view = _queue_views[queue] = conversation_views.queue_view(database, queue)
+    return view
+
+
+def find_function(database: Database, schema: str, name: str) -> TableFunction | None:
+    """Find a function of schema sys that returns a table."""
+    function = TABLE_FUNCTIONS.get(name.lower()) if schema.lower() == "sys" else None
+    return function if function is not None and function.since <= int(database.catalog.server_version) else None

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from harness.embedded.broker.system_objects import QUEUES
 from harness.embedded.sqltypes import MAX, Column, SqlType
-from harness.embedded.tsql.catalog.view import (
-    Context,
-    View,
-    ViewColumn,
-    attribute,
-    bigint,
-    bit,
-    char,
-    column,
-    datetime,
-    int_,
-    nvarchar,
-    smallint,
-    sysname,
-    tinyint,
-)
-from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
+from harness.embedded.tsql.catalog.view import Context, View
 
 # The system base tables of Service Broker, with SQL Server's object ids
 SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}
@@ -53,6 +38,10 @@ def internal_table_id(queue_id: int) -> int:
 def is_ms_shipped(queue_id: int) -> int:
     """Whether a queue is one that every database has from the beginning."""
     return int(any(queue_id == identifier for identifier, _ in QUEUES))
+
+
+def partition_id(object_id: int, index_id: int) -> int:
+    return object_id * 65536 + index_id
 
 
 def schema_id(name: str) -> int:
@@ -137,37 +126,18 @@ def objects(context: Context) -> Iterator[ObjectRow]:
         yield from family(context)
 
 
-def partitions(context: Context) -> Iterator[tuple[ObjectRow, int]]:
+def partitions(context: Context) -> Iterator[SimpleNamespace]:
     """Objects with rows, once for each index. The internal table of a queue has two."""
-    for item in system_tables(context):
-        yield item, 1
-    for item in tables(context):
-        yield item, 1
-    for item in internal_tables(context):
-        yield item, 1
-        yield item, 2
+    for family, index_ids in ((system_tables, (1,)), (tables, (1,)), (internal_tables, (1, 2))):
+        for item in family(context):
+            for index_id in index_ids:
+                yield SimpleNamespace(item=item, index_id=index_id)
 
 
-def object_columns() -> list[ViewColumn]:
-    """The columns of sys.objects, which every view of objects has."""
-    return [
-        attribute("name", sysname, nullable=False),
-        attribute("object_id", int_, nullable=False),
-        column("principal_id", int_, None),
-        column("schema_id", int_, lambda item: item.schema_id, nullable=False),
-        attribute("parent_object_id", int_, nullable=False),
-        attribute("type", char(2)),
-        attribute("type_desc", nvarchar(60)),
-        column("create_date", datetime, lambda item: datetime_from_utc_ns(item.create_time_ns), nullable=False),
-        column("modify_date", datetime, lambda item: datetime_from_utc_ns(item.create_time_ns), nullable=False),
-        column("is_ms_shipped", bit, lambda item: item.is_ms_shipped, nullable=False),
-    ]
-
-
-def _columns(context: Context) -> Iterator[tuple[ObjectRow, int, Column]]:
+def _columns(context: Context) -> Iterator[SimpleNamespace]:
     for table in tables(context):
         for number, item in enumerate(table.columns, start=1):
-            yield table, number, item
+            yield SimpleNamespace(table=table, column_id=number, column=item, type=item.type)
 
 
 def storage_length(type_: SqlType) -> int:
@@ -206,66 +176,80 @@ TYPES = {
     "datetime": 61,
 }
 
+OBJECT_COLUMNS = """
+        name              sysname NOT NULL
+        object_id         int NOT NULL
+        principal_id      int                = NULL
+        schema_id         int NOT NULL
+        parent_object_id  int NOT NULL
+        type              char(2)
+        type_desc         nvarchar(60)
+        create_date       datetime NOT NULL  <- create_time_ns
+        modify_date       datetime NOT NULL  <- create_time_ns
+        is_ms_shipped     bit NOT NULL
+        """  # of sys.objects, which every view of objects has
+
 VIEWS = [
-    View("objects", object_columns(), objects),
-    View("tables", object_columns(), tables),
-    View(
-        "procedures",
-        object_columns(),
-        procedures,
-    ),
+    View("objects", OBJECT_COLUMNS, objects),
+    View("tables", OBJECT_COLUMNS, tables),
+    View("procedures", OBJECT_COLUMNS, procedures),
     View(
         "internal_tables",
-        [
-            *object_columns(),
-            column("internal_type", tinyint, 201),
-            column("parent_id", int_, lambda item: item.parent_object_id),
-        ],
+        OBJECT_COLUMNS
+        + """
+        internal_type     tinyint            = 201
+        parent_id         int                <- parent_object_id
+        """,
         internal_tables,
     ),
     View(
         "partitions",
-        [
-            column("partition_id", bigint, lambda row: row[0].object_id * 65536 + row[1], nullable=False),
-            column("object_id", int_, lambda row: row[0].object_id, nullable=False),
-            column("index_id", int_, lambda row: row[1], nullable=False),
-            column("rows", bigint, lambda row: row[0].rows),
-        ],
+        """
+        partition_id  bigint NOT NULL
+        object_id     int NOT NULL     <- item.object_id
+        index_id      int NOT NULL
+        rows          bigint           <- item.rows
+        """,
         partitions,
+        partition_id=lambda row: partition_id(row.item.object_id, row.index_id),
     ),
     View(
         "columns",
-        [
-            column("object_id", int_, lambda row: row[0].object_id, nullable=False),
-            column("name", sysname, lambda row: row[2].name),
-            column("column_id", int_, lambda row: row[1], nullable=False),
-            column("system_type_id", tinyint, lambda row: TYPES[row[2].type.name]),
-            column("user_type_id", int_, lambda row: TYPES[row[2].type.name]),
-            column("max_length", smallint, lambda row: storage_length(row[2].type)),
-            column("precision", tinyint, lambda row: row[2].type.precision),
-            column("scale", tinyint, lambda row: row[2].type.scale),
-            column("is_nullable", bit, lambda row: int(row[2].nullable)),
-            column("is_identity", bit, lambda row: int(row[0].identity == row[1] - 1)),
-        ],
+        """
+        object_id       int NOT NULL  <- table.object_id
+        name            sysname       <- column.name
+        column_id       int NOT NULL
+        system_type_id  tinyint
+        user_type_id    int
+        max_length      smallint
+        precision       tinyint       <- type.precision
+        scale           tinyint       <- type.scale
+        is_nullable     bit           <- column.nullable
+        is_identity     bit
+        """,
         _columns,
+        system_type_id=lambda row: TYPES[row.type.name],
+        user_type_id=lambda row: TYPES[row.type.name],
+        max_length=lambda row: storage_length(row.type),
+        is_identity=lambda row: row.table.identity == row.column_id - 1,
     ),
     View(
         "types",
-        [
-            column("name", sysname, lambda row: row[0], nullable=False),
-            column("system_type_id", tinyint, lambda row: row[1], nullable=False),
-            column("user_type_id", int_, lambda row: row[1], nullable=False),
-            column("schema_id", int_, 4),
-        ],
-        lambda context: list(TYPES.items()),
+        """
+        name            sysname NOT NULL
+        system_type_id  tinyint NOT NULL  <- number
+        user_type_id    int NOT NULL      <- number
+        schema_id       int               = 4
+        """,
+        lambda context: [SimpleNamespace(name=name, number=number) for name, number in TYPES.items()],
     ),
     View(
         "schemas",
-        [
-            column("name", sysname, lambda row: row[0], nullable=False),
-            column("schema_id", int_, lambda row: row[1], nullable=False),
-            column("principal_id", int_, lambda row: row[1]),
-        ],
-        lambda context: [("dbo", 1), ("sys", 4)],
+        """
+        name          sysname NOT NULL
+        schema_id     int NOT NULL      <- number
+        principal_id  int               <- number
+        """,
+        lambda context: [SimpleNamespace(name=name, number=schema_id(name)) for name in ("dbo", "sys")],
     ),
 ]

@@ -1,123 +1,225 @@
-"""The server and its machine: waits, counters, memory, configuration options."""
+"""The server and its machine: waits, counters, memory, configuration options; its endpoints."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
 from harness.embedded.runtime.tasks import MILLISECOND
-from harness.embedded.tsql.catalog.view import (
-    Context,
-    View,
-    attribute,
-    bigint,
-    bit,
-    column,
-    datetime,
-    int_,
-    nchar,
-    nvarchar,
-)
+from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.instance.instance import Usage
-from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
+
+AUTHENTICATIONS = {  # sys.service_broker_endpoints.connection_auth
+    "WINDOWS NTLM": (1, "NTLM"),
+    "WINDOWS KERBEROS": (2, "KERBEROS"),
+    "WINDOWS NEGOTIATE": (3, "NEGOTIATE"),
+    "WINDOWS": (3, "NEGOTIATE"),
+    "CERTIFICATE": (4, "CERTIFICATE"),
+    "WINDOWS NEGOTIATE CERTIFICATE": (7, "NEGOTIATE, CERTIFICATE"),
+    "CERTIFICATE WINDOWS NEGOTIATE": (10, "CERTIFICATE, NEGOTIATE"),
+}
+ALGORITHMS = {"RC4": (1, "RC4"), "AES": (2, "AES"), "RC4 AES": (5, "RC4, AES"), "AES RC4": (6, "AES, RC4")}
+STATES = {"STARTED": 0, "STOPPED": 1, "DISABLED": 2}
+ADMIN_ENDPOINT, TCP_ENDPOINT = 1, 4  # of T-SQL, with SQL Server's ids
 
 
 def _usage(context: Context) -> list[Usage]:
     return [context.instance.usage()]
 
 
-def _usage_since_start(context: Context) -> list[tuple[Usage, int, int]]:
-    """One row: the usage, when the instance started, and for how many milliseconds it has run."""
+def _usage_since_start(context: Context) -> list[SimpleNamespace]:
     clock, started_ns = context.engine.clock, context.instance.started_ns
-    return [(context.instance.usage(), started_ns, (clock.utc_ns() - started_ns) // MILLISECOND)]
+    ms_ticks = (clock.utc_ns() - started_ns) // MILLISECOND
+    return [SimpleNamespace(usage=context.instance.usage(), sqlserver_start_time=started_ns, ms_ticks=ms_ticks)]
 
+
+def _waits(context: Context) -> Iterator[SimpleNamespace]:
+    for wait_type, total in context.engine.waits.totals.items():
+        yield SimpleNamespace(
+            wait_type=wait_type,
+            waiting_tasks_count=total.waiting_tasks_count,
+            wait_time_ms=total.wait_ns // MILLISECOND,
+            max_wait_time_ms=total.max_wait_ns // MILLISECOND,
+            signal_wait_time_ms=total.signal_ns // MILLISECOND,
+        )
+
+
+# -- endpoints ---------------------------------------------------------------------------------------------------------
+
+
+def _algorithm(endpoint: Any) -> tuple[int, str]:
+    if endpoint.encryption == "DISABLED":
+        return 0, "NONE"
+    return ALGORITHMS.get(endpoint.algorithm, (2, "AES"))
+
+
+def _certificate_id(context: Context, name: str | None) -> int:
+    master = context.engine.databases["master"]
+    certificate = master.catalog.principals.certificate(name) if name else None
+    return certificate.certificate_id if certificate is not None else 0
+
+
+def _broker_endpoints(context: Context) -> Iterator[SimpleNamespace]:
+    endpoint, guard = context.engine.link.endpoint, context.session.guard
+    if endpoint is None:
+        return
+    if guard is not None and not guard.allows_on_server("VIEW DEFINITION", "ENDPOINT", endpoint.endpoint_id):
+        return
+    authentication = AUTHENTICATIONS.get(endpoint.authentication, (4, endpoint.authentication))
+    yield SimpleNamespace(
+        endpoint=endpoint,
+        type=3,
+        type_desc="SERVICE_BROKER",
+        certificate_id=_certificate_id(context, endpoint.certificate),
+        connection_auth=authentication[0],
+        connection_auth_desc=authentication[1],
+        encryption_algorithm=_algorithm(endpoint)[0],
+        encryption_algorithm_desc=_algorithm(endpoint)[1],
+    )
+
+
+def _endpoints(context: Context) -> Iterator[SimpleNamespace]:
+    """All endpoints. sys.dm_exec_sessions refers to those of T-SQL."""
+    for name, endpoint_id in (("Dedicated Admin Connection", ADMIN_ENDPOINT), ("TSQL Default TCP", TCP_ENDPOINT)):
+        endpoint = SimpleNamespace(name=name, endpoint_id=endpoint_id, state="STARTED")
+        yield SimpleNamespace(endpoint=endpoint, type=2, type_desc="TSQL")
+    yield from _broker_endpoints(context)
+
+
+ENDPOINT_COLUMNS = """
+        name               sysname NOT NULL  <- endpoint.name
+        endpoint_id        int NOT NULL      <- endpoint.endpoint_id
+        principal_id       int               = 1
+        protocol           tinyint NOT NULL  = 2
+        protocol_desc      nvarchar(60)      = 'TCP'
+        type               tinyint NOT NULL
+        type_desc          nvarchar(60)
+        state              tinyint
+        state_desc         nvarchar(60)      <- endpoint.state
+        is_admin_endpoint  bit NOT NULL
+        """
+COMPUTED: dict[str, Any] = {
+    "state": lambda row: STATES[row.endpoint.state],
+    "is_admin_endpoint": lambda row: row.endpoint.endpoint_id == ADMIN_ENDPOINT,
+}
 
 VIEWS = [
     View(
         "dm_os_wait_stats",
-        [
-            column("wait_type", nvarchar(60), lambda row: row[0], nullable=False),
-            column("waiting_tasks_count", bigint, lambda row: row[1].waiting_tasks_count, nullable=False),
-            column("wait_time_ms", bigint, lambda row: row[1].wait_ns // MILLISECOND, nullable=False),
-            column("max_wait_time_ms", bigint, lambda row: row[1].max_wait_ns // MILLISECOND, nullable=False),
-            column("signal_wait_time_ms", bigint, lambda row: row[1].signal_ns // MILLISECOND, nullable=False),
-        ],
-        lambda context: list(context.engine.waits.totals.items()),
+        """
+        wait_type            nvarchar(60) NOT NULL
+        waiting_tasks_count  bigint NOT NULL
+        wait_time_ms         bigint NOT NULL
+        max_wait_time_ms     bigint NOT NULL
+        signal_wait_time_ms  bigint NOT NULL
+        """,
+        _waits,
     ),
     View(
         "dm_os_performance_counters",
-        [
-            attribute("object_name", nchar(128), nullable=False),
-            attribute("counter_name", nchar(128), nullable=False),
-            attribute("instance_name", nchar(128)),
-            attribute("cntr_value", bigint, nullable=False),
-            attribute("cntr_type", int_, nullable=False),
-        ],
+        """
+        object_name    nchar(128) NOT NULL
+        counter_name   nchar(128) NOT NULL
+        instance_name  nchar(128)
+        cntr_value     bigint NOT NULL
+        cntr_type      int NOT NULL
+        """,
         lambda context: list(context.engine.counters.rows()),
     ),
     View(
         "dm_os_sys_info",
-        [
-            column("cpu_count", int_, lambda row: row[0].cpu_count, nullable=False),
-            column("hyperthread_ratio", int_, 1, nullable=False),
-            column("scheduler_count", int_, 1, nullable=False),
-            column("socket_count", int_, None),
-            column("cores_per_socket", int_, None),
-            column("numa_node_count", int_, None),
-            column("max_workers_count", int_, None),
-            column("affinity_type_desc", nvarchar(60), None),
-            column("virtual_machine_type_desc", nvarchar(60), None),
-            column("sql_memory_model_desc", nvarchar(120), None),
-            column("container_type_desc", nvarchar(60), None),
-            column("committed_kb", bigint, lambda row: row[0].process_memory_kb),
-            column("committed_target_kb", bigint, None),
-            column("physical_memory_kb", bigint, lambda row: row[0].physical_memory_kb, nullable=False),
-            column("process_user_time_ms", bigint, lambda row: row[0].process_user_time_ms, nullable=False),
-            column("process_kernel_time_ms", bigint, lambda row: row[0].process_kernel_time_ms, nullable=False),
-            column("ms_ticks", bigint, lambda row: row[2], nullable=False),
-            column("sqlserver_start_time", datetime, lambda row: datetime_from_utc_ns(row[1]), nullable=False),
-        ],
+        """
+        cpu_count                  int NOT NULL       <- usage.cpu_count
+        hyperthread_ratio          int NOT NULL       = 1
+        scheduler_count            int NOT NULL       = 1
+        socket_count               int                = NULL
+        cores_per_socket           int                = NULL
+        numa_node_count            int                = NULL
+        max_workers_count          int                = NULL
+        affinity_type_desc         nvarchar(60)       = NULL
+        virtual_machine_type_desc  nvarchar(60)       = NULL
+        sql_memory_model_desc      nvarchar(120)      = NULL
+        container_type_desc        nvarchar(60)       = NULL
+        committed_kb               bigint             <- usage.process_memory_kb
+        committed_target_kb        bigint             = NULL
+        physical_memory_kb         bigint NOT NULL    <- usage.physical_memory_kb
+        process_user_time_ms       bigint NOT NULL    <- usage.process_user_time_ms
+        process_kernel_time_ms     bigint NOT NULL    <- usage.process_kernel_time_ms
+        ms_ticks                   bigint NOT NULL
+        sqlserver_start_time       datetime NOT NULL
+        """,
         _usage_since_start,
     ),
     View(
         "dm_os_host_info",
-        [
-            attribute("host_platform", nvarchar(256), nullable=False),
-            attribute("host_distribution", nvarchar(256), nullable=False),
-            attribute("host_release", nvarchar(256), nullable=False),
-        ],
+        """
+        host_platform      nvarchar(256) NOT NULL
+        host_distribution  nvarchar(256) NOT NULL
+        host_release       nvarchar(256) NOT NULL
+        """,
         _usage,
         since=2017,
     ),
     View(
         "dm_os_sys_memory",
-        [
-            attribute("total_physical_memory_kb", bigint, "physical_memory_kb", nullable=False),
-            attribute("available_physical_memory_kb", bigint, nullable=False),
-            column("system_memory_state_desc", nvarchar(256), None),
-        ],
+        """
+        total_physical_memory_kb      bigint NOT NULL  <- physical_memory_kb
+        available_physical_memory_kb  bigint NOT NULL
+        system_memory_state_desc      nvarchar(256)    = NULL
+        """,
         _usage,
     ),
     View(
         "dm_os_process_memory",
-        [
-            attribute("physical_memory_in_use_kb", bigint, "process_memory_kb", nullable=False),
-            column("large_page_allocations_kb", bigint, None),
-            column("locked_page_allocations_kb", bigint, None),
-            column("memory_utilization_percentage", int_, None),
-        ],
+        """
+        physical_memory_in_use_kb      bigint NOT NULL  <- process_memory_kb
+        large_page_allocations_kb      bigint           = NULL
+        locked_page_allocations_kb     bigint           = NULL
+        memory_utilization_percentage  int              = NULL
+        """,
         _usage,
     ),
     View(
         "configurations",
-        [
-            attribute("configuration_id", int_, "option.configuration_id", nullable=False),
-            attribute("name", nvarchar(35), "option.name", nullable=False),
-            attribute("value", int_),
-            attribute("minimum", int_, "option.minimum"),
-            attribute("maximum", int_, "option.maximum"),
-            attribute("value_in_use", int_),
-            attribute("description", nvarchar(255), "option.description", nullable=False),
-            column("is_dynamic", bit, 1, nullable=False),
-            column("is_advanced", bit, 0, nullable=False),
-        ],
+        """
+        configuration_id  int NOT NULL            <- option.configuration_id
+        name              nvarchar(35) NOT NULL   <- option.name
+        value             int
+        minimum           int                     <- option.minimum
+        maximum           int                     <- option.maximum
+        value_in_use      int
+        description       nvarchar(255) NOT NULL  <- option.description
+        is_dynamic        bit NOT NULL            = 1
+        is_advanced       bit NOT NULL            = 0
+        """,
         lambda context: context.instance.configuration.settings(),
+    ),
+    View("endpoints", ENDPOINT_COLUMNS, _endpoints, **COMPUTED),
+    View(
+        "tcp_endpoints",
+        ENDPOINT_COLUMNS
+        + """
+        port               int NOT NULL      <- endpoint.port
+        is_dynamic_port    bit NOT NULL      = 0
+        ip_address         nvarchar(45)      <- endpoint.ip
+        """,
+        _broker_endpoints,
+        **COMPUTED,
+    ),
+    View(
+        "service_broker_endpoints",
+        ENDPOINT_COLUMNS
+        + """
+        is_message_forwarding_enabled  bit   <- endpoint.is_message_forwarding_enabled
+        message_forwarding_size        int   <- endpoint.message_forwarding_size
+        connection_auth                tinyint
+        connection_auth_desc           nvarchar(60)
+        certificate_id                 int
+        encryption_algorithm           tinyint
+        encryption_algorithm_desc      nvarchar(60)
+        """,
+        _broker_endpoints,
+        **COMPUTED,
     ),
 ]

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import copy
 import operator
+import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import (
-    BIGINT,
-    BIT,
-    DATETIME,
-    INT,
-    SMALLINT,
-    SYSNAME,
-    TINYINT,
-    UNIQUEIDENTIFIER,
-    Column,
-    SqlType,
-)
+from harness.embedded.sqltypes import DATETIME, Column, SqlType
 from harness.embedded.tsql.instance.instance import ConnectedSession, Instance
 from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 from harness.embedded.tsql.storage.sqlite import declared, quoted
+from harness.embedded.tsql.text.tokens import Tokens
 
 
 class Context(NamedTuple):
@@ -42,52 +37,48 @@ class ViewColumn(NamedTuple):
     type: SqlType
     value: Callable[[Any], Any]
     nullable: bool = True
+    attribute: str = ""  # the path of `value`, if it is one
 
 
-Rows = Callable[[Context], Iterable[Any]]
+Rows = Callable[..., Iterable[Any]]
 
-# Short names for declarations of columns.
-bit, tinyint, smallint, int_, bigint = BIT, TINYINT, SMALLINT, INT, BIGINT
-guid, datetime, sysname = UNIQUEIDENTIFIER, DATETIME, SYSNAME
-
-sid = SqlType("varbinary", length=85)
-
-LOCATION, PHYSLOC = "%%physloc%%", SqlType("binary", length=8)
+PHYSLOC = "%%physloc%%", SqlType("binary", length=8)
+LINE = re.compile(r"(?P<name>\w+) +(?P<type>.*?)(?P<required> +NOT NULL)?(?: +(?P<how>=|<-) +(?P<what>.+))?")
 
 
-def nvarchar(length: int) -> SqlType:
-    return SqlType("nvarchar", length=length)
+def columns(table: str, computed: dict[str, Callable[[Any], Any]]) -> list[ViewColumn]:
+    """Read a table of columns: name, type, NOT NULL, and where the value comes from.
+
+    `<- queue.object_id` is a path of attributes of the row's object, `= 'ONLINE'` the same value in every row. Without
+    either it is the attribute named like the column, or the function in `computed`. Moments are nanoseconds since 1970.
+    """
+    lines = map(str.strip, table.splitlines())
+    return [_column(line, computed) for line in lines if line]
 
 
-def char(length: int) -> SqlType:
-    return SqlType("char", length=length)
+@cache
+def _type(text: str) -> SqlType:
+    return Tokens(text).data_type()
 
 
-def nchar(length: int) -> SqlType:
-    return SqlType("nchar", length=length)
-
-
-def column(name: str, type_: SqlType, value: Any, *, nullable: bool = True) -> ViewColumn:
-    """A column whose value is a function of the row's object, or the same in every row."""
-    if callable(value):
-        return ViewColumn(name, type_, value, nullable)
-    return ViewColumn(name, type_, lambda _: value, nullable)
-
-
-def attribute(name: str, type_: SqlType, path: str = "", *, nullable: bool = True) -> ViewColumn:
-    """A column whose value is an attribute of the row's object: of the same name, or at a path of attributes."""
-    return ViewColumn(name, type_, operator.attrgetter(path or name), nullable)
-
-
-def of_first(item: ViewColumn) -> ViewColumn:
-    """The column of rows that are tuples, whose first element it is about."""
-    value = item.value
-    return item._replace(value=lambda row: value(row[0]))
+def _column(line: str, computed: dict[str, Callable[[Any], Any]]) -> ViewColumn:
+    match = LINE.fullmatch(line)
+    assert match is not None, line
+    name, type_, nullable = match["name"], _type(match["type"]), not match["required"]
+    if match["how"] == "=":
+        constant = None if match["what"] == "NULL" else ast.literal_eval(match["what"])
+        return ViewColumn(name, type_, lambda row: constant, nullable)
+    path = match["what"] or name
+    get = computed.get(name) or operator.attrgetter(path)
+    if type_ == DATETIME:
+        return ViewColumn(name, type_, lambda row: datetime_from_utc_ns(get(row)), nullable)
+    return ViewColumn(name, type_, get, nullable, path)
 
 
 class View:
     """A view of schema `sys`, or a queue. Reading it changes nothing.
 
+    `table` and `computed` declare its columns as `columns` reads them. `rows` gives the objects that become its rows.
     `since` is the first version of SQL Server that has the view. A base table can only be read over the dedicated
     administrator connection. `location` gives the %%physloc%% of a row.
     """
@@ -95,20 +86,21 @@ class View:
     def __init__(
         self,
         name: str,
-        columns: Sequence[ViewColumn],
+        table: str,
         rows: Rows,
         *,
         since: int = 0,
         is_base_table: bool = False,
         location: Callable[[Any], bytes] | None = None,
+        **computed: Any,
     ) -> None:
         self.name = name
-        self.members = columns
-        self.columns = [Column(member.name, member.type, member.nullable) for member in columns]
+        self.members = columns(table, computed)
+        self.columns = [Column(member.name, member.type, member.nullable) for member in self.members]
         self.since = since
         self.is_base_table = is_base_table
-        self._rows = rows
-        self._pseudo = [] if location is None else [ViewColumn(LOCATION, PHYSLOC, location)]
+        self.rows = rows
+        self._pseudo = [] if location is None else [ViewColumn(*PHYSLOC, location)]
         self.hidden = [Column(member.name, member.type, member.nullable) for member in self._pseudo]
 
     def temporary_name(self, database: Database) -> str:
@@ -121,59 +113,43 @@ class View:
             raise SqlServerError(208, f"sys.{self.name}")
         members = [member for member in (*self.members, *self._pseudo) if member.name.lower() in needed]
         names, values = [member.name for member in members], [member.value for member in members]
-        context = Context(frame.instance, database, frame.session)
-        rows = [tuple([value(item) for value in values]) for item in self._rows(context)]
+        objects = self.objects(Context(frame.instance, database, frame.session), frame)
+        rows = [tuple([value(item) for value in values]) for item in objects]
         sqlite = frame.sqlite
-        table = f"temp.{quoted(self.temporary_name(database))}"
-        if self.temporary_name(database) not in sqlite.view_tables:
+        name = self.temporary_name(database)
+        table = f"temp.{quoted(name)}"
+        if name not in sqlite.view_tables:
             declared_columns = (*self.columns, *self.hidden)
             declarations = ", ".join(f"{quoted(column.name)} {declared(column.type)}" for column in declared_columns)
-            sqlite.run(f"CREATE TEMP TABLE {quoted(self.temporary_name(database))} ({declarations})")
-            sqlite.view_tables.add(self.temporary_name(database))
+            sqlite.run(f"CREATE TEMP TABLE {quoted(name)} ({declarations})")
+            sqlite.view_tables.add(name)
         sqlite.run(f"DELETE FROM {table}")
         if not names:
             names, rows = [self.columns[0].name], [(None,) for _ in rows]
         marks = ", ".join("?" for _ in names)
         sqlite.run_many(f"INSERT INTO {table} ({', '.join(map(quoted, names))}) VALUES ({marks})", rows)
 
+    def objects(self, context: Context, frame: Frame) -> Iterable[Any]:
+        return self.rows(context)
+
 
 class TableFunction(View):
     """A function of schema `sys` that returns a table. `rows` gets the context and the arguments."""
 
-    def __init__(
-        self,
-        name: str,
-        columns: Sequence[ViewColumn],
-        rows: Callable[..., Iterable[Any]],
-        *,
-        arguments: int,
-        since: int = 0,
-    ) -> None:
-        super().__init__(name, columns, lambda context: (), since=since)
-        self._function = rows
+    evaluate: Callable[[Frame], Sequence[Any]]  # of one call: gives the arguments
+
+    def __init__(self, name: str, table: str, rows: Rows, *, arguments: int, since: int = 0, **computed: Any) -> None:
+        super().__init__(name, table, rows, since=since, **computed)
         self._arguments = arguments
 
     def call(self, number: int, count: int, evaluate: Callable[[Frame], Sequence[Any]]) -> View:
         """Make the view for one call in a query. `number` distinguishes the calls of a query."""
         if count != self._arguments:
             raise SqlServerError(313 if count < self._arguments else 8144, f"sys.{self.name}")
-        return _Call(self, number, evaluate, self._function)
+        called = copy.copy(self)
+        called.name = f"{self.name}({number})"
+        called.evaluate = evaluate
+        return called
 
-
-class _Call(View):
-    def __init__(
-        self,
-        function: TableFunction,
-        number: int,
-        evaluate: Callable[[Frame], Sequence[Any]],
-        rows: Callable[..., Iterable[Any]],
-    ) -> None:
-        super().__init__(
-            f"{function.name}({number})", function.members, lambda context: rows(context, *self._arguments)
-        )
-        self._evaluate = evaluate
-        self._arguments: Sequence[Any] = ()
-
-    def fill(self, frame: Frame, database: Database, needed: set[str]) -> None:
-        self._arguments = self._evaluate(frame)
-        super().fill(frame, database, needed)
+    def objects(self, context: Context, frame: Frame) -> Iterable[Any]:
+        return self.rows(context, *self.evaluate(frame))

@@ -14,7 +14,7 @@ from sqlglot import exp
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tsql.catalog import lookup as views
+from harness.embedded.tsql import catalog as views
 from harness.embedded.tsql.catalog.view import View
 from harness.embedded.tsql.permissions.guard import Need, object_of, state_shown_by
 from harness.embedded.tsql.session.frame import Frame

@@ -1,0 +1,337 @@
+"""Logins, users, roles and their members; permissions that were granted or denied; certificates and keys.
+
+Principal 1 is sa on the server and dbo in a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from harness.embedded.broker.database import Database
+from harness.embedded.tsql.catalog.view import Context, View
+from harness.embedded.tsql.instance.instance import Instance
+from harness.embedded.tsql.permissions import grants
+from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions.guard import THE_SERVER
+from harness.embedded.tsql.permissions.rights import (
+    DATABASE_ROLE_IDS,
+    DBO,
+    DBO_ID,
+    FIXED_USER_IDS,
+    SA,
+    SA_ID,
+    SERVER_ROLE_IDS,
+    SYSADMIN,
+    sid_of,
+)
+
+KINDS = {"S": ("SQL_LOGIN", "SQL_USER"), "R": ("SERVER_ROLE", "DATABASE_ROLE")}
+
+
+class Principal(NamedTuple):
+    name: str
+    principal_id: int
+    type: str  # S or R
+    sid: bytes | None = None
+    is_disabled: bool = False
+
+
+def _sees_all_logins(context: Context) -> bool:
+    """ "Any login can see their own login name, the system logins, and the fixed server roles." """
+    guard = context.session.guard
+    return guard is None or guard.allows_on_server("VIEW ANY DEFINITION") or guard.allows_on_server("ALTER ANY LOGIN")
+
+
+def _server_principals(context: Context) -> Iterator[Principal]:
+    yield Principal(SA, SA_ID, "S", sid_of(SA_ID))
+    for name, number in SERVER_ROLE_IDS.items():
+        yield Principal(name, number, "R")
+    sees_all = _sees_all_logins(context)
+    for login in context.engine.logins.values():
+        if sees_all or login.name.lower() == context.session.login.lower():
+            yield Principal(login.name, login.principal_id, "S", sid_of(login.principal_id), login.is_disabled)
+
+
+def owner_sid(database: Database, instance: Instance) -> bytes:
+    """The sid of the login that owns the database, its dbo."""
+    owner = instance.grants.owner(Securable(database.database_id, "DATABASE", 0))
+    login = instance.engine.logins.get(owner or "")
+    return sid_of(SA_ID if login is None else login.principal_id)
+
+
+def _database_principals(context: Context) -> Iterator[Principal]:
+    """The principals of a database. A user without a login has no sid here."""
+    for name, number in FIXED_USER_IDS.items():
+        own = owner_sid(context.database, context.instance) if name == DBO else None
+        yield Principal(name, number, "R" if name == "public" else "S", own)
+    for name, number in DATABASE_ROLE_IDS.items():
+        yield Principal(name, number, "R")
+    for user in context.database.catalog.principals.users.values():
+        if user.name.lower() not in FIXED_USER_IDS:
+            login = context.engine.logins.get((user.login or "").lower())
+            yield Principal(user.name, user.principal_id, "S", None if login is None else sid_of(login.principal_id))
+
+
+class Member(NamedTuple):
+    role_principal_id: int
+    member_principal_id: int
+
+
+def _server_members(context: Context) -> Iterator[Member]:
+    yield Member(SERVER_ROLE_IDS[SYSADMIN], SA_ID)
+    for role, member in context.instance.grants.members(SERVER):
+        login = context.engine.logins.get(member)
+        if login is not None and role in SERVER_ROLE_IDS:
+            yield Member(SERVER_ROLE_IDS[role], login.principal_id)
+
+
+def _database_members(context: Context) -> Iterator[Member]:
+    yield Member(DATABASE_ROLE_IDS["db_owner"], DBO_ID)
+    for role, member in context.instance.grants.members(context.database.database_id):
+        user = context.database.catalog.principals.users.get(member)
+        number = FIXED_USER_IDS.get(member) if user is None else user.principal_id
+        if number is not None and role in DATABASE_ROLE_IDS:
+            yield Member(DATABASE_ROLE_IDS[role], number)
+
+
+# -- permissions -------------------------------------------------------------------------------------------------------
+
+# class and class_desc of each class of securable
+CLASSES = {
+    "SERVER": (100, "SERVER"),
+    "LOGIN": (101, "SERVER_PRINCIPAL"),
+    "ENDPOINT": (105, "ENDPOINT"),
+    "DATABASE": (0, "DATABASE"),
+    "OBJECT": (1, "OBJECT_OR_COLUMN"),
+    "SCHEMA": (3, "SCHEMA"),
+    "USER": (4, "DATABASE_PRINCIPAL"),
+    "MESSAGE TYPE": (15, "MESSAGE_TYPE"),
+    "CONTRACT": (16, "SERVICE_CONTRACT"),
+    "SERVICE": (17, "SERVICE"),
+    "REMOTE SERVICE BINDING": (18, "REMOTE_SERVICE_BINDING"),
+    "ROUTE": (19, "ROUTE"),
+    "CERTIFICATE": (25, "CERTIFICATE"),
+}
+STATES = {grants.GRANT: "G", grants.GRANT_WITH_GRANT_OPTION: "W", grants.DENY: "D"}
+# Column `type`; NULL for permissions that are missing here.
+TYPES = {
+    "ALTER": "AL",
+    "ALTER ANY LOGIN": "ALLG",
+    "CONNECT": "CO",
+    "CONNECT SQL": "COSQ",
+    "CONTROL": "CL",
+    "CONTROL SERVER": "CL",
+    "CREATE ANY DATABASE": "CRDB",
+    "CREATE ENDPOINT": "CRHE",
+    "DELETE": "DL",
+    "EXECUTE": "EX",
+    "IMPERSONATE": "IM",
+    "INSERT": "IN",
+    "RECEIVE": "RC",
+    "REFERENCES": "RF",
+    "SELECT": "SL",
+    "SEND": "SN",
+    "TAKE OWNERSHIP": "TO",
+    "UPDATE": "UP",
+    "VIEW ANY DATABASE": "VWDB",
+    "VIEW ANY DEFINITION": "VWAD",
+    "VIEW DEFINITION": "VW",
+    "VIEW SERVER STATE": "VWSS",
+}
+
+
+class Permission(NamedTuple):
+    """A permission with the id of its grantee."""
+
+    securable: Securable
+    permission: str
+    grantee_principal_id: int
+    state_desc: str = grants.GRANT
+
+    @property
+    def number(self) -> int:
+        return CLASSES[self.securable.securable_class][0]
+
+    @property
+    def class_desc(self) -> str:
+        return CLASSES[self.securable.securable_class][1]
+
+    @property
+    def type(self) -> str | None:
+        return TYPES.get(self.permission)
+
+    @property
+    def state(self) -> str:
+        return STATES[self.state_desc]
+
+
+def _server_permissions(context: Context) -> Iterator[Permission]:
+    engine = context.engine
+    yield Permission(THE_SERVER, "CONNECT SQL", SA_ID)
+    for login in engine.logins.values():
+        yield Permission(THE_SERVER, "CONNECT SQL", login.principal_id)
+    yield Permission(THE_SERVER, "VIEW ANY DATABASE", SERVER_ROLE_IDS["public"])
+    for each in context.instance.grants.permissions(SERVER):
+        known = engine.logins.get(each.grantee)
+        grantee = SERVER_ROLE_IDS.get(each.grantee) if known is None else known.principal_id
+        if grantee is not None:
+            yield Permission(each.securable, each.permission, grantee, each.state)
+
+
+def _database_permissions(context: Context) -> Iterator[Permission]:
+    database = context.database
+    existing = _existing(context)
+    whole = Securable(database.database_id, "DATABASE", 0)
+    yield Permission(whole, "CONNECT", DBO_ID)
+    for user in database.catalog.principals.users.values():
+        yield Permission(whole, "CONNECT", user.principal_id)
+    roles = FIXED_USER_IDS | DATABASE_ROLE_IDS
+    for each in context.instance.grants.permissions(database.database_id):
+        known_user = database.catalog.principals.users.get(each.grantee)
+        grantee = roles.get(each.grantee) if known_user is None else known_user.principal_id
+        if grantee is not None and each.securable[1:] in existing:
+            yield Permission(each.securable, each.permission, grantee, each.state)
+
+
+def _existing(context: Context) -> set[tuple[str, int]]:
+    """The securables that exist. Permissions on dropped ones are not shown."""
+    database, instance = context.database, context.instance
+    objects: list[Any] = [*instance.tables.values(), *instance.procedures.values()]
+    principals = database.catalog.principals
+    return {
+        ("DATABASE", 0),
+        ("SCHEMA", 1),
+        ("USER", DBO_ID),
+        *(("OBJECT", one.object_id) for one in objects if one.database_id == database.database_id),
+        *(("OBJECT", one.object_id) for one in database.catalog.queues.values()),
+        *(("SERVICE", one.service_id) for one in database.catalog.services.values()),
+        *(("CONTRACT", one.service_contract_id) for one in database.catalog.contracts.values()),
+        *(("MESSAGE TYPE", one.message_type_id) for one in database.catalog.message_types.values()),
+        *(("ROUTE", one.route_id) for one in database.catalog.routes.values()),
+        *(
+            ("REMOTE SERVICE BINDING", one.remote_service_binding_id)
+            for one in database.catalog.remote_service_bindings.values()
+        ),
+        *(("CERTIFICATE", one.certificate_id) for one in principals.certificates.values()),
+        *(("USER", one.principal_id) for one in principals.users.values()),
+    }
+
+
+# -- views -------------------------------------------------------------------------------------------------------------
+
+
+def _certificates(context: Context) -> Iterator[SimpleNamespace]:
+    for certificate in context.database.catalog.principals.certificates.values():
+        owner = certificate.owner.lower()
+        user = context.database.catalog.principals.users.get(owner)
+        principal_id = FIXED_USER_IDS.get(owner, DBO_ID) if user is None else user.principal_id
+        yield SimpleNamespace(certificate=certificate, principal_id=principal_id)
+
+
+PERMISSION_COLUMNS = """
+        class                 tinyint NOT NULL  <- number
+        class_desc            nvarchar(60)
+        major_id              int NOT NULL      <- securable.id
+        minor_id              int NOT NULL      = 0
+        grantee_principal_id  int NOT NULL
+        grantor_principal_id  int NOT NULL      = 1
+        type                  char(4)
+        permission_name       nvarchar(128)     <- permission
+        state                 char(1) NOT NULL
+        state_desc            nvarchar(60)
+        """
+
+VIEWS = [
+    View(
+        "server_principals",
+        """
+        name                   sysname NOT NULL
+        principal_id           int NOT NULL
+        type                   char(1) NOT NULL
+        type_desc              nvarchar(60)
+        is_disabled            bit
+        default_database_name  sysname
+        sid                    varbinary(85)
+        """,
+        _server_principals,
+        type_desc=lambda one: KINDS[one.type][0],
+        default_database_name=lambda one: "master" if one.type == "S" else None,
+    ),
+    View(
+        "server_role_members",
+        """
+        role_principal_id    int NOT NULL
+        member_principal_id  int NOT NULL
+        """,
+        _server_members,
+    ),
+    View(
+        "database_principals",
+        """
+        name                 sysname NOT NULL
+        principal_id         int NOT NULL
+        type                 char(1) NOT NULL
+        type_desc            nvarchar(60)
+        default_schema_name  sysname
+        sid                  varbinary(85)
+        """,
+        _database_principals,
+        type_desc=lambda one: KINDS[one.type][1],
+        default_schema_name=lambda one: "dbo" if one.type == "S" else None,
+    ),
+    View(
+        "database_role_members",
+        """
+        role_principal_id    int NOT NULL
+        member_principal_id  int NOT NULL
+        """,
+        _database_members,
+    ),
+    View("server_permissions", PERMISSION_COLUMNS, _server_permissions),
+    View("database_permissions", PERMISSION_COLUMNS, _database_permissions),
+    View(
+        "certificates",
+        """
+        name                          sysname NOT NULL  <- certificate.name
+        certificate_id                int NOT NULL      <- certificate.certificate_id
+        principal_id                  int
+        pvt_key_encryption_type       char(2)
+        pvt_key_encryption_type_desc  nvarchar(60)
+        is_active_for_begin_dialog    bit               <- certificate.is_active_for_begin_dialog
+        subject                       nvarchar(4000)    <- certificate.subject
+        start_date                    datetime          <- certificate.start_ns
+        expiry_date                   datetime          <- certificate.expiry_ns
+        thumbprint                    varbinary(32)
+        """,
+        _certificates,
+        pvt_key_encryption_type=lambda row: "MK" if row.certificate.has_private_key else "NA",
+        pvt_key_encryption_type_desc=lambda row: (
+            "ENCRYPTED_BY_MASTER_KEY" if row.certificate.has_private_key else "NO_PRIVATE_KEY"
+        ),
+        thumbprint=lambda row: row.certificate.blob[:20],
+    ),
+    View(
+        "symmetric_keys",
+        """
+        name              sysname NOT NULL  = '##MS_DatabaseMasterKey##'
+        principal_id      int               = 1
+        symmetric_key_id  int NOT NULL      = 101
+        """,
+        lambda context: [()] if context.database.catalog.principals.has_master_key else [],
+    ),
+    View(  # always empty: no statement creates one
+        "asymmetric_keys",
+        """
+        name                          sysname NOT NULL        = NULL
+        principal_id                  int                     = NULL
+        asymmetric_key_id             int NOT NULL            = NULL
+        pvt_key_encryption_type       char(2) NOT NULL        = NULL
+        pvt_key_encryption_type_desc  nvarchar(60)            = NULL
+        thumbprint                    varbinary(32) NOT NULL  = NULL
+        algorithm                     char(2) NOT NULL        = NULL
+        """,
+        lambda context: (),
+    ),
+]
