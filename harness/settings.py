@@ -2,7 +2,7 @@
 
 `Settings` are those of a run on servers, `SimulationSettings` those of a run in virtual time. A value comes from the
 first of these that has one: the command line, the environment (`HARNESS_MEASURE=2s`), a settings file (TOML, flat), the
-lab's defaults (`TIMES`, `harness.lab.selection`), the default below. A misspelt setting is a one-line error that names
+lab's defaults (`TIMES`, `harness.lab.opening`), the default below. A misspelt setting is a one-line error that names
 the nearest valid one. The manifest of a run has all settings; `RESUME_MAY_DIFFER` names those that may change when a
 run is resumed.
 """

@@ -18,7 +18,7 @@ from harness.cli.options import LAB_OPTIONS, settings_options
 
 if TYPE_CHECKING:
     from harness.lab import Lab
-    from harness.lab.selection import Selection
+    from harness.lab.opening import Selection
 
 
 @click.group(epilog=EXIT_CODES, short_help="Instances to try things on; containers; clean-up of your servers.")
@@ -48,14 +48,14 @@ def open_(initiators: str, server_version: str | None, settings_file: Path | Non
       harness lab open --initiators 3
       harness lab open --lab-file lab.toml
     """
-    from harness.lab import connection_info, interruption
+    from harness.lab import interruption, opening
 
     with (
         one_line_errors(),
         interruption.noted(),
         _opened(options, settings_file, initiators, server_version) as (_, opened),
     ):
-        for line in connection_info.lines(opened):
+        for line in opening.how_to_connect(opened):
             say(line)
         say("Ctrl-C ends the lab.")
         while True:
@@ -71,12 +71,12 @@ def _opened(
     server_version: str | None,
 ) -> Iterator[tuple[Selection, Lab]]:
     from harness import lab as lab_package
-    from harness.lab import connection_info, interruption, selection
+    from harness.lab import interruption, opening
     from harness.sweep import matrix_run
 
-    chosen = selection.select_lab(options, settings_file=settings_file)
+    chosen = opening.select_lab(options, settings_file=settings_file)
     axes = matrix_run.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
-    say(connection_info.first_line(chosen))
+    say(chosen.first_line)
     with lab_package.open(
         chosen.topology,
         version=axes.server_version,
@@ -143,10 +143,10 @@ def clean(yes: bool, settings_file: Path | None, **options: Any) -> None:
     Example:
       harness lab clean --lab-file lab.toml
     """
-    from harness.lab import drivers, selection, user_servers
+    from harness.lab import drivers, opening, user_servers
 
     with one_line_errors():
-        chosen = selection.select_lab(options, settings_file=settings_file)
+        chosen = opening.select_lab(options, settings_file=settings_file)
         if chosen.topology.lab_file is None:
             raise Failure("no servers named: harness lab clean --lab-file lab.toml", USAGE)
         drivers.check_manager()

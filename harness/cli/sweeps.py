@@ -107,11 +107,11 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
       harness ui
       harness ui --lab-file lab.toml --port 9000
     """
-    from harness.lab import connection_info, selection
+    from harness.lab import opening
 
     with one_line_errors():
-        chosen = selection.select_lab(options, settings_file=settings_file)
-        say(connection_info.first_line(chosen))
+        chosen = opening.select_lab(options, settings_file=settings_file)
+        say(chosen.first_line)
         _require_free_port(port)
         from harness.load import ui as load_ui
 
@@ -129,12 +129,12 @@ def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
       harness plan
       harness plan --cells 'i3-*' --list
     """
-    from harness.lab import connection_info, selection
+    from harness.lab import opening
     from harness.sweep import planning
 
     with one_line_errors():
-        chosen = selection.select_lab(options, settings_file=settings_file)
-        say(connection_info.first_line(chosen))
+        chosen = opening.select_lab(options, settings_file=settings_file)
+        say(chosen.first_line)
         cells = planning.chosen_cells(chosen.settings, initiators_max=chosen.topology.initiators_max)
         for line in planning.lines(chosen.settings, cells, list_cells=list_cells):
             say(line)

@@ -3,19 +3,16 @@
 The differences between kinds of lab end here. Each kind starts instances, or signs in to a user's own, and says how to
 connect to them. Everything after that is plain T-SQL from `sql/`, sent through pyodbc, the same on every kind:
 
-- `selection`: which lab the options select; `opening`: `with lab.open(topology, ...) as lab:` opens and links it
+- `opening`: which lab the options select; `with lab.open(topology, ...) as lab:` opens and links it; how to connect
 - `instances`: `Instance` and `Lab`: connection strings, broker addresses, whether and how an instance has died
 - `embedded_instances`: instances as child processes `harness serve`
-- `containers`: SQL Server in containers on this machine; `compose` runs Docker Compose, `env_file` holds its values
-- `user_servers`: a user's own servers; `ledger`: what the harness owns on them; `rights`: what its login lacks there
+- `containers`: SQL Server in containers on this machine; `compose` runs Docker Compose and reads `.env`
+- `user_servers`: a user's own servers, and the rights that its login needs; `ledger`: what the harness owns on them
 - `processes`: child processes that die with their parent and report how they died
-- `drivers`: ODBC drivers on this machine and connection strings; `odbc`: pyodbc, if it loads
+- `drivers`: ODBC drivers on this machine, and connection strings
 - `scripts`: runs files by sqlcmd's conventions: `GO`, `$(Variable)`
-- `link`: keys, certificates, endpoints, routes, bindings
-- `dialog_pool`: begins dialogs, warms them up, and waits until every message sent has been processed
-- `receive_settings`: how many messages the target receives at once, how long its readers wait, how many there are
-- `reset`: empties tables between cells, and removes all conversations between groups
-- `connection_info`: how a user connects to the instances
+- `link`: keys, certificates, endpoints, routes, bindings; how the target receives; removes all conversations
+- `dialog_pool`: begins dialogs, warms them up, waits until every message sent has been processed, empties the tables
 - `error_remedies`: remedies for connection and SQL errors
 - `interruption`: Ctrl-C during ODBC calls
 

@@ -3,7 +3,7 @@
 The project is `docker-compose.yml` at the root of the checkout. Compose and this module take values from the
 environment and from `.env` beside that file. This module creates `.env` on first use, keeps it readable by this user
 alone, and passes the password to Compose in the environment only. Of Docker's output it reports one line, without the
-password.
+password. `.env` is refused if others may read it and it belongs to somebody else; values in it are never overwritten.
 """
 
 from __future__ import annotations
@@ -12,21 +12,31 @@ import contextlib
 import json
 import os
 import re
+import secrets
+import stat
+import string
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.failures import MachineFailure
 from harness.installation import COMPOSE_FILE, PROJECT_FOLDER
-from harness.lab import env_file
 from harness.lab.drivers import Secret
 
 ROOT = PROJECT_FOLDER  # .env lies there
 PROJECT = "service-broker-harness"
 LICENCE = "https://go.microsoft.com/fwlink/?LinkId=746388"
 
+ENV_FILE = ".env"
+
 _PASSWORD = "MSSQL_SA_PASSWORD"
+_PASSWORD_LENGTH = 32
+_HEAD = """\
+# Values for docker-compose.yml, whose head lists their names. Written on first use, never overwritten.
+# ACCEPT_EULA=Y says that you accept Microsoft's licence terms for SQL Server.
+"""
 _PROBE_TIMEOUT_S = 3.0
 _TIMEOUT_S = 60.0
 _UP_TIMEOUT_S = 300.0
@@ -38,6 +48,10 @@ _SERVER_VERSION = "{{.Server.Version}}"
 
 class ComposeError(MachineFailure):
     """Docker cannot do what the lab needs. The message says what is missing and how to get it."""
+
+
+class EnvFileError(MachineFailure):
+    """The file cannot be used, because of its owner, its mode or a value in it."""
 
 
 @dataclass(frozen=True)
@@ -75,25 +89,35 @@ def check() -> None:
     if value("ACCEPT_EULA").upper() != "Y":
         raise ComposeError(
             "Microsoft's licence terms for SQL Server are not accepted. To accept them, set ACCEPT_EULA=Y in the "
-            f"environment or in {ROOT / env_file.NAME} ({LICENCE})"
+            f"environment or in {ROOT / ENV_FILE} ({LICENCE})"
         )
 
 
 def value(name: str) -> str:
     """Return a variable's value as Compose finds it: in the environment, else in .env, else ""."""
-    return os.environ.get(name) or env_file.read(ROOT).get(name) or ""
+    return os.environ.get(name) or _env_values().get(name) or ""
 
 
 def password() -> Secret:
-    """Return sa's password: from the environment, else from .env, where it is created on first use."""
-    if given := os.environ.get(_PASSWORD):
-        return env_file.strong(Secret(given), password_place())
-    return env_file.password(ROOT)
+    """Return sa's password: from the environment, else from .env, where it is created on first use.
+
+    Raises EnvFileError if SQL Server would refuse it.
+    """
+    found = value(_PASSWORD)
+    if not found:
+        found = new_password()
+        _add_to_env_file(f"{_PASSWORD}={found}\n")
+    if not satisfies_policy(found):
+        raise EnvFileError(
+            f"{_PASSWORD} in {password_place()} is too weak for SQL Server: use 8 characters or more, of three of "
+            "these kinds: upper case, lower case, digits, others"
+        )
+    return Secret(found)
 
 
 def password_place() -> str:
     """Return where a user finds the password."""
-    return "the environment" if os.environ.get(_PASSWORD) else str(ROOT / env_file.NAME)
+    return "the environment" if os.environ.get(_PASSWORD) else str(ROOT / ENV_FILE)
 
 
 def up(services: Sequence[str], *, watch: Callable[[], None], tell: Callable[[str], None]) -> None:
@@ -276,3 +300,81 @@ def _expect(done: subprocess.CompletedProcess[str], failure: str) -> None:
             raise ComposeError(text.format(found[1] if found else "?"))
     last = output.splitlines()[-1].strip() if output else f"exit code {done.returncode}"
     raise ComposeError(f"{failure}: {last.removeprefix('Error response from daemon: ')[:300]}")
+
+
+# -- .env --------------------------------------------------------------------------------------------------------------
+
+
+def new_password() -> Secret:
+    """Create a password of letters and digits only, which no file format, shell or connection string interprets."""
+    alphabet = string.ascii_letters + string.digits
+    while True:
+        text = "".join(secrets.choice(alphabet) for _ in range(_PASSWORD_LENGTH))
+        if satisfies_policy(text):
+            return Secret(text)
+
+
+def satisfies_policy(text: str) -> bool:
+    """Return whether SQL Server accepts a password.
+
+    Source: https://learn.microsoft.com/sql/relational-databases/security/password-policy
+    """
+    kinds = (str.isupper, str.islower, str.isdigit, lambda character: not character.isalnum())
+    return 8 <= len(text) <= 128 and sum(any(kind(character) for character in text) for kind in kinds) >= 3
+
+
+def _env_values() -> dict[str, Secret]:
+    """Return the values of the file, none if there is no file. Its mode is corrected first."""
+    path = ROOT / ENV_FILE
+    try:
+        _make_private(path)
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnvFileError(f"{path} cannot be read: {error}") from None
+    values: dict[str, Secret] = {}
+    for line in lines:
+        name, sign, text = line.strip().removeprefix("export ").partition("=")
+        if sign and not name.startswith("#"):
+            values[name.strip()] = Secret(_unquoted(text.strip()))
+    return values
+
+
+def _make_private(path: Path) -> None:
+    status = path.stat()
+    if not stat.S_IMODE(status.st_mode) & 0o077:
+        return
+    try:
+        path.chmod(0o600)
+    except PermissionError:
+        raise EnvFileError(
+            f"{path} holds a password that others may read, and belongs to another user: have its owner chmod 600 it"
+        ) from None
+
+
+def _add_to_env_file(line: str) -> None:
+    """Add a line by replacing the file, so that nobody reads half of it."""
+    path = ROOT / ENV_FILE
+    try:
+        before = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        before = _HEAD
+    if before and not before.endswith("\n"):
+        before += "\n"
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(before + line)
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise EnvFileError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _unquoted(text: str) -> str:
+    """Return a value without quotes, or without the comment that follows it, as Compose reads it."""
+    if len(text) > 1 and text[0] in "'\"" and text[0] in text[1:]:
+        return text[1 : text.index(text[0], 1)]
+    return text.partition(" #")[0].strip()

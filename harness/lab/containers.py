@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.failures import MachineFailure
 from harness.lab import compose, drivers, scripts
 from harness.lab.compose import ComposeError, Container
 from harness.lab.drivers import Driver
-from harness.lab.instances import Instance, InstanceDied, Lab, LabError, Login, connections, in_parallel
+from harness.lab.instances import SIDES, Instance, InstanceDied, Lab, LabError, Login, connections, in_parallel
 from harness.lab.processes import Child
 
 VERSIONS = ("2017", "2019", "2022", "2025")
@@ -34,21 +33,6 @@ _REFUSED_S = 60.0
 _POLL_S = 0.5
 _CHECK_EVERY_S = 2.0
 _KILLED = 137  # exit code: 128 and SIGKILL
-
-
-@dataclass(frozen=True)
-class _Role:
-    """An instance's names: for Compose and the other instances, in the lab, and of its database."""
-
-    alias: str
-    name: str
-    database: str
-
-
-_ROLES = (
-    _Role("target", "target", "SSBTarget"),
-    *(_Role(f"initiator{number}", f"initiator-{number}", f"SSBInitiator{number}") for number in (1, 2, 3)),
-)
 
 
 @contextlib.contextmanager
@@ -129,7 +113,12 @@ def _line(container: Container) -> str:
 
 
 def _services(version: str, initiators: int) -> list[str]:
-    return [f"{role.alias}-{version}" for role in _ROLES[: initiators + 1]]
+    return [f"{_alias(name)}-{version}" for name, _ in SIDES[: initiators + 1]]
+
+
+def _alias(name: str) -> str:
+    """Return an instance's name for Compose and for the other instances."""
+    return name.replace("-", "")
 
 
 def _make_room(version: str, tell: Callable[[str], None]) -> set[str]:
@@ -159,17 +148,17 @@ def _bring_up(
     login = Login("sa", compose.password())
     instances = [
         Instance(
-            name=role.name,
-            database=role.database,
+            name=name,
+            database=database,
             host=HOST,
             port=there[service].ports[_SQL_PORT],
             broker_port=BROKER_PORT,
             driver=driver,
             login=login,
-            broker_host=role.alias,
+            broker_host=_alias(name),
             admin_port=there[service].ports[_ADMIN_PORT],
         )
-        for role, service in zip(_ROLES, services, strict=False)
+        for (name, database), service in zip(SIDES, services, strict=False)
     ]
     _wait_until_ready(instances, services, watch, tell)
     tell(f"{len(services)} instances are ready after {time.monotonic() - began:.0f} s")

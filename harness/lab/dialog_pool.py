@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.lab import reset, scripts
+from harness.lab import scripts
 from harness.lab.error_remedies import explain
 from harness.lab.instances import Instance, Lab, LabError, connections, in_parallel
 
@@ -39,7 +39,7 @@ def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int, wa
     begun = initiators * used_dialogs * dialog_ratio
     expected = begun if warm_up else 0
     with connections(taking_part) as clients, connections([lab.target]) as (target,):
-        reset.messages(lab, target)  # older messages would count as processed
+        empty_tables(lab, target)  # older messages would count as processed
 
         def make(instance: Instance, connection: pyodbc.Connection) -> None:
             scripts.execute(connection, _CREATE, used_dialogs, dialog_ratio, guid)
@@ -48,8 +48,13 @@ def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int, wa
 
         in_parallel(make, taking_part, clients, on_interrupt=lab.close)
         wait_until_drained(lab, taking_part, clients, target, expected=expected, timeout_s=WARM_UP_TIMEOUT_S)
-        reset.messages(lab, target)
+        empty_tables(lab, target)
     return begun
+
+
+def empty_tables(lab: Lab, target: pyodbc.Connection) -> None:
+    """Empty the target's tables. Queues and transmission queues must be empty."""
+    scripts.run(target, "reset/messages.sql", {"Database": lab.target.database})
 
 
 def used(initiators: Sequence[pyodbc.Connection]) -> list[list[str]]:

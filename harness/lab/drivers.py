@@ -15,8 +15,15 @@ from pathlib import Path
 from typing import Literal
 
 from harness.failures import MachineFailure
-from harness.lab import odbc
 from harness.system_packages import FREETDS_PLACES, how_to_install
+
+try:
+    import pyodbc
+
+    OdbcError: type[Exception] = pyodbc.Error
+    load_failure = ""
+except ImportError as error:  # without unixODBC; `check_manager` reports it
+    OdbcError, load_failure = OSError, str(error)
 
 Kind = Literal["microsoft", "freetds"]
 
@@ -82,6 +89,12 @@ def _quoted(value: str) -> str:
     return "{" + value.replace("}", "}}") + "}"
 
 
+def connect(connection_string: Secret) -> pyodbc.Connection:
+    """Open a connection with autocommit. Raises OdbcError."""
+    pyodbc.pooling = False
+    return pyodbc.connect(connection_string, autocommit=True, timeout=LOGIN_TIMEOUT_S)
+
+
 def find() -> list[Driver]:
     """Find all drivers, the best first."""
     return [*_from_wheel(), *_registered(), *_freetds_files()]
@@ -103,8 +116,8 @@ def choose(kind: Kind | Literal["auto"] = "auto", drivers: Iterable[Driver] | No
 
 def check_manager() -> None:
     """Raise NoDriver unless unixODBC is installed, which pyodbc needs."""
-    if odbc.load_failure:
-        raise NoDriver(f"pyodbc does not load ({odbc.load_failure}): {how_to_install('unixodbc')}")
+    if load_failure:
+        raise NoDriver(f"pyodbc does not load ({load_failure}): {how_to_install('unixodbc')}")
 
 
 def _distribution_folder() -> str:
@@ -133,7 +146,7 @@ def _from_wheel() -> list[Driver]:
 
 
 def _registered() -> list[Driver]:
-    names = [] if odbc.load_failure else odbc.pyodbc.drivers()
+    names = [] if load_failure else pyodbc.drivers()
     microsoft = sorted((name for name in names if name.startswith("ODBC Driver")), reverse=True)
     freetds = [name for name in names if "freetds" in name.lower()]
     return [

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.lab.drivers import Driver, Secret
-from harness.lab.instances import Instance, Lab, LabError, Login
+from harness.lab.instances import SIDES, Instance, Lab, LabError, Login
 from harness.lab.processes import Child, ChildError, stop_all
 
 HOST = "127.0.0.1"
@@ -41,16 +41,15 @@ def running(*, version: str, initiators: int, directory: Path, driver: Driver) -
 
 
 def _start(version: str, initiators: int, directory: Path, driver: Driver) -> Lab:
-    names = ["target", *(f"initiator-{number}" for number in range(1, initiators + 1))]
-    databases = ["SSBTarget", *(f"SSBInitiator{number}" for number in range(1, initiators + 1))]
+    sides = SIDES[: initiators + 1]
     password = Secret(secrets.token_urlsafe(24))
-    ports = free_ports(len(names))
+    ports = free_ports(len(sides))
     children: list[Child] = []
     try:
-        for name in names:
+        for name, _ in sides:
             children.append(_serve(name, version, directory, password))
         instances = []
-        for name, database, child, port in zip(names, databases, children, ports, strict=True):
+        for (name, database), child, port in zip(sides, children, ports, strict=True):
             ready = read_ready_line(child)
             instances.append(
                 Instance(

@@ -8,19 +8,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from harness.failures import MachineFailure
 from harness.lab import drivers, error_remedies, interruption
-from harness.lab.drivers import Driver, Secret
+from harness.lab.drivers import Driver, OdbcError, Secret
 from harness.lab.error_remedies import error_text
-from harness.lab.odbc import pyodbc
 from harness.lab.processes import Process, stop_all
 from harness.lab.scripts import ScriptError
+
+if TYPE_CHECKING:
+    import pyodbc
 
 Result = TypeVar("Result")
 
 PROGRAM = "service-broker-harness"
+# The sides of the largest lab: the instance's name and its database's.
+SIDES = (("target", "SSBTarget"), *((f"initiator-{number}", f"SSBInitiator{number}") for number in (1, 2, 3)))
 # A statement that takes longer is blocked by something. Ten minutes suffice to zero a large log file.
 STATEMENT_TIMEOUT_S = 600
 
@@ -130,13 +134,12 @@ class Instance:
         return self._connect(connection_string, self.admin_port, None)
 
     def _connect(self, connection_string: Secret, port: int, query_timeout_s: int | None) -> pyodbc.Connection:
-        pyodbc.pooling = False
         if reason := self.out_of_reach(port):
             self.check()
             raise LabError(reason)
         try:
-            connection = pyodbc.connect(connection_string, autocommit=True, timeout=drivers.LOGIN_TIMEOUT_S)
-        except pyodbc.Error as error:
+            connection = drivers.connect(connection_string)
+        except OdbcError as error:
             self.check()
             raise LabError(f"{self.name} ({self.host}:{port}): {error_text(error)}") from None
         connection.timeout = STATEMENT_TIMEOUT_S if query_timeout_s is None else query_timeout_s

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from harness.lab import scripts
 from harness.lab.instances import Instance, LabError
 from harness.lab.link import local_name
+from harness.lab_file import LabFile, Server
 
 if TYPE_CHECKING:
     import pyodbc
@@ -121,13 +122,15 @@ def read_holdings(instance: Instance, connection: pyodbc.Connection, prefix: str
     return Holdings(exists, mark, tuple(listed), found, listeners)
 
 
-def refusals(instance: Instance, holdings: Holdings, wanted: Sequence[Thing], keys: Keys) -> Iterator[str]:
+def refusals(
+    instance: Instance, holdings: Holdings, wanted: Sequence[Thing], lab_file: LabFile, server: Server
+) -> Iterator[str]:
     """Yield a line for each reason why creating the lab here would touch what belongs to others."""
     who = place(instance)
     if holdings.exists and not holdings.is_ours:
         yield (
             f"{who}: the database {instance.database} exists and does not carry the harness's mark: name another "
-            f"({keys.database}), or drop it, or mark it with sql/server/prepare_database.sql"
+            f"({lab_file.where_of(server, 'database')}), or drop it, or mark it with sql/server/prepare_database.sql"
         )
         return
     names = {(thing.kind, thing.name.lower()) for thing in holdings.listed}
@@ -137,7 +140,7 @@ def refusals(instance: Instance, holdings: Holdings, wanted: Sequence[Thing], ke
         if thing.kind != "master key" and key in there and key not in names:
             yield (
                 f"{who}: the {thing.kind} {thing.name} exists and is in no ledger of the harness: "
-                f"choose another prefix ({keys.prefix}), or {thing.drop}"
+                f"choose another prefix ({lab_file.where('prefix')}), or {thing.drop}"
             )
     for listener in holdings.listeners:
         if ("endpoint", listener.name.lower()) in names:
@@ -148,16 +151,8 @@ def refusals(instance: Instance, holdings: Holdings, wanted: Sequence[Thing], ke
                 "one: use another instance, or drop the endpoint if nobody needs it"
             )
         elif listener.port == instance.broker_port:
-            yield f"{who}: the endpoint {listener.name} uses port {listener.port}: choose another ({keys.port})"
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """The places in a lab file that a refusal points to, like `lab.toml, line 7`."""
-
-    database: str
-    prefix: str
-    port: str
+            where = lab_file.where_of(server, "broker_port")
+            yield f"{who}: the endpoint {listener.name} uses port {listener.port}: choose another ({where})"
 
 
 def description(instance: Instance, holdings: Holdings, wanted: Sequence[Thing]) -> str:

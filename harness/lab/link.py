@@ -7,6 +7,9 @@ BINARY, without files), a login and a user, a route. The target knows all initia
 Instances that were linked before are changed to `lab.security`: the endpoint is altered, and dialog security is added
 or removed. Without dialog security dialogs begin with ENCRYPTION = OFF, there is no remote service binding, and
 everybody who may connect to the endpoint may send.
+
+The target receives with the paper's numbers until `apply_receive_settings` changes them. `remove_conversations` resets
+a linked lab.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from harness.lab import scripts
 from harness.lab.drivers import Secret
-from harness.lab.instances import Instance, Lab, Login, connections, in_parallel
+from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
 from harness.lab.scripts import ScriptError
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP
 
@@ -66,17 +70,38 @@ _BINDING = "link/remote_service_binding.sql"  # on initiators
 _UNSECURED_OWN = ("link/grant_send_public.sql",)
 _NO_BINDING = "link/drop_remote_service_binding.sql"
 
+_READERS_POLL_S = 0.05
+# Added to its timeout, for a reader that is still working.
+_READERS_END_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveSettings:
+    """Settings of the target's activation procedure and queue."""
+
+    top: int  # messages per RECEIVE
+    timeout_ms: int  # how long a reader waits for more
+    max_queue_readers: int
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Facts about one side that the other sides need."""
 
-    local_name: str
-    broker_address: str
-    broker_instance: str
-    endpoint_certificate: bytes
-    dialog_certificate: bytes  # empty without dialog security
+    instance: Instance
     description: dict[str, Any]  # a row of observe/instance.sql
+    endpoint_certificate: bytes = b""
+    dialog_certificate: bytes = b""  # empty without dialog security
+
+    @property
+    def route(self) -> dict[str, str]:
+        """The variables of link/route.sql on the other sides."""
+        return {
+            "RouteName": f"Test_{local_name(self.instance)}",
+            "ServiceName": SERVICE,
+            "BrokerInstance": str(self.description["service_broker_guid"]).upper(),
+            "BrokerAddress": self.instance.broker_address,
+        }
 
 
 def link(lab: Lab) -> None:
@@ -92,31 +117,28 @@ def link(lab: Lab) -> None:
     }
     # Connections to master, because the lab's databases need not exist yet.
     with connections(lab.instances, "master") as opened:
-        identities = in_parallel(lambda instance, connection: _set_up(lab, instance, connection), lab.instances, opened)
-        target, *initiators = identities
-        others = [initiators, *([target] for _ in initiators)]
-        in_parallel(lambda *row: _introduce(lab, *row), lab.instances, opened, others)
+        identities = in_parallel(partial(_set_up, lab), lab.instances, opened)
+        in_parallel(partial(_introduce, lab), lab.instances, opened, _others(identities))
     lab.identities = [identity.description for identity in identities]
 
 
 def relink(lab: Lab) -> None:
     """Create the routes again after the databases got new broker instances, and read the lab's identities again."""
+
+    def route(instance: Instance, connection: pyodbc.Connection, others: Sequence[Identity]) -> None:
+        for other in others:
+            scripts.run(connection, "link/route.sql", other.route | {"Database": instance.database})
+
     with connections(lab.instances, "master") as opened:
-        described = in_parallel(describe, lab.instances, opened)
-        lab.identities = described
-        target, *initiators = lab.instances
-        remotes = [initiators, *([target] for _ in initiators)]
-        guids = {
-            instance.name: str(row["service_broker_guid"]).upper()
-            for instance, row in zip(lab.instances, described, strict=True)
-        }
+        lab.identities = in_parallel(describe, lab.instances, opened)
+        identities = [Identity(*side) for side in zip(lab.instances, lab.identities, strict=True)]
+        in_parallel(route, lab.instances, opened, _others(identities))
 
-        def route(instance: Instance, connection: pyodbc.Connection, others: Sequence[Instance]) -> None:
-            for other in others:
-                variables = _route(local_name(other), guids[other.name], other.broker_address)
-                scripts.run(connection, "link/route.sql", variables | {"Database": instance.database})
 
-        in_parallel(route, lab.instances, opened, remotes)
+def _others(identities: Sequence[Identity]) -> list[Sequence[Identity]]:
+    """Return the sides that each side knows: the target all initiators, an initiator the target."""
+    target, *initiators = identities
+    return [initiators, *([target] for _ in initiators)]
 
 
 def describe(instance: Instance, connection: pyodbc.Connection) -> dict[str, Any]:
@@ -130,10 +152,24 @@ def local_name(instance: Instance) -> str:
     return "".join(part.capitalize() for part in instance.name.split("-"))
 
 
-def turn_queue_on(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> None:
-    """Turn the side's queue on again, in case five rollbacks have disabled it."""
-    path = "target/queue.sql" if instance is lab.target else "initiator/queue.sql"
-    scripts.run(connection, path, lab.variables | {"Database": instance.database})
+def remove_conversations(lab: Lab) -> None:
+    """Remove all conversations on all sides and link the new broker instances.
+
+    This disconnects all sessions in the databases: connections held elsewhere must be opened again. NEW_BROKER removes
+    conversations with their messages and session keys. Queues, services, certificates, users and remote service
+    bindings remain, and msdb's route AutoCreatedLocal finds any broker instance. Only what names the old broker
+    instance is created again: the routes here, the dialogs by `dialog_pool.build`. A queue that five rollbacks have
+    disabled is turned on.
+    """
+
+    def new_broker(instance: Instance, connection: pyodbc.Connection) -> None:
+        queue = "target/queue.sql" if instance is lab.target else "initiator/queue.sql"
+        for path in ("reset/broker.sql", queue):
+            scripts.run(connection, path, lab.variables | {"Database": instance.database})
+
+    with connections(lab.instances, "master") as opened:
+        in_parallel(new_broker, lab.instances, opened)
+    relink(lab)
 
 
 def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Identity:
@@ -162,12 +198,10 @@ def _set_up(lab: Lab, instance: Instance, connection: pyodbc.Connection) -> Iden
         scripts.run(connection, path, variables)
     description = describe(instance, connection)
     return Identity(
-        local_name(instance),
-        instance.broker_address,
-        str(description["service_broker_guid"]).upper(),
+        instance,
+        description,
         export_certificate(connection, "endpoint", variables),
         export_certificate(connection, "dialog", variables) if lab.security.dialog else b"",
-        description,
     )
 
 
@@ -188,9 +222,9 @@ def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, othe
     for other in others:
         variables = lab.variables | {
             "Database": instance.database,
-            "RemoteName": other.local_name,
+            "RemoteName": local_name(other.instance),
             "LoginPassword": _password(),
-            **_route(other.local_name, other.broker_instance, other.broker_address),
+            **other.route,
         }
         for path in (*_REMOTE, *(_SECURED_REMOTE if lab.security.dialog else ())):
             binary = other.dialog_certificate if "dialog" in path else other.endpoint_certificate
@@ -199,10 +233,44 @@ def _introduce(lab: Lab, instance: Instance, connection: pyodbc.Connection, othe
             scripts.run(connection, _BINDING if lab.security.dialog else _NO_BINDING, variables)
 
 
-def _route(remote_name: str, broker_instance: str, address: str) -> dict[str, str]:
-    return {
-        "RouteName": f"Test_{remote_name}",
-        "ServiceName": SERVICE,
-        "BrokerInstance": broker_instance,
-        "BrokerAddress": address,
+# -- how the target receives -------------------------------------------------------------------------------------------
+
+
+def apply_receive_settings(lab: Lab, receiving: ReceiveSettings) -> None:
+    """Install the activation procedure with other settings and set the queue's number of readers.
+
+    Nothing may be sent meanwhile. A running reader keeps the procedure that it was started with, and lowering
+    MAX_QUEUE_READERS ends none. So this first waits until the running readers have timed out; LabError if they do not.
+    """
+    timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
+    with connections([lab.target]) as (target,):
+        _wait_for_readers(lab, target, timeout_before_ms / 1000 + _READERS_END_S)
+        _install(lab, target, receiving)
+
+
+def apply_to_new_readers(lab: Lab, receiving: ReceiveSettings) -> None:
+    """Do the same while messages arrive: the settings hold for readers started from now on."""
+    timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
+    with connections([lab.target]) as (target,):
+        _install(lab, target, receiving)
+    # Running readers keep their timeout, and the next `apply_receive_settings` waits for them.
+    lab.variables["ReceiveTimeoutMs"] = str(max(timeout_before_ms, receiving.timeout_ms))
+
+
+def _install(lab: Lab, target: pyodbc.Connection, receiving: ReceiveSettings) -> None:
+    lab.variables |= {
+        "ReceiveTop": str(receiving.top),
+        "ReceiveTimeoutMs": str(receiving.timeout_ms),
+        "MaxQueueReaders": str(receiving.max_queue_readers),
     }
+    for path in ("target/receive_procedure.sql", "target/queue.sql"):
+        scripts.run(target, path, lab.variables | {"Database": lab.target.database})
+
+
+def _wait_for_readers(lab: Lab, target: pyodbc.Connection, timeout_s: float) -> None:
+    deadline_s = lab.clock.now_s() + timeout_s
+    while running := sum(row["tasks"] for row in scripts.rows(target, "observe/activated_tasks.sql", {})):
+        lab.check()
+        if lab.clock.now_s() > deadline_s:
+            raise LabError(f"{running} readers of the target's queue have not ended within {timeout_s:g} s")
+        lab.clock.sleep(_READERS_POLL_S)

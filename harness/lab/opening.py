@@ -1,20 +1,32 @@
-"""Open a lab: start instances or sign in to them, install the scripts, link the instances; and close it again."""
+"""Select a lab, open it, and say how to connect to it.
+
+The selected lab is the one that the user names, else the servers of a lab file, else containers if Docker answers, else
+the embedded one. To open it means to start instances or to sign in to them, to install the scripts and to link.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from harness import lab_file as lab_files
+from harness import settings as settings_module
 from harness.failures import nearest
-from harness.lab import containers, drivers, embedded_instances, link, user_servers
-from harness.lab.instances import Lab, LabError, Security
+from harness.lab import compose, containers, drivers, embedded_instances, link, user_servers
+from harness.lab.instances import Instance, Lab, LabError, Security
 from harness.lab_file import LabFile
+from harness.settings import TIMES, Settings, SettingsError
 
-DriverChoice = Literal["auto", "microsoft", "freetds"]
+_NATURE = {
+    "embedded": "this repository's small servers on this machine; their numbers are not SQL Server's",
+    "containers": "SQL Server in containers on this machine",
+    "servers": "SQL Server on your own servers",
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,70 @@ class Topology:
         return len(self.lab_file.initiators) if self.lab_file is not None else 3
 
 
+@dataclass(frozen=True)
+class Selection:
+    """The selected lab, the reason for it, and the settings with that lab's defaults."""
+
+    settings: Settings
+    topology: Topology
+    why: str
+
+    @property
+    def first_line(self) -> str:
+        """The line with which every command that uses a lab begins."""
+        return f"lab: {self.topology.kind} ({self.why}) - {_NATURE[self.topology.place]}"
+
+
+def select_lab(
+    options: Mapping[str, Any],
+    *,
+    settings_file: Path | None = None,
+    stored: Mapping[str, Any] | None = None,
+    times: Mapping[str, Mapping[str, float]] = TIMES,
+    engine_answers: Callable[[], bool] = compose.engine_answers,
+) -> Selection:
+    """Select settings and lab from options, environment and settings file.
+
+    `stored` are the settings of a run that is resumed, `times` the default durations by lab. Raises SettingsError or
+    UsageFailure if options contradict each other.
+    """
+    why = ""
+
+    def defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonlocal why
+        lab, why = _lab(given if stored is None else {**stored, **given}, engine_answers)
+        own = {"lab": lab, **times.get(lab, {}), "server_versions": ()}
+        return {**own, **(stored or {})}
+
+    settings = settings_module.create(options, file=settings_file, defaults=defaults)
+    topology = Topology(
+        "embedded" if settings.lab == "embedded" else "servers" if settings.lab_file else "containers",
+        lab_files.read(settings.lab_file) if settings.lab_file else None,
+        Security(settings.dialog_security, settings.endpoint_encryption),
+    )
+    versions = settings.server_versions or topology.sweep_versions
+    for version in versions:
+        if version not in topology.versions:
+            raise SettingsError(
+                f"the {settings.lab} lab has no server version {version!r}{nearest(version, topology.versions)}"
+            )
+    return Selection(settings.model_copy(update={"server_versions": versions}), topology, why)
+
+
+def _lab(given: Mapping[str, Any], engine_answers: Callable[[], bool]) -> tuple[str, str]:
+    """Return the lab's name and the reason for it."""
+    named, file = given.get("lab"), given.get("lab_file")
+    if named == "embedded" and file:
+        raise SettingsError(f"--lab embedded cannot use the servers of {file}: leave out one of the two options")
+    if named and not file:
+        return str(named), "as selected"
+    if file:
+        return "sqlserver", f"the servers of {file}"
+    if engine_answers():
+        return "sqlserver", "the default where a Docker engine answers"
+    return "embedded", "the default where no Docker engine answers and no lab.toml is given"
+
+
 @contextlib.contextmanager
 def open(
     topology: Topology,
@@ -54,7 +130,7 @@ def open(
     version: str,
     initiators: int = 1,
     directory: Path | None = None,
-    driver: DriverChoice = "auto",
+    driver: drivers.Kind | Literal["auto"] = "auto",
     watch: Callable[[], None] = lambda: None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Lab]:
@@ -95,3 +171,30 @@ def open(
                 user_servers.abandon(lab, tell)
             raise
         yield lab
+
+
+def how_to_connect(lab: Lab) -> Iterator[str]:
+    """Yield how to connect to each instance. An embedded lab's password is written to a file of this user's."""
+    secret = None
+    if lab.place == "embedded":
+        assert lab.target.login is not None
+        secret = lab.directory / "password"
+        descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(lab.target.login.password)
+        yield f"login: sa; password, valid while the lab is open: cat {secret}"
+    elif lab.place == "containers":
+        yield f"login: sa; its password is in {compose.password_place()}"
+    for instance in lab.instances:
+        user = f"-U {instance.login.user}" if instance.login else "-E"
+        yield f"{instance.name}: {instance.host},{instance.port} database {instance.database}"
+        given = f"SQLCMDPASSWORD=$(cat {secret}) " if secret else ""
+        yield f"  {given}sqlcmd -C -S {instance.host},{instance.port} {user} -d {instance.database}"
+        yield f"  {_pyodbc(instance, secret)}"
+
+
+def _pyodbc(instance: Instance, secret: Path | None) -> str:
+    public = ";".join(part for part in instance.connection_string().split(";") if not part.startswith("PWD="))
+    password = f'open("{secret}").read()' if secret else "getpass.getpass()"
+    ending = f';PWD=" + {password})' if instance.login else '")'
+    return f'pyodbc.connect("{public}{ending}'

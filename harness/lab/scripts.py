@@ -11,13 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.failures import MachineFailure
 from harness.installation import SQL_ROOT
 from harness.lab import interruption
+from harness.lab.drivers import OdbcError
 from harness.lab.error_remedies import error_text
-from harness.lab.odbc import pyodbc
+
+if TYPE_CHECKING:
+    import pyodbc
 
 _GO = re.compile(r"\s*GO(?:\s+(\d+))?\s*(?:--.*)?", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_-]*)\)")
@@ -120,12 +123,12 @@ def run(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str,
     """Run a file on a connection with autocommit. Reads all results, drops them, and raises errors in any of them."""
     for batch in load(path, variables):
         for _ in range(batch.count):
-            _execute(connection, batch.text, (), f"{path}, batch at line {batch.line}")
+            _query(connection, batch.text, f"{path}, batch at line {batch.line}")
 
 
 def execute(connection: pyodbc.Connection, statement: str, *parameters: object) -> None:
     """Run one statement or call. Reads all results, drops them, and raises errors in any of them."""
-    _execute(connection, statement, parameters, statement)
+    _query(connection, statement, statement, parameters)
 
 
 def rows(connection: pyodbc.Connection, path: Path | str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -154,13 +157,16 @@ def scalar(connection: pyodbc.Connection, statement: str) -> Any:
     return _query(connection, statement, statement)[1][0][0]
 
 
-def _query(connection: pyodbc.Connection, statement: str, origin: str) -> tuple[list[str], list[Any]]:
+def _query(
+    connection: pyodbc.Connection, statement: str, origin: str, parameters: Sequence[object] = ()
+) -> tuple[list[str], list[Any]]:
+    """Run a statement and read all its results. Returns the last column names and all rows."""
     with connection.cursor() as cursor:
 
         def ask() -> tuple[list[str], list[Any]]:
             names: list[str] = []
             values: list[Any] = []
-            cursor.execute(statement)
+            cursor.execute(statement, *parameters)
             while True:
                 if cursor.description:
                     names = [column[0] for column in cursor.description]
@@ -170,21 +176,7 @@ def _query(connection: pyodbc.Connection, statement: str, origin: str) -> tuple[
 
         try:
             return interruption.call(cursor, ask)
-        except pyodbc.Error as error:
-            raise ScriptError(f"{origin}: {error_text(error)}") from error
-
-
-def _execute(connection: pyodbc.Connection, statement: str, parameters: Sequence[object], origin: str) -> None:
-    with connection.cursor() as cursor:
-
-        def execute() -> None:
-            cursor.execute(statement, *parameters)
-            while cursor.nextset():
-                pass
-
-        try:
-            interruption.call(cursor, execute)
-        except pyodbc.Error as error:
+        except OdbcError as error:
             raise ScriptError(f"{origin}: {error_text(error)}") from error
 
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness import settings
 from harness.failures import MachineFailure, UsageFailure
-from harness.lab import error_remedies, ledger, rights, scripts
+from harness.lab import error_remedies, ledger, scripts
 from harness.lab.drivers import Driver, Secret
 from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
-from harness.lab.ledger import Holdings, Keys, Thing, place
+from harness.lab.ledger import Holdings, Thing, place
 from harness.lab_file import MAJORS, LabFile, Server
 
 if TYPE_CHECKING:
@@ -245,10 +245,7 @@ def _refuse_collisions(
 ) -> None:
     lines: list[str] = []
     for server, instance, held, plan in zip(servers, instances, holdings, plans, strict=True):
-        keys = Keys(
-            lab_file.where_of(server, "database"), lab_file.where("prefix"), lab_file.where_of(server, "broker_port")
-        )
-        lines += ledger.refusals(instance, held, plan, keys)
+        lines += ledger.refusals(instance, held, plan, lab_file, server)
     if lines:
         raise LabError(lines[0] + (f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""))
 
@@ -267,13 +264,28 @@ def _refuse_taken_port(lab_file: LabFile, server: Server, instance: Instance) ->
 
 
 def _check_rights(instances: Sequence[Instance], opened: Sequence[pyodbc.Connection], tell: Tell) -> None:
-    lacking = in_parallel(rights.missing, instances, opened)
+    """Raise LabError if a login lacks a right without which nothing can be created; remark on the others."""
+    lacking = in_parallel(_missing_rights, instances, opened)
     for instance, missing in zip(instances, lacking, strict=True):
-        if line := rights.refusal(instance, missing):
+        required = [right for right in missing if right["is_required"]]
+        if required:
+            first, *others = required
+            who = instance.login.user if instance.login else "this account"
+            line = f"{place(instance)}: {who} lacks {first['permission']}, needed for {first['needed_for']}: "
+            line += first["remedy"]
+            if others:
+                more = ", ".join(right["permission"] for right in others)
+                line += f" It also lacks {more}; sql/server/minimal_rights.sql grants all"
             raise LabError(line)
     for instance, missing in zip(instances, lacking, strict=True):
-        for line in rights.remarks(instance, missing):
-            tell(line)
+        for right in missing:
+            tell(f"{instance.name}: without {right['permission']}, the run does not include {right['needed_for']}")
+
+
+def _missing_rights(instance: Instance, connection: pyodbc.Connection) -> list[dict[str, Any]]:
+    """Return the rows of server/rights.sql for what the login lacks, in the order in which it is needed."""
+    rows = scripts.rows(connection, "server/rights.sql", {"Database": instance.database})
+    return [row for row in rows if row["is_held"] != 1]
 
 
 def _remove_leftovers(

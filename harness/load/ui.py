@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Protocol
 
 from harness import lab as lab_package
-from harness.lab import Lab, LabError, dialog_pool, interruption, reset
+from harness.lab import Lab, LabError, dialog_pool, interruption, link
 from harness.lab.instances import connections
+from harness.lab.opening import Selection
 from harness.lab.scripts import ScriptError
-from harness.lab.selection import Selection
 from harness.load.locust_clients import LocustClients, WebPage
 from harness.load.messages import (
     Answer,
@@ -66,7 +66,7 @@ class LabStage:
             tell(f"beginning {count} dialogs and warming them up ...")
             self._pool = None
             if self._used:
-                reset.conversations(self._lab)
+                link.remove_conversations(self._lab)
             self._used = True
             dialog_pool.build(
                 self._lab,
@@ -94,7 +94,7 @@ class LabStage:
             dialog_pool.wait_until_drained(
                 self._lab, taking_part, clients, target, expected=0, timeout_s=DRAIN_TIMEOUT_S
             )
-            reset.messages(self._lab, target)
+            dialog_pool.empty_tables(self._lab, target)
 
 
 def plan_of(

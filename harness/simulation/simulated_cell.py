@@ -18,7 +18,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.lab import dialog_pool, link, reset, scripts
+from harness.lab import dialog_pool, link, scripts
 from harness.lab.instances import LabError, connections
 from harness.load import plan
 from harness.load.plan import Sending
@@ -170,7 +170,7 @@ def launch_readers(
             "the target did not process all messages of the warm-up",
         )
         dialog_pool.wait_until_drained(lab, lab.initiators, clients, target, expected=expected, timeout_s=_RAMP_LIMIT_S)
-        reset.messages(lab, target)
+        dialog_pool.empty_tables(lab, target)
         if (left := readers()) < most:
             raise LabError(f"only {left} of {most} queue readers are left: the others ended for lack of messages")
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from harness import records
-from harness.lab import dialog_pool, reset, scripts
+from harness.lab import dialog_pool, scripts
 from harness.lab.error_remedies import error_text, explain
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError
@@ -198,7 +198,7 @@ class Attempt:
         parts = self.equipment
         with self.phases.phase("prepare"):
             parts.lab.check()
-            reset.messages(parts.lab, parts.target)
+            dialog_pool.empty_tables(parts.lab, parts.target)
             own = dialog_pool.used(parts.initiators[: self.cell.initiators]) if self.sending is None else ()
             sending = self.sending or Sending(SEND_MESSAGE, own)
             parts.clients.prepare(

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from harness import doctor
-from harness.lab import interruption, reset
+from harness.lab import interruption, link
 from harness.lab import open as open_lab
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.opening import Topology
@@ -100,7 +100,7 @@ class LabEquipment:
         assert self.parts is not None and self._clients is not None
         lab = self.parts.lab
         _release(self.parts)
-        reset.conversations(lab)
+        link.remove_conversations(lab)
         self.parts = self._connected(lab, self._clients)
         return self.parts
 

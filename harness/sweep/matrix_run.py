@@ -9,9 +9,7 @@ from typing import Any
 
 from harness.failures import UsageFailure
 from harness.lab import compose, drivers, interruption
-from harness.lab.connection_info import first_line
-from harness.lab.opening import Topology
-from harness.lab.selection import Selection, select_lab
+from harness.lab.opening import Selection, Topology, select_lab
 from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
 from harness.reporting import Reporter, duration
 from harness.settings import Settings
@@ -45,7 +43,7 @@ def sweep(
         _choice_of(resume, options, settings_file) if resume else select_lab(options, settings_file=settings_file)
     )
     settings = selection.settings
-    reporter.note(first_line(selection))
+    reporter.note(selection.first_line)
     cells = planning.chosen_cells(settings, initiators_max=selection.topology.initiators_max)
     length_s = planning.estimate_s(settings, cells)
     plan = f"{len(cells)} cells, about {duration(length_s)}"
@@ -67,7 +65,7 @@ def single(
 ) -> Outcome:
     """Runs one cell and notes its numbers."""
     selection = select_lab(options, settings_file=settings_file)
-    reporter.note(first_line(selection))
+    reporter.note(selection.first_line)
     cell = _named_cell(cell_id, given_axes, selection.topology)
     selection = replace(selection, settings=selection.settings.model_copy(update={"cells": (cell.id,)}))
     reporter.note(f"cell: {cell.id}")

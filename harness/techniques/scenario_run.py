@@ -12,9 +12,8 @@ from harness import settings as settings_module
 from harness.failures import UsageFailure, nearest
 from harness.figures import FigureError, techniques_figure
 from harness.lab import interruption
-from harness.lab.connection_info import first_line
 from harness.lab.instances import Lab
-from harness.lab.selection import select_lab
+from harness.lab.opening import select_lab
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
@@ -128,7 +127,7 @@ def _on_servers(
             raise SettingsError(f"--{name} has no effect on servers: leave it out, or choose --lab {SIMULATED}")
     times = {lab: own.model_dump() for lab, own in scenario.times.items()}
     selection = select_lab(options, times=times)
-    reporter.note(first_line(selection))
+    reporter.note(selection.first_line)
     require_alike({"lab": selection.settings.lab})
     wanted, there = scenario.load.initiators, selection.topology.initiators_max
     if wanted > there:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness import toml_file
 from harness.failures import UsageFailure
-from harness.lab.receive_settings import ReceiveSettings
+from harness.lab.link import ReceiveSettings
 from harness.matrix import Cell
 from harness.settings import Duration
 from harness.toml_file import Key, TomlFile

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.lab import dialog_pool, link, receive_settings, scripts
+from harness.lab import dialog_pool, link, scripts
 from harness.lab.instances import Lab, LabError, connections
+from harness.lab.link import ReceiveSettings
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
-from harness.lab.receive_settings import ReceiveSettings
 from harness.lab.scripts import ScriptError
 from harness.load import plan
 from harness.load.plan import LoadError, Sending
@@ -64,7 +64,7 @@ class ServerTestbed:
             with phases.phase("dialogs"):
                 parts = self._with_dialogs(cell)
             with phases.phase("receiving"):
-                receive_settings.apply(parts.lab, cell.technique.arrangement.receiving)
+                link.apply_receive_settings(parts.lab, cell.technique.arrangement.receiving)
         except (LabError, ScriptError, LoadError, ChildError) as error:
             raise NotReady(str(error)) from None
 
@@ -82,7 +82,7 @@ class ServerTestbed:
             self._settings,
             cell.folder(self._results),
             phases,
-            on_stopped=lambda: receive_settings.apply_to_new_readers(parts.lab, DRAINING),
+            on_stopped=lambda: link.apply_to_new_readers(parts.lab, DRAINING),
             sending=sending(parts.lab, parts.initiators, cell),
         ).run()
 
@@ -160,7 +160,7 @@ class SimulatedTestbed:
 def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path) -> Measured:
     arrangement = turn.technique.arrangement
     try:
-        receive_settings.apply(lab, arrangement.receiving)
+        link.apply_receive_settings(lab, arrangement.receiving)
         # Readers with a shorter timeout than the paper's may have ended before the clients begin.
         if arrangement.receive_timeout_ms >= RECEIVE_TIMEOUT_MS:
             most = arrangement.max_queue_readers
@@ -169,7 +169,7 @@ def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path
             how = sending(lab, clients, turn)
     except (LabError, ScriptError) as error:
         raise NotReady(str(error)) from None
-    drain = partial(receive_settings.apply_to_new_readers, lab, DRAINING)
+    drain = partial(link.apply_to_new_readers, lab, DRAINING)
     return simulated_cell.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=drain)
 
 

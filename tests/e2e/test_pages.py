@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import lab as lab_package
-from harness.lab import dialog_pool, reset
+from harness.lab import dialog_pool, link
 from harness.lab.instances import Lab
-from harness.lab.selection import select_lab
+from harness.lab.opening import select_lab
 from harness.observe import dialog_pages
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
@@ -41,7 +41,7 @@ def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(la
         (page.page_id, page.slot) == (first + page.handle_rank // ROWS_PER_PAGE, page.handle_rank % ROWS_PER_PAGE)
         for page in found
     )
-    reset.conversations(lab)
+    link.remove_conversations(lab)
     dialog_pool.build(lab, initiators=1, used_dialogs=4, dialog_ratio=150)
     spread = {"initiator-1": dialog_pages.located(lab.initiators[0])}
     assert [page.handle_rank for page in spread["initiator-1"]] == [149, 299, 449, 599]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.lab import drivers
-from harness.lab.selection import select_lab
+from harness.lab.opening import select_lab
 from harness.matrix import Cell
 from harness.reporting import Reporter
 from harness.sweep import matrix_run

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.lab import compose, containers, env_file
+from harness.lab import compose, containers
 from tests.stand_ins import docker_engine
 
 FILE = compose.ROOT / "docker-compose.yml"
@@ -133,13 +133,13 @@ def test_the_health_check_finds_sqlcmd_in_old_and_new_images(tmp_path, folder):
 
 def test_the_password_is_created_on_first_use_kept_and_readable_by_this_user_alone(root):
     made = compose.password()
-    assert env_file.satisfies_policy(made)
+    assert compose.satisfies_policy(made)
     assert made.isalnum()
     assert (root / ".env").stat().st_mode & 0o777 == 0o600
     assert f"MSSQL_SA_PASSWORD={made}\n" in (root / ".env").read_text()
     assert compose.password() == made
     assert repr(made) == "Secret(...)"
-    assert env_file.new_password() != made
+    assert compose.new_password() != made
 
 
 def test_values_in_the_file_are_kept_and_read_as_compose_reads_them(root):
@@ -176,7 +176,7 @@ def test_another_users_file_that_others_may_read_is_refused(root, monkeypatch):
 
     monkeypatch.setattr(Path, "chmod", chmod)
     with pytest.raises(
-        env_file.EnvFileError, match=r"\.env holds a password that others may read, and belongs to another user"
+        compose.EnvFileError, match=r"\.env holds a password that others may read, and belongs to another user"
     ):
         compose.password()
 
@@ -184,7 +184,7 @@ def test_another_users_file_that_others_may_read_is_refused(root, monkeypatch):
 @pytest.mark.parametrize("weak", ["short1A", "onlysmallletters", "small0and1digits"])
 def test_a_password_that_sql_server_would_refuse_is_refused_at_once(root, weak):
     (root / ".env").write_text(f"MSSQL_SA_PASSWORD={weak}\n")
-    with pytest.raises(env_file.EnvFileError, match="too weak for SQL Server") as caught:
+    with pytest.raises(compose.EnvFileError, match="too weak for SQL Server") as caught:
         compose.password()
     assert weak not in str(caught.value)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyodbc
 import pytest
 
-from harness.lab import Lab, dialog_pool, link, reset, scripts
+from harness.lab import Lab, dialog_pool, link, scripts
 from harness.lab import open as open_lab
 from harness.lab.instances import Instance, Security, connections
 from harness.lab.opening import Topology
@@ -84,7 +84,7 @@ def test_a_reset_ends_conversations_and_turns_a_disabled_queue_on(lab: Lab) -> N
     before = str(lab.identities[0]["service_broker_guid"])
     with connections([lab.target]) as (target,):
         target.execute("ALTER QUEUE dbo.MySSBLabTestQueue WITH STATUS = OFF;")
-    reset.conversations(lab)
+    link.remove_conversations(lab)
     assert str(lab.identities[0]["service_broker_guid"]) != before
     for instance in lab.instances:
         assert value(instance, "SELECT COUNT(*) FROM sys.conversation_endpoints;", instance.database) == 0

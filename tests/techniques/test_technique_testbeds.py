@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness import settings as settings_module
-from harness.lab import dialog_pool, receive_settings
+from harness.lab import dialog_pool, link
 from harness.lab.instances import LabError
 from harness.lab.opening import Topology
 from harness.reporting import Reporter
@@ -58,7 +58,7 @@ def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
 
     monkeypatch.setattr(technique_testbeds, "LabEquipment", lambda *_, **__: FakeLab(asked))
     monkeypatch.setattr(dialog_pool, "build", build)
-    monkeypatch.setattr(receive_settings, "apply", lambda lab, arrangement: None)
+    monkeypatch.setattr(link, "apply_receive_settings", lambda lab, arrangement: None)
     monkeypatch.setattr(technique_testbeds, "sending", lambda lab, initiators, turn: None)
     monkeypatch.setattr(technique_testbeds, "Attempt", lambda *_, **__: SimpleNamespace(run=lambda: None))
     settings = settings_module.create({"lab": "embedded"}, environment={})

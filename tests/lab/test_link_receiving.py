@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.lab import receive_settings
+from harness.lab import link
 from harness.lab.drivers import Driver
 from harness.lab.instances import Instance, Lab, LabError
-from harness.lab.receive_settings import ReceiveSettings
+from harness.lab.link import ReceiveSettings
 
 SLOW, QUICK = ReceiveSettings(10_000, 60_000, 16), ReceiveSettings(10_000, 100, 16)
 
@@ -55,8 +55,8 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
     def connections(instances: object) -> Iterator[list[object]]:
         yield [target]
 
-    monkeypatch.setattr(receive_settings, "connections", connections)
-    monkeypatch.setattr(receive_settings, "scripts", target)
+    monkeypatch.setattr(link, "connections", connections)
+    monkeypatch.setattr(link, "scripts", target)
     return target
 
 
@@ -67,16 +67,16 @@ def lab(target: Target) -> Lab:
 
 
 def test_apply_waits_as_long_as_the_slowest_running_reader_may_take(lab: Lab, target: Target) -> None:
-    receive_settings.apply(lab, SLOW)
-    receive_settings.apply_to_new_readers(lab, QUICK)
+    link.apply_receive_settings(lab, SLOW)
+    link.apply_to_new_readers(lab, QUICK)
     target.readers_end_s = target.clock.s + 60  # it was started with the long timeout
-    receive_settings.apply(lab, QUICK)
+    link.apply_receive_settings(lab, QUICK)
     assert target.clock.s == pytest.approx(60, abs=1) and target.installed == ["60000", "100", "100"]
 
 
 def test_readers_that_do_not_end_are_an_error_half_a_minute_after_their_timeout(lab: Lab, target: Target) -> None:
-    receive_settings.apply(lab, SLOW)
-    receive_settings.apply(lab, QUICK)
+    link.apply_receive_settings(lab, SLOW)
+    link.apply_receive_settings(lab, QUICK)
     target.readers_end_s = float("inf")
     with pytest.raises(LabError, match=r"1 readers of the target's queue have not ended within 30\.1 s"):
-        receive_settings.apply(lab, SLOW)
+        link.apply_receive_settings(lab, SLOW)

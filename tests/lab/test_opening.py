@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.lab import selection
+from harness.lab import opening
 from harness.settings import SettingsError
 
 
@@ -15,8 +15,8 @@ def _nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_LAB", raising=False)
 
 
-def chosen(*, docker: bool, **options: Any) -> selection.Selection:
-    return selection.select_lab(options, engine_answers=lambda: docker)
+def chosen(*, docker: bool, **options: Any) -> opening.Selection:
+    return opening.select_lab(options, engine_answers=lambda: docker)
 
 
 @pytest.mark.parametrize("docker, place, measure", [(True, "containers", 30.0), (False, "embedded", 1.0)])
@@ -27,7 +27,7 @@ def test_the_default_is_sql_server_if_a_docker_engine_answers(docker: bool, plac
 
 
 def test_a_named_lab_is_selected_without_asking_docker() -> None:
-    found = selection.select_lab(
+    found = opening.select_lab(
         {"lab": "embedded", "measure": "5s"}, engine_answers=lambda: pytest.fail("Docker was asked")
     )
     assert (found.topology.place, found.why) == ("embedded", "as selected")
@@ -47,6 +47,6 @@ def test_a_version_that_the_lab_does_not_have_names_the_nearest() -> None:
 
 def test_a_resumed_run_keeps_its_lab() -> None:
     before = chosen(docker=True, seed=7).settings.model_dump(mode="json")
-    found = selection.select_lab({}, stored=before, engine_answers=lambda: False)
+    found = opening.select_lab({}, stored=before, engine_answers=lambda: False)
     assert found.settings.model_dump(mode="json") == before
     assert found.topology.place == "containers"
