@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.embedded.runtime.platform import Page, RealPlatform
+from harness.embedded.runtime.platform import Page, RealPlatform, WaitStatistics
 from harness.embedded.runtime.tasks import Scheduler, Wait
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.simulation.computer import Cores
 from harness.simulation.page_latches import PageLatches
 from harness.simulation.parameters import LatchParameters

@@ -16,9 +16,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from heapq import heapreplace
 
-from harness.embedded.runtime.platform import Page, Work
+from harness.embedded.runtime.platform import Page, WaitStatistics, Work
 from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Clock, Entropy, Scheduler, Wait
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.tsql.instance.instance import Usage
 from harness.simulation.page_latches import PageLatches
 from harness.simulation.parameters import WORKS, LogParameters, Parameters
@@ -138,7 +137,7 @@ class Computer:
         cores_of_all: Cores | None = None,
     ) -> None:
         latch = parameters.latch
-        self.dispatchers = parameters.broker.dispatchers
+        self.dispatchers = parameters.broker.broker_link
         self.cores = Cores(scheduler, waits, parameters.processors.count, shared_with=cores_of_all)
         self.latches: PageLatches | None = None
         if latch.hold_us or latch.shared_hold_us:

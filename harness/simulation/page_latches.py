@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from harness.embedded.runtime.platform import Page
+from harness.embedded.runtime.platform import Page, WaitStatistics
 from harness.embedded.runtime.tasks import Scheduler, Task, Timer, Wait
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.simulation.parameters import LatchParameters
 
 SHARED, EXCLUSIVE = "PAGELATCH_SH", "PAGELATCH_EX"

@@ -13,9 +13,9 @@ from heapq import heappop, heappush
 
 from harness.embedded.broker.engine import Engine
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import SECOND, TaskState, Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import Key, MemoryStore, Value
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import Delay, Task, Wait, Waiting
 from harness.embedded.runtime.virtual import VirtualClock, VirtualDriver
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.simulation.computer import Cores
 
 US = 1_000

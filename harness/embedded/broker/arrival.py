@@ -12,9 +12,9 @@ from __future__ import annotations
 from functools import partial
 
 from harness.embedded.broker import system_objects
+from harness.embedded.broker.broker_link import Inbox, Inboxes
 from harness.embedded.broker.database import ConversationEndpoint, Delayed, Local, Remote, Unknown
 from harness.embedded.broker.delivery import Delivery, Refusal
-from harness.embedded.broker.dispatchers import Inbox, Inboxes
 from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND, STARTED_INBOUND
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import (

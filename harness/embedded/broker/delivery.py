@@ -2,19 +2,21 @@
 
 The same code handles messages from the network and from this instance. It checks the message against the contract,
 changes the endpoint's state and stages the queue row; receivers see the row at commit. A refusal is a broker-made error
-with a negative code, which goes back to the sender.
+with a negative code, which goes back to the sender. The deadlines of conversations are here too: dialog timers,
+lifetimes, and the removal of closed targets.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 from xml.parsers import expat
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.catalog import Service
 from harness.embedded.broker.database import ConversationEndpoint, Database, random_guid
-from harness.embedded.broker.deadlines import CLOSED_ENDPOINT_RETENTION_NS, Deadlines
 from harness.embedded.broker.definitions import DialogTerms, MessageType, Validation
 from harness.embedded.broker.endpoint_states import (
     CLOSED,
@@ -28,6 +30,13 @@ from harness.embedded.broker.frames import DialogHeader
 from harness.embedded.broker.queues import ConversationGroup, Incoming, Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.tasks import SECOND, Scheduler, Timer
+
+# A closed target endpoint is kept for half an hour so that a replayed first message is recognised
+# (Rusanu, 2014-03-31, on sys.conversation_endpoints.security_timestamp).
+CLOSED_ENDPOINT_RETENTION_NS = 30 * 60 * SECOND
+
+Deadline = Literal["timer", "lifetime", "closed"]
 
 _BINARY = Validation.BINARY
 
@@ -62,6 +71,69 @@ def validate(message_type: MessageType, body: bytes | None) -> bool:
     if message_type.validation is Validation.EMPTY:
         return not body
     return is_well_formed_xml(body)
+
+
+class Deadlines:
+    """A heap of deadlines (UTC) and one timer of the scheduler for the earliest.
+
+    No entry is removed early: the action at a deadline checks whether it still applies.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.due: Callable[[Deadline, ConversationEndpoint, int], None] = lambda what, endpoint, due_ns: None
+        self._moments: list[tuple[int, int, Deadline, ConversationEndpoint]] = []
+        self._serial = 0
+        self._timer: Timer | None = None
+        self._timer_due_ns = 0
+
+    def watch(self, endpoint: ConversationEndpoint) -> None:
+        """Enters the deadlines of a new or recovered endpoint."""
+        if endpoint.state is CLOSED:
+            self.closed(endpoint)
+            return
+        if endpoint.terms.lifetime is not None:
+            self._at(endpoint.terms.lifetime, "lifetime", endpoint)
+        self.set_timer(endpoint)
+
+    def closed(self, endpoint: ConversationEndpoint) -> None:
+        """Enters the removal of a closed target: half an hour after it was closed.
+
+        While the initiator may not know that its first message arrived, the target stays until half an hour after the
+        dialog's lifetime."""
+        if endpoint.security_timestamp is not None:
+            self._at(endpoint.security_timestamp, "closed", endpoint)
+        elif endpoint.terms.lifetime is not None:
+            self._at(endpoint.terms.lifetime + CLOSED_ENDPOINT_RETENTION_NS, "closed", endpoint)
+
+    def set_timer(self, endpoint: ConversationEndpoint) -> None:
+        if endpoint.dialog_timer is not None:
+            self._at(endpoint.dialog_timer, "timer", endpoint)
+
+    def _at(self, utc_ns: int, what: Deadline, endpoint: ConversationEndpoint) -> None:
+        self._serial += 1
+        heapq.heappush(self._moments, (utc_ns, self._serial, what, endpoint))
+        if self._timer is None or utc_ns < self._timer_due_ns:
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._moments:
+            clock = self._scheduler.clock
+            self._timer_due_ns = self._moments[0][0]
+            due_ns = clock.now_ns + max(0, self._timer_due_ns - clock.utc_ns())
+            self._timer = self._scheduler.call_at(due_ns, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now_ns = self._scheduler.clock.utc_ns()
+        while self._moments and self._moments[0][0] <= now_ns:
+            due_ns, _, what, endpoint = heapq.heappop(self._moments)
+            if not endpoint.incoming.is_gone:
+                self.due(what, endpoint, due_ns)
+        self._arm()
 
 
 class Delivery:

@@ -11,9 +11,9 @@ from functools import partial
 from itertools import islice
 
 from harness.embedded.broker import system_objects
+from harness.embedded.broker.broker_link import Dispatchers
 from harness.embedded.broker.database import ConversationEndpoint, Local, TransmissionRow, Unknown
 from harness.embedded.broker.delivery import Delivery, Refusal
-from harness.embedded.broker.dispatchers import Dispatchers
 from harness.embedded.broker.endpoint_states import CLOSED, CONVERSING, DISCONNECTED_OUTBOUND, EndpointState
 from harness.embedded.broker.environment import Counters
 from harness.embedded.broker.queues import RETAINED_SENT

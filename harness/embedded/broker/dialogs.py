@@ -12,12 +12,11 @@ from functools import partial
 from itertools import islice
 
 from harness.embedded.broker import system_objects
+from harness.embedded.broker.broker_link import Dispatchers
 from harness.embedded.broker.catalog import Service
 from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow, random_guid
-from harness.embedded.broker.deadlines import Deadline
 from harness.embedded.broker.definitions import DialogTerms
-from harness.embedded.broker.delivery import Delivery, validate
-from harness.embedded.broker.dispatchers import Dispatchers
+from harness.embedded.broker.delivery import Deadline, Delivery, validate
 from harness.embedded.broker.endpoint_states import (
     CLOSED,
     CONVERSING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.embedded.broker.arrival import Acceptance, Arrival
-from harness.embedded.broker.broker_link import BrokerLink, Transport
+from harness.embedded.broker.broker_link import BrokerLink, Dispatchers, Inboxes, Transport
 from harness.embedded.broker.catalog import Catalog
 from harness.embedded.broker.database import Databases
 from harness.embedded.broker.ddl_services import Severance
@@ -13,7 +13,6 @@ from harness.embedded.broker.definitions import Login
 from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.departure import Departure
 from harness.embedded.broker.dialogs import Dialogs
-from harness.embedded.broker.dispatchers import Dispatchers, Inboxes
 from harness.embedded.broker.environment import Counters, Environment, ErrorLog, ReplaceableEntropy
 from harness.embedded.broker.frames import Frame
 from harness.embedded.broker.monitors import Monitors, Notifier, PoisonDetection
@@ -23,9 +22,8 @@ from harness.embedded.broker.router import Router
 from harness.embedded.broker.transactions import Transactions
 from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.platform import Platform, RealPlatform
+from harness.embedded.runtime.platform import Platform, RealPlatform, WaitStatistics
 from harness.embedded.runtime.tasks import Entropy, Scheduler
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import Store
 
 # database_id and name; whether the broker is enabled after setup

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from harness.embedded.runtime.platform import Platform
+from harness.embedded.runtime.platform import Platform, WaitStatistics
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import Store
 
 ERROR_LOG_LINES_MAX = 1000

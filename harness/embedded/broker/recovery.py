@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.embedded.broker import ddl_databases
-from harness.embedded.broker.broker_link import BrokerLink
+from harness.embedded.broker.broker_link import BrokerLink, Dispatchers
 from harness.embedded.broker.catalog import Catalog, Service
 from harness.embedded.broker.database import ConversationEndpoint, Database, Databases, TransmissionRow
-from harness.embedded.broker.deadlines import Deadlines
 from harness.embedded.broker.definitions import (
     BrokerEndpoint,
     Certificate,
@@ -28,7 +27,7 @@ from harness.embedded.broker.definitions import (
     User,
     Validation,
 )
-from harness.embedded.broker.dispatchers import Dispatchers
+from harness.embedded.broker.delivery import Deadlines
 from harness.embedded.broker.endpoint_states import EndpointState
 from harness.embedded.broker.queues import ConversationGroup, Queue, QueueRow
 from harness.embedded.broker.transactions import Transactions

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
+from harness.embedded.broker.broker_link import Dispatcher, Dispatchers
 from harness.embedded.broker.database import ConversationEndpoint, Delayed, Remote, TransmissionRow
 from harness.embedded.broker.departure import Departure
-from harness.embedded.broker.dispatchers import Dispatcher, Dispatchers
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import ERROR, MESSAGE, ErrorFrame, MessageFrame, body_bytes
 from harness.embedded.broker.router import Router

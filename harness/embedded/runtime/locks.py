@@ -11,8 +11,8 @@ from collections import deque
 from typing import Any, Protocol
 
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import Scheduler, Task, Timer, Waiting
-from harness.embedded.runtime.waits import WaitStatistics
 
 
 class LockOwner(Protocol):

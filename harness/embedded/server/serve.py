@@ -26,10 +26,9 @@ from pathlib import Path
 from typing import IO
 
 from harness.embedded.broker.engine import Engine
-from harness.embedded.runtime.platform import Platform, RealPlatform
+from harness.embedded.runtime.platform import Platform, RealPlatform, WaitStatistics
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler, Task
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.server.authentication import LoginAuthenticator, self_signed_context
 from harness.embedded.server.broker_transport import BrokerTransport
 from harness.embedded.server.tds_listener import FIRST_SPID, Admit, TdsListener

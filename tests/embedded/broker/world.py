@@ -13,9 +13,9 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import Frame, pack_frames, unpack_frames
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
+from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import MILLISECOND, Task, Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.store import Key, MemoryStore, Value
 from tests.latching import LatchingPlatform
 

@@ -4,9 +4,9 @@ import pytest
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
+from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Cancelled, Delay, Signal, TaskState, first_due_ns
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
-from harness.embedded.runtime.waits import WaitStatistics
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.embedded.broker.engine import Engine
+from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
-from harness.embedded.runtime.waits import WaitStatistics
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, SqlType
 from harness.embedded.store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
