@@ -5,17 +5,20 @@ Every statement takes its transaction: rollback undoes its changes in memory, an
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from functools import partial
 from typing import Any, TypeVar
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.catalog import Catalog
+from harness.embedded.broker.definitions import Certificate, Priority, RemoteServiceBinding, Route, User
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.store import Value
 
 Name = TypeVar("Name")
 Thing = TypeVar("Thing")
+Plain = Route | RemoteServiceBinding | Priority | User | Certificate  # a row holds all their fields
 
 # Object ids of SQL Server's user tables walk through the positive integers in steps of a number prime to 2^31.
 _FIRST_OBJECT_ID, _OBJECT_ID_STEP, _OBJECT_ID_MODULUS = 245575913, 16000057, 2147483647
@@ -39,6 +42,12 @@ def assign(tx: Transaction, thing: object, attribute: str, value: object) -> Non
 def write(tx: Transaction, catalog: Catalog, kind: str, identifier: int, row: Value | None) -> None:
     """Stages the row of an object; None deletes it."""
     tx.write(f"catalog.{kind}", (catalog.database_id, identifier), row)
+
+
+def store(tx: Transaction, catalog: Catalog, kind: str, thing: Plain) -> None:
+    """Stages the row of an object: its fields but for the second, its id, which is the key."""
+    name, identifier, *rest = astuple(thing)
+    write(tx, catalog, kind, identifier, (name, *rest))
 
 
 def store_database(tx: Transaction, catalog: Catalog) -> None:

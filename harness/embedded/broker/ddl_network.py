@@ -103,16 +103,7 @@ def _check_route(route: Route) -> None:
 
 
 def _store_route(tx: Transaction, catalog: Catalog, route: Route) -> None:
-    row = (
-        route.name,
-        route.remote_service_name,
-        route.broker_instance,
-        route.lifetime,
-        route.address,
-        route.mirror_address,
-        route.owner,
-    )
-    ddl.write(tx, catalog, "route", route.route_id, row)
+    ddl.store(tx, catalog, "route", route)
     ddl.changed(tx, catalog)
 
 
@@ -160,8 +151,7 @@ def _require_user(catalog: Catalog, user: str) -> None:
 
 
 def _store_binding(tx: Transaction, catalog: Catalog, binding: RemoteServiceBinding) -> None:
-    row = (binding.name, binding.remote_service_name, binding.user, binding.is_anonymous_on, binding.owner)
-    ddl.write(tx, catalog, "remote_service_binding", binding.remote_service_binding_id, row)
+    ddl.store(tx, catalog, "remote_service_binding", binding)
     ddl.changed(tx, catalog)
 
 

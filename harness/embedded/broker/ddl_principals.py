@@ -47,7 +47,7 @@ def create_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *,
     identifier = max((user.principal_id for user in users.values()), default=_FIRST_PRINCIPAL_ID - 1) + 1
     user = User(name, identifier, login)
     ddl.add(tx, users, name.lower(), user)
-    ddl.write(tx, catalog, "user", identifier, (name, login))
+    ddl.store(tx, catalog, "user", user)
     return user
 
 
@@ -57,7 +57,7 @@ def alter_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, 
     if login.lower() not in logins:
         raise SqlServerError(15007, login)
     ddl.assign(tx, user, "login", login)
-    ddl.write(tx, catalog, "user", user.principal_id, (user.name, login))
+    ddl.store(tx, catalog, "user", user)
 
 
 def drop_user(tx: Transaction, catalog: Catalog, name: str) -> None:
@@ -104,13 +104,7 @@ def create_certificate(
         active_for_begin_dialog,
     )
     ddl.add(tx, certificates, name.lower(), certificate)
-    ddl.write(
-        tx,
-        catalog,
-        "certificate",
-        certificate.certificate_id,
-        (name, subject, owner, certificate.blob, has_private_key, start, expiry, active_for_begin_dialog),
-    )
+    ddl.store(tx, catalog, "certificate", certificate)
     ddl.changed(tx, catalog)
     return certificate
 

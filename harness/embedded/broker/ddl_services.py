@@ -236,7 +236,7 @@ def create_priority(
     created = Priority(name, catalog.new_id("priority"), contract, local_service, remote_service, level)
     _check_priority(catalog, created)
     ddl.add(tx, catalog.priorities, name, created)
-    _store_priority(tx, catalog, created)
+    ddl.store(tx, catalog, "priority", created)
 
 
 def alter_priority(tx: Transaction, catalog: Catalog, name: str, **changes: str | int | None) -> None:
@@ -245,7 +245,7 @@ def alter_priority(tx: Transaction, catalog: Catalog, name: str, **changes: str 
     for attribute, value in changes.items():
         ddl.assign(tx, priority, attribute, value)
     _check_priority(catalog, priority)
-    _store_priority(tx, catalog, priority)
+    ddl.store(tx, catalog, "priority", priority)
 
 
 def drop_priority(tx: Transaction, catalog: Catalog, name: str) -> None:
@@ -259,8 +259,3 @@ def _check_priority(catalog: Catalog, priority: Priority) -> None:
         ddl.find(catalog.contracts, "find", "service contract", priority.contract)
     if priority.local_service is not None:
         ddl.find(catalog.services, "find", "service", priority.local_service)
-
-
-def _store_priority(tx: Transaction, catalog: Catalog, priority: Priority) -> None:
-    row = (priority.name, priority.contract, priority.local_service, priority.remote_service, priority.level)
-    ddl.write(tx, catalog, "priority", priority.priority_id, row)
