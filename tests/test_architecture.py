@@ -1,5 +1,6 @@
-"""The graph of imports: layers, and no cycle anywhere."""
+"""The graph of imports: layers, no cycle anywhere, and who knows sqlglot."""
 
+import ast
 from pathlib import Path
 
 import grimp
@@ -40,3 +41,17 @@ def test_no_modules_import_each_other_in_a_circle():
     for group in found:
         print(f"{len(group)} modules in a circle: {', '.join(group)}")
     assert not found
+
+
+def test_only_the_package_text_knows_the_tokens_and_the_parser_of_sqlglot():
+    """Others may use its syntax tree, `sqlglot.exp`: a new sqlglot then changes one package."""
+    text = ROOT / "harness" / "embedded" / "tsql" / "text"
+    for path in (ROOT / "harness").rglob("*.py"):
+        imported = [
+            f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        ]
+        found = {name for name in imported if name.split(".")[0] == "sqlglot"}
+        assert path.parent == text or found <= {"sqlglot.exp"}, path

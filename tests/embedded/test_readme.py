@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harness.embedded.tsql.catalog import TABLE_FUNCTIONS, VIEWS
 from harness.embedded.tsql.statements.dbcc import COMMANDS
-from harness.embedded.tsql.translation.functions.all_functions import FUNCTIONS
+from harness.embedded.tsql.translation.functions import FUNCTIONS
 
 README = (Path(__file__).parents[2] / "harness" / "embedded" / "README.md").read_text(encoding="utf-8")
 

@@ -8,7 +8,7 @@ SELECTs and expressions into SQLite's SQL and infers the T-SQL type of every col
 text, procedures by their name, plans until the catalog changes.
 
 Each module of `statements` registers what it defines (`statements.registry`). `translation.renderer.RENDERERS` and
-`translation.functions.all_functions.FUNCTIONS` are the tables of expressions and functions, `catalog` has that of
+`translation.functions.FUNCTIONS` are the tables of expressions and functions, `catalog` has that of
 catalog views and DMVs. What is in no table is an error that names the statement and its line.
 
 Layers, from the top; an import may only point down:

@@ -146,7 +146,7 @@ CASTS = ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
 
 
 class _QueryParser(TSQLParser):
-    """Leaves function calls as written; `translation.functions.table` says what they mean."""
+    """Leaves function calls as written; `translation.functions` says what they mean."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}

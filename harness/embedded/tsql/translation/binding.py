@@ -26,7 +26,7 @@ from harness.embedded.tsql.text.parser import Expression
 from harness.embedded.tsql.translation import integers, selects
 from harness.embedded.tsql.translation.expression_renderers import function_name
 from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source
-from harness.embedded.tsql.translation.functions.all_functions import FUNCTIONS
+from harness.embedded.tsql.translation.functions import FUNCTIONS
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer
 from harness.embedded.tsql.translation.selects import CLAUSES

@@ -25,7 +25,7 @@ from harness.embedded.tsql.translation.fragments import (
     literal,
     text_length,
 )
-from harness.embedded.tsql.translation.functions.all_functions import WITHOUT_PARENTHESES, call
+from harness.embedded.tsql.translation.functions import WITHOUT_PARENTHESES, call
 from harness.embedded.tsql.translation.functions.system_functions import global_variable
 from harness.embedded.tsql.translation.renderer import RENDERERS, Render, Renderer, case, comparable, guid_order
 

@@ -1,1 +1,53 @@
-"""The functions of T-SQL. Each module is a family with a table FUNCTIONS; `all_functions` merges them."""
+"""The functions of T-SQL.
+
+Each family is one module; `kinds` has the usual ways to make a function. `FUNCTIONS` has all by name, `call` renders a
+call.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import INT
+from harness.embedded.tsql.translation.fragments import Fragment, Names
+from harness.embedded.tsql.translation.functions import (
+    date_functions,
+    metadata_functions,
+    scalar_functions,
+    system_functions,
+)
+from harness.embedded.tsql.translation.functions.kinds import Functions
+from harness.embedded.tsql.translation.renderer import Renderer
+
+FAMILIES = (date_functions, metadata_functions, scalar_functions, system_functions)
+FUNCTIONS: Functions = {name: function for family in FAMILIES for name, function in family.FUNCTIONS.items()}
+WITHOUT_PARENTHESES = frozenset({"CURRENT_TIMESTAMP", "CURRENT_USER", "SYSTEM_USER", "USER"})
+
+
+def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, *, windowed: bool = False) -> Fragment:
+    """Render a function call; 195 for an unknown function."""
+    function = FUNCTIONS.get(name.upper())
+    if function is None:
+        raise SqlServerError(195, name)
+    if not function.least <= len(nodes) <= function.most:
+        raise SqlServerError(174, name.lower(), function.least)
+    if function.only_windowed and not windowed:
+        raise SqlServerError(10753, name)
+    arguments = []
+    for number, node in enumerate(nodes):
+        if function.takes_word and number == 0:
+            arguments.append(Fragment(node.name, None))
+        elif isinstance(node, exp.Star):
+            arguments.append(Fragment("*", INT))
+        elif isinstance(node, exp.Distinct):
+            inner = renderer.expression(node.expressions[0], names)
+            arguments.append(inner._replace(sql=f"DISTINCT {inner.sql}"))
+        else:
+            arguments.append(renderer.expression(node, names))
+    rendered = function.render(renderer, arguments)
+    if windowed:
+        if "\0" not in rendered.sql:
+            raise UnsupportedSyntax(f"OVER after {name}", renderer.line)
+        return rendered
+    return rendered._replace(sql=rendered.sql.replace("\0", ""))

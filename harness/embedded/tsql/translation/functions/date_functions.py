@@ -1,4 +1,4 @@
-"""DATEDIFF, DATEADD, DATEPART and the like."""
+"""DATEDIFF, DATEDIFF_BIG and DATEADD."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import BIGINT, INT, SqlType
+from harness.embedded.sqltypes import BIGINT, DATETIME, INT, SqlType
 from harness.embedded.tsql.storage.conversion import TICKS_A_DAY, TICKS_A_SECOND, converter, family, moment_text, ticks
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, Render
@@ -98,77 +98,34 @@ def _add_months(moment: str, months: int) -> str:
     return first.replace(day=min(int(moment[8:10]), last.day)).isoformat() + moment[10:]
 
 
-def _part(name: str, result: SqlType) -> Callable[..., Any]:
-    def value(moment: Any) -> int | None:
-        return None if moment is None else _READ[name](moment)
-
-    return value
-
-
-def _day(moment: str) -> date:
-    return date.fromisoformat(moment[:10])
-
-
-_READ: dict[str, Callable[[str], int]] = {
-    "year": lambda moment: int(moment[:4]),
-    "quarter": lambda moment: (int(moment[5:7]) + 2) // 3,
-    "month": lambda moment: int(moment[5:7]),
-    "dayofyear": lambda moment: _day(moment).timetuple().tm_yday,
-    "day": lambda moment: int(moment[8:10]),
-    "week": lambda moment: (_day(moment).timetuple().tm_yday + date(int(moment[:4]), 1, 1).isoweekday() % 7 + 6) // 7,
-    "weekday": lambda moment: _day(moment).isoweekday() % 7 + 1,
-    "hour": lambda moment: int(moment[11:13] or 0),
-    "minute": lambda moment: int(moment[14:16] or 0),
-    "second": lambda moment: int(moment[17:19] or 0),
-    "millisecond": lambda moment: ticks(moment) % TICKS_A_SECOND // 10_000,
-    "microsecond": lambda moment: ticks(moment) % TICKS_A_SECOND // 10,
-    "nanosecond": lambda moment: ticks(moment) % TICKS_A_SECOND * 100,
-}
-
-
-_MAKERS: dict[str, Callable[[str, SqlType], Callable[..., Any]]] = {
-    "datediff": _difference,
-    "datediff_big": _difference,
-    "dateadd": _addition,
-    "datepart": _part,
-}
-
-
-def _date_function(kind: str) -> Render:
-    """DATEDIFF, DATEDIFF_BIG, DATEADD, DATEPART, whose first argument names a date part."""
+def _datediff(result: SqlType) -> Render:
+    """DATEDIFF or DATEDIFF_BIG ( part , start , end )"""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
         part = _part_named(arguments[0].sql)
-        moments = arguments[2:] if kind == "dateadd" else arguments[1:]
-        values = [*arguments[1 : len(arguments) - len(moments)], *(_moment(renderer, moment) for moment in moments)]
-        result = {"datediff": INT, "datediff_big": BIGINT, "datepart": INT}.get(kind)
-        if result is None:
-            result = arguments[2].type if family(arguments[2].type) == "date" else SqlType("datetime")
-        assert result is not None
-        name = f"{kind}_{part}_{result.name}"
-        renderer.function(name, len(values), _MAKERS[kind](part, result))
-        return Fragment(f"{name}({', '.join(value.sql for value in values)})", result)
+        start, end = (_moment(renderer, value) for value in arguments[1:])
+        name = f"datediff_{part}_{result.name}"
+        renderer.function(name, 2, _difference(part, result))
+        return Fragment(f"{name}({start.sql}, {end.sql})", result)
 
     return render
+
+
+def _dateadd(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """DATEADD ( part , number , moment )"""
+    part, (number, moment) = _part_named(arguments[0].sql), arguments[1:]
+    result = moment.type if moment.type is not None and family(moment.type) == "date" else DATETIME
+    name = f"dateadd_{part}_{result.name}"
+    renderer.function(name, 2, _addition(part, result))
+    return Fragment(f"{name}({number.sql}, {_moment(renderer, moment).sql})", result)
 
 
 def _moment(renderer: Renderer, value: Fragment) -> Fragment:
     return value if family(value.type) == "date" else renderer.cast(value, SqlType("datetime2", scale=7))
 
 
-def _part_of_date(part: str) -> Render:
-    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        return _date_function("datepart")(renderer, [Fragment(part, None), *arguments])
-
-    return render
-
-
 FUNCTIONS: Functions = {
-    "DATEADD": Function(3, 3, _date_function("dateadd"), takes_word=True),
-    "DATEDIFF": Function(3, 3, _date_function("datediff"), takes_word=True),
-    "DATEDIFF_BIG": Function(3, 3, _date_function("datediff_big"), takes_word=True),
-    "DATEPART": Function(2, 2, _date_function("datepart"), takes_word=True),
-    "DAY": Function(1, 1, _part_of_date("day")),
-    "MONTH": Function(1, 1, _part_of_date("month")),
-    "YEAR": Function(1, 1, _part_of_date("year")),
+    "DATEADD": Function(3, 3, _dateadd, takes_word=True),
+    "DATEDIFF": Function(3, 3, _datediff(INT), takes_word=True),
+    "DATEDIFF_BIG": Function(3, 3, _datediff(BIGINT), takes_word=True),
 }

@@ -1,7 +1,8 @@
-"""Functions of text and numbers, and those that choose between values."""
+"""Functions of text, those that choose between values, and aggregates."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
@@ -10,10 +11,6 @@ from harness.embedded.tsql.storage.conversion import INTEGER_BYTES, family
 from harness.embedded.tsql.translation.fragments import CONDITION, NVARCHAR, NVARCHAR_MAX, Fragment, common_type
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python, in_sqlite
 from harness.embedded.tsql.translation.renderer import Renderer, case, comparable
-
-
-def _first_type(arguments: Arguments) -> SqlType | None:
-    return arguments[0].type
 
 
 def _text(renderer: Renderer, value: Fragment) -> str:
@@ -158,22 +155,44 @@ def _quotename(text: str, sign: str = "[") -> str:
     return f"{'[' if sign == ']' else sign}{text.replace(closing, closing * 2)}{closing}"
 
 
+# -- aggregates and ROW_NUMBER; a NUL character in their SQL marks the place of OVER -----------------------------------
+
+
+def _aggregate(name: str, type_: Callable[[SqlType | None], SqlType | None]) -> Function:
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        return Fragment(f"{name}({arguments[0].sql})\0", type_(arguments[0].type), nullable=name != "count")
+
+    return Function(1, 1, render)
+
+
+def _sum_type(type_: SqlType | None) -> SqlType | None:
+    if type_ is None:
+        return None
+    if type_.name in ("tinyint", "smallint", "int"):
+        return INT
+    return SqlType("decimal", precision=38, scale=type_.scale) if family(type_) == "decimal" else type_
+
+
+def _row_number(renderer: Renderer, arguments: Arguments) -> Fragment:
+    return Fragment("row_number()\0", BIGINT, nullable=False)
+
+
 FUNCTIONS: Functions = {
-    "ABS": Function(1, 1, in_sqlite("abs", _first_type)),
-    "CEILING": in_python("ceiling", lambda value: -((-value) // 1), _first_type, least=1),
     "CHAR": in_python("char", _char, SqlType("char", length=1), least=1),
     "CHARINDEX": Function(2, 3, _charindex),
     "COALESCE": Function(1, 64, _coalesce),
     "CONCAT": Function(2, 254, _concat),
+    "COUNT": _aggregate("count", lambda _: INT),
+    "COUNT_BIG": _aggregate("count", lambda _: BIGINT),
     "DATALENGTH": Function(1, 1, _datalength),
-    "FLOOR": in_python("floor", lambda value: value // 1, _first_type, least=1),
     "IIF": Function(3, 3, _iif),
     "ISNULL": Function(2, 2, _isnull),
     "LEFT": in_python("left", lambda text, count: text[:count], _text_type, least=2),
     "LEN": Function(1, 1, _len),
     "LOWER": _of_text("lower"),
     "LTRIM": _of_text("ltrim"),
-    "NCHAR": in_python("nchar", chr, SqlType("nchar", length=1), least=1),
+    "MAX": _aggregate("max", lambda type_: type_),
+    "MIN": _aggregate("min", lambda type_: type_),
     "NULLIF": Function(2, 2, _nullif),
     "QUOTENAME": in_python("quotename", _quotename, SqlType("nvarchar", length=258), least=1, most=2),
     "REPLACE": Function(3, 3, in_sqlite("replace", _long_text_type)),
@@ -181,9 +200,10 @@ FUNCTIONS: Functions = {
         "replicate", lambda text, count: None if count < 0 else text * count, _long_text_type, least=2
     ),
     "RIGHT": in_python("right", lambda text, count: text[max(0, len(text) - count) :], _text_type, least=2),
-    "ROUND": Function(2, 2, in_sqlite("round", _first_type)),
+    "ROW_NUMBER": Function(0, 0, _row_number, only_windowed=True),
     "RTRIM": _of_text("rtrim"),
     "SUBSTRING": Function(3, 3, _substring),
-    "UPPER": _of_text("upper"),
+    "SUM": _aggregate("sum", _sum_type),
     "SYS.FN_PHYSLOCFORMATTER": in_python("physlocformatter", _location, SqlType("varchar", length=128), least=1),
+    "UPPER": _of_text("upper"),
 }

@@ -105,7 +105,6 @@ FUNCTIONS: Functions = {
     "GET_TRANSMISSION_STATUS": in_session("GET_TRANSMISSION_STATUS", get_transmission_status, NVARCHAR, least=1),
     "HOST_NAME": of_frame("HOST_NAME", SYSNAME, lambda frame: frame.session.host),
     "NEWID": Function(0, 0, _newid),
-    "NEWSEQUENTIALID": Function(0, 0, _newid),
     "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", BIGINT, lambda frame: frame.session.identity),
     "SERVERPROPERTY": Function(1, 1, _server_property),
     "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc),
