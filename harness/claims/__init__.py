@@ -4,12 +4,11 @@
 claim, the run's number that is compared with those bounds:
 
 * `throughput`: peaks, growth with initiators and threads, payloads, the complete matrix, versions
-* `gain`: what the 150 trick gains, and from how many threads on
-* `waiting`: what instances wait for
-* `latched_pages`: on which pages dialogs lie, and whose pages tasks wait for
+* `gain`: what the 150 trick gains, and from how many threads on; what the paper's other recommendations gain
+* `waiting`: what instances wait for, whose pages, and on which pages dialogs lie
 * `server_load`: processors, which side is the bottleneck, what goes to disk
-* `advice`: the paper's recommendations, from the table of `harness techniques` if there is one
-* `claims_table`: the judgements as a table, and which numbers of the model were fitted or hold by construction
+
+`evaluation` compares them, and makes the table, which says how the model obtained each of its numbers.
 
 Rules:
 
@@ -26,8 +25,7 @@ Rules:
 * A verdict on a simulated or embedded lab is about that lab, not about SQL Server.
 """
 
-from harness.claims.claims_table import as_table, markdown, write
-from harness.claims.evaluation import evaluate
+from harness.claims.evaluation import as_table, evaluate, markdown, write
 from harness.claims.judgement import Judgement, Measurement, NotMeasured, Tables, Verdict, counted
 
 __all__ = [

@@ -1,17 +1,16 @@
-"""A claim's verdict with the number and the reason behind it."""
+"""A claim's verdict, the number and the reason behind it, and how far apart the values lie that it is made of."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
+import numpy as np
 import pandas as pd
 
-from harness.claims.spread import Spread, spread_of
 from harness.whitepaper import Claim
 
 
@@ -25,25 +24,31 @@ class NotMeasured(Exception):
     """The result set lacks what a claim speaks of; the message says what is missing."""
 
 
-class Tables(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Tables:
     """The reduced tables of a run; a table that the run lacks is empty and has no columns."""
 
-    @property
-    def cells(self) -> pd.DataFrame: ...
-    @property
-    def seconds(self) -> pd.DataFrame: ...
-    @property
-    def gain(self) -> pd.DataFrame: ...
-    @property
-    def waits(self) -> pd.DataFrame: ...
-    @property
-    def page_spread(self) -> pd.DataFrame: ...
-    @property
-    def latch_share(self) -> pd.DataFrame: ...
-    @property
-    def file_io(self) -> pd.DataFrame: ...
-    @property
-    def techniques(self) -> pd.DataFrame: ...
+    cells: pd.DataFrame = field(default_factory=pd.DataFrame)
+    seconds: pd.DataFrame = field(default_factory=pd.DataFrame)
+    gain: pd.DataFrame = field(default_factory=pd.DataFrame)
+    waits: pd.DataFrame = field(default_factory=pd.DataFrame)
+    page_spread: pd.DataFrame = field(default_factory=pd.DataFrame)
+    latch_share: pd.DataFrame = field(default_factory=pd.DataFrame)
+    file_io: pd.DataFrame = field(default_factory=pd.DataFrame)
+    techniques: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The lowest and the highest of the values that a number is made of.
+
+    `over` names those values: cells, versions, lines, pools, seconds or runs. A spread is not a confidence interval:
+    the cells of a matrix are not repetitions of each other.
+    """
+
+    low: float
+    high: float
+    over: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,26 @@ class Measurement:
     value: float
     basis: str
     spread: Spread | None = None
+
+
+def spread_of(values: pd.Series | np.ndarray, over: str) -> Spread | None:
+    """Return the spread of the values that are numbers, or None for fewer than two."""
+    known = pd.Series(values, dtype=float).dropna()
+    return Spread(float(known.min()), float(known.max()), over) if len(known) > 1 else None
+
+
+def spread_of_quotient(dividend: Spread | None, divisor: Spread | None) -> Spread | None:
+    """Return the furthest values that a quotient of two numbers can have, or None where a spread is unknown."""
+    if dividend is None or divisor is None or divisor.low <= 0:
+        return None
+    over = dividend.over if dividend.over == divisor.over else f"{dividend.over} and {divisor.over}"
+    return Spread(dividend.low / divisor.high, dividend.high / divisor.low, over)
+
+
+def geometric_mean(values: pd.Series) -> float:
+    """Return the mean in which twice and half cancel; NaN without a positive value."""
+    positive = values[values > 0]
+    return float(np.exp(np.log(positive).mean())) if len(positive) else float("nan")
 
 
 def quotient_of_sums(

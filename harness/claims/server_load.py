@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from harness.claims.judgement import Measurement, NotMeasured, Tables, quotient_of_sums
-from harness.claims.spread import geometric_mean, spread_of
+from harness.claims.judgement import Measurement, NotMeasured, Tables, geometric_mean, quotient_of_sums, spread_of
 from harness.claims.throughput import with_trick
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_DIALOG_RATIO
 

@@ -10,8 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from harness.claims.judgement import Measurement, NotMeasured, Tables
-from harness.claims.spread import Spread, geometric_mean, spread_of, spread_of_quotient
+from harness.claims.judgement import (
+    Measurement,
+    NotMeasured,
+    Spread,
+    Tables,
+    geometric_mean,
+    spread_of,
+    spread_of_quotient,
+)
 from harness.matrix import PAPER_VERSIONS, PAYLOADS_BYTES
 from harness.whitepaper import (
     LARGE_PAYLOAD_BYTES,

@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.claims.spread import geometric_mean
+from harness.claims.judgement import geometric_mean
 from harness.figures import shape, side_by_side
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.pairing import AXES, POINT, by_version, common, pair, version_note

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.claims.spread import geometric_mean
+from harness.claims.judgement import geometric_mean
 from harness.figures import latched_objects, log_writes, page_spread, wait_types
 from harness.figures.parts import count, kept_up, over_versions, payload_name, percent, used_dialogs
 from harness.figures.reduced_run import Missing, Run

@@ -11,11 +11,12 @@ from typing import Any
 
 import pandas as pd
 
+from harness.claims.judgement import Tables
 from harness.failures import UsageFailure
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.
-OPTIONAL_TABLES = ("page_spread", "latch_share", "latches", "file_io", "techniques")
+OPTIONAL_TABLES = ("page_spread", "latch_share", "file_io", "techniques")
 # The newest columns of the reductions: tables without them were written by an older harness.
 LATEST_COLUMNS = {
     "cells": {"target_kept_up", "until_drained_per_s"},
@@ -48,21 +49,12 @@ class Missing(Exception):
     """A figure has no data; the message says which data are missing."""
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, kw_only=True)
+class Run(Tables):
     """The content of a results folder that figures and claims need."""
 
     folder: Path
     manifest: Mapping[str, Any]
-    cells: pd.DataFrame
-    seconds: pd.DataFrame
-    gain: pd.DataFrame
-    waits: pd.DataFrame
-    page_spread: pd.DataFrame
-    latch_share: pd.DataFrame
-    latches: pd.DataFrame
-    file_io: pd.DataFrame
-    techniques: pd.DataFrame
 
     @property
     def run_id(self) -> str:

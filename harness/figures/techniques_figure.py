@@ -9,7 +9,7 @@ import pandas as pd
 
 from harness.figures import technique_bars
 from harness.figures.build import Progress, write
-from harness.figures.reduced_run import OPTIONAL_TABLES, TABLES, FigureError, Run, footer, manifest_of, origin
+from harness.figures.reduced_run import FigureError, Run, footer, manifest_of, origin
 
 TABLE = Path("reduced") / "techniques.parquet"
 
@@ -22,9 +22,8 @@ def is_techniques_run(results: Path) -> bool:
 def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     """Draw `figures/techniques` of a run from its table; return the files. Raises FigureError."""
     manifest, table = manifest_of(results), _read(results / TABLE)
-    none = dict.fromkeys((*TABLES, *OPTIONAL_TABLES), pd.DataFrame())
     # The footer reads versions and window lengths of `cells`, and this table has the same columns.
-    run = Run(folder=results, manifest=manifest, **none | {"cells": table, "techniques": table})
+    run = Run(folder=results, manifest=manifest, cells=table)
     foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
     head = functools.partial(origin, run.lab)
     drawings = {"techniques": functools.partial(technique_bars.draw, table)}

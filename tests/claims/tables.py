@@ -1,26 +1,11 @@
 """Reduced tables of a few rows, and the number that a claim finds in them."""
 
-from dataclasses import dataclass, field
-
 import pandas as pd
 import pytest
 
 from harness.claims import NotMeasured
 from harness.claims.evaluation import MEASURES
-
-
-@dataclass
-class Tables:
-    """Reduced tables made by hand; a table that a test does not give is empty."""
-
-    cells: pd.DataFrame = field(default_factory=pd.DataFrame)
-    seconds: pd.DataFrame = field(default_factory=pd.DataFrame)
-    gain: pd.DataFrame = field(default_factory=pd.DataFrame)
-    waits: pd.DataFrame = field(default_factory=pd.DataFrame)
-    page_spread: pd.DataFrame = field(default_factory=pd.DataFrame)
-    latch_share: pd.DataFrame = field(default_factory=pd.DataFrame)
-    file_io: pd.DataFrame = field(default_factory=pd.DataFrame)
-    techniques: pd.DataFrame = field(default_factory=pd.DataFrame)
+from harness.claims.judgement import Tables
 
 
 def cells(*rows, **same):

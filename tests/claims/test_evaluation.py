@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from harness.claims import NotMeasured, Verdict, as_table, counted, evaluate, write
 from harness.claims.evaluation import MEASURES, bounds, judge, within
-from harness.claims.judgement import Measurement, amount
-from harness.claims.spread import Spread
+from harness.claims.judgement import Measurement, Spread, amount
 from harness.figures.reduced_run import OPTIONAL_TABLES, read
 from harness.matrix import all_cells, quick_slice
 from harness.whitepaper import CLAIMS, Claim

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from harness.claims.evaluation import MEASURES
-from harness.claims.spread import Spread
+from harness.claims.judgement import Spread
 from tests.claims.tables import Tables, cells, missing, value
 
 

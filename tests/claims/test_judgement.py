@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.claims.spread import Spread, geometric_mean, spread_of, spread_of_quotient
+from harness.claims.judgement import Spread, geometric_mean, spread_of, spread_of_quotient
 
 
 def test_a_spread_is_the_lowest_and_the_highest_of_the_values_that_are_numbers():
