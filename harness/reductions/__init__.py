@@ -3,7 +3,7 @@
     raw/*.parquet + manifest.json + journal.jsonl  ->  reduced/{cells,seconds,gain,waits,...}.{parquet,csv}
 
 Every table is a function `DataFrame -> DataFrame`. It begins with a `select` of the columns that it needs and ends
-with a `select` of the columns that it promises. `raw_files` decides which files count, `spark_session` starts and
+with a `select` or `agg` of the columns that it promises. `raw_files` decides which files count, `spark_session` starts and
 stops Spark, `reduction` runs everything and writes the tables. No raw rows are collected, and no Python code runs
 inside Spark.
 

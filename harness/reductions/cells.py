@@ -1,18 +1,59 @@
-"""The table of completed cells, and the gain of the 150 trick for each pair of cells."""
+"""The attempt of each cell that counts, the table of completed cells, and the gain of the 150 trick for each pair."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.reductions.attempts import ATTEMPT, NS_PER_S
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
+AXES = ("cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes")
+ATTEMPT = ("cell_id", "attempt")
+MOMENTS = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
+NS_PER_S = 1_000_000_000
 # A target that processes a smaller part of what is sent falls behind: its rate in the window is not sustained.
 KEPT_UP = 0.9
 
 PAIR = ("server_version", "initiators", "threads", "payload_bytes")
 RATES = (("processed_per_s", "factor"), ("sent_per_s", "sent_factor"), ("until_drained_per_s", "until_drained_factor"))
+
+
+def completed_attempts(cells: DataFrame) -> DataFrame:
+    """Return one row per cell: its latest completed attempt, with its moments and message counts."""
+    latest_first = (
+        Window.partitionBy("cell_id")
+        .orderBy(F.col("attempt").desc())
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    promised = (*AXES, "attempt", *MOMENTS, "settled", "sent_messages", "processed_messages")
+    needed = cells.select(*promised, "outcome")
+    completed = needed.where((F.col("outcome") == "completed") & (F.col("measured_to_ns") > F.col("measured_from_ns")))
+    return completed.withColumn("place", F.row_number().over(latest_first)).where(F.col("place") == 1).select(*promised)
+
+
+def with_moments(rows: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return the rows of attempts that count, with the moments of their attempt."""
+    moments = attempts.select(*ATTEMPT, "started_at_ns", "measured_from_ns", "measured_to_ns", "drained_at_ns")
+    return rows.join(F.broadcast(moments), on=list(ATTEMPT), how="inner")
+
+
+def with_axes(rows: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return the rows of attempts that count, with the axes of their cell."""
+    return rows.join(F.broadcast(attempts.select(*AXES, "attempt")), on=list(ATTEMPT), how="inner")
+
+
+def in_window(moment: str) -> Column:
+    """Test whether `moment` lies in the measured window, [from, to)."""
+    return (F.col(moment) >= F.col("measured_from_ns")) & (F.col(moment) < F.col("measured_to_ns"))
+
+
+def second_of(moment: str) -> Column:
+    """Return the second in which `moment` lies, counted from 0 at the start of the clients."""
+    return F.floor((F.col(moment) - F.col("started_at_ns")) / NS_PER_S).cast("int")
+
+
+def elapsed_s(start: str, end: str) -> Column:
+    return (F.col(end) - F.col(start)) / NS_PER_S
 
 
 def cells(
@@ -26,50 +67,30 @@ def cells(
     top_waits: DataFrame,
 ) -> DataFrame:
     """Return one row per cell: axes, rates of the measured window, latencies, queue depths, waits, durations."""
-    known = attempts.select("*", ((F.col("measured_to_ns") - F.col("measured_from_ns")) / NS_PER_S).alias("window_s"))
+    known = attempts.select("*", elapsed_s("measured_from_ns", "measured_to_ns").alias("window_s"))
     for part in (calls, processed, end_to_end, processors, peaks, top_waits):
         known = known.join(part, on=list(ATTEMPT), how="left")
+    until_drained_s = elapsed_s("started_at_ns", "drained_at_ns")
     return known.select(
-        "cell_id",
-        "attempt",
-        "server_version",
-        "initiators",
-        "threads",
+        *("cell_id", "attempt", "server_version", "initiators", "threads"),
         (F.col("initiators") * F.col("threads")).alias("total_threads"),
-        "dialog_ratio",
-        "payload_bytes",
+        *("dialog_ratio", "payload_bytes"),
         _rate("calls_in_window").alias("sent_per_s"),
         _rate("processed_in_window").alias("processed_per_s"),
-        (F.coalesce("processed_in_window", F.lit(0)) >= KEPT_UP * F.coalesce("calls_in_window", F.lit(0))).alias(
-            "target_kept_up"
-        ),
-        F.round(
-            F.col("processed_messages") / F.nullif(_elapsed_s("started_at_ns", "drained_at_ns"), F.lit(0.0)), 2
-        ).alias("until_drained_per_s"),
-        F.coalesce("calls_in_window", F.lit(0)).alias("calls_in_window"),
+        (_count("processed_in_window") >= KEPT_UP * _count("calls_in_window")).alias("target_kept_up"),
+        F.round(F.col("processed_messages") / F.nullif(until_drained_s, F.lit(0.0)), 2).alias("until_drained_per_s"),
+        _count("calls_in_window").alias("calls_in_window"),
         "receives_in_window",
-        "latency_us_p50",
-        "latency_us_p95",
-        "latency_us_p99",
-        "latency_us_max",
-        "end_to_end_us_p50",
-        "end_to_end_us_p95",
-        "end_to_end_us_p99",
-        "end_to_end_negative",
-        "queue_depth_peak",
-        "transmission_queue_depth_peak",
-        "initiator_processor_percent",
-        "target_processor_percent",
-        "initiator_top_waits",
-        "target_top_waits",
+        *("latency_us_p50", "latency_us_p95", "latency_us_p99", "latency_us_max"),
+        *("end_to_end_us_p50", "end_to_end_us_p95", "end_to_end_us_p99", "end_to_end_negative"),
+        *("queue_depth_peak", "transmission_queue_depth_peak"),
+        *("initiator_processor_percent", "target_processor_percent", "initiator_top_waits", "target_top_waits"),
         "settled",
         _seconds("started_at_ns", "measured_from_ns").alias("settle_s"),
         F.round("window_s", 3).alias("measured_s"),
         _seconds("started_at_ns", "stopped_at_ns").alias("load_s"),
         _seconds("stopped_at_ns", "drained_at_ns").alias("drain_s"),
-        "sent_messages",
-        "processed_messages",
-        "started_at_ns",
+        *("sent_messages", "processed_messages", "started_at_ns"),
     )
 
 
@@ -111,13 +132,13 @@ def _of_ratio(cells: DataFrame, ratio: int) -> DataFrame:
     )
 
 
+def _count(count: str) -> Column:
+    return F.coalesce(count, F.lit(0))
+
+
 def _rate(count: str) -> Column:
-    return F.round(F.coalesce(count, F.lit(0)) / F.col("window_s"), 2)
+    return F.round(_count(count) / F.col("window_s"), 2)
 
 
 def _seconds(start: str, end: str) -> Column:
-    return F.round(_elapsed_s(start, end), 3)
-
-
-def _elapsed_s(start: str, end: str) -> Column:
-    return (F.col(end) - F.col(start)) / NS_PER_S
+    return F.round(elapsed_s(start, end), 3)

@@ -1,22 +1,41 @@
-"""Activity of the instances in the measured window: latches other than page latches, database files, counters."""
+"""Activity of the instances in the measured window: processors, files, counters, latches, and the dialogs' pages."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.reductions.attempts import ATTEMPT, AXES, NS_PER_S, in_window, with_moments
+from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, elapsed_s, in_window, with_axes, with_moments
 
 MIB = 1024 * 1024
 FILE_COUNTS = (
-    "reads",
-    "bytes_read",
-    "read_stall_ms",
-    "writes",
-    "bytes_written",
-    "write_stall_ms",
+    *("reads", "bytes_read", "read_stall_ms", "writes", "bytes_written", "write_stall_ms"),
     "growth_bytes",
 )
+UNRESOLVED = "not resolved"  # pages whose object is unknown
+
+
+def processor_use(processors: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return one row per attempt: processor time of the target and of all initiators, in percent of the available."""
+    used = with_moments(
+        processors.select(
+            *ATTEMPT,
+            "instance",
+            F.col("processor_time_ms").alias("used_ms"),
+            (F.col("window_ns") / 1e6 * F.col("processors")).alias("available_ms"),
+        ),
+        attempts,
+    )
+    return used.groupBy(*ATTEMPT).agg(
+        _share(F.col("instance") != "target").alias("initiator_processor_percent"),
+        _share(F.col("instance") == "target").alias("target_processor_percent"),
+    )
+
+
+def _share(of: Column) -> Column:
+    used = F.sum(F.when(of, F.col("used_ms")))
+    available = F.sum(F.when(of, F.col("available_ms")))
+    return F.round(F.when(available > 0, 100 * used / available), 2)
 
 
 def latches(raw: DataFrame, attempts: DataFrame) -> DataFrame:
@@ -25,12 +44,7 @@ def latches(raw: DataFrame, attempts: DataFrame) -> DataFrame:
         *ATTEMPT, "instance", "latch_class", "waiting_requests", "wait_time_ms"
     )
     return _of_attempts(needed, attempts).select(
-        *AXES,
-        "attempt",
-        "instance",
-        "latch_class",
-        "waiting_requests",
-        "wait_time_ms",
+        *(*AXES, "attempt", "instance", "latch_class", "waiting_requests", "wait_time_ms"),
         _per_second("waiting_requests").alias("waiting_requests_per_s"),
         _per_second("wait_time_ms").alias("wait_ms_per_s"),
     )
@@ -43,13 +57,7 @@ def file_io(raw: DataFrame, attempts: DataFrame) -> DataFrame:
     """
     needed = raw.select(*ATTEMPT, "instance", "database_name", "file_name", "file_type", *FILE_COUNTS)
     return _of_attempts(needed, attempts).select(
-        *AXES,
-        "attempt",
-        "instance",
-        "database_name",
-        "file_name",
-        "file_type",
-        *FILE_COUNTS,
+        *(*AXES, "attempt", "instance", "database_name", "file_name", "file_type", *FILE_COUNTS),
         _per_second("reads").alias("reads_per_s"),
         _per_second("bytes_read", MIB).alias("read_mib_per_s"),
         _each("read_stall_ms", "reads").alias("read_stall_ms_mean"),
@@ -80,14 +88,82 @@ def counters(samples: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def _of_attempts(rows: DataFrame, attempts: DataFrame) -> DataFrame:
-    axes = attempts.select(*AXES, "attempt")
-    return with_moments(rows, attempts).join(F.broadcast(axes), on=list(ATTEMPT), how="inner")
+    return with_axes(with_moments(rows, attempts), attempts)
 
 
 def _per_second(count: str, unit: int = 1) -> Column:
-    window_s = (F.col("measured_to_ns") - F.col("measured_from_ns")) / NS_PER_S
-    return F.round(F.col(count) / unit / window_s, 3)
+    return F.round(F.col(count) / unit / elapsed_s("measured_from_ns", "measured_to_ns"), 3)
 
 
 def _each(total_ms: str, count: str) -> Column:
     return F.round(F.col(total_ms) / F.nullif(count, F.lit(0)), 3)
+
+
+def page_spread(dialog_pages: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return one row per cell and initiator: how many pages hold its used dialogs.
+
+    `dialogs_sharing_a_page` counts the used dialogs with another used dialog on their page: their SENDs can wait for
+    each other's latch. `handles_sequential` says whether handles ascend in the order in which the dialogs were begun,
+    on which the 150 trick depends; null for a single dialog.
+    """
+    needed = dialog_pages.select(*ATTEMPT, "instance", "dialog_id", "file_id", "page_id", "handle_rank")
+    of_instance = Window.partitionBy(*ATTEMPT, "instance")
+    of_page = Window.partitionBy(*ATTEMPT, "instance", "file_id", "page_id").rowsBetween(
+        Window.unboundedPreceding, Window.unboundedFollowing
+    )
+    placed = (
+        with_moments(needed, attempts)
+        .withColumn("neighbours", F.count(F.lit(1)).over(of_page))
+        .withColumn("ascends", F.col("handle_rank") > F.lag("handle_rank").over(of_instance.orderBy("dialog_id")))
+    )
+    counted = placed.groupBy(*ATTEMPT, "instance").agg(
+        F.count(F.lit(1)).alias("used_dialogs"),
+        F.countDistinct("file_id", "page_id").alias("pages"),
+        F.max("neighbours").alias("dialogs_per_page_max"),
+        F.count(F.when(F.col("neighbours") > 1, F.lit(1))).alias("dialogs_sharing_a_page"),
+        # The null of the first dialog does not count.
+        F.bool_and("ascends").alias("handles_sequential"),
+    )
+    return with_axes(counted, attempts).select(
+        *(*AXES, "attempt", "instance", "used_dialogs", "pages"),
+        *("dialogs_per_page_max", "dialogs_sharing_a_page", "handles_sequential"),
+    )
+
+
+def latch_share(latch_waits: DataFrame, samples: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return one row per cell, instance, object and wait type: tasks seen waiting for a latch of the object's pages.
+
+    `share_percent` is the share of all page latch waits seen in that cell and instance. `waiting_tasks_mean` is the
+    mean number of waiting tasks per sample. A row without an object says that no task waited in so many samples
+    (`looks`).
+    """
+    seen = (
+        with_moments(
+            latch_waits.select(*ATTEMPT, "instance", "sampled_at_ns", "wait_type", "wait_duration_ms", "object_name"),
+            attempts,
+        )
+        .where(in_window("sampled_at_ns"))
+        .withColumn("object_name", F.when(F.col("object_name") == "", UNRESOLVED).otherwise(F.col("object_name")))
+        .groupBy(*ATTEMPT, "instance", "object_name", "wait_type")
+        .agg(F.count(F.lit(1)).alias("times_seen"), F.max("wait_duration_ms").alias("longest_wait_ms"))
+    )
+    looks = (
+        samples.where(F.col("metric") == "latch_looks")
+        .select(*ATTEMPT, "instance", "value")
+        .groupBy(*ATTEMPT, "instance")
+        .agg(F.max("value").cast("long").alias("looks"))
+    )
+    of_instance = Window.partitionBy(*ATTEMPT, "instance").rowsBetween(
+        Window.unboundedPreceding, Window.unboundedFollowing
+    )
+    all_seen = F.sum("times_seen").over(of_instance)
+    shared = (
+        looks.join(seen, on=[*ATTEMPT, "instance"], how="full")
+        .withColumn("times_seen", F.coalesce("times_seen", F.lit(0)))
+        .withColumn("share_percent", F.round(100 * F.col("times_seen") / F.nullif(all_seen, F.lit(0)), 2))
+    )
+    return with_axes(shared, attempts).select(
+        *(*AXES, "attempt", "instance", "object_name", "wait_type", "looks", "times_seen", "share_percent"),
+        F.round(F.col("times_seen") / F.nullif("looks", F.lit(0)), 4).alias("waiting_tasks_mean"),
+        "longest_wait_ms",
+    )

@@ -19,16 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from harness.records import SCHEMAS
-from harness.reductions import (
-    attempts,
-    cells,
-    instance_activity,
-    measured_window,
-    page_latches,
-    raw_files,
-    seconds,
-    wait_times,
-)
+from harness.reductions import cells, instance_activity, messages, raw_files, wait_times
 from harness.reductions.raw_files import ReductionError
 from harness.reductions.spark_session import session
 
@@ -112,23 +103,23 @@ def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path
 def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping[str, Any]) -> dict[str, DataFrame]:
     """Return the tables, in an order in which each finds its inputs computed."""
     rows = {kind: read_raw(spark, kind, folders[kind]) for kind in SCHEMAS}
-    counting = attempts.completed_attempts(rows["cells"]).cache()
+    counting = cells.completed_attempts(rows["cells"]).cache()
     if counting.isEmpty():
         raise ReductionError("no cell was completed: nothing to reduce")
-    by_second = seconds.seconds(
+    by_second = messages.seconds(
         counting,
-        seconds.sent_by_second(rows["calls"], counting),
-        seconds.processed_by_second(rows["receives"], counting),
-        seconds.depth_by_second(rows["samples"], counting),
+        messages.sent_by_second(rows["calls"], counting),
+        messages.processed_by_second(rows["receives"], counting),
+        messages.depth_by_second(rows["samples"], counting),
     ).cache()
     waiting = wait_times.waits(rows["waits"], counting).cache()
     by_cell = cells.cells(
         counting,
-        calls=measured_window.calls_in_window(rows["calls"], counting),
-        processed=measured_window.processed_in_window(rows["receives"], counting),
-        end_to_end=measured_window.end_to_end(rows["deliveries"], counting),
-        processors=measured_window.processor_use(rows["processors"], counting),
-        peaks=seconds.peaks(by_second),
+        calls=messages.calls_in_window(rows["calls"], counting),
+        processed=messages.processed_in_window(rows["receives"], counting),
+        end_to_end=messages.end_to_end(rows["deliveries"], counting),
+        processors=instance_activity.processor_use(rows["processors"], counting),
+        peaks=messages.peaks(by_second),
         top_waits=wait_times.top_waits(waiting),
     ).cache()
     tables = {
@@ -136,8 +127,8 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         "waits": waiting,
         "cells": by_cell,
         "gain": cells.gain(by_cell),
-        "page_spread": page_latches.page_spread(rows["dialog_pages"], counting),
-        "latch_share": page_latches.latch_share(rows["latch_waits"], rows["samples"], counting),
+        "page_spread": instance_activity.page_spread(rows["dialog_pages"], counting),
+        "latch_share": instance_activity.latch_share(rows["latch_waits"], rows["samples"], counting),
         "latches": instance_activity.latches(rows["latches"], counting),
         "file_io": instance_activity.file_io(rows["file_io"], counting),
         "counters": instance_activity.counters(rows["samples"], counting),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.reductions.attempts import ATTEMPT, AXES, with_moments
+from harness.reductions.cells import ATTEMPT, AXES, with_axes, with_moments
 
 WAITS_KEPT = 10  # per cell and role
 # Kept at any place, because the paper speaks of them, and a missing row would read as no waiting.
@@ -14,80 +16,7 @@ WAITS_NAMED = 3  # in the cell's own row
 
 # Waits of idle tasks: a queue reader in WAITFOR (RECEIVE ...), timers, background tasks. They say nothing about a
 # bottleneck and would hide the waits that do. The list follows those that SQL Server's experts publish.
-IDLE_WAITS = (
-    "BROKER_EVENTHANDLER",
-    "BROKER_RECEIVE_WAITFOR",
-    "BROKER_TASK_SHUTDOWN",
-    "BROKER_TASK_STOP",
-    "BROKER_TO_FLUSH",
-    "BROKER_TRANSMISSION_OBJECT",
-    "BROKER_TRANSMISSION_TABLE",
-    "BROKER_TRANSMISSION_WORK",
-    "BROKER_TRANSMITTER",
-    "CHECKPOINT_QUEUE",
-    "CHKPT",
-    "CLR_AUTO_EVENT",
-    "CLR_MANUAL_EVENT",
-    "CLR_SEMAPHORE",
-    "CXCONSUMER",
-    "DBMIRRORING_CMD",
-    "DBMIRROR_DBM_EVENT",
-    "DBMIRROR_EVENTS_QUEUE",
-    "DBMIRROR_WORKER_QUEUE",
-    "DIRTY_PAGE_POLL",
-    "DISPATCHER_QUEUE_SEMAPHORE",
-    "FSAGENT",
-    "FT_IFTSHC_MUTEX",
-    "FT_IFTS_SCHEDULER_IDLE_WAIT",
-    "HADR_CLUSAPI_CALL",
-    "HADR_FILESTREAM_IOMGR_IOCOMPLETION",
-    "HADR_LOGCAPTURE_WAIT",
-    "HADR_NOTIFICATION_DEQUEUE",
-    "HADR_TIMER_TASK",
-    "HADR_WORK_QUEUE",
-    "KSOURCE_WAKEUP",
-    "LAZYWRITER_SLEEP",
-    "LOGMGR_QUEUE",
-    "ONDEMAND_TASK_QUEUE",
-    "PARALLEL_REDO_DRAIN_WORKER",
-    "PARALLEL_REDO_LOG_CACHE",
-    "PARALLEL_REDO_TRAN_LIST",
-    "PARALLEL_REDO_WORKER_SYNC",
-    "PARALLEL_REDO_WORKER_WAIT_WORK",
-    "PREEMPTIVE_OS_FLUSHFILEBUFFERS",
-    "PREEMPTIVE_XE_GETTARGETSTATE",
-    "PVS_PREALLOCATE",
-    "PWAIT_ALL_COMPONENTS_INITIALIZED",
-    "PWAIT_DIRECTLOGCONSUMER_GETNEXT",
-    "PWAIT_EXTENSIBILITY_CLEANUP_TASK",
-    "QDS_ASYNC_QUEUE",
-    "QDS_CLEANUP_STALE_QUERIES_TASK_MAIN_LOOP_SLEEP",
-    "QDS_PERSIST_TASK_MAIN_LOOP_SLEEP",
-    "QDS_SHUTDOWN_QUEUE",
-    "REDO_THREAD_PENDING_WORK",
-    "REQUEST_FOR_DEADLOCK_SEARCH",
-    "RESOURCE_QUEUE",
-    "SERVER_IDLE_CHECK",
-    "SNI_HTTP_ACCEPT",
-    "SOS_WORK_DISPATCHER",
-    "SP_SERVER_DIAGNOSTICS_SLEEP",
-    "SQLTRACE_BUFFER_FLUSH",
-    "SQLTRACE_INCREMENTAL_FLUSH_SLEEP",
-    "SQLTRACE_WAIT_ENTRIES",
-    "STARTUP_DEPENDENCY_MANAGER",
-    "VDI_CLIENT_OTHER",
-    "WAITFOR",
-    "WAITFOR_TASKSHUTDOWN",
-    "WAIT_FOR_RESULTS",
-    "WAIT_XTP_CKPT_CLOSE",
-    "WAIT_XTP_HOST_WAIT",
-    "WAIT_XTP_OFFLINE_CKPT_NEW_LOG",
-    "WAIT_XTP_RECOVERY",
-    "XE_DISPATCHER_JOIN",
-    "XE_DISPATCHER_WAIT",
-    "XE_LIVE_TARGET_TVF",
-    "XE_TIMER_EVENT",
-)
+IDLE_WAITS = Path(__file__).with_name("idle_waits.txt").read_text(encoding="utf-8").split()
 
 
 def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
@@ -117,22 +46,14 @@ def waits(raw: DataFrame, attempts: DataFrame) -> DataFrame:
         .where((F.col("wait_time_ms") > 0) | (F.col("waiting_tasks") > 0))
     )
     all_waiting = F.sum("wait_time_ms").over(whole)
-    return (
+    kept = (
         totals.withColumn("place", F.row_number().over(longest_first))
         .withColumn("share_percent", F.round(100 * F.col("wait_time_ms") / F.nullif(all_waiting, F.lit(0)), 2))
         .where((F.col("place") <= WAITS_KEPT) | F.col("wait_type").isin(*ALWAYS_KEPT))
-        .join(F.broadcast(attempts.select(*AXES, "attempt")), on=list(ATTEMPT), how="inner")
-        .select(
-            *AXES,
-            "attempt",
-            "role",
-            "place",
-            "wait_type",
-            "waiting_tasks",
-            "wait_time_ms",
-            "signal_wait_time_ms",
-            "share_percent",
-        )
+    )
+    return with_axes(kept, attempts).select(
+        *(*AXES, "attempt", "role", "place", "wait_type"),
+        *("waiting_tasks", "wait_time_ms", "signal_wait_time_ms", "share_percent"),
     )
 
 
@@ -143,10 +64,8 @@ def top_waits(waits: DataFrame) -> DataFrame:
         "role",
         F.struct("place", F.format_string("%s %d ms", "wait_type", "wait_time_ms").alias("text")).alias("wait"),
     )
-    return (
-        named.groupBy(*ATTEMPT)
-        .agg(_listed("initiator").alias("initiator_top_waits"), _listed("target").alias("target_top_waits"))
-        .select(*ATTEMPT, "initiator_top_waits", "target_top_waits")
+    return named.groupBy(*ATTEMPT).agg(
+        _listed("initiator").alias("initiator_top_waits"), _listed("target").alias("target_top_waits")
     )
 
 

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from harness.matrix import Cell
 from harness.records import SCHEMAS
-from harness.reductions.attempts import completed_attempts
+from harness.reductions.cells import completed_attempts
 from harness.reductions.reduction import raw_schema
 from harness.reductions.spark_session import context, session
 

@@ -1,10 +1,33 @@
 import pytest
+from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions.attempts import completed_attempts
-from harness.reductions.cells import cells
+from harness.reductions.cells import cells, completed_attempts, gain
 from tests.reductions.conftest import COMPLETED, S
 
 pytestmark = pytest.mark.spark
+
+
+def counting(raw, rows):
+    return completed_attempts(raw("cells", rows)).select("attempt")
+
+
+def expect(spark, *numbers):
+    return spark.createDataFrame([(number,) for number in numbers], "attempt int")
+
+
+def test_the_latest_completed_attempt_counts(spark, raw):
+    rows = [COMPLETED | {"attempt": 1}, COMPLETED | {"attempt": 2}]
+    assertDataFrameEqual(counting(raw, rows), expect(spark, 2))
+
+
+def test_a_failed_attempt_does_not_count(spark, raw):
+    rows = [COMPLETED | {"attempt": 1, "outcome": "failed"}, COMPLETED | {"attempt": 2}]
+    assertDataFrameEqual(counting(raw, rows), expect(spark, 2))
+    assertDataFrameEqual(counting(raw, rows[:1]), expect(spark))
+
+
+def test_an_attempt_without_a_measured_window_does_not_count(spark, raw):
+    assertDataFrameEqual(counting(raw, [COMPLETED | {"measured_to_ns": COMPLETED["measured_from_ns"]}]), expect(spark))
 
 
 @pytest.fixture
@@ -61,3 +84,43 @@ def test_a_cell_without_calls_in_the_window_sent_nothing(cell):
 
 def test_a_cell_that_took_no_time_has_no_rate_until_drained(cell):
     assert cell(calls=1, processed=1, drained_at_ns=10 * S).until_drained_per_s is None
+
+
+CELLS = (
+    "server_version string, initiators int, threads int, payload_bytes int, "
+    "total_threads int, dialog_ratio int, target_kept_up boolean, processed_per_s double, sent_per_s double, "
+    "until_drained_per_s double"
+)
+
+
+def gained(threads, ratio, processed, *, sent=100.0, version="2008", kept_up=True):
+    return (version, 3, threads, 100, 3 * threads, ratio, kept_up, processed, sent, processed + 10)
+
+
+def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
+    cells = spark.createDataFrame(
+        [
+            gained(10, 1, 1000.0),
+            gained(10, 150, 4150.0, sent=200.0),
+            gained(20, 150, 9.0),  # has no partner
+            gained(30, 1, 5.0, version="2005"),  # its partner is of another version
+            gained(30, 150, 5.0),
+            gained(40, 1, 0.0),  # no ratio to nothing
+            gained(40, 150, 7.0),
+            gained(45, 1, 1.0, sent=0.0),  # no factor of messages sent
+            gained(45, 150, 2.0),
+            gained(50, 1, 100.0),  # slower is a negative gain
+            gained(50, 150, 90.0, kept_up=False),
+        ],
+        CELLS,
+    )
+    expected = spark.createDataFrame(
+        [
+            (30, 1000.0, 4150.0, 4.15, 315.0, 2.0, 4.1188, True),
+            (135, 1.0, 2.0, 2.0, 100.0, None, 1.0909, True),
+            (150, 100.0, 90.0, 0.9, -10.0, 1.0, 0.9091, False),
+        ],
+        "total_threads int, processed_per_s_ratio_1 double, processed_per_s_ratio_150 double, factor double, "
+        "gain_percent double, sent_factor double, until_drained_factor double, target_kept_up boolean",
+    )
+    assertDataFrameEqual(gain(cells).select(*expected.columns), expected)

@@ -1,0 +1,179 @@
+"""Messages in the measured window (calls, RECEIVEs, end-to-end latency), and each cell second by second."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.reductions.cells import ATTEMPT, AXES, NS_PER_S, in_window, second_of, with_moments
+
+QUANTILES = (0.5, 0.95, 0.99)
+# No cell is meant to last longer; an absurd drain time must not blow up the table.
+SECONDS_MAX = 4 * 3600
+
+
+def _returned(calls: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return the calls of the send procedure that succeeded, with the time of their return."""
+    returned = calls.where(F.col("succeeded")).select(
+        *ATTEMPT, (F.col("started_at_ns") + F.col("latency_ns")).alias("returned_at_ns"), "latency_ns"
+    )
+    return with_moments(returned, attempts)
+
+
+def calls_in_window(calls: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return one row per attempt: how many calls of the send procedure returned in the window, and their latency."""
+    inside = _returned(calls, attempts).where(in_window("returned_at_ns"))
+    counted = inside.groupBy(*ATTEMPT).agg(
+        F.count(F.lit(1)).alias("calls_in_window"), F.max("latency_ns").alias("longest")
+    )
+    return (
+        quantiles(inside, counted, "calls_in_window", "latency_ns", "latency_us")
+        .join(F.broadcast(counted), on=list(ATTEMPT), how="inner")
+        .select(
+            *ATTEMPT,
+            *_names("latency_us"),
+            "calls_in_window",
+            F.round(F.col("longest") / 1000, 3).alias("latency_us_max"),
+        )
+    )
+
+
+def processed_in_window(receives: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return one row per attempt: the messages of the RECEIVEs in the window, and the number of these RECEIVEs.
+
+    An attempt without a RECEIVE in the window has zeros; one without any RECEIVE has no row.
+    """
+    counted = with_moments(receives.select(*ATTEMPT, "received_at_ns", "messages"), attempts)
+    inside = in_window("received_at_ns")
+    return counted.groupBy(*ATTEMPT).agg(
+        F.sum(F.when(inside, F.col("messages")).otherwise(0)).alias("processed_in_window"),
+        F.count(F.when(inside, F.lit(1))).alias("receives_in_window"),
+    )
+
+
+def end_to_end(deliveries: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return one row per attempt: the latency of messages sent in the window, whenever they were processed.
+
+    It runs from the send by the client's clock to the insert by the target's.
+    """
+    delivered = deliveries.select(
+        *ATTEMPT, "sent_at_ns", (F.col("processed_at_ns") - F.col("sent_at_ns")).alias("elapsed_ns")
+    )
+    inside = with_moments(delivered, attempts).where(in_window("sent_at_ns"))
+    counted = inside.groupBy(*ATTEMPT).agg(
+        F.count(F.lit(1)).alias("sent_in_window"),
+        F.count(F.when(F.col("elapsed_ns") < 0, F.lit(1))).alias("end_to_end_negative"),
+    )
+    return (
+        quantiles(inside, counted, "sent_in_window", "elapsed_ns", "end_to_end_us")
+        .join(F.broadcast(counted), on=list(ATTEMPT), how="inner")
+        .select(*ATTEMPT, *_names("end_to_end_us"), "end_to_end_negative")
+    )
+
+
+def quantiles(rows: DataFrame, counted: DataFrame, count: str, nanoseconds: str, prefix: str) -> DataFrame:
+    """Return one row per attempt: exact quantiles to the microsecond, interpolated between the nearest ranks.
+
+    Equal values are counted and the counts added up, which can spill to disk. Spark's own `percentile` holds all values
+    of a cell in memory, and a cell of a minute has a million.
+    """
+    upwards = Window.partitionBy(*ATTEMPT).orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    alike = (
+        rows.select(*ATTEMPT, F.round(F.col(nanoseconds) / 1000).cast("long").alias("us"))
+        .groupBy(*ATTEMPT, "us")
+        .agg(F.count(F.lit(1)).alias("alike"))
+    )
+    ranked = alike.withColumn("last_rank", F.sum("alike").over(upwards) - 1).join(
+        F.broadcast(counted.select(*ATTEMPT, F.col(count).alias("values"))), on=list(ATTEMPT), how="inner"
+    )
+    sums = [F.round(F.sum(F.col("us") * _weight(quantile)), 3).alias(_name(prefix, quantile)) for quantile in QUANTILES]
+    return ranked.groupBy(*ATTEMPT).agg(*sums)
+
+
+def _weight(quantile: float) -> Column:
+    """Return the weight of a value in a quantile, which lies between the rank below it and the next."""
+    position = quantile * (F.col("values") - 1)
+    below = F.floor(position)
+    above_part = position - below
+    return F.when(_has_rank(below), 1 - above_part).otherwise(0.0) + F.when(_has_rank(below + 1), above_part).otherwise(
+        0.0
+    )
+
+
+def _has_rank(rank: Column) -> Column:
+    return (rank <= F.col("last_rank")) & (rank > F.col("last_rank") - F.col("alike"))
+
+
+def _name(prefix: str, quantile: float) -> str:
+    return f"{prefix}_p{round(quantile * 100)}"
+
+
+def _names(prefix: str) -> list[str]:
+    return [_name(prefix, quantile) for quantile in QUANTILES]
+
+
+def sent_by_second(calls: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Count calls of the send procedure by the second of their return."""
+    counted = _returned(calls, attempts).groupBy(*ATTEMPT, second_of("returned_at_ns").alias("second"))
+    return counted.agg(F.count(F.lit(1)).alias("sent"))
+
+
+def processed_by_second(receives: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Count messages by the second of the RECEIVE that returned them, by the target's clock."""
+    received = with_moments(receives.select(*ATTEMPT, "received_at_ns", "messages"), attempts)
+    counted = received.groupBy(*ATTEMPT, second_of("received_at_ns").alias("second"))
+    return counted.agg(F.sum("messages").alias("processed"))
+
+
+def depth_by_second(samples: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return the deepest sample of each second: the target's queues, and all initiators' transmission queues
+    together."""
+    needed = samples.where(F.col("metric").isin("queue_depth", "transmission_queue_depth")).select(
+        *ATTEMPT, "instance", "metric", "label", "sampled_at_ns", "value"
+    )
+    at_target = (F.col("metric") == "queue_depth") & (F.col("instance") == "target")
+    at_initiators = (F.col("metric") == "transmission_queue_depth") & (F.col("instance") != "target")
+    deepest = (
+        with_moments(needed.where(at_target | at_initiators), attempts)
+        .groupBy(*ATTEMPT, second_of("sampled_at_ns").alias("second"), "metric", "instance", "label")
+        .agg(F.max("value").alias("depth"))
+    )
+    return deepest.groupBy(*ATTEMPT, "second").agg(
+        *(
+            F.sum(F.when(F.col("metric") == metric, F.col("depth"))).cast("long").alias(metric)
+            for metric in ("queue_depth", "transmission_queue_depth")
+        )
+    )
+
+
+def seconds(attempts: DataFrame, sent: DataFrame, processed: DataFrame, depths: DataFrame) -> DataFrame:
+    """Return one row per second of each cell, from the start of the clients until all messages are processed.
+
+    A second without calls or RECEIVEs counts zero messages; one without a sample has no depth. The last second may be
+    shorter than a second.
+    """
+    last = F.least(F.floor((F.col("drained_at_ns") - F.col("started_at_ns")) / NS_PER_S), F.lit(SECONDS_MAX))
+    grid = attempts.select(
+        *AXES, "attempt", F.explode(F.sequence(F.lit(0), F.greatest(last, F.lit(0)).cast("int"))).alias("second")
+    )
+    keys = [*ATTEMPT, "second"]
+    return (
+        grid.join(sent, on=keys, how="left")
+        .join(processed, on=keys, how="left")
+        .join(depths, on=keys, how="left")
+        .select(
+            *(*AXES, "attempt", "second"),
+            F.coalesce("sent", F.lit(0)).alias("sent"),
+            F.coalesce("processed", F.lit(0)).alias("processed"),
+            "queue_depth",
+            "transmission_queue_depth",
+        )
+    )
+
+
+def peaks(seconds: DataFrame) -> DataFrame:
+    """Return one row per attempt: the greatest depth of each kind of queue."""
+    return seconds.groupBy(*ATTEMPT).agg(
+        F.max("queue_depth").alias("queue_depth_peak"),
+        F.max("transmission_queue_depth").alias("transmission_queue_depth_peak"),
+    )
