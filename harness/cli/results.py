@@ -22,10 +22,10 @@ _STYLES = {"holds": "bold green", "fails": "bold red", "not measured": "dim"}
 
 def _run_of_cells(folder: Path) -> Path:
     """The folder, if it is a run of cells; raises Failure for one of `harness techniques`."""
-    from harness.figures import techniques_figure
+    from harness.figures.reduced_run import is_techniques_run
     from harness.sweep import run_folder
 
-    if techniques_figure.is_techniques_run(run_folder.require_run(folder)):
+    if is_techniques_run(run_folder.require_run(folder)):
         remedy = "draw it with harness figures, or add its table to a run of cells with harness techniques --add-to"
         raise Failure(f"{folder} is a run of techniques, without cells: {remedy}", USAGE)
     return folder
@@ -70,12 +70,9 @@ def figures(results: Path) -> None:
     """
     with one_line_errors():
         from harness import figures as parts
-        from harness.figures import techniques_figure
         from harness.sweep import run_folder
 
-        is_of_techniques = techniques_figure.is_techniques_run(run_folder.require_run(results))
-        draw = techniques_figure.draw if is_of_techniques else parts.draw
-        for path in draw(results):
+        for path in parts.draw(run_folder.require_run(results)):
             say(f"{_KINDS.get(path.suffix, 'figure')}: {path}")
 
 

@@ -17,8 +17,8 @@ Rules:
 * A figure without data is left out, never drawn empty, and `progress` gets the reason.
 * A number of the paper far beyond the data becomes an arrow at the edge, so that the scale does not flatten the data.
 
-Every figure is a function `DataFrame(s) -> Sheet` in its own module. Folders, footers and files are the business of
-`build`. Nothing uses pyplot.
+Every figure is a function `DataFrame(s) -> Sheet` in the module of its subject. Folders, footers and files are the
+business of `build`. Nothing uses pyplot.
 """
 
 from harness.figures.build import draw

@@ -12,21 +12,9 @@ from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from harness import claims
-from harness.figures import (
-    busiest_cell,
-    call_latency,
-    gain_by_threads,
-    latched_objects,
-    log_writes,
-    matrix_map,
-    page_spread,
-    report,
-    technique_bars,
-    throughput_by_threads,
-    wait_types,
-)
+from harness.figures import gain, instance_activity, pages, report, technique_bars, throughput
 from harness.figures.parts import Sheet, muted_colour, name_lines
-from harness.figures.reduced_run import FigureError, Missing, Run, footer, origin, read
+from harness.figures.reduced_run import FigureError, Missing, Run, footer, is_techniques_run, manifest_of, origin, read
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
 FORMATS = ("png", "svg")
@@ -44,9 +32,11 @@ def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     """Write `figures/`, `reduced/claims` and `report.html` of a run from its reduced tables; return the files, the
     report last.
 
-    `progress` gets a line for each figure that is left out, with the reason; by default it goes to standard error.
-    Raises FigureError.
+    A run of `harness techniques` has no cells: of it, only `figures/techniques` is drawn. `progress` gets a line for
+    each figure that is left out, with the reason; by default it goes to standard error. Raises FigureError.
     """
+    if is_techniques_run(results):
+        return _draw_techniques(results, progress)
     run = read(Path(results))
     head = functools.partial(origin, run.lab)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
@@ -59,24 +49,34 @@ def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     return [*drawn, *tables, report.write(run, drawn, judged)]
 
 
+def _draw_techniques(results: Path, progress: Progress | None) -> list[Path]:
+    table = technique_bars.read(results)
+    # The footer reads versions and window lengths of `cells`, and this table has the same columns.
+    run = Run(folder=results, manifest=manifest_of(results), cells=table)
+    foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
+    head = functools.partial(origin, run.lab)
+    drawings = {"techniques": functools.partial(technique_bars.draw, table)}
+    return write(drawings, results / "figures", head, foot, progress)
+
+
 def drawings(run: Run) -> dict[str, Drawing]:
     """Return the drawing of every figure of a run, by the name of its files."""
     throughputs = {
         f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
-            throughput_by_threads.draw, run.cells, initiators
+            throughput.by_threads, run.cells, initiators
         )
-        for initiators, number in throughput_by_threads.PAPER_FIGURE.items()
+        for initiators, number in throughput.PAPER_FIGURE.items()
     }
     return {
         **throughputs,
-        "figure-5-gain": functools.partial(gain_by_threads.draw, run.gain),
-        "gain-map": functools.partial(matrix_map.draw, run.gain),
-        "waits": functools.partial(wait_types.draw, run.waits, run.cells),
-        "page-latches": functools.partial(latched_objects.draw, run.latch_share),
-        "page-spread": functools.partial(page_spread.draw, run.page_spread),
-        "log-writes": functools.partial(log_writes.draw, run.file_io),
-        "latency": functools.partial(call_latency.draw, run.cells),
-        "queues": functools.partial(busiest_cell.draw, run.seconds, run.cells),
+        "figure-5-gain": functools.partial(gain.by_threads, run.gain),
+        "gain-map": functools.partial(gain.over_matrix, run.gain),
+        "waits": functools.partial(instance_activity.waits, run.waits, run.cells),
+        "page-latches": functools.partial(pages.latches, run.latch_share),
+        "page-spread": functools.partial(pages.spread, run.page_spread),
+        "log-writes": functools.partial(instance_activity.logs, run.file_io),
+        "latency": functools.partial(throughput.latency, run.cells),
+        "queues": functools.partial(throughput.queues, run.seconds, run.cells),
         # The table was added by a run of `harness techniques`.
         **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),
     }

@@ -1,4 +1,9 @@
-"""Compare two runs: figures side by side, and a table of ratios for every cell that both completed."""
+"""Compare two runs: figures side by side, and a table of ratios for every cell that both completed.
+
+If both runs have cells of the same version, cells are paired by version. Otherwise, such as SQL Server 2022 and 2025
+with the embedded lab's 2005 and 2008, they are paired over the other axes: a cell's quantities are the means over the
+versions of its run, as in the figures, and the output says so. A version is never paired with a different one.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +18,12 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.claims.judgement import geometric_mean
-from harness.figures import shape, side_by_side
+from harness.figures import side_by_side
 from harness.figures.build import Drawing, Progress, write
-from harness.figures.pairing import AXES, POINT, by_version, common, pair, version_note
-from harness.figures.reduced_run import FigureError, Run, footer, origin, read
+from harness.figures.reduced_run import FigureError, Run, footer, listed, origin, read
 
+POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
+AXES = ["server_version", *POINT]
 RATIOS = ("processed_per_s", "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95")
 ROWS_PRINTED = 24
 # The entries of the manifest's `versions` that can change a number.
@@ -52,6 +58,45 @@ def compare(
     return [folder / "ratios.csv", *drawn]
 
 
+def by_version(a: pd.DataFrame, b: pd.DataFrame) -> bool:
+    """Return whether the cells of two runs are paired by version."""
+    return not set(a.cell_id).isdisjoint(b.cell_id)
+
+
+def pair(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the cells of both runs with ids that pair them."""
+    return (a, b) if by_version(a, b) else (mean_of_versions(a), mean_of_versions(b))
+
+
+def mean_of_versions(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per point of the matrix with the means over versions; the id names no version."""
+    quantities = [name for name in cells.select_dtypes("number") if name not in [*POINT, "total_threads"]]
+    merged = cells.groupby([*POINT, "total_threads"], as_index=False).agg(
+        dict.fromkeys(quantities, "mean") | {"target_kept_up": "all"}
+    )
+    axes = merged[POINT].astype(str)
+    merged["cell_id"] = (
+        "i" + axes.initiators + "-t" + axes.threads + "-r" + axes.dialog_ratio + "-p" + axes.payload_bytes
+    )
+    merged["server_version"] = listed(sorted(cells.server_version.unique()))
+    return merged
+
+
+def common(a: pd.DataFrame, b: pd.DataFrame, *, same_version: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of both tables, cells or gains, that the other table has too."""
+    keys = [axis for axis in (AXES if same_version else POINT) if axis in a]
+    both = a[keys].merge(b[keys], on=keys, how="inner").drop_duplicates()
+    return a.merge(both, on=keys, how="inner"), b.merge(both, on=keys, how="inner")
+
+
+def version_note(a: Run, b: Run) -> list[str]:
+    """Say in one line what is compared if the runs have no common cell of the same version; else nothing."""
+    if by_version(a.cells, b.cells):
+        return []
+    means = ["the mean of " * (len(run.versions) > 1) + listed(run.versions) for run in (a, b)]
+    return [f"The runs have no version in common: each cell of a is {means[0]}, of b {means[1]}"]
+
+
 def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """Return one row per common cell: each quantity of `a`, of `b`, and b divided by a."""
     needed = ["cell_id", *AXES, "total_threads", "target_kept_up", *RATIOS]
@@ -77,24 +122,14 @@ def differences(a: Run, b: Run) -> list[str]:
     notes = []
     if a.lab != b.lab:
         notes.append(f"The labs differ: a is {a.lab}, b is {b.lab}. Their numbers do not measure one another")
-    machines = [_flat(run.manifest.get("machine")) for run in (a, b)]
-    changed = [key for key in sorted({*machines[0], *machines[1]}) if machines[0].get(key) != machines[1].get(key)]
-    if changed:
-        told = [f"{key}: {machines[0].get(key, 'absent')} / {machines[1].get(key, 'absent')}" for key in changed]
-        notes.append(f"The machines differ ({'; '.join(told)})")
-    versions = [run.manifest.get("versions") or {} for run in (a, b)]
-    notes += [
-        f"{name} differs: {versions[0][name]} / {versions[1][name]}"
-        for name in DECISIVE_VERSIONS
+    machines = [{key: str(value) for key, value in (run.manifest.get("machine") or {}).items()} for run in (a, b)]
+    if changed := _changed(*machines):
+        notes.append(f"The machines differ ({'; '.join(changed)})")
+    for group, names in (("versions", DECISIVE_VERSIONS), ("settings", DECISIVE_SETTINGS)):
+        one, other = (run.manifest.get(group) or {} for run in (a, b))
         # A run in virtual time has no driver.
-        if name in versions[0].keys() & versions[1].keys() and versions[0][name] != versions[1][name]
-    ]
-    settings = [run.manifest.get("settings") or {} for run in (a, b)]
-    notes += [
-        f"{name} differs: {settings[0][name]} / {settings[1][name]}"
-        for name in DECISIVE_SETTINGS
-        if name in settings[0].keys() & settings[1].keys() and settings[0][name] != settings[1][name]
-    ]
+        known = [name for name in names if name in one.keys() & other.keys()]
+        notes += [f"{name} differs: {one[name]} / {other[name]}" for name in known if one[name] != other[name]]
     notes += _models_differ(a, b)
     notes += _targets_differ(a, b)
     windows = [run.cells.measured_s.median() for run in (a, b)]
@@ -103,19 +138,22 @@ def differences(a: Run, b: Run) -> list[str]:
     return notes
 
 
+def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{key}: {one.get(key, 'absent')} / {other.get(key, 'absent')}"
+        for key in sorted({*one, *other})
+        if one.get(key) != other.get(key)
+    ]
+
+
 def _models_differ(a: Run, b: Run) -> list[str]:
     """List the parameters in which two models differ."""
     if not (a.is_model and b.is_model):
         return []
-    models = [{name: one["value"] for name, one in (run.manifest.get("model") or {}).items()} for run in (a, b)]
-    told = [
-        f"{name}: {models[0].get(name, 'absent')} / {models[1].get(name, 'absent')}"
-        for name in sorted({*models[0], *models[1]})
-        if models[0].get(name) != models[1].get(name)
-    ]
-    seeds = [run.manifest.get("seed") for run in (a, b)]
-    if seeds[0] != seeds[1]:
-        told.append(f"seed: {seeds[0]} / {seeds[1]}")
+    told = _changed(
+        *({name: one["value"] for name, one in (run.manifest.get("model") or {}).items()} for run in (a, b))
+    )
+    told += _changed(*({"seed": run.manifest.get("seed")} for run in (a, b)))
     return [f"The models differ ({'; '.join(told)})"] if told else []
 
 
@@ -123,23 +161,21 @@ def _targets_differ(a: Run, b: Run) -> list[str]:
     """List the facts in which targets of the same version differ."""
     targets = [
         {
-            str(instance.get("lab_version")): instance.get("fingerprint") or {}
+            str(instance.get("lab_version")): _facts(instance.get("fingerprint") or {})
             for instance in run.manifest.get("instances") or []
             if instance.get("name") == "target"
         }
         for run in (a, b)
     ]
-    notes = []
-    for version in sorted(targets[0].keys() & targets[1].keys()):
-        told = [
-            f"{name}: {values[0]} / {values[1]}"
-            for group, names in DECISIVE_FACTS.items()
-            for name in names
-            if (values := [(each[version].get(group) or {}).get(name) for each in targets])[0] != values[1]
-        ]
-        if told:
-            notes.append(f"The targets of version {version} differ ({'; '.join(told)})")
-    return notes
+    return [
+        f"The targets of version {version} differ ({'; '.join(told)})"
+        for version in sorted(targets[0].keys() & targets[1].keys())
+        if (told := _changed(targets[0][version], targets[1][version]))
+    ]
+
+
+def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: (fingerprint.get(group) or {}).get(name) for group, names in DECISIVE_FACTS.items() for name in names}
 
 
 def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
@@ -151,10 +187,6 @@ def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
             shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
             notes.append(f"{len(missing)} cells that only {name} completed are left out ({shown})")
     return notes
-
-
-def _flat(machine: object) -> dict[str, str]:
-    return {str(key): str(value) for key, value in machine.items()} if isinstance(machine, Mapping) else {}
 
 
 def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
@@ -169,7 +201,7 @@ def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
         for initiators in sorted(set(table.initiators.tolist()))
     }
     drawings["gain"] = functools.partial(side_by_side.gain, gains, names)
-    drawings["shape"] = functools.partial(shape.draw, cells, names)
+    drawings["shape"] = functools.partial(side_by_side.shape, cells, names)
     drawings["ratio-map"] = functools.partial(side_by_side.ratio_map, table)
     return drawings
 

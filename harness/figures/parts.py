@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from scipy.optimize import isotonic_regression
 
 from harness.figures.reduced_run import listed
 from harness.matrix import PAYLOADS_BYTES
@@ -110,19 +111,28 @@ def muted_colour() -> str:
     return str(mpl.rcParams["xtick.color"])
 
 
+def note(
+    ax: Axes, words: str, at: tuple[Any, Any], where: Any = "data", colour: str | None = None, **text: Any
+) -> None:
+    """Write small words at a point of a panel; `shift=(x, y)` moves them by points."""
+    if shift := text.pop("shift", None):
+        text |= {"xytext": shift, "textcoords": "offset points"}
+    ax.annotate(words, at, xycoords=where, color=colour, **{"fontsize": "small"} | text)
+
+
 def thousands(axis: Any) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def over_versions(cells: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
-    """Return mean, smallest and largest `value` of the server versions at each point."""
-    table = cells.dropna(subset=[value]).groupby(list(by), as_index=False)[value]
-    return table.agg(["mean", "min", "max"])
+    """Return mean, smallest and largest `value` of the server versions at each point.
 
-
-def kept_up(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Return for each point whether the targets of all versions kept up with what was sent."""
-    return rows.groupby(list(by), as_index=False).target_kept_up.all()
+    If `cells` says which targets kept up, a point says whether those of all versions did.
+    """
+    points = cells.dropna(subset=[value]).groupby(list(by), as_index=False)[value].agg(["mean", "min", "max"])
+    if "target_kept_up" not in cells:
+        return points
+    return points.merge(cells.groupby(list(by), as_index=False).target_kept_up.all())
 
 
 def behind_note(rows: pd.DataFrame) -> str:
@@ -139,8 +149,6 @@ def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: st
     Points of throughput are hollow where the target of a version fell behind.
     """
     points = over_versions(cells, [x, "payload_bytes"], value)
-    if value in RATES:
-        points["hollow"] = ~points.merge(kept_up(cells, [x, "payload_bytes"]), how="left").target_kept_up
     for payload, unordered in points.groupby("payload_bytes"):
         line = unordered.sort_values(x)
         style = payload_style(int(payload))
@@ -150,7 +158,7 @@ def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: st
         ax.errorbar(line[x], mean, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
         if value in RATES:
             hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
-            ax.plot(line[x][line.hollow], mean[line.hollow], **hollow)
+            ax.plot(line[x][~line.target_kept_up], mean[~line.target_kept_up], **hollow)
         end = (float(line[x].iloc[-1]), float(mean.iloc[-1]))
         sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload)), style["color"]))
 
@@ -164,43 +172,18 @@ def name_lines(sheet: Sheet) -> None:
     for ends in by_place.values():
         heights = [float(end.ax.transData.transform((end.x, end.y))[1]) * points_per_pixel for end in ends]
         for end, height, placed in zip(ends, heights, spread_apart(heights, LABEL_GAP_POINTS), strict=True):
-            end.ax.annotate(
-                end.name,
-                (end.x, end.y),
-                xytext=(9, placed - height),
-                textcoords="offset points",
-                va="center",
-                fontsize="small",
-                color=end.colour,
-                fontweight="bold",
-                annotation_clip=False,
-                path_effects=[withStroke(linewidth=2.5, foreground="white")],
-            )
+            place: dict[str, Any] = {"shift": (9, placed - height), "va": "center", "annotation_clip": False}
+            outline = [withStroke(linewidth=2.5, foreground="white")]
+            note(end.ax, end.name, (end.x, end.y), colour=end.colour, fontweight="bold", path_effects=outline, **place)
 
 
 def spread_apart(positions: Sequence[float], gap: float) -> list[float]:
     """Move positions as little as possible so that they lie at least `gap` apart, in the same order."""
-    order = sorted(range(len(positions)), key=lambda place: positions[place])
-    # Neighbours that overlap become a block around their mean. Blocks merge until none overlap.
-    blocks: list[list[int]] = []
-    for place in order:
-        blocks.append([place])
-        while len(blocks) > 1 and _block_end(blocks[-2], positions, gap) + gap > _start(blocks[-1], positions, gap):
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
-    placed = list(positions)
-    for block in blocks:
-        start = _start(block, positions, gap)
-        for offset, place in enumerate(block):
-            placed[place] = start + offset * gap
-    return placed
-
-
-def _start(block: Sequence[int], positions: Sequence[float], gap: float) -> float:
-    return sum(positions[place] for place in block) / len(block) - gap * (len(block) - 1) / 2
-
-
-def _block_end(block: Sequence[int], positions: Sequence[float], gap: float) -> float:
-    return _start(block, positions, gap) + gap * (len(block) - 1)
+    order = np.argsort(positions, kind="stable")
+    steps = gap * np.arange(len(order))
+    placed = np.empty(len(order))
+    placed[order] = isotonic_regression(np.asarray(positions)[order] - steps).x + steps
+    return placed.tolist()
 
 
 def thread_axis(
@@ -228,35 +211,12 @@ def paper_level(ax: Axes, value: float, words: str, data_max: float) -> None:
     if value <= ON_SCALE * data_max:
         ax.axhline(value, color=paper_colour(), linewidth=1.1, linestyle=(0, (6, 3)), zorder=1)
         ax.set_ylim(top=max(ax.get_ylim()[1], value * 1.12))
-        ax.annotate(
-            words,
-            (0.01, value),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            fontsize="small",
-            color=paper_colour(),
-        )
+        note(ax, words, (0.01, value), ("axes fraction", "data"), paper_colour(), shift=(0, 3))
         return
     ax.set_ylim(top=max(ax.get_ylim()[1], data_max * 1.25))
-    ax.annotate(
-        f"{words} (above this scale)",
-        (0.03, 1.0),
-        xycoords="axes fraction",
-        xytext=(0.06, 0.93),
-        textcoords="axes fraction",
-        fontsize="small",
-        color=paper_colour(),
-        va="center",
-    )
-    ax.annotate(
-        "",
-        (0.03, 1.0),
-        xycoords="axes fraction",
-        xytext=(0.03, 0.89),
-        textcoords="axes fraction",
-        arrowprops={"arrowstyle": "-|>", "color": paper_colour(), "linewidth": 1.1},
-    )
+    note(ax, f"{words} (above this scale)", (0.06, 0.93), "axes fraction", paper_colour(), va="center")
+    arrow = {"arrowstyle": "-|>", "color": paper_colour(), "linewidth": 1.1}
+    ax.annotate("", (0.03, 1.0), (0.03, 0.89), xycoords="axes fraction", textcoords="axes fraction", arrowprops=arrow)
 
 
 def versions_note(rows: pd.DataFrame) -> str:

@@ -104,6 +104,11 @@ def manifest_of(folder: Path) -> Mapping[str, Any]:
     return manifest
 
 
+def is_techniques_run(folder: Path) -> bool:
+    """Return whether a folder is a run of techniques, not a run of cells with an added table of techniques."""
+    return "scenario" in manifest_of(folder)
+
+
 def _table(folder: Path, name: str) -> pd.DataFrame:
     path = folder / "reduced" / f"{name}.parquet"
     try:

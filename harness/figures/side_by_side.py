@@ -1,22 +1,21 @@
-"""Figures of a comparison: throughput and gain of two runs side by side, and their ratio over the matrix."""
+"""Figures of a comparison: throughput and gain of two runs side by side, their ratio over the matrix, their shapes."""
 
 from __future__ import annotations
 
-import matplotlib as mpl
 import pandas as pd
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from harness.figures.gain_by_threads import SMALLEST_SPAN_PERCENT
-from harness.figures.matrix_map import matrix_panel, percent_scale
+from harness.figures.gain import SMALLEST_SPAN_PERCENT, colour_bar, matrix_panel, percent_scale
 from harness.figures.parts import (
     RATIO_WORDS,
     Sheet,
     behind_note,
     count,
-    kept_up,
+    cycle_entry,
     over_versions,
     paper_colour,
     payload_lines,
+    payload_name,
     percent,
     signed,
     thousands,
@@ -28,6 +27,7 @@ from harness.figures.parts import (
 from harness.figures.reduced_run import Missing
 
 Pair = tuple[pd.DataFrame, ...]
+_DASHES = ("-", (0, (5, 2)))
 
 
 def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
@@ -91,8 +91,7 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
     if known.empty:
         raise Missing("no common cell processed messages in both runs")
     changes = known.assign(change_percent=100 * (known.processed_per_s_ratio - 1))
-    axes = ["initiators", "dialog_ratio", "payload_bytes", "threads"]
-    points = over_versions(changes, axes, "change_percent").merge(kept_up(changes, axes), how="left")
+    points = over_versions(changes, ["initiators", "dialog_ratio", "payload_bytes", "threads"], "change_percent")
     initiators, ratios = sorted(points.initiators.unique()), sorted(points.dialog_ratio.unique())
     fig = Sheet(2.4 + 5.2 * len(ratios), 1.2 + 1.75 * len(initiators))
     panels = fig.subplots(len(initiators), len(ratios), sharex=True, sharey=True, squeeze=False)
@@ -105,13 +104,8 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
             ax.set_title(f"{count(int(number)).capitalize()}, {dialogs}")
     for ax in panels[-1]:
         ax.set_xlabel("client threads per initiator")
-    bar = fig.colorbar(mpl.cm.ScalarMappable(scale), ax=list(panels.flat), pad=0.015, aspect=30)
+    colour_bar(fig, panels, points["mean"], scale, "b compared with a, messages processed per second, %")
     low, high = float(points["mean"].min()), float(points["mean"].max())
-    bar.ax.set_ylim(min(low, -10), max(high, 10))
-    bar.ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
-    bar.set_label("b compared with a, messages processed per second, %")
-    bar.outline.set_visible(False)
     same = known[known.server_version_a == known.server_version_b].rename(
         columns={"server_version_a": "server_version"}
     )
@@ -121,6 +115,58 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
         f"From {percent(low)} to {percent(high)}, median {percent(points['mean'].median())}, of {len(known)} cells. "
         f"{f'{note}.' if note else ''} In brackets: a target fell behind.",
         known.rename(columns={"server_version_a": "server_version"}),
+    )
+    return fig
+
+
+def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
+    """Draw messages per second by threads, each run relative to its own peak, for the smallest common payload.
+
+    Labs of different speed can agree in shape, such as the embedded lab in real time and a model of its machine. There
+    is one panel per number of initiators. Raises Missing without a curve.
+    """
+    by = ["initiators", "dialog_ratio", "threads", "payload_bytes"]
+    points = pd.concat(
+        [over_versions(run, by, "processed_per_s").assign(run=name) for run, name in zip(cells, names, strict=True)]
+    )
+    points = points[points.payload_bytes == points.payload_bytes.min()]
+    counts = [number for number, rows in points.groupby("initiators") if rows.threads.nunique() > 2]
+    if not counts:
+        raise Missing("no common cells with three numbers of threads: there is no shape to compare")
+    payload = payload_name(int(points.payload_bytes.min()))
+    points = points[points.initiators.isin(counts)].assign(part=0.0)
+    points["part"] = points["mean"] / points.groupby(["run", "initiators"])["mean"].transform("max")
+    # The footer's text about the labs needs this width.
+    fig = Sheet(max(8.4, 1.6 + 4.3 * len(counts)), 4.6)
+    panels = fig.subplots(1, len(counts), sharey=True, squeeze=False)[0]
+    for ax, number in zip(panels, counts, strict=True):
+        here = points[points.initiators == number]
+        for (place, ratio), (dashes, name) in (
+            (entry, which)
+            for entry in enumerate(sorted(here.dialog_ratio.unique()))
+            for which in zip(_DASHES, names, strict=True)
+        ):
+            line = here[(here.dialog_ratio == ratio) & (here.run == name)].sort_values("threads")
+            style = cycle_entry(place) | {"linestyle": dashes, "markersize": 4.5}
+            label = f"{name}, {used_dialogs(ratio)}"
+            ax.plot(line.threads, line.part, label=label, **style)
+            behind = line[~line.target_kept_up]
+            ax.plot(behind.threads, behind.part, **style | {"linestyle": "none", "markerfacecolor": "white"})
+        thread_axis(ax, list(here.threads), threads_label(number))
+        peaks = ", ".join(f"{name} {rows['mean'].max():,.0f}/s" for name, rows in here.groupby("run"))
+        ax.set_title(f"{count(number).capitalize()}; peaks: {peaks}")
+    panels[0].set_ylim(0, 1.08)
+    panels[0].yaxis.set_major_formatter(PercentFormatter(1.0))
+    panels[0].set_ylabel("messages processed, % of the run's own peak")
+    panels[0].legend(loc="lower right", fontsize="small")
+    apart = points.pivot_table(index=["initiators", "dialog_ratio", "threads"], columns="run", values="part")
+    difference = 100 * (apart[names[1]] - apart[names[0]]).abs()
+    fig.entitle(
+        f"The shapes of {names[0]} and {names[1]}: throughput by threads, relative to each run's own peak",
+        f"{payload} a message. The runs differ by {percent(difference.median()).lstrip('+')} of a peak at "
+        f"the median of {len(difference)} points, by {percent(difference.max()).lstrip('+')} at most. "
+        f"{versions_note(cells[0]).split('; bars')[0]}",
+        cells[0],
     )
     return fig
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from harness.figures.parts import Sheet, count, cycle_entry, muted_colour, payload_name, thousands
-from harness.figures.reduced_run import Missing
+from harness.figures.parts import Sheet, count, cycle_entry, muted_colour, note, payload_name, thousands
+from harness.figures.reduced_run import FigureError, Missing
 
+TABLE = Path("reduced") / "techniques.parquet"
 KINDS = {
     "ladder": "Recommendations added one after another",
     "warning": "All recommendations, then all but one",
@@ -21,6 +24,20 @@ COLUMNS = (
 )
 BAR_IN, PANEL_IN = 0.34, 0.62  # heights of a bar with its gap, and of a panel without bars
 PROCESSED, SENT = 1, 2  # entries of the style's cycle
+
+
+def read(results: Path) -> pd.DataFrame:
+    """Read the table of a run of techniques; raises FigureError."""
+    path = results / TABLE
+    try:
+        table = pd.read_parquet(path)
+    except FileNotFoundError:
+        raise FigureError(f"{path} is missing: no step of this run was completed") from None
+    except (OSError, ValueError) as error:
+        raise FigureError(f"{path} cannot be read: {error}") from None
+    if missing := [name for name in COLUMNS if name not in table]:
+        raise FigureError(f"{path} lacks {', '.join(missing)}: run `harness techniques` again")
+    return table
 
 
 def draw(table: pd.DataFrame) -> Sheet:
@@ -73,15 +90,8 @@ def _bars(ax: Axes, rows: pd.DataFrame, means: pd.DataFrame) -> None:
     ax.grid(axis="y", visible=False)
     ax.tick_params(axis="y", length=0)
     for place, row in zip(places, rows.itertuples(), strict=True):
-        ax.annotate(
-            _words(row, means),
-            (1.01, place),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            fontsize="small",
-            color=muted_colour(),
-            annotation_clip=False,
-        )
+        beside = ("axes fraction", "data")
+        note(ax, _words(row, means), (1.01, place), beside, muted_colour(), va="center", annotation_clip=False)
 
 
 def _words(row: object, means: pd.DataFrame) -> str:

@@ -3,8 +3,8 @@
     raw/*.parquet + manifest.json + journal.jsonl  ->  reduced/{cells,seconds,gain,waits,...}.{parquet,csv}
 
 Every table is a function `DataFrame -> DataFrame`. It begins with a `select` of the columns that it needs and ends
-with a `select` or `agg` of the columns that it promises. `raw_files` decides which files count, `spark_session` starts and
-stops Spark, `reduction` runs everything and writes the tables. No raw rows are collected, and no Python code runs
+with a `select` or `agg` of the columns that it promises. `raw_files` decides which files count, `spark_session` starts
+and stops Spark, `reduction` runs everything and writes the tables. No raw rows are collected, and no Python code runs
 inside Spark.
 
 The latest attempt of a cell counts that both the journal and the cell's own record call completed, if all its files can

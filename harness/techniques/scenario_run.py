@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import figures
 from harness import settings as settings_module
 from harness.failures import UsageFailure, nearest
-from harness.figures import FigureError, techniques_figure
 from harness.lab import interruption
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
@@ -73,7 +73,7 @@ def run(
             tally = Sweep(testbed, Journal(results / journal.NAME), reporter, results, unit="run").run(to_run)
     except BaseException:
         # Report what ended the run, and not that the disk has no room for a table either.
-        with suppress(OSError, FigureError):
+        with suppress(OSError, figures.FigureError):
             evaluate(results, scenario, to_run, reporter)
         raise
     run_folder.finish(results)
@@ -192,7 +192,7 @@ def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter
     if not rows:
         return
     reporter.note(f"table: {techniques_table.write(results, rows)}")
-    for figure in techniques_figure.draw(results):
+    for figure in figures.draw(results):
         if figure.suffix == ".png":
             reporter.note(f"figure: {figure}")
 

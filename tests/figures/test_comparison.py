@@ -5,8 +5,7 @@ import pytest
 from rich.console import Console
 
 from harness.figures import FigureError, compare
-from harness.figures.comparison import differences, ratios
-from harness.figures.pairing import pair
+from harness.figures.comparison import differences, pair, ratios
 from harness.figures.reduced_run import read
 from harness.matrix import all_cells, quick_slice
 from tests.results_fixture import manifest, write_reduced

@@ -8,10 +8,10 @@ from matplotlib import style
 from matplotlib.colors import to_rgb
 
 from harness.figures.build import STYLE
-from harness.figures.busiest_cell import busiest
-from harness.figures.matrix_map import percent_scale
+from harness.figures.gain import percent_scale
 from harness.figures.parts import payload_name, payload_style, percent, spread_apart, versions_note
 from harness.figures.reduced_run import Missing, duration
+from harness.figures.throughput import busiest
 from harness.matrix import PAYLOADS_BYTES
 
 

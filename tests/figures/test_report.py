@@ -9,9 +9,9 @@ import pytest
 from harness import claims
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import FigureError, draw, report
-from harness.figures.findings import findings, headlines
-from harness.figures.latched_objects import kind
+from harness.figures.pages import kind
 from harness.figures.reduced_run import read
+from harness.figures.report import findings, headlines
 from harness.matrix import Cell, all_cells, quick_slice
 from tests.results_fixture import write_reduced
 

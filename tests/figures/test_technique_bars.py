@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from matplotlib import style
 
-from harness.figures import FigureError, technique_bars, techniques_figure
+from harness.figures import FigureError, draw, technique_bars
 from harness.figures.build import STYLE, frame
-from harness.figures.reduced_run import Missing
+from harness.figures.reduced_run import Missing, is_techniques_run
 from harness.techniques import techniques_table
 
 pytestmark = pytest.mark.drawing
@@ -77,7 +77,7 @@ def test_without_a_row_there_is_nothing_to_draw() -> None:
 def folder_of(tmp_path: Path, lab: str) -> Path:
     (tmp_path / "reduced").mkdir()
     (tmp_path / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": lab, "scenario": {}}))
-    steps().to_parquet(tmp_path / techniques_figure.TABLE)
+    steps().to_parquet(tmp_path / technique_bars.TABLE)
     return tmp_path
 
 
@@ -89,7 +89,7 @@ def folder_of(tmp_path: Path, lab: str) -> Path:
     ],
 )
 def test_the_files_say_that_the_numbers_are_not_those_of_sql_server(tmp_path: Path, lab: str, head: str) -> None:
-    png, svg = techniques_figure.draw(folder_of(tmp_path, lab))
+    png, svg = draw(folder_of(tmp_path, lab))
     assert (png.name, svg.name) == ("techniques.png", "techniques.svg")
     written = svg.read_text()
     assert f"<!-- {head} -->" in written, "Matplotlib draws letters as paths and writes the text beside them"
@@ -98,9 +98,9 @@ def test_the_files_say_that_the_numbers_are_not_those_of_sql_server(tmp_path: Pa
 
 def test_a_run_of_cells_with_an_added_table_is_not_a_run_of_techniques(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
-    assert techniques_figure.is_techniques_run(folder)
+    assert is_techniques_run(folder)
     (folder / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": "embedded"}))
-    assert not techniques_figure.is_techniques_run(folder)
+    assert not is_techniques_run(folder)
 
 
 def test_the_figure_reads_columns_that_the_table_has() -> None:
@@ -110,20 +110,20 @@ def test_the_figure_reads_columns_that_the_table_has() -> None:
 
 def test_a_run_without_a_completed_step_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
-    (folder / techniques_figure.TABLE).unlink()
+    (folder / technique_bars.TABLE).unlink()
     with pytest.raises(FigureError, match="no step of this run was completed"):
-        techniques_figure.draw(folder)
+        draw(folder)
 
 
 def test_a_missing_column_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
-    steps().drop(columns=["technique", "readers"]).to_parquet(folder / techniques_figure.TABLE)
+    steps().drop(columns=["technique", "readers"]).to_parquet(folder / technique_bars.TABLE)
     with pytest.raises(FigureError, match=r"techniques.parquet lacks technique, readers: run `harness techniques`"):
-        techniques_figure.draw(folder)
+        draw(folder)
 
 
 def test_a_damaged_table_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
-    (folder / techniques_figure.TABLE).write_text("no table")
+    (folder / technique_bars.TABLE).write_text("no table")
     with pytest.raises(FigureError, match="cannot be read"):
-        techniques_figure.draw(folder)
+        draw(folder)

@@ -1,15 +1,34 @@
-"""Page latch waits by object: whose pages tasks were seen waiting for, with and without the 150 trick."""
+"""The pages of sys.sysdesend that hold the used dialogs, and the objects whose pages tasks waited for."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from harness.figures.parts import Sheet, count, cycle_entry, paper_colour, short, used_dialogs
-from harness.figures.reduced_run import Missing
-from harness.whitepaper import BASE_DIALOG_RATIO, LATCHED_TABLE, NO_GAIN_UP_TO, TRICK_DIALOG_RATIO
+from harness.figures.parts import (
+    RATIO_WORDS,
+    Sheet,
+    count,
+    cycle_entry,
+    muted_colour,
+    note,
+    over_versions,
+    paper_colour,
+    short,
+    used_dialogs,
+)
+from harness.figures.reduced_run import Missing, listed
+from harness.whitepaper import (
+    BASE_DIALOG_RATIO,
+    LATCHED_TABLE,
+    NO_GAIN_UP_TO,
+    SYSDESEND_ROWS_PER_PAGE,
+    TRICK_DIALOG_RATIO,
+)
 
+STYLES = {TRICK_DIALOG_RATIO: 0, BASE_DIALOG_RATIO: 2}  # entries of the style's cycle
 QUEUE, OTHER, UNRESOLVED = "the queue's own table", "other objects", "not resolved"
 OBJECTS = (LATCHED_TABLE, "sys.sysxmitqueue", QUEUE, OTHER, UNRESOLVED)
 SHARE_SHOWN_FROM = 0.1  # tasks waiting at a time: the share of fewer is meaningless
@@ -18,7 +37,97 @@ ROLES = {"initiator": "An initiator", "target": "The target"}
 CELL = ["server_version", "initiators", "threads", "payload_bytes", "dialog_ratio"]
 
 
-def draw(latch_share: pd.DataFrame) -> Sheet:
+def spread(page_spread: pd.DataFrame) -> Sheet:
+    """Draw the number of pages by the number of used dialogs of an initiator; one panel per version."""
+    told = spread_sentences(page_spread)
+    versions = sorted(page_spread.server_version.unique())
+    fig = Sheet(max(2.2 + 4.1 * len(versions), 7.4), 4.6)
+    panels = fig.subplots(1, len(versions), sharex=True, sharey=True, squeeze=False)[0]
+    most = int(page_spread.used_dialogs.max())
+    for ax, version in zip(panels, versions, strict=True):
+        rows = page_spread[page_spread.server_version == version]
+        ax.plot([1, most], [1, most], color="#d9d9de", linewidth=7, solid_capstyle="round", zorder=0)
+        own = "a page of its own for every dialog"
+        note(ax, own, (most * 0.42, most * 0.5), colour=muted_colour(), ha="right", va="bottom")
+        for ratio in sorted(rows.dialog_ratio.unique(), reverse=True):
+            # One row per number of used dialogs, in ascending order.
+            points = over_versions(rows[rows.dialog_ratio == ratio], ["used_dialogs"], "pages")
+            bars = [points["mean"] - points["min"], points["max"] - points["mean"]]
+            ax.errorbar(
+                points.used_dialogs,
+                points["mean"],
+                yerr=bars if (points["max"] > points["min"]).any() else None,
+                elinewidth=0.9,
+                markeredgecolor="white",
+                label=RATIO_WORDS.get(ratio, f"dialog ratio {ratio}"),
+                **cycle_entry(STYLES.get(ratio, 1)),
+            )
+        ax.set_xlim(0, most * 1.04)
+        ax.set_ylim(0, most * 1.08)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_title(f"{version}: {_sequence_words(rows)}")
+        ax.set_xlabel("used dialogs of an initiator (its client threads)")
+    panels[0].set_ylabel("pages of sys.sysdesend that hold them")
+    panels[0].legend(loc="upper left")
+    paper = (
+        f"The paper: at most {SYSDESEND_ROWS_PER_PAGE} rows fit on a page, so every {TRICK_DIALOG_RATIO}th dialog has "
+    )
+    subtitle = f"{' '.join(told)} {paper}a page of its own."
+    fig.entitle("Pages of sys.sysdesend that hold the used dialogs", subtitle, page_spread)
+    return fig
+
+
+def spread_sentences(page_spread: pd.DataFrame) -> list[str]:
+    """Describe the largest pools, a sentence per dialog ratio; raises Missing if no page was read."""
+    if page_spread.empty:
+        raise Missing("the pages of the dialogs were not read (that needs the dedicated administrator connection)")
+    told = []
+    for ratio in sorted(page_spread.dialog_ratio.unique()):
+        rows = page_spread[page_spread.dialog_ratio == ratio]
+        largest = rows[rows.used_dialogs == rows.used_dialogs.max()]
+        dialogs = used_dialogs(ratio).capitalize()
+        sharing, used = largest.dialogs_sharing_a_page, int(largest.used_dialogs.iloc[0])
+        if sharing.max() == 0:
+            words = "none shares its page with another"
+        elif sharing.min() == used:
+            words = f"all share their page with others (up to {largest.dialogs_per_page_max.max()} on one)"
+        else:
+            words = (
+                f"{_range(sharing)} share their page with others (up to {largest.dialogs_per_page_max.max()} on one)"
+            )
+        told.append(
+            f"{dialogs}: {used} dialog{'s lie' if used > 1 else ' lies'} on {_range(largest.pages)} "
+            f"page{'s' * int(largest.pages.max() > 1)}{f', {words}' if used > 1 else ''}."
+        )
+    return told
+
+
+def sequence_sentence(page_spread: pd.DataFrame) -> str:
+    """Say by version whether handles ascend in the order in which dialogs were begun; empty if unknown."""
+    known = page_spread.dropna(subset=["handles_sequential"])
+    always = known.groupby("server_version").handles_sequential.agg(lambda values: bool(values.astype(bool).all()))
+    parts = []
+    for ascends, words in ((True, "ascend"), (False, "do not ascend")):
+        versions = [str(version) for version, value in always.items() if value is ascends]
+        if versions:
+            parts.append(f"{words} in the order in which the dialogs were begun on {listed(versions)}")
+    return f"Conversation handles {'; they '.join(parts)}." if parts else ""
+
+
+def _sequence_words(rows: pd.DataFrame) -> str:
+    known = rows.handles_sequential.dropna().astype(bool)
+    if known.empty:
+        return "order of handles unknown"
+    return f"handles{'' if known.all() else ' not'} in the order of BEGIN DIALOG"
+
+
+def _range(values: pd.Series) -> str:
+    low, high = int(values.min()), int(values.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def latches(latch_share: pd.DataFrame) -> Sheet:
     """Draw the tasks that wait at a time, stacked by object, by threads; a row per role, a column per dialog ratio."""
     table = waiting(latch_share)
     initiators = int(table.initiators.max())
@@ -79,7 +188,7 @@ def kind(name: object) -> str:
     return QUEUE if text.startswith("queue ") else OTHER
 
 
-def sentences(latch_share: pd.DataFrame) -> list[str]:
+def latch_sentences(latch_share: pd.DataFrame) -> list[str]:
     """Say how many tasks waited and for whose pages, by role and dialog ratio, over all cells."""
     table = waiting(latch_share)
     told = []
@@ -144,14 +253,7 @@ def _stack(ax: Axes, stacks: pd.DataFrame, *, named: bool) -> None:
         return
     for x, height, part in zip(at, floor, stacks[LATCHED_TABLE], strict=True):
         if height >= SHARE_SHOWN_FROM:
-            ax.annotate(
-                f"{100 * part / height:.0f} %",
-                (x, height),
-                xytext=(0, 2),
-                textcoords="offset points",
-                ha="center",
-                fontsize=7,
-            )
+            note(ax, f"{100 * part / height:.0f} %", (x, height), shift=(0, 2), ha="center", fontsize=7)
 
 
 def _paper(row: list[Axes], ratios: list[int], threads: list[int], initiators: int) -> None:
@@ -165,12 +267,5 @@ def _paper(row: list[Axes], ratios: list[int], threads: list[int], initiators: i
         if ratio not in words or not contended:
             continue
         ax.axvspan(contended[0] - 0.5, len(threads) - 0.5, color=paper_colour(), alpha=0.055, linewidth=0, zorder=0)
-        ax.annotate(
-            words[ratio],
-            (len(threads) - 0.55, 0.98),
-            xycoords=("data", "axes fraction"),
-            ha="right",
-            va="top",
-            fontsize="small",
-            color=paper_colour(),
-        )
+        corner, where = (len(threads) - 0.55, 0.98), ("data", "axes fraction")
+        note(ax, words[ratio], corner, where, paper_colour(), ha="right", va="top")

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib import style
 
-from harness.figures import shape
+from harness.figures import side_by_side
 from harness.figures.build import STYLE, frame
 from harness.figures.parts import Sheet
 from harness.figures.reduced_run import Missing
@@ -30,7 +30,7 @@ def cells(rates: tuple[float, ...], *, initiators: int = 1, ratio: int = 150, pa
 
 def drawn(a: pd.DataFrame, b: pd.DataFrame) -> Sheet:
     with style.context(STYLE):
-        sheet = shape.draw((a, b), ("a", "b"))
+        sheet = side_by_side.shape((a, b), ("a", "b"))
         frame(sheet, "a lab", ["where it comes from"])
     return sheet
 
@@ -75,4 +75,4 @@ def test_points_are_hollow_where_the_target_fell_behind() -> None:
 def test_two_numbers_of_threads_have_no_shape() -> None:
     two = cells((100.0, 200.0))
     with pytest.raises(Missing, match="no shape to compare"):
-        shape.draw((two, two), ("a", "b"))
+        side_by_side.shape((two, two), ("a", "b"))

@@ -1,15 +1,26 @@
-"""Waits of initiators and target by wait type, with and without the 150 trick."""
+"""What the instances waited for, by wait type, and how often they wrote their logs, with the stall of a write."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from harness.figures.parts import RATIO_WORDS, Sheet, cycle_entry, short, thousands, used_dialogs
+from harness.figures.parts import (
+    RATIO_WORDS,
+    Sheet,
+    count,
+    cycle_entry,
+    note,
+    payload_lines,
+    short,
+    thousands,
+    thread_axis,
+    threads_label,
+    used_dialogs,
+    versions_note,
+)
 from harness.figures.reduced_run import Missing
 from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
 
@@ -17,9 +28,12 @@ TYPES_SHOWN = 6  # a role
 TICKS = 5  # more numbers of six digits would touch in a panel of this width
 ROLES = {"initiator": "Initiators", "target": "Target"}
 PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
+SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")
+LOGS = {"initiator": "An initiator's log", "target": "The target's log"}
+CELL = ["cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
 
 
-def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
+def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
     """Draw waiting per thousand messages: total waits by total messages, of the same cells for both ratios."""
     cells, paired = _comparable(cells[cells.processed_per_s > 0])
     per_thousand, roles = _waiting(waits, cells)
@@ -44,7 +58,7 @@ def draw(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
     return fig
 
 
-def longest(waits: pd.DataFrame, cells: pd.DataFrame) -> str:
+def longest_waits(waits: pd.DataFrame, cells: pd.DataFrame) -> str:
     """Name the longest waits by role and dialog ratio in a sentence; raises Missing if none was recorded."""
     return _finding(*_waiting(waits, _comparable(cells[cells.processed_per_s > 0])[0]))
 
@@ -84,8 +98,7 @@ def _bars(ax: Axes, table: pd.DataFrame, rows: int) -> None:
             label=RATIO_WORDS.get(ratio, f"dialog ratio {ratio}").split(" used")[0],
         )
         for y, value in zip(at, longest[ratio], strict=True):
-            beside: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-            ax.annotate(short(value), (value, y), fontsize="small", **beside)
+            note(ax, short(value), (value, y), shift=(3, 0), va="center")
     ax.set_xlim(0, top * 1.16)
     ax.set_ylim(len(longest) - rows - 0.5, len(longest) - 0.5)
     ax.set_yticks(np.arange(len(longest)), list(longest.index))
@@ -103,3 +116,81 @@ def _finding(table: pd.DataFrame, roles: list[str]) -> str:
         f"{ROLES[role].lower()} {' → '.join(table.loc[role][ratio].idxmax() for ratio in ratios)}" for role in roles
     ]
     return f"Longest, {dialogs}: {'; '.join(tops)}."
+
+
+def logs(file_io: pd.DataFrame) -> Sheet:
+    """Draw writes per second and the mean stall of a write, one row per role, with the 150 trick if it was run."""
+    logs = log_writes(file_io)
+    ratio = TRICK_DIALOG_RATIO if (logs.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
+    logs = logs[logs.dialog_ratio == ratio]
+    initiators = int(logs.initiators.max())
+    logs = logs[logs.initiators == initiators]
+    roles = [role for role in LOGS if (logs.role == role).any()]
+    fig = Sheet(10.4, 0.9 + 2.9 * len(roles))
+    panels = fig.subplots(len(roles), 2, sharex=True, squeeze=False)
+    for row, role in zip(panels, roles, strict=True):
+        rows = logs[logs.role == role]
+        for ax, value, words in (
+            (row[0], "writes_per_s", "log writes per second"),
+            (row[1], "write_stall_ms", "stall of a log write, ms (mean)"),
+        ):
+            payload_lines(fig, ax, rows, "threads", value)
+            thread_axis(ax, list(logs.threads), threads_label(initiators) if role == roles[-1] else "")
+            ax.set_ylim(0, max(float(rows[value].max()) * 1.1, 0.1))
+            ax.set_ylabel(words)
+            ax.set_title(LOGS[role])
+        thousands(row[0].yaxis)
+    fig.entitle(
+        f"Log writes and their stalls, {count(initiators)}, {used_dialogs(ratio)}",
+        f"{' '.join(log_sentences(file_io))} {versions_note(logs)}",
+        logs,
+    )
+    return fig
+
+
+def log_writes(file_io: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell and role: log writes per second of one instance, and the mean stall of a write in ms.
+
+    The logs of system databases are left out. Raises Missing if no log was written.
+    """
+    if file_io.empty:
+        raise Missing("the instances' database files were not observed")
+    logs = file_io[(file_io.file_type == "LOG") & ~file_io.database_name.isin(SYSTEM_DATABASES) & (file_io.writes > 0)]
+    if logs.empty:
+        raise Missing("no write to a log was observed")
+    logs = logs.assign(role=np.where(logs.instance == "target", "target", "initiator"))
+    table = logs.groupby([*CELL, "role"], as_index=False).agg(
+        instances=("instance", "nunique"),
+        writes=("writes", "sum"),
+        stalled=("write_stall_ms", "sum"),
+        writes_per_s=("writes_per_s", "sum"),
+        written_mib_per_s=("written_mib_per_s", "sum"),
+    )
+    table["writes_per_s"] /= table.instances
+    table["written_mib_per_s"] /= table.instances
+    table["write_stall_ms"] = table.stalled / table.writes
+    return table
+
+
+def log_sentences(file_io: pd.DataFrame) -> list[str]:
+    """Say how often logs were written, how long a write stalled, and whether a file grew, over all cells."""
+    logs = log_writes(file_io)
+    told = []
+    for role, words in LOGS.items():
+        rows = logs[logs.role == role]
+        if not rows.empty:
+            stall = short(rows.stalled.sum() / rows.writes.sum())
+            told.append(
+                f"{words}: up to {rows.writes_per_s.max():,.0f} writes/s and {short(rows.written_mib_per_s.max())} "
+                f"MiB/s; a write stalls {stall} ms on average."
+            )
+    grown = file_io[file_io.growth_bytes > 0]
+    if grown.empty:
+        told.append("No file grew in a measured window.")
+    else:
+        cells = grown.cell_id.nunique()
+        told.append(
+            f"Files grew in the measured window{'s' * (cells > 1)} of {cells} cell{'s' * (cells > 1)}, by up to "
+            f"{grown.growth_bytes.max() / 2**20:,.0f} MiB: senders or readers may have waited for the growth."
+        )
+    return told

@@ -1,0 +1,166 @@
+"""Messages per second (the paper's figures 2, 3 and 4) and latency by client threads; the busiest cell by second."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from harness.figures.parts import (
+    RATIO_WORDS,
+    Sheet,
+    behind_note,
+    count,
+    cycle_entry,
+    muted_colour,
+    note,
+    over_versions,
+    paper_level,
+    payload_lines,
+    payload_name,
+    thousands,
+    thread_axis,
+    threads_label,
+    used_dialogs,
+    versions_note,
+)
+from harness.figures.reduced_run import Missing
+from harness.whitepaper import BASE_DIALOG_RATIO, PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
+
+PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
+LATENCIES = (("latency_us_p50", "median"), ("latency_us_p95", "95th percentile"))
+SECONDS_WITH_DEPTH = 2  # with fewer there is no line to draw
+SHORTEST_SECOND = 0.25  # a shorter last second has no meaningful rate
+
+
+def by_threads(cells: pd.DataFrame, initiators: int) -> Sheet:
+    """Draw the target's throughput with so many initiators: with the 150 trick as in the paper, and without it."""
+    cells = cells[cells.initiators == initiators]
+    if cells.empty:
+        raise Missing(f"no completed cell with {count(initiators)}")
+    ratios = [ratio for ratio in RATIO_WORDS if (cells.dialog_ratio == ratio).any()]
+    if not ratios:
+        raise Missing(f"no completed cell of dialog ratio 1 or 150 with {count(initiators)}")
+    fig = Sheet(10.4 if len(ratios) > 1 else 7.4, 5.7)
+    panels = fig.subplots(1, len(ratios), sharey=True, squeeze=False)[0]
+    points = over_versions(cells, ["dialog_ratio", "threads", "payload_bytes"], "processed_per_s")
+    highest = float(points["max"].max())
+    for ax, ratio in zip(panels, ratios, strict=True):
+        payload_lines(fig, ax, cells[cells.dialog_ratio == ratio], "threads", "processed_per_s")
+        thread_axis(ax, list(cells.threads), threads_label(initiators))
+        ax.set_title(RATIO_WORDS[ratio].capitalize())
+    panels[0].set_ylim(0, highest * 1.08)
+    panels[0].set_ylabel("messages processed by the target, per second")
+    thousands(panels[0].yaxis)
+    if TRICK_DIALOG_RATIO in ratios and initiators in PEAK_THROUGHPUT:
+        stated = PEAK_THROUGHPUT[initiators]
+        paper_level(panels[0], stated.value, f"the paper's peak, SQL Server: {stated.wording}", highest)
+    fig.entitle(
+        f"Messages per second with {count(initiators)} and one target", _finding(points, cells, initiators), cells
+    )
+    return fig
+
+
+def _finding(points: pd.DataFrame, cells: pd.DataFrame, initiators: int) -> str:
+    best = points.loc[points["mean"].idxmax()]
+    figure = f"Corresponds to the paper's figure {PAPER_FIGURE[initiators]}. " if initiators in PAPER_FIGURE else ""
+    return (
+        f"{figure}Peak: {best['mean']:,.0f} messages/s at {initiators} × {best['threads']:.0f} threads with "
+        f"{payload_name(int(best['payload_bytes']))} a message, {used_dialogs(best['dialog_ratio'])}. "
+        f"{versions_note(cells)} {behind_note(cells)}"
+    )
+
+
+def latency(cells: pd.DataFrame) -> Sheet:
+    """Draw median and 95th percentile, one column per number of initiators, with the 150 trick if it was run."""
+    ratio = TRICK_DIALOG_RATIO if (cells.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
+    cells = cells[(cells.dialog_ratio == ratio) & (cells.latency_us_p50 > 0)]
+    if cells.empty:
+        raise Missing("no call returned in a measured window")
+    initiators = sorted(cells.initiators.unique())
+    fig = Sheet(max(2.2 + 2.9 * len(initiators), 7.6), 6.4)
+    panels = fig.subplots(len(LATENCIES), len(initiators), sharex="col", sharey=True, squeeze=False)
+    for row, (column, words) in zip(panels, LATENCIES, strict=True):
+        for ax, number in zip(row, initiators, strict=True):
+            of_number = cells[cells.initiators == number]
+            payload_lines(fig, ax, of_number, "threads", column, scale=0.001)
+            thread_axis(ax, list(cells.threads), "", label_gap=0.17)
+            ax.set_yscale("log")
+            ax.set_title(f"{count(int(number)).capitalize()}, {words}")
+        row[0].set_ylabel("latency of a call, ms (log scale)")
+    for ax in panels[-1]:
+        ax.set_xlabel("client threads per initiator")
+    axis = panels[0][0].yaxis
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+    fig.entitle(
+        f"Latency of a send by client threads, {used_dialogs(ratio)}",
+        f"Calls that returned in the measured window. Closed loop: a thread calls again after its call has returned, "
+        f"so a stall shows in few calls. {versions_note(cells)}",
+        cells,
+    )
+    return fig
+
+
+def queues(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
+    """Draw the cell whose queues were deepest."""
+    cell = busiest(seconds, cells)
+    rows = seconds[seconds.cell_id == cell.cell_id].sort_values("second")
+    length = float(cell.load_s + cell.drain_s)
+    width = (length - rows.second).clip(upper=1.0)
+    rows, width = rows[width >= SHORTEST_SECOND], width[width >= SHORTEST_SECOND]
+    middle = rows.second + width / 2
+    fig = Sheet(9.4, 6.2)
+    rates, depths = fig.subplots(2, 1, sharex=True)
+    rate_words = (("sent", "sent by the clients"), ("processed", "processed by the target"))
+    for place, (column, words) in enumerate(rate_words):
+        rates.plot(middle, rows[column] / width, label=words, markeredgecolor="white", **cycle_entry(2 * place))
+    for place, (column, words) in enumerate(
+        (("queue_depth", "target's queue"), ("transmission_queue_depth", "transmission queues of the initiators"))
+    ):
+        known = rows[column].notna()
+        depths.plot(middle[known], rows[column][known], label=words, markeredgecolor="white", **cycle_entry(2 * place))
+    rates.set_ylabel("messages per second")
+    depths.set_ylabel("messages in queues")
+    depths.set_xlabel("seconds since the clients started")
+    for ax in (rates, depths):
+        ax.set_ylim(bottom=0, top=max(ax.get_ylim()[1], 1))
+        ax.set_xlim(0, length)
+        thousands(ax.yaxis)
+        ax.legend(loc="best")
+        _phases(ax, cell, named=ax is rates)
+    depth = (rows.queue_depth.fillna(0) + rows.transmission_queue_depth.fillna(0)).max()
+    fig.entitle(
+        f"Queues of the busiest cell, {cell.cell_id}",
+        f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_name(int(cell.payload_bytes))} a message, "
+        f"{used_dialogs(cell.dialog_ratio)}. At most {depth:,.0f} messages were queued; drained "
+        f"{cell.drain_s:.1f} s after the last call. Depth: the deepest sample of each second.",
+        rows,
+    )
+    return fig
+
+
+def busiest(seconds: pd.DataFrame, cells: pd.DataFrame) -> pd.Series:
+    """Choose the cell with the deepest queues among those sampled often enough; of two, the faster one."""
+    sampled = seconds.dropna(subset=["queue_depth"]).groupby("cell_id").size()
+    known = cells[cells.cell_id.isin(sampled[sampled >= SECONDS_WITH_DEPTH].index)]
+    if known.empty:
+        raise Missing("no cell has samples of its queues in two seconds")
+    depth = known.queue_depth_peak.fillna(0) + known.transmission_queue_depth_peak.fillna(0)
+    ranked = known.assign(depth=depth).sort_values(["depth", "processed_per_s", "cell_id"])
+    return ranked.iloc[-1]
+
+
+def _phases(ax: Axes, cell: pd.Series, *, named: bool) -> None:
+    end_of_window = cell.settle_s + cell.measured_s
+    ax.axvspan(cell.settle_s, end_of_window, color=muted_colour(), alpha=0.12, linewidth=0, zorder=0)
+    ax.axvline(cell.load_s, color=muted_colour(), linewidth=0.9, linestyle=(0, (2, 2)))
+    if not named:
+        return
+    for at, words, align in (
+        ((cell.settle_s + end_of_window) / 2, "measured", "center"),
+        (cell.load_s, " clients stopped", "left"),
+    ):
+        where = ("data", "axes fraction")
+        note(ax, words, (at, 1.0), where, muted_colour(), shift=(0, 2), ha=align, va="bottom")
