@@ -26,13 +26,11 @@ def parse(text: str) -> list[Statement]:
 
 
 def compile_batch(text: str, types: dict[str, SqlType] | None = None) -> Step:
-    """Compile a batch; `types` are those of the parameters that it is called with."""
-    body = parse(text)
-    return _respecting_noexec(body, Scope(COMPILERS, dict(types or {})))
+    """Compile a batch; `types` are those of the parameters that it is called with. Its step waits.
 
-
-def _respecting_noexec(body: list[Statement], scope: Scope) -> Step:
-    """With SET NOEXEC ON a batch is compiled but not run, up to a SET NOEXEC OFF in it."""
+    With SET NOEXEC ON a batch is compiled but not run, up to a SET NOEXEC OFF in it.
+    """
+    body, scope = parse(text), Scope(COMPILERS, dict(types or {}))
     steps = [scope.compile(statement) for statement in body]
     whole = sequence(steps)
     places = [
@@ -65,10 +63,7 @@ def run(session: Session, step: Step, sink: ResultSink, *, depth: int = 0) -> Wa
     """Run a compiled batch in a frame of its own."""
     frame = Frame(session, session.database, sink, "", depth)
     try:
-        if step.waits:
-            yield from step.run(frame)
-        else:
-            step.run(frame)
+        yield from step.run(frame)
     finally:
         frame.release()
 
@@ -129,10 +124,7 @@ def _run_prepared(  # noqa: PLR0917
             frame.variables[name] = None
     options, database = session.options, session.database
     try:
-        if prepared.step.waits:
-            yield from prepared.step.run(frame)
-        else:
-            prepared.step.run(frame)
+        yield from prepared.step.run(frame)
     finally:
         session.options = options
         session.database = database

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -56,16 +56,11 @@ class Receive(Statement):
     into: str
     where_column: str
     where_value: Expression | None
-    wait: bool
-    timeout: Expression | None
+    wait: bool = False
+    timeout: Expression | None = None
 
 
-def parse_receive(parser: Parser) -> Statement:
-    """Parse RECEIVE outside WAITFOR."""
-    return _receive(parser, wait=False)
-
-
-def _receive(parser: Parser, *, wait: bool) -> Receive:
+def parse_receive(parser: Parser) -> Receive:
     """
     RECEIVE [ TOP ( n ) ] { * | column | expression [ [ AS ] alias ] | @variable = expression } [ , ... ]
         FROM queue [ INTO @table ] [ WHERE { conversation_handle = h | conversation_group_id = g } ]
@@ -84,7 +79,7 @@ def _receive(parser: Parser, *, wait: bool) -> Receive:
         column = tokens.choose("CONVERSATION_HANDLE", "CONVERSATION_GROUP_ID").lower()
         tokens.expect("=")
         value = parser.expression()
-    return Receive(line, items, top, queue, into, column, value, wait, None)
+    return Receive(line, items, top, queue, into, column, value)
 
 
 Deliver = Callable[[Frame, "list[QueueRow]"], None]
@@ -245,21 +240,16 @@ def _fitted(rows: list[tuple[Any, ...]], conversions: Conversions) -> list[tuple
 class GetConversationGroup(Statement):
     variable: str
     queue: tuple[str, ...]
-    wait: bool
-    timeout: Expression | None
+    wait: bool = False
+    timeout: Expression | None = None
 
 
-def parse_get_conversation_group(parser: Parser) -> Statement:
-    """Parse GET CONVERSATION GROUP outside WAITFOR."""
-    return _get_conversation_group(parser, wait=False)
-
-
-def _get_conversation_group(parser: Parser, *, wait: bool) -> GetConversationGroup:
+def parse_get_conversation_group(parser: Parser) -> GetConversationGroup:
     """`GET CONVERSATION GROUP @variable FROM queue`"""
     tokens, line = parser.tokens, parser.line
     variable = tokens.variable()
     tokens.expect("FROM")
-    return GetConversationGroup(line, variable, tokens.object_name(), wait, None)
+    return GetConversationGroup(line, variable, tokens.object_name())
 
 
 @register("GET CONVERSATION GROUP", parse_get_conversation_group, GetConversationGroup)
@@ -287,9 +277,9 @@ def parse_waitfor(parser: Parser) -> Statement:
     while tokens.accept(";"):
         pass
     if tokens.accept("RECEIVE"):
-        inner = _receive(parser, wait=True)
+        inner = parse_receive(parser)
     elif tokens.accept("GET", "CONVERSATION", "GROUP"):
-        inner = _get_conversation_group(parser, wait=True)
+        inner = parse_get_conversation_group(parser)
     else:
         tokens.unsupported("WAITFOR with another statement than RECEIVE or GET CONVERSATION GROUP")
     tokens.expect(")")
@@ -297,10 +287,7 @@ def parse_waitfor(parser: Parser) -> Statement:
     if tokens.accept(","):
         tokens.expect("TIMEOUT")
         timeout = parser.expression()
-    if isinstance(inner, Receive):
-        where = (inner.where_column, inner.where_value)
-        return Receive(inner.line, inner.items, inner.top, inner.queue, inner.into, *where, True, timeout)
-    return GetConversationGroup(inner.line, inner.variable, inner.queue, True, timeout)
+    return replace(inner, wait=True, timeout=timeout)
 
 
 register("WAITFOR (", parse_waitfor, Receive)(compile_receive)

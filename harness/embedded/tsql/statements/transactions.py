@@ -19,6 +19,14 @@ def _parse_name(parser: Parser) -> str:
     return "" if at_statement_end(parser) else tokens.name()
 
 
+def _parse_end(parser: Parser) -> str:
+    """`[ WORK | { TRAN | TRANSACTION } [ name | @v ] ]` after COMMIT or ROLLBACK; the name."""
+    tokens = parser.tokens
+    if tokens.accept("WORK") or not (tokens.accept("TRAN") or tokens.accept("TRANSACTION")):
+        return ""
+    return _parse_name(parser)
+
+
 def _name(frame: Frame, name: str) -> str:
     """The name of a transaction, written or in a variable."""
     return str(frame.variables[name] or "") if name.startswith("@") else name
@@ -31,17 +39,14 @@ class BeginTransaction(Statement):
 
 def parse_begin_transaction(parser: Parser) -> Statement:
     """`BEGIN { TRAN | TRANSACTION } [ name | @v ]`"""
-    name = _parse_name(parser)
-    return BeginTransaction(parser.line, name)
+    return BeginTransaction(parser.line, _parse_name(parser))
 
 
 @register("BEGIN TRAN|BEGIN TRANSACTION", parse_begin_transaction, BeginTransaction)
 def compile_begin(node: BeginTransaction, scope: Scope) -> Step:
-    name = node.name
-    if name.startswith("@"):
-        scope.type_of(name, node.line)
-        return plain(lambda frame: frame.session.begin(_name(frame, name)))
-    return plain(lambda frame: frame.session.begin(name))
+    if node.name.startswith("@"):
+        scope.type_of(node.name, node.line)
+    return plain(lambda frame: frame.session.begin(_name(frame, node.name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,7 @@ class CommitTransaction(Statement):
 
 def parse_commit(parser: Parser) -> Statement:
     """`COMMIT [ TRAN | TRANSACTION | WORK ] [ name | @v ]`"""
-    tokens = parser.tokens
-    if not tokens.accept("WORK") and (tokens.accept("TRAN") or tokens.accept("TRANSACTION")):
-        _parse_name(parser)
+    _parse_end(parser)
     return CommitTransaction(parser.line)
 
 
@@ -84,11 +87,7 @@ class RollbackTransaction(Statement):
 
 def parse_rollback(parser: Parser) -> Statement:
     """`ROLLBACK [ TRAN | TRANSACTION | WORK ] [ name | @v | savepoint ]`"""
-    tokens = parser.tokens
-    name = ""
-    if not tokens.accept("WORK") and (tokens.accept("TRAN") or tokens.accept("TRANSACTION")):
-        name = _parse_name(parser)
-    return RollbackTransaction(parser.line, name)
+    return RollbackTransaction(parser.line, _parse_end(parser))
 
 
 @register("ROLLBACK", parse_rollback, RollbackTransaction)
