@@ -137,7 +137,7 @@ class Computer:
         cores_of_all: Cores | None = None,
     ) -> None:
         latch = parameters.latch
-        self.dispatchers = parameters.broker.broker_link
+        self.dispatchers = parameters.broker.dispatchers
         self.cores = Cores(scheduler, waits, parameters.processors.count, shared_with=cores_of_all)
         self.latches: PageLatches | None = None
         if latch.hold_us or latch.shared_hold_us:
