@@ -1,12 +1,10 @@
 """The command line: one command a task. A command imports its part only when it runs; errors are one line.
 
-- `sweeps`: matrix, run, ui, plan
-- `simulation`: simulate
-- `calibration`: calibrate
-- `techniques`: techniques
+- `sweeps`: matrix, run, ui, plan, techniques
+- `simulation`: simulate, calibrate
 - `labs`: lab, doctor, serve
 - `results`: reduce, figures, claims, compare
-- `options`, `exits`, `console_table`: what they share
+- `options`, `terminal`: what they share
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from typing import NoReturn
 
 import click
 
-from harness.cli import calibration, labs, results, simulation, sweeps, techniques
-from harness.cli.exits import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
+from harness.cli import labs, results, simulation, sweeps
+from harness.cli.terminal import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.failures import nearest
 
 
@@ -57,8 +55,8 @@ for command in (
     sweeps.ui,
     sweeps.plan,
     simulation.simulate,
-    calibration.calibrate,
-    techniques.techniques,
+    simulation.calibrate,
+    sweeps.techniques,
     labs.lab,
     labs.doctor,
     labs.serve,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.exits import EXIT_CODES, OK, USAGE, Failure, one_line_errors, say
 from harness.cli.options import LAB_OPTIONS, settings_options
+from harness.cli.terminal import EXIT_CODES, OK, USAGE, Failure, one_line_errors, say
 
 if TYPE_CHECKING:
     from harness.lab import Lab

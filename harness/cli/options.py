@@ -75,6 +75,15 @@ def settings_options(*names: str) -> Callable[[Function], Function]:
         "quick": click.option(
             "--quick", is_flag=True, default=None, help="24 cells that span all axes instead of all 528."
         ),
+        "resume": click.option(
+            "--resume",
+            metavar="DIR",
+            type=click.Path(path_type=Path),
+            help="Continue the run in this folder, with the same settings.",
+        ),
+        "hardware": click.option(
+            "--hardware", metavar="NAME", help="The model's parameters: paper (default), this-machine or a TOML file."
+        ),
         "settings": click.option(
             "--settings",
             "settings_file",

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.console_table import console
-from harness.cli.exits import EXIT_CODES, USAGE, Failure, one_line_errors, say
+from harness.cli.terminal import EXIT_CODES, USAGE, Failure, console, one_line_errors, say
 
 if TYPE_CHECKING:
     from harness.claims import Judgement

@@ -14,7 +14,6 @@ from harness.matrix import Cell
 from harness.reporting import Reporter, TimeLeftByWork
 from harness.settings import SimulationSettings
 from harness.simulation import parameters, spark_job
-from harness.simulation.parameters import Parameters
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
 from harness.sweep import journal, planning, run_folder
 from harness.sweep.journal import Entry, Journal
@@ -35,7 +34,8 @@ def simulate(
     cells = planning.chosen_cells(settings)
     for line in first_lines(settings):
         reporter.note(line)
-    results = _open_results(settings, hardware, resume, cells)
+    model = hardware.as_manifest()
+    results = run_folder.open_run(settings, cells=len(cells), driver=None, resume=resume, model=model)
     reporter.note(f"{len(cells)} cells; results in {results}")
     experiment = Experiment(hardware, settings.seed, settings.settle, settings.measure, results.absolute())
     with interruption.noted():
@@ -60,17 +60,6 @@ def _settings(options: Mapping[str, Any], resume: Path | None) -> SimulationSett
     settings = settings_module.create_simulation(options, defaults=lambda given: stored)
     run_folder.require_same(resume, stored, settings)
     return settings
-
-
-def _open_results(
-    settings: SimulationSettings, hardware: Parameters, resume: Path | None, cells: Sequence[Cell]
-) -> Path:
-    def circumstances(run_id: str) -> dict[str, Any]:
-        return run_folder.new_manifest(run_id, settings, cells=len(cells), driver=None) | {
-            "model": hardware.as_manifest()
-        }
-
-    return run_folder.reopen(resume, circumstances) if resume else run_folder.create(settings, circumstances)
 
 
 def _run(

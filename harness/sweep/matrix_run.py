@@ -135,11 +135,7 @@ def open_results(settings: Settings, cells: Sequence[Any], resume: Path | None =
     driver = drivers.choose(settings.driver)
     if settings.lab == "sqlserver" and settings.lab_file is None:
         compose.check()
-
-    def circumstances(run_id: str) -> dict[str, Any]:
-        return run_folder.new_manifest(run_id, settings, cells=len(cells), driver=driver) | more
-
-    return run_folder.reopen(resume, circumstances) if resume else run_folder.create(settings, circumstances)
+    return run_folder.open_run(settings, cells=len(cells), driver=driver, resume=resume, **more)
 
 
 def run_cells(selection: Selection, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:

@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,19 @@ class NoRun(UsageFailure):
     """A folder that is not a run's; the message names the nearest run."""
 
 
-def create(settings: RunSettings, circumstances: Callable[[str], dict[str, Any]]) -> Path:
-    """Creates a folder with the manifest that `circumstances` makes of the run's id."""
+def open_run(
+    settings: RunSettings, /, *, cells: int, driver: Driver | None, resume: Path | None = None, **more: Any
+) -> Path:
+    """Creates the folder of a new run with its manifest, which includes `more`, or reopens that of a run to resume.
+
+    Raises ResumeRefused where the circumstances differ now.
+    """
+    if resume:
+        old = read_manifest(resume)
+        if different := differences(old, new_manifest(old["run_id"], settings, cells=cells, driver=driver) | more):
+            raise ResumeRefused(f"{resume} cannot be resumed: {'; '.join(different)}")
+        _require_writable(resume)
+        return resume
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{settings.lab}"
     folder = settings.results / run_id
     for suffix in range(2, 100):
@@ -54,16 +65,7 @@ def create(settings: RunSettings, circumstances: Callable[[str], dict[str, Any]]
             f"the results folder {settings.results} cannot be written ({error.strerror}): choose another with --results"
         ) from None
     _require_writable(folder)
-    write_manifest(folder, circumstances(folder.name))
-    return folder
-
-
-def reopen(folder: Path, circumstances: Callable[[str], dict[str, Any]]) -> Path:
-    """The folder of a run that continues; raises ResumeRefused where the circumstances differ now."""
-    old = read_manifest(folder)
-    if different := differences(old, circumstances(old["run_id"])):
-        raise ResumeRefused(f"{folder} cannot be resumed: {'; '.join(different)}")
-    _require_writable(folder)
+    write_manifest(folder, new_manifest(folder.name, settings, cells=cells, driver=driver) | more)
     return folder
 
 
@@ -138,6 +140,11 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def settings_of(settings: RunSettings) -> dict[str, Any]:
+    """The settings as the manifest has them: without the folder, which may be moved."""
+    return settings.model_dump(mode="json", exclude={"results"})
+
+
 def new_manifest(run_id: str, settings: RunSettings, *, cells: int, driver: Driver | None) -> dict[str, Any]:
     """The manifest of a new run; a run in virtual time has no driver."""
     return {
@@ -151,7 +158,7 @@ def new_manifest(run_id: str, settings: RunSettings, *, cells: int, driver: Driv
         "seed": settings.seed,
         "cells": cells,
         "load_model": "closed loop: each thread calls again when its call has returned",
-        "settings": settings.model_dump(mode="json", exclude={"results"}),  # the folder may be moved
+        "settings": settings_of(settings),
         "machine": machine(),
         "versions": versions(driver),
         "instances": [],

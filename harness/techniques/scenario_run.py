@@ -166,14 +166,14 @@ def _in_virtual_time(
         reporter.note(line)
     to_run = turns(scenario, version=settings.server_versions[-1], repeats=repeats)
 
-    def circumstances(run_id: str) -> dict[str, Any]:
-        made = run_folder.new_manifest(run_id, settings, cells=len(to_run), driver=None)
-        made["settings"]["drain"] = drain_s
-        return made | {"model": model, "scenario": scenario.model_dump(mode="json")}
-
+    more: dict[str, Any] = {
+        "settings": run_folder.settings_of(settings) | {"drain": drain_s},
+        "model": model,
+        "scenario": scenario.model_dump(mode="json"),
+    }
     return Prepared(
         to_run,
-        lambda: run_folder.create(settings, circumstances),
+        lambda: run_folder.open_run(settings, cells=len(to_run), driver=None, **more),
         lambda results, *_: SimulatedTestbed(settings, hardware, drain_s, results),
     )
 

@@ -1,14 +1,20 @@
-"""How a command ends: exit codes, and errors as one line that says what is wrong and what to do."""
+"""What commands print and how they end: tables, exit codes, and errors as one line that also says what to do."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
+from rich.table import Table
 
 from harness.failures import MachineFailure, UsageFailure
+
+if TYPE_CHECKING:
+    from harness.sweep.matrix_run import Outcome
 
 OK, CELLS_FAILED, USAGE, PREFLIGHT, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -33,6 +39,29 @@ class Failure(click.ClickException):
 
 def say(text: str) -> None:
     click.echo(text)
+
+
+def console() -> Console:
+    """Standard output, wide enough for a table of sentences also where it is no terminal."""
+    found = Console(highlight=False)
+    if not found.is_terminal:
+        found.width = max(found.width, 140)
+    return found
+
+
+def print_rows(rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows, the first of which has the column names."""
+    table = Table(*rows[0])
+    for row in rows[1:]:
+        table.add_row(*row)
+    console().print(table)
+
+
+def require_all_completed(outcome: Outcome, units: str = "cells") -> None:
+    """Raises Failure where some have failed."""
+    if outcome.failed:
+        reasons = f"reasons in {outcome.results}/journal.jsonl"
+        raise Failure(f"{outcome.failed} of {outcome.total} {units} failed; {reasons}", CELLS_FAILED)
 
 
 _REMEDIES = {
