@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -20,6 +21,15 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from harness import toml_file
 from harness.failures import UsageFailure, nearest
 from harness.toml_file import in_words
+
+# Where the harness's own files lie: inside the package when it was installed from a wheel, beside it in a checkout.
+PACKAGE = Path(str(files("harness")))
+# The checkout that this code runs from; None for an installed package.
+CHECKOUT: Path | None = None if (PACKAGE / "sql").is_dir() else PACKAGE.parent
+SQL_ROOT = (CHECKOUT or PACKAGE) / "sql"
+COMPOSE_FILE = (CHECKOUT or PACKAGE) / "docker-compose.yml"
+# Where .env lies, which Compose reads: beside docker-compose.yml in a checkout, else in the current folder.
+PROJECT_FOLDER = CHECKOUT or Path()
 
 PREFIX = "HARNESS_"
 # Secrets are not settings: the embedded servers' password, which their parent passes on, and those of own servers.

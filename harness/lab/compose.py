@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.failures import MachineFailure
-from harness.installation import COMPOSE_FILE, PROJECT_FOLDER
 from harness.lab.drivers import Secret
+from harness.settings import COMPOSE_FILE, PROJECT_FOLDER
 
 ROOT = PROJECT_FOLDER  # .env lies there
 PROJECT = "service-broker-harness"

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.failures import MachineFailure
-from harness.installation import SQL_ROOT
 from harness.lab import interruption
 from harness.lab.drivers import OdbcError
 from harness.lab.error_remedies import error_text
+from harness.settings import SQL_ROOT
 
 if TYPE_CHECKING:
     import pyodbc

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.failures import MachineFailure, UsageFailure, nearest
-from harness.installation import CHECKOUT, PACKAGE, SQL_ROOT
 from harness.lab.drivers import Driver
-from harness.settings import RESUME_MAY_DIFFER, RunSettings
+from harness.settings import CHECKOUT, PACKAGE, RESUME_MAY_DIFFER, SQL_ROOT, RunSettings
 
 MANIFEST = "manifest.json"
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.installation import CHECKOUT
+from harness.settings import CHECKOUT
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(600)]
 
