@@ -1,4 +1,4 @@
-"""SQL Server's data types, shared by T-SQL and TDS, and the Python values that represent theirs.
+"""SQL Server's data types, columns and parameters, shared by T-SQL and TDS, and the Python values of the types.
 
 | type | Python value |
 |---|---|
@@ -19,7 +19,7 @@ NULL is None. Identifiers, dates and times are text because text sorts and joins
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MAX = -1  # the length of varchar(max), nvarchar(max), varbinary(max)
 
@@ -52,3 +52,12 @@ class Column:
     name: str
     type: SqlType
     nullable: bool = True
+
+
+class Parameter(NamedTuple):
+    """A parameter of an RPC; `name` is "" when it is passed by position, and begins with @ otherwise."""
+
+    name: str
+    type: SqlType
+    value: Any
+    output: bool

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import BIGINT, BIT, FLOAT, INT, MAX, Column, SqlType
+from harness.embedded.sqltypes import BIGINT, BIT, FLOAT, INT, MAX, Column, Parameter, SqlType
 from harness.embedded.tsql.requests import ClientSession
-from harness.embedded.tsql.session.results import DiscardedResults, Parameter
+from harness.embedded.tsql.session.results import DiscardedResults
 
 if TYPE_CHECKING:
     import pyodbc

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
-from harness.embedded.sqltypes import SqlType
+from harness.embedded.sqltypes import Parameter
 from harness.embedded.tds.value_decoding import read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError, from_utf16
 
@@ -33,16 +33,9 @@ DEFAULT_VALUE = 0x02
 ENCRYPTED = 0x08
 
 
-class RpcParameter(NamedTuple):
-    name: str
-    type: SqlType
-    value: Any
-    output: bool
-
-
 class ProcedureCall(NamedTuple):
     name: str
-    parameters: tuple[RpcParameter, ...]
+    parameters: tuple[Parameter, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +152,7 @@ def _procedure_call(reader: ByteReader) -> ProcedureCall:
     else:
         name = from_utf16(reader.take(2 * length))
     reader.ushort()  # OptionFlags: recompile, no metadata, reuse metadata; none changes a result here
-    parameters: list[RpcParameter] = []
+    parameters: list[Parameter] = []
     while not reader.at_end() and reader.data[reader.position] not in _CALL_SEPARATORS:
         if len(parameters) == PARAMETERS_MAX:
             raise TdsProtocolError(f"more than {PARAMETERS_MAX} parameters")
@@ -169,13 +162,13 @@ def _procedure_call(reader: ByteReader) -> ProcedureCall:
     return ProcedureCall(name, tuple(parameters))
 
 
-def _parameter(reader: ByteReader) -> RpcParameter | None:
+def _parameter(reader: ByteReader) -> Parameter | None:
     """A parameter, or None if it asks for the procedure's default, as if it had been left out."""
     name = reader.b_varchar()
     flags = reader.byte()
     if not flags:
         type_, value = read_typed_value(reader)
-        return RpcParameter(name, type_, value, False)
+        return Parameter(name, type_, value, False)
     if flags & ENCRYPTED:
         raise SqlServerError(UNSUPPORTED, "Always Encrypted")
     type_, value = read_typed_value(reader)
@@ -183,7 +176,7 @@ def _parameter(reader: ByteReader) -> RpcParameter | None:
         if not name and not reader.at_end() and reader.data[reader.position] not in _CALL_SEPARATORS:
             raise SqlServerError(UNSUPPORTED, "DEFAULT for an unnamed parameter before others")
         return None
-    return RpcParameter(name, type_, value, bool(flags & BY_REFERENCE))
+    return Parameter(name, type_, value, bool(flags & BY_REFERENCE))
 
 
 def _member(enum: type[Member], number: int) -> Member:

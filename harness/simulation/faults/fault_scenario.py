@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.embedded.broker.frames import Frame, MessageFrame
 from harness.embedded.runtime.tasks import SECOND, Delay, Task, TaskState, Waiting
 from harness.embedded.runtime.virtual import EPOCH_UTC_NS
-from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tsql.session.results import Parameter
+from harness.embedded.sqltypes import MAX, Parameter, SqlType
 from harness.lab import dialog_pool, link, scripts
 from harness.lab.instances import Instance
 from harness.load import payload

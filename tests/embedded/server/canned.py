@@ -26,10 +26,9 @@ from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
 from harness.embedded.runtime.tasks import SECOND, Delay, Scheduler, Waiting
 from harness.embedded.server.authentication import self_signed_context
 from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
-from harness.embedded.sqltypes import INT, Column, SqlType
+from harness.embedded.sqltypes import INT, Column, Parameter, SqlType
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tds.login import Login7
-from harness.embedded.tds.requests import RpcParameter
 from harness.embedded.tds.response import Response
 
 PASSWORD = "Canned!1"
@@ -62,7 +61,7 @@ class CannedSession:
             if word:
                 yield from BATCHES[word](self, statement, sink)
 
-    def rpc(self, name: str, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def rpc(self, name: str, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         self.log.append(name)
         answer = PROCEDURES.get(name.rpartition(".")[2])
         if answer is None:
@@ -152,34 +151,34 @@ class CannedSession:
 
     # Procedures
 
-    def _echo(self, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def _echo(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         sink.columns([Column(parameter.name or f"p{at}", parameter.type) for at, parameter in enumerate(parameters)])
         sink.rows([[parameter.value for parameter in parameters]])
         sink.done(1, in_procedure=True)
         sink.return_status(0)
         yield from ()
 
-    def _quiet(self, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def _quiet(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         sink.return_status(0)
         yield from ()
 
-    def _two_sets(self, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def _two_sets(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         yield from self._select("", sink)
         sink.done(3, in_procedure=True)
         yield from self._select("", sink)
         sink.return_status(5)
 
-    def _fail_late(self, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def _fail_late(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         yield from self._select("", sink)
         raise SqlServerError(8426, "it", procedure="FailLate", line=3)
 
-    def _prepexec(self, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def _prepexec(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         yield from self._execute_new(parameters[2].value, False, parameters[3:], sink)
 
-    def _prepexecrpc(self, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def _prepexecrpc(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         yield from self._execute_new(parameters[1].value, True, parameters[2:], sink)
 
-    def _prepare(self, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def _prepare(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         handle = len(self._prepared) + 1
         self._prepared[handle] = parameters[2].value, False
         sink.return_status(0)
@@ -187,17 +186,17 @@ class CannedSession:
         yield from ()
 
     def _execute_new(
-        self, text: str, is_procedure: bool, parameters: Sequence[RpcParameter], sink: Response
+        self, text: str, is_procedure: bool, parameters: Sequence[Parameter], sink: Response
     ) -> Waiting[None]:
         handle = len(self._prepared) + 1
         self._prepared[handle] = text, is_procedure
         yield from self._run(handle, parameters, sink)
         sink.return_value(0, "", INT, handle)
 
-    def _execute(self, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def _execute(self, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         yield from self._run(parameters[0].value, parameters[1:], sink)
 
-    def _run(self, handle: int, parameters: Sequence[RpcParameter], sink: Response) -> Waiting[None]:
+    def _run(self, handle: int, parameters: Sequence[Parameter], sink: Response) -> Waiting[None]:
         """Run the prepared procedure, or the one named in the prepared text `EXEC name @P1, ...`."""
         text, is_procedure = self._prepared[handle]
         name = text if is_procedure else text.replace("EXEC", "").split()[0]

@@ -10,11 +10,11 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
-from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, SqlType
+from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, Parameter, SqlType
 from harness.embedded.store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.requests import ClientSession, install_activation
-from harness.embedded.tsql.session.results import DiscardedResults, Parameter
+from harness.embedded.tsql.session.results import DiscardedResults
 from harness.embedded.tsql.storage.tables import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_ns

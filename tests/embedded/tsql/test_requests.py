@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.sqltypes import INT, MAX, SqlType
-from harness.embedded.tsql.session.results import Parameter
+from harness.embedded.sqltypes import INT, MAX, Parameter, SqlType
 from harness.embedded.tsql.statements import procedures
 from tests.embedded.tsql.sides import Message
 

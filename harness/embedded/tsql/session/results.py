@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import family
 
 Rows = Sequence[tuple[Any, ...]]
-
-
-class Parameter(NamedTuple):
-    """A parameter of an RPC; `name` is "" when it is passed by position, and begins with @ otherwise."""
-
-    name: str
-    type: SqlType
-    value: Any
-    output: bool
 
 
 class ResultSink(Protocol):

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import INT, Column, SqlType
+from harness.embedded.sqltypes import INT, Column, Parameter, SqlType
 from harness.embedded.tsql.instance.options import OPTIONS, Setting
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.results import Parameter, ResultSink
+from harness.embedded.tsql.session.results import ResultSink
 from harness.embedded.tsql.session.session import DEFAULTS, Options, Session
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain
 from harness.embedded.tsql.statements.definitions import Definition, define, outside_transactions
