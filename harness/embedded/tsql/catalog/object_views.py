@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.embedded.broker.system_objects import QUEUES
 from harness.embedded.sqltypes import MAX, Column, SqlType
@@ -48,47 +48,27 @@ def schema_id(name: str) -> int:
     return {"dbo": 1, "sys": 4}.get(name.lower(), 5)
 
 
+def _row(item: Any, type_: str, type_desc: str, **more: Any) -> ObjectRow:
+    return ObjectRow(item.name, item.object_id, schema_id(item.schema), type_, type_desc, item.create_time_ns, **more)
+
+
 def tables(context: Context) -> Iterator[ObjectRow]:
     for table in list(context.instance.tables.values()):
         if table.database_id == context.database.database_id:
-            yield ObjectRow(
-                table.name,
-                table.object_id,
-                schema_id(table.schema),
-                "U",
-                "USER_TABLE",
-                table.create_time_ns,
-                rows=table.row_count,
-                columns=tuple(table.columns),
-                identity=table.identity,
-            )
+            more = {"rows": table.row_count, "columns": tuple(table.columns), "identity": table.identity}
+            yield _row(table, "U", "USER_TABLE", **more)
 
 
 def procedures(context: Context) -> Iterator[ObjectRow]:
     for procedure in list(context.instance.procedures.values()):
         if procedure.database_id == context.database.database_id:
-            yield ObjectRow(
-                procedure.name,
-                procedure.object_id,
-                schema_id(procedure.schema),
-                "P",
-                "SQL_STORED_PROCEDURE",
-                procedure.create_time_ns,
-            )
+            yield _row(procedure, "P", "SQL_STORED_PROCEDURE")
 
 
 def queues(context: Context) -> Iterator[ObjectRow]:
     for queue in context.database.catalog.queues.values():
-        yield ObjectRow(
-            queue.name,
-            queue.object_id,
-            schema_id(queue.schema),
-            "SQ",
-            "SERVICE_QUEUE",
-            queue.create_time_ns,
-            rows=queue.depth,
-            is_ms_shipped=is_ms_shipped(queue.object_id),
-        )
+        shipped = is_ms_shipped(queue.object_id)
+        yield _row(queue, "SQ", "SERVICE_QUEUE", rows=queue.depth, is_ms_shipped=shipped)
 
 
 def internal_tables(context: Context) -> Iterator[ObjectRow]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -145,20 +145,7 @@ class Table:
 
     def stored(self) -> tuple[Any, ...]:
         """The definition as the store keeps it."""
-        columns = [
-            (
-                d.name,
-                d.type.name,
-                d.type.length,
-                d.type.precision,
-                d.type.scale,
-                d.nullable,
-                d.identity,
-                d.default,
-                d.unique,
-            )
-            for d in self.definitions
-        ]
+        columns = [(d.name, *d.type, d.nullable, d.identity, d.default, d.unique) for d in self.definitions]
         keys = (self.primary_key, self.primary_key_name, self.unique)
         return (self.schema, self.name, self.database_name, columns, *keys, self.create_time_ns)
 
@@ -166,58 +153,26 @@ class Table:
     def from_stored(key: tuple[int, int], row: Sequence[Any]) -> Table:
         schema, name, database_name, columns, primary_key, primary_key_name, unique, create_time_ns = row
         definitions = [
-            ColumnDefinition(
-                column,
-                SqlType(type_, length, precision, scale),
-                nullable,
-                tuple(identity) if identity else None,
-                default,
-                alone,
-            )
-            for column, type_, length, precision, scale, nullable, identity, default, alone in columns
+            ColumnDefinition(column, SqlType(*type_), nullable, tuple(identity) if identity else None, default, alone)
+            for column, *type_, nullable, identity, default, alone in columns
         ]
-        unique = [list(names) for names in unique]
-        return Table(
-            key[0],
-            key[1],
-            schema,
-            name,
-            database_name,
-            definitions,
-            list(primary_key),
-            primary_key_name,
-            unique,
-            create_time_ns,
-        )
+        primary, unique = list(primary_key), [list(names) for names in unique]
+        return Table(*key, schema, name, database_name, definitions, primary, primary_key_name, unique, create_time_ns)
 
     @staticmethod
     def from_body(  # noqa: PLR0917
         database_id: int, object_id: int, schema: str, name: str, database_name: str, body: TableBody, now_ns: int
     ) -> Table:
         primary = {column.lower() for column in body.primary_key}
-        definitions = [
-            ColumnDefinition(
-                d.name, d.type, d.nullable and d.name.lower() not in primary, d.identity, d.default, d.unique
-            )
-            for d in body.columns
-        ]
+        definitions = [replace(d, nullable=d.nullable and d.name.lower() not in primary) for d in body.columns]
         seen: set[str] = set()
         for definition in definitions:
             if definition.name.lower() in seen:
                 raise SqlServerError(2705, name, definition.name)
             seen.add(definition.name.lower())
-        return Table(
-            database_id,
-            object_id,
-            schema,
-            name,
-            database_name,
-            definitions,
-            body.primary_key,
-            body.primary_key_name or f"PK_{name}",
-            body.unique,
-            now_ns,
-        )
+        key_name = body.primary_key_name or f"PK_{name}"
+        keys = body.primary_key, key_name, body.unique
+        return Table(database_id, object_id, schema, name, database_name, definitions, *keys, now_ns)
 
     # -- locks -------------------------------------------------------------------------------------------------------
 

@@ -330,39 +330,12 @@ def _once(evaluate: Evaluate) -> Evaluate:
 
 # Nodes that are parts of others. `RENDERERS` has those that are expressions.
 PARTS = frozenset(
-    {
-        exp.CTE,
-        exp.DataType,
-        exp.DataTypeParam,
-        exp.Distinct,
-        exp.Except,
-        exp.Fetch,
-        exp.From,
-        exp.Group,
-        exp.Having,
-        exp.Identifier,
-        exp.If,
-        exp.Intersect,
-        exp.Join,
-        exp.Limit,
-        exp.LimitOptions,
-        exp.Offset,
-        exp.Order,
-        exp.Ordered,
-        exp.QueryOption,
-        exp.Select,
-        exp.Star,
-        exp.Table,
-        exp.TableAlias,
-        exp.Tuple,
-        exp.Union,
-        exp.Values,
-        exp.Var,
-        exp.Where,
-        exp.WindowSpec,
-        exp.With,
-        exp.WithTableHint,
-    }
+    getattr(exp, name)
+    for name in """
+        CTE DataType DataTypeParam Distinct Except Fetch From Group Having Identifier If Intersect Join Limit
+        LimitOptions Offset Order Ordered QueryOption Select Star Table TableAlias Tuple Union Values Var Where
+        WindowSpec With WithTableHint
+    """.split()  # noqa: SIM905
 )
 
 

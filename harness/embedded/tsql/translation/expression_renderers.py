@@ -331,11 +331,8 @@ def _case(renderer: Renderer, node: exp.Case, names: Names) -> Fragment:
 
 
 def _cast(renderer: Renderer, node: exp.Cast, names: Names) -> Fragment:
-    return renderer.cast(renderer.expression(node.this, names), sql_type(node.to, renderer.line))
-
-
-def _try_cast(renderer: Renderer, node: exp.TryCast, names: Names) -> Fragment:
-    return renderer.cast(renderer.expression(node.this, names), sql_type(node.to, renderer.line), safe=True)
+    value, target = renderer.expression(node.this, names), sql_type(node.to, renderer.line)
+    return renderer.cast(value, target, safe=isinstance(node, exp.TryCast))
 
 
 def _convert(renderer: Renderer, node: exp.Convert, names: Names) -> Fragment:
@@ -450,7 +447,7 @@ RENDERERS.update(
         exp.Escape: _escape,
         exp.Case: _case,
         exp.Cast: _cast,
-        exp.TryCast: _try_cast,
+        exp.TryCast: _cast,
         exp.Convert: _convert,
         exp.Anonymous: _anonymous,
         exp.Dot: _dot,
