@@ -18,13 +18,12 @@ from harness.embedded.tsql.catalog import (
     page_views,
     security_views,
     server_views,
-    session_views,
 )
 from harness.embedded.tsql.catalog.view import TableFunction, View
 
 FAMILIES = (
     *(broker_views, conversation_views, database_views, object_views),
-    *(page_views, security_views, server_views, session_views),
+    *(page_views, security_views, server_views),
 )
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
 TABLE_FUNCTIONS: dict[str, TableFunction] = {

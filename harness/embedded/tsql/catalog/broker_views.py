@@ -1,10 +1,14 @@
-"""Service Broker's catalog: sys.service_queues, sys.services, sys.routes, ... Principal 1 owns all: dbo."""
+"""Service Broker's catalog and its queue monitors: sys.service_queues, sys.services, sys.routes, sys.dm_broker_*.
+
+Principal 1 owns all: dbo.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+from harness.embedded.broker.monitors import QueueMonitor
 from harness.embedded.broker.queues import Queue
 from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, queues
 from harness.embedded.tsql.catalog.view import Context, View
@@ -60,6 +64,12 @@ def _priorities(context: Context) -> Iterator[SimpleNamespace]:
             service_contract_id=None if contract is None else contract.service_contract_id,
             local_service_id=None if service is None else service.service_id,
         )
+
+
+def _queue_monitors(context: Context) -> list[QueueMonitor]:
+    monitors = context.engine.monitors.all
+    queues = [queue for database in context.engine.databases.values() for queue in database.catalog.queues.values()]
+    return [monitors[queue] for queue in queues if queue in monitors]
 
 
 VIEWS = [
@@ -166,5 +176,28 @@ VIEWS = [
         priority             tinyint NOT NULL  <- priority.level
         """,
         _priorities,
+    ),
+    View(
+        "dm_broker_queue_monitors",
+        """
+        database_id             int
+        queue_id                int
+        state                   nvarchar(32)  <- state.value
+        last_empty_rowset_time  datetime
+        last_activated_time     datetime
+        tasks_waiting           int
+        """,
+        _queue_monitors,
+    ),
+    View(
+        "dm_broker_activated_tasks",
+        """
+        spid            int
+        database_id     smallint
+        queue_id        int
+        procedure_name  nvarchar(650)
+        execute_as      int            = 1
+        """,
+        lambda context: list(context.engine.monitors.readers.values()),
     ),
 ]

@@ -1,4 +1,4 @@
-"""The server and its machine: waits, counters, memory, configuration options; its endpoints."""
+"""The server and its machine: waits, counters, memory, configuration options; its sessions and endpoints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.tsql.catalog.view import Context, View
-from harness.embedded.tsql.instance.instance import Usage
+from harness.embedded.tsql.instance.instance import ConnectedSession, Usage
+from harness.embedded.tsql.permissions.guard import sees_server_state
 
 AUTHENTICATIONS = {  # sys.service_broker_endpoints.connection_auth
     "WINDOWS NTLM": (1, "NTLM"),
@@ -43,6 +44,29 @@ def _waits(context: Context) -> Iterator[SimpleNamespace]:
             max_wait_time_ms=total.max_wait_ns // MILLISECOND,
             signal_wait_time_ms=total.signal_ns // MILLISECOND,
         )
+
+
+# -- sessions and requests ---------------------------------------------------------------------------------------------
+
+
+def _sessions(context: Context) -> list[ConnectedSession]:
+    if not sees_server_state(context.session):
+        return [context.session]
+    return list(context.instance.sessions.values())
+
+
+def _requests(context: Context) -> Iterator[ConnectedSession]:
+    return (session for session in _sessions(context) if session.is_running)
+
+
+def _endpoint_id(session: ConnectedSession) -> int:
+    return ADMIN_ENDPOINT if session.is_administrative else TCP_ENDPOINT
+
+
+def _status(session: ConnectedSession) -> str:
+    if session.wait_type is not None:
+        return "suspended"
+    return "running" if session.is_running else "sleeping"
 
 
 # -- endpoints ---------------------------------------------------------------------------------------------------------
@@ -221,5 +245,43 @@ VIEWS = [
         """,
         _broker_endpoints,
         **COMPUTED,
+    ),
+    View(
+        "dm_exec_sessions",
+        """
+        session_id                   smallint NOT NULL       <- spid
+        login_time                   datetime NOT NULL       <- login_time_ns
+        host_name                    nvarchar(128)           <- host
+        program_name                 nvarchar(128)           <- program
+        login_name                   nvarchar(128) NOT NULL  <- login
+        original_login_name          nvarchar(128) NOT NULL  <- login
+        status                       nvarchar(30) NOT NULL
+        database_id                  smallint NOT NULL       <- database.database_id
+        is_user_process              bit NOT NULL
+        open_transaction_count       int NOT NULL            <- tran_count
+        transaction_isolation_level  smallint NOT NULL       <- options.isolation_level
+        lock_timeout                 int NOT NULL            <- options.lock_timeout_ms
+        row_count                    bigint NOT NULL
+        prev_error                   int NOT NULL            <- error_number
+        endpoint_id                  int NOT NULL
+        """,
+        _sessions,
+        status=_status,
+        endpoint_id=_endpoint_id,
+    ),
+    View(
+        "dm_exec_requests",
+        """
+        session_id              smallint NOT NULL      <- spid
+        request_id              int NOT NULL           = 0
+        status                  nvarchar(30) NOT NULL
+        database_id             smallint NOT NULL      <- database.database_id
+        wait_type               nvarchar(60)
+        blocking_session_id     smallint               = 0
+        open_transaction_count  int NOT NULL           <- tran_count
+        row_count               bigint NOT NULL
+        """,
+        _requests,
+        status=_status,
     ),
 ]
