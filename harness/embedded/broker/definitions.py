@@ -24,7 +24,6 @@ class MessageType:
     name: str
     message_type_id: int
     validation: Validation
-    schema_collection: str | None = None
     owner: str = "dbo"
 
 

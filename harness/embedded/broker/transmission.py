@@ -9,7 +9,7 @@ turn.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from harness.embedded.broker.broker_link import Dispatcher, Dispatchers
@@ -175,23 +175,25 @@ class Transmitter:
 
     def try_all_again(self) -> None:
         """Sends at once, without waiting for the retry, after routing or a target queue has changed."""
-        for database in self._databases.values():
-            for endpoint in {row.endpoint: None for row in database.transmission_queue.values()}:
-                outgoing = endpoint.outgoing
-                if not isinstance(outgoing.destination, Remote) or not outgoing.in_flight:
-                    self._dispatchers.wake(endpoint)
+        for endpoint in self._with_rows():
+            if not isinstance(endpoint.outgoing.destination, Remote) or not endpoint.outgoing.in_flight:
+                self._dispatchers.wake(endpoint)
 
     def connection_changed(self, address: tuple[str, int], up: bool, error: str) -> None:
         """Sends messages lost with a broken connection again as soon as a new one is up."""
         if not up:
             self._broken.add(address)
-        for database in self._databases.values():
-            for endpoint in {row.endpoint: None for row in database.transmission_queue.values()}:
-                outgoing = endpoint.outgoing
-                if outgoing.destination == Remote(address):
-                    outgoing.transmission_status = error
-                    if up and (address in self._broken or outgoing.retry_count):
-                        outgoing.in_flight = 0
-                        self._dispatchers.wake(endpoint)
+        for endpoint in self._with_rows():
+            outgoing = endpoint.outgoing
+            if outgoing.destination == Remote(address):
+                outgoing.transmission_status = error
+                if up and (address in self._broken or outgoing.retry_count):
+                    outgoing.in_flight = 0
+                    self._dispatchers.wake(endpoint)
         if up:
             self._broken.discard(address)
+
+    def _with_rows(self) -> Iterator[ConversationEndpoint]:
+        """Yields each endpoint with rows in a transmission queue once."""
+        for database in self._databases.values():
+            yield from {row.endpoint: None for row in database.transmission_queue.values()}

@@ -11,7 +11,6 @@ simulated lab use it. Both group commits in the same way (`store`).
 """
 
 from harness.embedded.store.file import FileStore
-from harness.embedded.store.memory import MemoryStore
-from harness.embedded.store.store import Account, Flush, Key, Store, StoreFull, Value, Write
+from harness.embedded.store.store import Account, Flush, Key, MemoryStore, Store, StoreFull, Value, Write
 
 __all__ = ["Account", "FileStore", "Flush", "Key", "MemoryStore", "Store", "StoreFull", "Value", "Write"]
