@@ -9,6 +9,7 @@ All `..._at_ns` are nanoseconds since 1970-01-01 UTC; all `..._ns` durations in 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ import pandas as pd  # noqa: F401  pyarrow imports it for its first array: a thi
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.failures import UsageFailure
 from harness.matrix import Cell
 
 KEY = [
@@ -246,3 +248,23 @@ def write_calls(
         "succeeded": succeeded,
     }
     return write(results, "calls", cell, attempt, columns, writer=f"i{initiator}")
+
+
+class ResultsError(UsageFailure):
+    """A results folder cannot be reduced, drawn or compared; the message is one line and says what to do."""
+
+
+def read_manifest(results: Path) -> Mapping[str, Any]:
+    """Read `manifest.json` of a run; raises ResultsError if it is missing or not a JSON object."""
+    path = results / "manifest.json"
+    if not results.is_dir():
+        raise ResultsError(f"{results} does not exist: name the folder of a run")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ResultsError(f"{results} has no manifest.json: name the folder of a run") from None
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"{path} cannot be read: {error}") from None
+    if not isinstance(manifest, dict):
+        raise ResultsError(f"{path} is not a JSON object")
+    return manifest

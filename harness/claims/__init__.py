@@ -26,17 +26,6 @@ Rules:
 """
 
 from harness.claims.evaluation import as_table, evaluate, markdown, write
-from harness.claims.judgement import Judgement, Measurement, NotMeasured, Tables, Verdict, counted
+from harness.claims.judgement import Judgement, Measurement, NotMeasured, Verdict, counted
 
-__all__ = [
-    "Judgement",
-    "Measurement",
-    "NotMeasured",
-    "Tables",
-    "Verdict",
-    "as_table",
-    "counted",
-    "evaluate",
-    "markdown",
-    "write",
-]
+__all__ = ["Judgement", "Measurement", "NotMeasured", "Verdict", "as_table", "counted", "evaluate", "markdown", "write"]

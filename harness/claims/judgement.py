@@ -88,6 +88,11 @@ def quotient_of_sums(
     return Measurement(float(value), basis, spread_of(scale * dividends / divisors.where(divisors > 0), over))
 
 
+def mean_of_quotients(quotients: pd.Series, basis: str) -> Measurement:
+    """Take the geometric mean of the cells' quotients; the spread is theirs."""
+    return Measurement(geometric_mean(quotients), basis, spread_of(quotients, "cells"))
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A claim, its verdict on a run, the run's number, and the reason in one line."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from harness.claims.judgement import Measurement, NotMeasured, Tables, geometric_mean, quotient_of_sums, spread_of
+from harness.claims.judgement import Measurement, NotMeasured, Tables, mean_of_quotients, quotient_of_sums, spread_of
 from harness.claims.throughput import with_trick
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_DIALOG_RATIO
 
@@ -56,11 +56,10 @@ def initiator_transactions(tables: Tables) -> Measurement:
     ratios = ratios[ratios > 0]
     if ratios.empty:
         raise NotMeasured("no cell has log writes of both the initiator and the target")
-    return Measurement(
-        geometric_mean(ratios),
+    return mean_of_quotients(
+        ratios,
         f"log writes, which transactions share, geometric mean of {len(ratios)} cells with 1 initiator, the trick and "
         f"{GAIN_NOTICEABLE_FROM.value:.0f} or more threads",
-        spread_of(ratios, "cells"),
     )
 
 
@@ -107,10 +106,8 @@ def messages_on_disk(tables: Tables) -> Measurement:
     ratios = ratios[ratios > 0]
     if ratios.empty:
         raise NotMeasured("the target's log writes were not observed")
-    return Measurement(
-        geometric_mean(ratios),
-        f"geometric mean of {len(ratios)} cells; at most {MESSAGE_DROP_BYTES:,} bytes of a message are stored",
-        spread_of(ratios, "cells"),
+    return mean_of_quotients(
+        ratios, f"geometric mean of {len(ratios)} cells; at most {MESSAGE_DROP_BYTES:,} bytes of a message are stored"
     )
 
 

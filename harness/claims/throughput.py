@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from harness.claims.judgement import (
     NotMeasured,
     Spread,
     Tables,
-    geometric_mean,
+    mean_of_quotients,
     spread_of,
     spread_of_quotient,
 )
@@ -33,15 +32,6 @@ POINT = ["threads", "payload_bytes"]
 PAIR = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
-    """The fastest sustained point of the matrix: the mean of its versions."""
-
-    rate: float
-    where: str
-    spread: Spread | None
-
-
 def matrix_complete(tables: Tables) -> Measurement:
     by_version = tables.cells.groupby("server_version").cell_id.nunique()
     return Measurement(int(by_version.min()), f"completed cells per version, the fewest of {len(by_version)} versions")
@@ -49,7 +39,7 @@ def matrix_complete(tables: Tables) -> Measurement:
 
 def peak(tables: Tables, initiators: int) -> Measurement:
     best = fastest(tables, with_trick(tables.cells, initiators))
-    return Measurement(best.rate, f"the highest sustained rate: {best.where}", best.spread)
+    return Measurement(best.value, f"the highest sustained rate: {best.basis}", best.spread)
 
 
 def with_trick(cells: pd.DataFrame, initiators: int) -> pd.DataFrame:
@@ -67,7 +57,7 @@ def counted(initiators: int) -> str:
     return "1 initiator" if initiators == 1 else f"{initiators} initiators"
 
 
-def fastest(tables: Tables, cells: pd.DataFrame) -> Peak:
+def fastest(tables: Tables, cells: pd.DataFrame) -> Measurement:
     """Find the point with the highest mean over versions whose targets all kept up and processed something."""
     points = cells.groupby(POINT, as_index=False).agg(
         rate=("processed_per_s", "mean"), low=("processed_per_s", "min"), kept_up=("target_kept_up", "all")
@@ -79,7 +69,7 @@ def fastest(tables: Tables, cells: pd.DataFrame) -> Peak:
     versions = cells[(cells[POINT] == best[POINT].astype(int)).all(axis=1)]
     spread = spread_of(versions.processed_per_s, "versions") or _over_seconds(tables.seconds, versions.iloc[0])
     where = f"{best.threads:.0f} threads per initiator, {best.payload_bytes:,.0f} bytes"
-    return Peak(float(best.rate), where, spread)
+    return Measurement(float(best.rate), where, spread)
 
 
 def _over_seconds(seconds: pd.DataFrame, cell: pd.Series) -> Spread | None:
@@ -96,8 +86,8 @@ def growth(tables: Tables, few: int, many: int) -> Measurement:
     """Divide the peak with many initiators by the peak with few."""
     less, more = (fastest(tables, with_trick(tables.cells, initiators)) for initiators in (few, many))
     return Measurement(
-        more.rate / less.rate,
-        f"{more.rate:,.0f} messages/s with {counted(many)}, {less.rate:,.0f} with {few}",
+        more.value / less.value,
+        f"{more.value:,.0f} messages/s with {counted(many)}, {less.value:,.0f} with {few}",
         spread_of_quotient(more.spread, less.spread),
     )
 
@@ -108,8 +98,7 @@ def threads_raise(tables: Tables) -> Measurement:
     most = max(rates.columns, default=0)
     if most < THREADS_OF_A_PEAK or 1 not in rates.columns or (pairs := (rates[most] / rates[1]).dropna()).empty:
         raise NotMeasured(f"no pair of sustained cells with 1 thread and {THREADS_OF_A_PEAK} or more")
-    basis = f"{most} threads over 1, geometric mean of {len(pairs)} pairs of cells"
-    return Measurement(geometric_mean(pairs), basis, spread_of(pairs, "cells"))
+    return mean_of_quotients(pairs, f"{most} threads over 1, geometric mean of {len(pairs)} pairs of cells")
 
 
 def payload_matters(tables: Tables) -> Measurement:
@@ -118,8 +107,7 @@ def payload_matters(tables: Tables) -> Measurement:
     least, most = PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1]
     if not {least, most} <= set(rates.columns) or (pairs := (rates[most] / rates[least]).dropna()).empty:
         raise NotMeasured(f"no pair of sustained cells that differ only in the payload, {least} and {most} bytes")
-    basis = f"geometric mean of {len(pairs)} pairs of cells"
-    return Measurement(geometric_mean(pairs), basis, spread_of(pairs, "cells"))
+    return mean_of_quotients(pairs, f"geometric mean of {len(pairs)} pairs of cells")
 
 
 def peak_of_small_payloads(tables: Tables) -> Measurement:
@@ -129,8 +117,8 @@ def peak_of_small_payloads(tables: Tables) -> Measurement:
         raise NotMeasured("there are no completed cells of both smaller and larger payloads with 3 initiators")
     first, second = fastest(tables, small), fastest(tables, large)
     return Measurement(
-        first.rate / second.rate,
-        f"peak of smaller payloads {first.rate:,.0f} messages/s, of larger ones {second.rate:,.0f}",
+        first.value / second.value,
+        f"peak of smaller payloads {first.value:,.0f} messages/s, of larger ones {second.value:,.0f}",
         spread_of_quotient(first.spread, second.spread),
     )
 
@@ -163,11 +151,10 @@ def versions_alike(tables: Tables) -> Measurement:
     if ratios.empty:
         raise NotMeasured(f"no cell was sustained by both {older} and {newer}")
     typical = math.exp(float(np.median(np.abs(np.log(ratios))))) - 1
-    return Measurement(
-        geometric_mean(ratios),
+    return mean_of_quotients(
+        ratios,
         f"{newer} over {older}, geometric mean of {len(ratios)} pairs of sustained cells, half of which differ by no "
         f"more than {100 * typical:.0f} %",
-        spread_of(ratios, "cells"),
     )
 
 

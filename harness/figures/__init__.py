@@ -23,6 +23,5 @@ business of `build`. Nothing uses pyplot.
 
 from harness.figures.build import draw
 from harness.figures.comparison import compare
-from harness.figures.reduced_run import FigureError
 
-__all__ = ["FigureError", "compare", "draw"]
+__all__ = ["compare", "draw"]

@@ -14,7 +14,8 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from harness import claims
 from harness.figures import gain, instance_activity, pages, report, technique_bars, throughput
 from harness.figures.parts import Sheet, muted_colour, name_lines
-from harness.figures.reduced_run import FigureError, Missing, Run, footer, is_techniques_run, manifest_of, origin, read
+from harness.figures.reduced_run import Missing, Run, footer, is_techniques_run, origin, read
+from harness.records import ResultsError, read_manifest
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
 FORMATS = ("png", "svg")
@@ -33,7 +34,7 @@ def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     report last.
 
     A run of `harness techniques` has no cells: of it, only `figures/techniques` is drawn. `progress` gets a line for
-    each figure that is left out, with the reason; by default it goes to standard error. Raises FigureError.
+    each figure that is left out, with the reason; by default it goes to standard error. Raises ResultsError.
     """
     if is_techniques_run(results):
         return _draw_techniques(results, progress)
@@ -45,14 +46,14 @@ def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     try:
         tables = claims.write(table, run.folder / "reduced")
     except OSError as error:
-        raise FigureError(f"{run.folder / 'reduced'} cannot be written: {error.strerror}") from None
+        raise ResultsError(f"{run.folder / 'reduced'} cannot be written: {error.strerror}") from None
     return [*drawn, *tables, report.write(run, drawn, judged)]
 
 
 def _draw_techniques(results: Path, progress: Progress | None) -> list[Path]:
     table = technique_bars.read(results)
     # The footer reads versions and window lengths of `cells`, and this table has the same columns.
-    run = Run(folder=results, manifest=manifest_of(results), cells=table)
+    run = Run(folder=results, manifest=read_manifest(results), cells=table)
     foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
     head = functools.partial(origin, run.lab)
     drawings = {"techniques": functools.partial(technique_bars.draw, table)}
@@ -109,7 +110,7 @@ def write(
                     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
                 written += paths
     except OSError as error:
-        raise FigureError(f"{folder} cannot be written: {error.strerror}") from None
+        raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
     return written
 
 

@@ -20,7 +20,8 @@ from rich.table import Table
 from harness.claims.judgement import geometric_mean
 from harness.figures import side_by_side
 from harness.figures.build import Drawing, Progress, write
-from harness.figures.reduced_run import FigureError, Run, footer, listed, origin, read
+from harness.figures.reduced_run import Run, footer, listed, origin, read
+from harness.records import ResultsError
 
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
 AXES = ["server_version", *POINT]
@@ -39,19 +40,19 @@ def compare(
     """Draw figures of `a` and `b` side by side, write and print the ratios (b divided by a), return the files.
 
     Without `output` the files go to a folder beside the two runs. Cells that only one run completed are left out and
-    counted. Raises FigureError if the runs have no common cell.
+    counted. Raises ResultsError if the runs have no common cell.
     """
     console = console or Console()
     runs = read(Path(a)), read(Path(b))
     table = ratios(*pair(runs[0].cells, runs[1].cells))
     if table.empty:
-        raise FigureError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
+        raise ResultsError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         named(table, *runs).to_csv(folder / "ratios.csv", index=False)
     except OSError as error:
-        raise FigureError(f"{folder} cannot be written: {error.strerror}") from None
+        raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
     notes = [*version_note(*runs), *differences(*runs), *left_out(*runs, table)]
     _print(console, runs, table, notes)
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress)

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from harness.claims.server_load import SYSTEM_DATABASES
 from harness.figures.parts import (
     RATIO_WORDS,
     Sheet,
@@ -28,7 +29,6 @@ TYPES_SHOWN = 6  # a role
 TICKS = 5  # more numbers of six digits would touch in a panel of this width
 ROLES = {"initiator": "Initiators", "target": "Target"}
 PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
-SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")
 LOGS = {"initiator": "An initiator's log", "target": "The target's log"}
 CELL = ["cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from harness.claims.judgement import Tables
-from harness.failures import UsageFailure
+from harness.records import ResultsError, read_manifest
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.
@@ -39,10 +38,6 @@ ORIGIN_WORDS = {
     "simulated": "A model, not SQL Server (simulated lab; it models {versions})",
     "sqlserver": "SQL Server {versions}",
 }
-
-
-class FigureError(UsageFailure):
-    """A results folder cannot be drawn or compared; the message is one line and says what to do."""
 
 
 class Missing(Exception):
@@ -80,33 +75,17 @@ class Run(Tables):
 
 
 def read(folder: Path) -> Run:
-    """Read the run in `folder`; raises FigureError if it has no manifest or was not reduced."""
-    manifest = manifest_of(folder)
+    """Read the run in `folder`; raises ResultsError if it has no manifest or was not reduced."""
+    manifest = read_manifest(folder)
     tables = {name: _table(folder, name) for name in (*TABLES, *OPTIONAL_TABLES)}
     if tables["cells"].empty:
-        raise FigureError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
+        raise ResultsError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
     return Run(folder=folder, manifest=manifest, **tables)
-
-
-def manifest_of(folder: Path) -> Mapping[str, Any]:
-    """Read the manifest of the run in `folder`; raises FigureError if there is none."""
-    if not folder.is_dir():
-        raise FigureError(f"{folder} does not exist: name the folder of a run")
-    path = folder / "manifest.json"
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FigureError(f"{folder} has no manifest.json: name the folder of a run") from None
-    except (OSError, ValueError) as error:
-        raise FigureError(f"{path} cannot be read: {error}") from None
-    if not isinstance(manifest, dict):
-        raise FigureError(f"{path} is not a JSON object")
-    return manifest
 
 
 def is_techniques_run(folder: Path) -> bool:
     """Return whether a folder is a run of techniques, not a run of cells with an added table of techniques."""
-    return "scenario" in manifest_of(folder)
+    return "scenario" in read_manifest(folder)
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame:
@@ -116,11 +95,11 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
     except FileNotFoundError:
         if name in OPTIONAL_TABLES:
             return pd.DataFrame()
-        raise FigureError(f"{folder} has no reduced/{name}.parquet: run `harness reduce {folder}` first") from None
+        raise ResultsError(f"{folder} has no reduced/{name}.parquet: run `harness reduce {folder}` first") from None
     except (OSError, ValueError) as error:
-        raise FigureError(f"{path} cannot be read ({error}): run `harness reduce {folder}` again") from None
+        raise ResultsError(f"{path} cannot be read ({error}): run `harness reduce {folder}` again") from None
     if missing := LATEST_COLUMNS.get(name, set()) - set(table.columns):
-        raise FigureError(f"{path} lacks {', '.join(sorted(missing))}: run `harness reduce {folder}` again")
+        raise ResultsError(f"{path} lacks {', '.join(sorted(missing))}: run `harness reduce {folder}` again")
     return table
 
 

@@ -17,7 +17,8 @@ from harness.claims.judgement import geometric_mean
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages
 from harness.figures.parts import count, over_versions, payload_name, percent, used_dialogs
-from harness.figures.reduced_run import LAB_WORDS, FigureError, Missing, Run, footer, origin
+from harness.figures.reduced_run import LAB_WORDS, Missing, Run, footer, origin
+from harness.records import ResultsError
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -69,7 +70,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         temporary.write_text(page, encoding="utf-8")
         os.replace(temporary, path)
     except OSError as error:
-        raise FigureError(f"{path} cannot be written: {error.strerror}") from None
+        raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
     return path
 
 

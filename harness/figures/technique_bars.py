@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from harness.figures.parts import Sheet, count, cycle_entry, muted_colour, note, payload_name, thousands
-from harness.figures.reduced_run import FigureError, Missing
+from harness.figures.reduced_run import Missing
+from harness.records import ResultsError
 
 TABLE = Path("reduced") / "techniques.parquet"
 KINDS = {
@@ -27,16 +28,16 @@ PROCESSED, SENT = 1, 2  # entries of the style's cycle
 
 
 def read(results: Path) -> pd.DataFrame:
-    """Read the table of a run of techniques; raises FigureError."""
+    """Read the table of a run of techniques; raises ResultsError."""
     path = results / TABLE
     try:
         table = pd.read_parquet(path)
     except FileNotFoundError:
-        raise FigureError(f"{path} is missing: no step of this run was completed") from None
+        raise ResultsError(f"{path} is missing: no step of this run was completed") from None
     except (OSError, ValueError) as error:
-        raise FigureError(f"{path} cannot be read: {error}") from None
+        raise ResultsError(f"{path} cannot be read: {error}") from None
     if missing := [name for name in COLUMNS if name not in table]:
-        raise FigureError(f"{path} lacks {', '.join(missing)}: run `harness techniques` again")
+        raise ResultsError(f"{path} lacks {', '.join(missing)}: run `harness techniques` again")
     return table
 
 

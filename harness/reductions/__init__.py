@@ -29,7 +29,7 @@ How numbers are computed:
 * A missing number, such as the processor time of an instance that does not provide it, is null, never zero.
 """
 
-from harness.reductions.raw_files import ReductionError, SparkUnavailable
+from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.reduction import reduce
 
-__all__ = ["ReductionError", "SparkUnavailable", "reduce"]
+__all__ = ["SparkUnavailable", "reduce"]

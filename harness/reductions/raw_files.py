@@ -13,18 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.failures import MachineFailure, UsageFailure
-from harness.records import SCHEMAS
+from harness.failures import MachineFailure
+from harness.records import SCHEMAS, ResultsError, read_manifest
 
 RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
 # A completed cell has no throughput without these. Other kinds may be missing and leave nulls.
 REQUIRED_KINDS = ("calls", "receives")
 
 Attempt = tuple[str, int]
-
-
-class ReductionError(UsageFailure):
-    """A results folder cannot be reduced; the message is one line and says what to do."""
 
 
 class SparkUnavailable(MachineFailure):
@@ -41,11 +37,11 @@ class RawRecords:
 
 
 def read(results: Path) -> RawRecords:
-    """Choose the files of `results` that count; raises ReductionError if there is nothing to reduce."""
+    """Choose the files of `results` that count; raises ResultsError if there is nothing to reduce."""
     manifest = read_manifest(results)
     raw = results / "raw"
     if not raw.is_dir():
-        raise ReductionError(f"{results} has no raw records (no folder raw/): run `harness matrix` first")
+        raise ResultsError(f"{results} has no raw records (no folder raw/): run `harness matrix` first")
     notes: list[str] = []
     readable, damaged = _sort_files(raw, notes)
     completed = _completed_in_journal(results / "journal.jsonl", notes)
@@ -60,27 +56,11 @@ def read(results: Path) -> RawRecords:
             notes.append(f"{name} is left out: it has no {' and no '.join(missing)}")
             chosen.discard(attempt)
     if not chosen:
-        raise ReductionError(f"{results / 'raw'} holds no completed cell: nothing to reduce")
+        raise ResultsError(f"{results / 'raw'} holds no completed cell: nothing to reduce")
     files = {
         kind: tuple(path for attempt in sorted(chosen) for path in readable[kind].get(attempt, ())) for kind in SCHEMAS
     }
     return RawRecords(manifest, files, tuple(notes))
-
-
-def read_manifest(results: Path) -> Mapping[str, Any]:
-    """Read `manifest.json` of a run; raises ReductionError if it is missing or not a JSON object."""
-    path = results / "manifest.json"
-    if not results.is_dir():
-        raise ReductionError(f"{results} does not exist: name the folder of a run")
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ReductionError(f"{results} has no manifest.json: name the folder of a run") from None
-    except (OSError, ValueError) as error:
-        raise ReductionError(f"{path} cannot be read: {error}") from None
-    if not isinstance(manifest, dict):
-        raise ReductionError(f"{path} is not a JSON object")
-    return manifest
 
 
 def _sort_files(raw: Path, notes: list[str]) -> tuple[dict[str, dict[Attempt, list[Path]]], dict[Attempt, str]]:

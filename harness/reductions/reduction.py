@@ -18,12 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from harness.records import SCHEMAS
+from harness.records import SCHEMAS, ResultsError
 from harness.reductions import cells, instance_activity, messages, raw_files, wait_times
-from harness.reductions.raw_files import ReductionError
 from harness.reductions.spark_session import session
 
-TABLES = ("cells", "seconds", "gain", "waits", "page_spread", "latch_share", "latches", "file_io", "counters")
 # Not every instance provides the records of these tables, or has any.
 MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io", "counters")
 _CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes")
@@ -38,6 +36,7 @@ ORDER = {
     "file_io": (*_CELLS_IN_ORDER, "instance", "database_name", "file_type", "file_name"),
     "counters": (*_CELLS_IN_ORDER, "instance", "counter"),
 }
+TABLES = tuple(ORDER)
 NOTES_SHOWN = 10
 
 _SPARK_TYPES = {
@@ -55,7 +54,7 @@ def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
     """Write `reduced/` of a run from its raw records and return the files.
 
     `progress` gets a line per step and a line for everything that is left out; by default they go to standard error.
-    Raises ReductionError.
+    Raises ResultsError.
     """
     say = progress or _to_standard_error
     results = Path(results).resolve()
@@ -68,7 +67,7 @@ def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
-        raise ReductionError(f"{target} cannot be written: {error.strerror}") from None
+        raise ResultsError(f"{target} cannot be written: {error.strerror}") from None
     say(f"reducing {len(raw.files['cells'])} cells: starting Spark")
     try:
         with session() as spark, tempfile.TemporaryDirectory(prefix="harness-reduction-") as scratch:
@@ -79,7 +78,7 @@ def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
                 rows[name] = write(tables[name], target, name, Path(scratch))
             spark.catalog.clearCache()
     except (PySparkException, Py4JError) as error:
-        raise ReductionError(f"Spark failed on {results}: {_first_line(error)}") from error
+        raise ResultsError(f"Spark failed on {results}: {_first_line(error)}") from error
     if empty := [name for name in MAY_BE_EMPTY if not rows[name]]:
         say(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
     return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
@@ -105,7 +104,7 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
     rows = {kind: read_raw(spark, kind, folders[kind]) for kind in SCHEMAS}
     counting = cells.completed_attempts(rows["cells"]).cache()
     if counting.isEmpty():
-        raise ReductionError("no cell was completed: nothing to reduce")
+        raise ResultsError("no cell was completed: nothing to reduce")
     by_second = messages.seconds(
         counting,
         messages.sent_by_second(rows["calls"], counting),
@@ -158,7 +157,7 @@ def write(table: DataFrame, folder: Path, name: str, scratch: Path) -> int:
             write_table(whole.replace_schema_metadata(), temporary)
             os.replace(temporary, folder / f"{name}.{ending}")
     except OSError as error:
-        raise ReductionError(f"{folder} cannot be written: {error.strerror or error}") from None
+        raise ResultsError(f"{folder} cannot be written: {error.strerror or error}") from None
     return int(whole.num_rows)
 
 

@@ -14,6 +14,7 @@ from harness.failures import UsageFailure, nearest
 from harness.lab import interruption
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
+from harness.records import ResultsError
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
@@ -73,7 +74,7 @@ def run(
             tally = Sweep(testbed, Journal(results / journal.NAME), reporter, results, unit="run").run(to_run)
     except BaseException:
         # Report what ended the run, and not that the disk has no room for a table either.
-        with suppress(OSError, figures.FigureError):
+        with suppress(OSError, ResultsError):
             evaluate(results, scenario, to_run, reporter)
         raise
     run_folder.finish(results)

@@ -9,10 +9,11 @@ from matplotlib import style
 from matplotlib.text import Text
 from PIL import Image
 
-from harness.figures import FigureError, build, draw
+from harness.figures import build, draw
 from harness.figures.build import FORMATS, STYLE, drawings, frame, wrap, write
 from harness.figures.reduced_run import Missing, footer, origin, read
 from harness.matrix import Cell, all_cells
+from harness.records import ResultsError
 from tests.figures.conftest import FIGURES
 from tests.results_fixture import write_reduced
 
@@ -258,7 +259,7 @@ def age_table(run):
 def test_a_folder_that_cannot_be_drawn_is_an_error_of_one_line(quick_run, tmp_path, damage, said):
     run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     damage(run)
-    with pytest.raises(FigureError, match=said) as caught:
+    with pytest.raises(ResultsError, match=said) as caught:
         draw(run)
     assert "\n" not in str(caught.value)
 
@@ -266,7 +267,7 @@ def test_a_folder_that_cannot_be_drawn_is_an_error_of_one_line(quick_run, tmp_pa
 def test_figures_that_cannot_be_written_are_an_error_of_one_line(quick_run, tmp_path):
     run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     (run / "figures").write_text("in the way")
-    with pytest.raises(FigureError, match="figures cannot be written"):
+    with pytest.raises(ResultsError, match="figures cannot be written"):
         draw(run)
 
 

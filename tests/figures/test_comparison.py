@@ -4,10 +4,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from harness.figures import FigureError, compare
+from harness.figures import compare
 from harness.figures.comparison import differences, pair, ratios
 from harness.figures.reduced_run import read
 from harness.matrix import all_cells, quick_slice
+from harness.records import ResultsError
 from tests.results_fixture import manifest, write_reduced
 
 pytestmark = pytest.mark.drawing
@@ -119,7 +120,7 @@ def test_differing_labs_machines_drivers_and_windows_are_listed(tmp_path):
 def test_runs_without_a_common_cell_are_refused(tmp_path, console):
     a = write_reduced(tmp_path / "a", all_cells(("2005",))[:4])
     b = write_reduced(tmp_path / "b", all_cells(("2022",))[4:8])
-    with pytest.raises(FigureError, match="have no completed cell in common, whatever the versions"):
+    with pytest.raises(ResultsError, match="have no completed cell in common, whatever the versions"):
         compare(a, b, console=console)
     assert not (tmp_path / "compare-a-b").exists()
 

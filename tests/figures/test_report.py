@@ -8,11 +8,12 @@ import pytest
 
 from harness import claims
 from harness.doctor.instance_settings import LICENCE
-from harness.figures import FigureError, draw, report
+from harness.figures import draw, report
 from harness.figures.pages import kind
 from harness.figures.reduced_run import read
 from harness.figures.report import findings, headlines
 from harness.matrix import Cell, all_cells, quick_slice
+from harness.records import ResultsError
 from tests.results_fixture import write_reduced
 
 pytestmark = pytest.mark.drawing
@@ -199,5 +200,5 @@ def test_objects_belong_to_a_few_kinds(name, expected):
 def test_a_page_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
     run = write_reduced(tmp_path / "run", all_cells()[:2])
     (run / "report.html").mkdir()
-    with pytest.raises(FigureError, match=r"report\.html cannot be written"):
+    with pytest.raises(ResultsError, match=r"report\.html cannot be written"):
         page(run)

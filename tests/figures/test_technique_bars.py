@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from matplotlib import style
 
-from harness.figures import FigureError, draw, technique_bars
+from harness.figures import draw, technique_bars
 from harness.figures.build import STYLE, frame
 from harness.figures.reduced_run import Missing, is_techniques_run
+from harness.records import ResultsError
 from harness.techniques import techniques_table
 
 pytestmark = pytest.mark.drawing
@@ -111,19 +112,19 @@ def test_the_figure_reads_columns_that_the_table_has() -> None:
 def test_a_run_without_a_completed_step_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
     (folder / technique_bars.TABLE).unlink()
-    with pytest.raises(FigureError, match="no step of this run was completed"):
+    with pytest.raises(ResultsError, match="no step of this run was completed"):
         draw(folder)
 
 
 def test_a_missing_column_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
     steps().drop(columns=["technique", "readers"]).to_parquet(folder / technique_bars.TABLE)
-    with pytest.raises(FigureError, match=r"techniques.parquet lacks technique, readers: run `harness techniques`"):
+    with pytest.raises(ResultsError, match=r"techniques.parquet lacks technique, readers: run `harness techniques`"):
         draw(folder)
 
 
 def test_a_damaged_table_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "embedded")
     (folder / technique_bars.TABLE).write_text("no table")
-    with pytest.raises(FigureError, match="cannot be read"):
+    with pytest.raises(ResultsError, match="cannot be read"):
         draw(folder)

@@ -4,7 +4,8 @@ import pytest
 
 from harness import records
 from harness.matrix import Cell
-from harness.reductions import ReductionError, raw_files
+from harness.records import ResultsError
+from harness.reductions import raw_files
 from tests.results_fixture import write_journal, write_raw
 
 CELLS = [Cell.parse(f"i1-t2-r{ratio}-p100-v2008") for ratio in (1, 150)]
@@ -110,12 +111,12 @@ def break_cells(run):
 )
 def test_a_folder_that_cannot_be_reduced_is_an_error_of_one_line(run, damage, words):
     damage(run)
-    with pytest.raises(ReductionError, match=words) as caught:
+    with pytest.raises(ResultsError, match=words) as caught:
         raw_files.read(run)
     assert "\n" not in str(caught.value)
     assert str(run) in str(caught.value)
 
 
 def test_a_missing_folder_is_an_error_of_one_line(tmp_path):
-    with pytest.raises(ReductionError, match="does not exist: name the folder of a run"):
+    with pytest.raises(ResultsError, match="does not exist: name the folder of a run"):
         raw_files.read(tmp_path / "absent")

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from harness.matrix import Cell
-from harness.reductions import ReductionError, reduce
+from harness.records import ResultsError
+from harness.reductions import reduce
 from harness.reductions.reduction import TABLES
 from tests.reductions import oracle
 from tests.results_fixture import write_cell, write_journal, write_raw, write_reduced
@@ -167,5 +168,5 @@ def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(tmp_p
 def test_a_results_folder_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
     run = write_raw(tmp_path / "run", CELLS[:1], scale=40)
     (run / "reduced").write_text("in the way")
-    with pytest.raises(ReductionError, match="reduced cannot be written"):
+    with pytest.raises(ResultsError, match="reduced cannot be written"):
         reduce(run)
