@@ -82,21 +82,17 @@ class GeneratorHealth:
     hub_lag_ms_max: float  # how late the hub woke from a short sleep
     # Little's law: calls/s × mean latency is the number of threads that are in a call; here as a share of the threads.
     time_in_calls: float
-    run_delay_percent: float  # share of the threads' time spent ready to run but without a processor
 
     def complaints(self) -> list[str]:
         """Reasons to doubt this cell's numbers."""
+        worker = f"worker {self.initiator}"
         found = []
         if self.processor_percent > PROCESSOR_PERCENT_MAX:
-            found.append(
-                f"worker {self.initiator} used {self.processor_percent:.0f} % of a processor: it is the bottleneck"
-            )
+            found.append(f"{worker} used {self.processor_percent:.0f} % of a processor: it is the bottleneck")
         if self.time_in_calls < TIME_IN_CALLS_MIN:
-            found.append(
-                f"worker {self.initiator}: its threads were in calls only {self.time_in_calls:.0%} of the time"
-            )
+            found.append(f"{worker}: its threads were in calls only {self.time_in_calls:.0%} of the time")
         if self.hub_lag_ms_max > HUB_LAG_MS_MAX:
-            found.append(f"worker {self.initiator}: its event loop was {self.hub_lag_ms_max:.0f} ms late")
+            found.append(f"{worker}: its event loop was {self.hub_lag_ms_max:.0f} ms late")
         return found
 
 

@@ -118,12 +118,7 @@ class ClientThread:
         self._cursor: Any = None
         self._handle: UUID | None = None
         self._body = bytearray()
-        self._thread = threading.Thread(target=self._obey, daemon=True)
-        self._thread.start()
-
-    @property
-    def native_id(self) -> int:
-        return self._thread.native_id or 0
+        threading.Thread(target=self._obey, daemon=True).start()
 
     def prepare(self, run: CellRun, number: int, handle: str) -> None:
         """Connects, takes the dialog and waits at the barrier: READY, or UNPREPARED."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,26 +47,14 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
     return True
 
 
-def run_delay_ns(thread_ids: Iterable[int]) -> int:
-    """Time that these threads of this process have waited for a processor (Documentation/scheduler/sched-stats.rst)."""
-    total = 0
-    for thread_id in thread_ids:
-        try:
-            total += int(Path(f"/proc/self/task/{thread_id}/schedstat").read_text().split()[1])
-        except (OSError, IndexError):
-            continue  # the thread has ended, or the kernel keeps no such statistics
-    return total
-
-
 class HealthMeter:
     """Measures one worker from its creation on."""
 
-    def __init__(self, initiator: int, thread_ids: Iterable[int]) -> None:
+    def __init__(self, initiator: int, threads: int) -> None:
         self._initiator = initiator
-        self._thread_ids = list(thread_ids)
+        self._threads = threads
         self._started_ns = time.perf_counter_ns()
         self._processor_ns = time.process_time_ns()
-        self._run_delay_ns = run_delay_ns(self._thread_ids)
         self._hub_lag_ns_max = 0
 
     def hub_woke(self, late_ns: int) -> None:
@@ -76,14 +64,11 @@ class HealthMeter:
         """Health from the start until now; `time_in_calls_ns` is the sum of all latencies until `until_ns`."""
         elapsed_ns = max(1, time.perf_counter_ns() - self._started_ns)
         calls_window_ns = max(1, (until_ns or time.perf_counter_ns()) - self._started_ns)
-        threads = max(1, len(self._thread_ids))
-        delay_ns = run_delay_ns(self._thread_ids) - self._run_delay_ns
         return GeneratorHealth(
             initiator=self._initiator,
             processor_percent=100 * (time.process_time_ns() - self._processor_ns) / elapsed_ns,
             hub_lag_ms_max=self._hub_lag_ns_max / 1e6,
-            time_in_calls=time_in_calls_ns / (calls_window_ns * threads),
-            run_delay_percent=100 * max(0, delay_ns) / (elapsed_ns * threads),
+            time_in_calls=time_in_calls_ns / (calls_window_ns * max(1, self._threads)),
         )
 
 
@@ -181,7 +166,7 @@ class Worker:
 
     def start(self, _: Start) -> Done:
         assert self._run is not None
-        self._meter = HealthMeter(self._initiator, [thread.native_id for thread in self._threads])
+        self._meter = HealthMeter(self._initiator, len(self._threads))
         self._run.clock_offset_ns = clock_offset_ns()
         self._started_ns = time.perf_counter_ns()
         for thread in self._threads:

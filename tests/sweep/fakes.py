@@ -133,7 +133,7 @@ class FakeClients:
         if self.trouble:
             raise self.trouble
         self._progress += 10
-        return Progress(time.time_ns(), self._progress, 100.0, 0, 1)
+        return Progress(self._progress, 100.0, 0, 1, counted_at_ns=time.time_ns())
 
     def stop(self) -> LoadReport:
         assert self.plan is not None
@@ -153,7 +153,7 @@ class FakeClients:
             }
             records.write(plan.results, "calls", cell, plan.attempt, columns, writer=f"i{initiator}")
         sent = {(i, t): self.messages for i in range(1, cell.initiators + 1) for t in range(1, cell.threads + 1)}
-        health = GeneratorHealth(1, 10.0, 1.0, 0.99, 0.0)
+        health = GeneratorHealth(1, 10.0, 1.0, 0.99)
         errors = [("[HYT00] timeout", self.failed_calls)] if self.failed_calls else []
         return LoadReport(self._started_ns, now_ns, sent, self.failed_calls, errors, [], [health])
 
