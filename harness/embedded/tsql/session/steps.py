@@ -137,31 +137,16 @@ Work = Callable[[Frame, "Transaction"], None]
 def writing(work: Work) -> Step:
     """A step that changes data in the open transaction or in its own. If it fails, all its changes are undone."""
 
-    def run(frame: Frame) -> Waiting[None]:
-        session = frame.session
-        tx = session.writable()
-        is_own = tx is None
-        if tx is None:
-            tx = session.new_transaction()
-        mark = tx.mark()
-        try:
-            while True:
-                try:
-                    work(frame, tx)
-                    break
-                except RowConflict as conflict:  # another transaction has changed the rows; nothing is done yet
-                    lock = conflict.lock
-                yield from lock.acquire(tx, frame.instance.engine.waits)
-        except BaseException as error:
-            if is_own:
-                tx.rollback()
-            elif isinstance(error, SqlServerError):
-                tx.rollback_to(mark)
-            raise
-        if is_own:
-            yield from tx.commit()
+    def change(frame: Frame, tx: Transaction) -> Waiting[None]:
+        while True:
+            try:
+                work(frame, tx)
+                return
+            except RowConflict as conflict:  # another transaction has changed the rows; nothing is done yet
+                lock = conflict.lock
+            yield from lock.acquire(tx, frame.instance.engine.waits)
 
-    return waiting(run)
+    return waiting_work(change)
 
 
 def waiting_work(
