@@ -146,21 +146,16 @@ def _argument_of(argument: Argument, scope: Scope, line: int) -> Any:
 
 
 def _take_variables(
-    frame: Frame,
-    node: Execute,
-    scope: Scope,
-    program: CompiledProcedure,
-    variables: dict[str, Any],
+    frame: Frame, node: Execute, scope: Scope, program: CompiledProcedure, variables: dict[str, Any]
 ) -> None:
+    outputs: dict[int, tuple[SqlType, Any]] = {}
     for place, argument in enumerate(node.arguments):
-        if not argument.output or argument.value is None:
-            continue
-        name = argument.name or program.names[place]
-        if name not in program.outputs:
-            raise SqlServerError(8162, name)
-        target = "@" + argument.value.tree.name.lower()
-        source = program.types[program.names.index(name)]
-        frame.variables[target] = converter(source, scope.types[target])(variables[name])
+        if argument.output:
+            name = argument.name or program.names[place]
+            if name not in program.outputs:
+                raise SqlServerError(8162, name)
+            outputs[place] = program.types[program.names.index(name)], variables[name]
+    _take_outputs(frame, node, scope, outputs)
 
 
 def _take_outputs(frame: Frame, node: Execute, scope: Scope, outputs: dict[int, tuple[SqlType, Any]]) -> None:
