@@ -64,6 +64,7 @@ TRANSITIONS: dict[tuple[ConnectionState, PacketType], ConnectionState] = {
 _RESET_MASK = PacketStatus.RESET_CONNECTION.value | PacketStatus.RESET_CONNECTION_SKIP_TRANSACTION.value
 
 LANGUAGE = "us_english"
+PROGRAM = "Microsoft SQL Server"  # drivers branch on this name
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,6 @@ class ServerIdentity:
 
     name: str
     version: tuple[int, int, int]  # major, minor, build
-    program: str = "Microsoft SQL Server"  # drivers branch on this name
 
 
 class Connection:
@@ -140,9 +140,6 @@ class Connection:
         assert self._tls is not None
         self._write(self._tls.encrypt(data))
 
-    def _login(self, message: Message) -> Login7:
-        return Login7.decode(message.payload)
-
     def _attention(self, message: Message) -> Attention | None:
         if self.state is not ConnectionState.IDLE:
             return Attention()
@@ -160,7 +157,7 @@ class Connection:
             EnvChange(EnvironmentChange.COLLATION, COLLATION, b""),
             EnvChange(EnvironmentChange.LANGUAGE, LANGUAGE, ""),
             self._info(5703, 1, f"Changed language setting to {LANGUAGE}."),
-            LoginAck(min(login.tds_version, TDS_7_4), self._server.program, self._server.version),
+            LoginAck(min(login.tds_version, TDS_7_4), PROGRAM, self._server.version),
             EnvChange(EnvironmentChange.PACKET_SIZE, str(packet_size), str(self._packet_size)),
         ):
             token.encode(out)
@@ -194,7 +191,7 @@ class Connection:
 
 HANDLERS: dict[PacketType, Callable[[Connection, Message], Login7 | Attention | None]] = {
     PacketType.PRELOGIN: Connection._prelogin,
-    PacketType.LOGIN7: Connection._login,
+    PacketType.LOGIN7: lambda connection, message: Login7.decode(message.payload),
     PacketType.ATTENTION: Connection._attention,
 }
 
@@ -207,13 +204,9 @@ def _request(message: Message) -> Request:
         return Refused(reset, error)
 
 
-def _refuse_bulk_load(reset: bool, payload: bytes) -> Request:
-    return Refused(reset, SqlServerError(UNSUPPORTED, "bulk load"))
-
-
 DECODERS: dict[PacketType, Callable[[bool, bytes], Request]] = {
     PacketType.SQL_BATCH: SqlBatch.decode,
     PacketType.RPC: Rpc.decode,
     PacketType.TRANSACTION_MANAGER_REQUEST: TransactionRequest.decode,
-    PacketType.BULK_LOAD: _refuse_bulk_load,
+    PacketType.BULK_LOAD: lambda reset, payload: Refused(reset, SqlServerError(UNSUPPORTED, "bulk load")),
 }
