@@ -9,7 +9,16 @@ from harness.reporting import Bar, Lines, TimeLeftByCells, TimeLeftByWork, durat
 
 
 @pytest.mark.parametrize(
-    "seconds, text", [(0.4, "0 s"), (59, "59 s"), (200, "3 min 20 s"), (7500, "2 h 05 min"), (3599.6, "1 h 00 min")]
+    "seconds, text",
+    [
+        (0.4, "0 s"),
+        (59, "59 s"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 05 min"),
+        (3599.6, "1 h 00 min"),
+        (1421, "23 min 41 s"),
+        (47100, "13 h 05 min"),
+    ],
 )
 def test_durations_are_shown_as_people_say_them(seconds: float, text: str) -> None:
     assert duration(seconds) == text

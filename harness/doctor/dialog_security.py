@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.doctor.facts import Facts, Finding, Row
-from harness.doctor.transport import validity
+from harness.doctor.transport import other_of_that_name, validity
 from harness.lab.instances import Security
 from harness.lab.link import SERVICE
 
@@ -83,9 +83,8 @@ def check_copy(side: Facts, other: Facts) -> Iterator[Finding]:
     shown = own_certificate(other)
     if shown is None or not side.knows("dialog_certificates") or _copy(side, other) is not None:
         return
-    older = [row for row in side.rows("dialog_certificates") if row["certificate_name"] == shown["certificate_name"]]
     text = f"there is no copy of the certificate {shown['certificate_name']} of {other.name}"
-    text += " (the certificate of that name is a different one)" if older else ""
+    text += other_of_that_name(side.rows("dialog_certificates"), shown)
     remedy = f"run sql/link/import_dialog_certificate.sql with the certificate of {other.name}"
     yield side.absent(_DEFINITIONS, "certificate copy", text, remedy)
 

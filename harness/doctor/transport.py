@@ -180,18 +180,22 @@ def validity(side: Facts, row: Row, check: str, what: str) -> Iterator[Finding]:
         yield side.error(check, f"{what} {name} expired on {row['expiry_date']} UTC", "create it again, link again")
 
 
+def other_of_that_name(certificates: Sequence[Row], shown: Row) -> str:
+    """Say that there is a certificate of the name of `shown`, whose copy is missing; empty if there is none."""
+    same = any(row["certificate_name"] == shown["certificate_name"] for row in certificates)
+    return " (the certificate of that name is a different one)" if same else ""
+
+
 def check_admission(side: Facts, other: Facts) -> Iterator[Finding]:
     """Check that the other side's endpoint may connect: its certificate's copy, the copy's owner and his right."""
     endpoint, shown = side.row("endpoint"), own_certificate(other)
     if endpoint is None or shown is None or not side.knows("endpoint_certificates"):
         return
-    copies = [row for row in side.rows("endpoint_certificates") if row["thumbprint"] == shown["thumbprint"]]
+    known = side.rows("endpoint_certificates")
+    copies = [row for row in known if row["thumbprint"] == shown["thumbprint"]]
     if not copies:
         text = f"master has no copy of the certificate {shown['certificate_name']} of {other.name}'s endpoint"
-        older = [
-            row for row in side.rows("endpoint_certificates") if row["certificate_name"] == shown["certificate_name"]
-        ]
-        text += " (the certificate of that name is a different one)" if older else ""
+        text += other_of_that_name(known, shown)
         remedy = f"run sql/link/import_endpoint_certificate.sql with the certificate of {other.name}"
         yield side.absent(DEFINITIONS, "endpoint certificate", text, remedy)
         return

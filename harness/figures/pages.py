@@ -71,9 +71,9 @@ def spread(page_spread: pd.DataFrame) -> Sheet:
     panels[0].set_ylabel("pages of sys.sysdesend that hold them")
     panels[0].legend(loc="upper left")
     paper = (
-        f"The paper: at most {SYSDESEND_ROWS_PER_PAGE} rows fit on a page, so every {TRICK_DIALOG_RATIO}th dialog has "
+        f"The paper: at most {SYSDESEND_ROWS_PER_PAGE} rows fit on a page, so every {TRICK_DIALOG_RATIO}th dialog has"
     )
-    subtitle = f"{' '.join(told)} {paper}a page of its own."
+    subtitle = f"{' '.join(told)} {paper} a page of its own."
     fig.entitle("Pages of sys.sysdesend that hold the used dialogs", subtitle, page_spread)
     return fig
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from harness.claims.judgement import Tables
 from harness.records import ResultsError, read_manifest
+from harness.reporting import duration
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.
@@ -166,13 +167,3 @@ def _when(manifest: Mapping[str, Any]) -> str:
     except ValueError:
         return f"{day}, not finished"
     return f"{day}, took {duration((finished - started).total_seconds())}"
-
-
-def duration(seconds: float) -> str:
-    """Write a duration: `48 s`, `23 min 41 s`, `13 h 05 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

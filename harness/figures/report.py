@@ -78,6 +78,7 @@ def facts(run: Run) -> dict[str, Any]:
     """Return the manifest's circumstances by heading, without those that it lacks."""
     manifest = run.manifest
     planned = manifest.get("cells")
+    machine = "Machine that computed the model" if run.is_model else "Machine of the harness and its clients"
     told = {
         "Run": {
             "started": manifest.get("started_at"),
@@ -89,9 +90,7 @@ def facts(run: Run) -> dict[str, Any]:
         },
         "Settings": manifest.get("settings"),
         "Parameters of the model": manifest.get("model"),
-        "Machine that computed the model" if run.is_model else "Machine of the harness and its clients": manifest.get(
-            "machine"
-        ),
+        machine: manifest.get("machine"),
         "Software": manifest.get("versions"),
         **{_instance_name(instance): instance for instance in manifest.get("instances") or []},
     }

@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from harness.figures.build import STYLE
 from harness.figures.gain import percent_scale
 from harness.figures.parts import payload_name, payload_style, percent, spread_apart, versions_note
-from harness.figures.reduced_run import Missing, duration
+from harness.figures.reduced_run import Missing
 from harness.figures.throughput import busiest
 from harness.matrix import PAYLOADS_BYTES
 
@@ -53,11 +53,6 @@ def test_payloads_are_named_as_in_the_paper(payload, name):
 )
 def test_percentages_carry_their_sign_and_zero_has_none(value, text):
     assert percent(value) == text
-
-
-@pytest.mark.parametrize("seconds, text", [(48.2, "48 s"), (1421, "23 min 41 s"), (47100, "13 h 05 min")])
-def test_durations_are_written_in_two_units(seconds, text):
-    assert duration(seconds) == text
 
 
 def test_colours_are_as_strong_for_loss_as_for_gain_and_pale_for_noise():
