@@ -12,10 +12,10 @@ new one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
+from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import Frame, body_bytes
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
 from harness.simulation.parameters import NetworkParameters
@@ -29,14 +29,6 @@ TIMED_OUT = (
     "10060(A connection attempt failed because the connected party did not properly respond after a period of time, "
     "or established connection failed because connected host has failed to respond.)"
 )
-
-
-class Broker(Protocol):
-    """The part of `broker.engine.Engine` that the network needs."""
-
-    def on_frames(self, peer: object, frames: Sequence[Frame]) -> None: ...
-
-    def on_connection_state(self, address: Address, up: bool, error: str) -> None: ...
 
 
 @dataclass
@@ -67,7 +59,7 @@ class Network:
         self._frame_overhead_bytes = network.frame_overhead_bytes
 
     def transport(self, computer: str, scheduler: Scheduler) -> Transport:
-        """Give the computer that is being started its transport; `attach` the engine before it recovers."""
+        """Give the computer that is being started its transport."""
         assert computer not in self.transports, f"{computer} is up"
         transport = self.transports[computer] = Transport(self, computer, scheduler)
         return transport
@@ -95,13 +87,8 @@ class Network:
             if here in self.transports:
                 self.transports[here].try_again()
 
-    def faults(self, sender: str, receiver: str) -> LinkFaults:
-        """Return the faults of the link in this direction, to be changed."""
-        return self.link(sender, receiver).faults
-
-    # For the transports
-
     def link(self, sender: str, receiver: str) -> Link:
+        """Return the link in this direction, whose faults may be changed."""
         link = self._links.get((sender, receiver))
         if link is None:
             link = self._links[sender, receiver] = Link(sender, self._port(sender), self._port(receiver))
@@ -159,7 +146,7 @@ class Network:
 class Transport:
     """The transport of an engine while its computer is up (`broker.engine.Transport`)."""
 
-    broker: Broker
+    broker: Engine  # assigned before it recovers
 
     def __init__(self, network: Network, computer: str, scheduler: Scheduler) -> None:
         self.computer = computer
@@ -167,9 +154,6 @@ class Transport:
         self.is_up = True
         self._network = network
         self._peers: dict[Address, bool] = {}  # to which this one has sent; whether the connection is up
-
-    def attach(self, broker: Broker) -> None:
-        self.broker = broker
 
     def listen(self, host: str, port: int) -> None:
         """Listen at the computer's name, whatever the host."""
@@ -223,29 +207,25 @@ class Transport:
         self.scheduler.call_at(at_ns, partial(self.broker.on_connection_state, address, is_up, error))
 
 
+@dataclass(slots=True)
 class Port:
     """When a computer's port becomes free, in each direction."""
 
-    __slots__ = ("in_free_ns", "out_free_ns")
-
-    def __init__(self) -> None:
-        self.in_free_ns = 0
-        self.out_free_ns = 0
+    in_free_ns: int = 0
+    out_free_ns: int = 0
 
 
+@dataclass(slots=True)
 class Link:
     """One direction between two computers."""
 
-    __slots__ = ("cuts", "faults", "is_cut", "last_due_ns", "receiver_port", "sender", "sender_port")
-
-    def __init__(self, sender: str, sender_port: Port, receiver_port: Port) -> None:
-        self.sender = sender
-        self.sender_port = sender_port
-        self.receiver_port = receiver_port
-        self.faults = LinkFaults()
-        self.is_cut = False
-        self.cuts = 0  # frames sent before a cut do not arrive after it
-        self.last_due_ns = 0
+    sender: str
+    sender_port: Port
+    receiver_port: Port
+    faults: LinkFaults = field(default_factory=LinkFaults)
+    is_cut: bool = False
+    cuts: int = 0  # frames sent before a cut do not arrive after it
+    last_due_ns: int = 0
 
     def cut(self) -> None:
         self.is_cut = True

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 from harness.embedded.runtime.platform import Page, WaitStatistics
 from harness.embedded.runtime.tasks import Scheduler, Task, Timer, Wait
@@ -64,8 +65,7 @@ class PageLatches:
     def _hold(self, page: Page, mode: str, duration_ns: int) -> Iterator[Wait]:
         latch = self._held.get(page)
         if latch is None:
-            latch = self._held[page] = _Held()
-            latch.mode = mode
+            self._held[page] = latch = _Held(mode)
         elif mode is SHARED and latch.mode is SHARED and not latch.waiting:
             latch.owners += 1
         else:
@@ -106,28 +106,23 @@ class PageLatches:
             wait.grant(hand_over_ns)
 
 
+@dataclass(slots=True)
 class _Held:
     """A latch that at least one task owns."""
 
-    __slots__ = ("mode", "owners", "waiting")
-
-    def __init__(self) -> None:
-        self.mode = EXCLUSIVE
-        self.owners = 1
-        self.waiting: deque[_LatchWait] = deque()
+    mode: str = EXCLUSIVE
+    owners: int = 1
+    waiting: deque[_LatchWait] = field(default_factory=deque)
 
 
+@dataclass(slots=True, eq=False)
 class _LatchWait:
-    __slots__ = ("is_granted", "latch", "mode", "scheduler", "task", "timer")
-
-    scheduler: Scheduler
-    task: Task
-
-    def __init__(self, latch: _Held, mode: str) -> None:
-        self.latch = latch
-        self.mode = mode
-        self.is_granted = False
-        self.timer: Timer | None = None
+    latch: _Held
+    mode: str
+    is_granted: bool = False
+    timer: Timer | None = None
+    scheduler: Scheduler = field(init=False)
+    task: Task = field(init=False)
 
     def arm(self, scheduler: Scheduler, task: Task) -> None:
         self.scheduler, self.task = scheduler, task

@@ -73,7 +73,7 @@ class SimulatedInstance(Instance):
         except SqlServerError as error:
             raise LabError(f"{self.name}: {error_text(login_refused(error))}") from None
         timeout_s = STATEMENT_TIMEOUT_S if timeout_s is None else timeout_s
-        return VirtualConnection(session, self.server.finish, timeout_s=timeout_s)
+        return VirtualConnection(session, self.server, timeout_s=timeout_s)
 
     def out_of_reach(self, port: int | None = None) -> str:
         return "" if self.server.is_running else f"{self.name} is down"

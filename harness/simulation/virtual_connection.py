@@ -4,25 +4,24 @@ A statement runs as a task of its instance. The caller's `execute` returns when 
 everything else in the world goes on meanwhile. Results are those of the driver: result sets, counts and errors in their
 order, values in pyodbc's types, errors in pyodbc's classes with the text of Microsoft's driver.
 
-Left out: transactions of the driver (`autocommit` is always on), parameters of statements other than `{CALL ...}`, and
-output parameters.
+Left out: transactions of the driver (each statement commits), parameters of statements other than `{CALL ...}`,
+output parameters, and the types of columns.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, BIT, FLOAT, INT, MAX, Column, Parameter, SqlType
 from harness.embedded.tsql.requests import ClientSession
 from harness.embedded.tsql.session.results import DiscardedResults
+from harness.simulation.world import Server
 
 if TYPE_CHECKING:
     import pyodbc
@@ -41,20 +40,11 @@ _STATES = {
     2601: "23000",
     2627: "23000",
     2714: "42S01",
-    4060: "42000",
     8115: "22003",
     8134: "22012",
     8152: "22001",
     18456: "28000",
 }
-
-
-class Finish(Protocol):
-    """How a world executes a statement."""
-
-    def __call__(self, generator: Waiting[None], *, timeout_s: float, is_cancelled: Callable[[], bool]) -> str:
-        """Execute it; return "" or the SQLSTATE of what interrupted it."""
-        ...
 
 
 class StatementError(NamedTuple):
@@ -67,7 +57,7 @@ class StatementError(NamedTuple):
 @dataclass(slots=True)
 class ResultSet:
     columns: Sequence[Column]
-    rows: list[tuple[Any, ...]]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
 
 
 class _Results(DiscardedResults):
@@ -78,7 +68,7 @@ class _Results(DiscardedResults):
         self._is_open = False
 
     def columns(self, columns: Sequence[Column]) -> None:
-        self.parts.append(ResultSet(list(columns), []))
+        self.parts.append(ResultSet(list(columns)))
         self._is_open = True
 
     def rows(self, rows: Sequence[Sequence[Any]]) -> None:
@@ -106,11 +96,10 @@ class _Results(DiscardedResults):
 class VirtualConnection:
     """A session whose caller waits for each statement while the world goes on."""
 
-    def __init__(self, session: ClientSession, finish: Finish, *, timeout_s: int) -> None:
+    def __init__(self, session: ClientSession, server: Server, *, timeout_s: int) -> None:
         self.session = session
         self.timeout = timeout_s  # s of virtual time for a statement; 0: none
-        self.autocommit = True
-        self._finish = finish
+        self._server = server
         self._is_closed = False
 
     def cursor(self) -> VirtualCursor:
@@ -133,15 +122,15 @@ class VirtualConnection:
         call = _CALL.fullmatch(text)
         if call is None:
             if parameters:
-                raise _error("07002", "parameters are supported for {CALL ...} only", 0)
+                raise _error("07002", "parameters are supported for {CALL ...} only")
             generator = self.session.batch(text, results)
         else:
             if (call["marks"] or "").count("?") != len(parameters):
-                raise _error("07002", "COUNT field incorrect or syntax error", 0)
+                raise _error("07002", "COUNT field incorrect or syntax error")
             generator = self.session.rpc(call["name"], [_parameter(value) for value in parameters], results)
-        state = self._finish(generator, timeout_s=float(self.timeout), is_cancelled=is_cancelled)
+        state = self._server.finish(generator, timeout_s=float(self.timeout), is_cancelled=is_cancelled)
         if state:
-            raise _error(state, _INTERRUPTIONS[state], 0)
+            raise _error(state, _INTERRUPTIONS[state])
         return results
 
     def _require_open(self) -> None:
@@ -151,9 +140,7 @@ class VirtualConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Do nothing: pyodbc would commit, and leave the connection open too."""
 
 
@@ -164,7 +151,7 @@ class VirtualCursor:
 
     def __init__(self, connection: VirtualConnection) -> None:
         self.connection = connection
-        self.description: list[tuple[Any, ...]] | None = None
+        self.description: list[tuple[str]] | None = None  # names of the columns
         self.rowcount = -1
         self._parts: Iterator[ResultSet | int | list[StatementError]] = iter(())
         self._rows: Iterator[tuple[Any, ...]] = iter(())
@@ -189,7 +176,7 @@ class VirtualCursor:
         if isinstance(part, int):
             self.rowcount = part
         else:
-            self.description = [_described(column) for column in part.columns]
+            self.description = [(column.name,) for column in part.columns]
             self._rows = iter(_converted(part))
         return True
 
@@ -198,9 +185,6 @@ class VirtualCursor:
 
     def fetchone(self) -> tuple[Any, ...] | None:
         return next(self._rows, None)
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return self._rows
 
     def cancel(self) -> None:
         """Let the statement in progress fail with HY008; called from another thread."""
@@ -213,37 +197,19 @@ class VirtualCursor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
 
-_MOMENTS = ("datetime", "smalldatetime", "datetime2")
 _READERS: dict[str, Callable[[Any], Any]] = {
     "bit": bool,
     "date": date.fromisoformat,
     "time": time.fromisoformat,
-    **dict.fromkeys(_MOMENTS, datetime.fromisoformat),
+    **dict.fromkeys(("datetime", "smalldatetime", "datetime2"), datetime.fromisoformat),
     **dict.fromkeys(("decimal", "numeric", "money", "smallmoney"), lambda value: Decimal(str(value))),
 }
-_CLASSES: dict[str, type] = {
-    "bit": bool,
-    "date": date,
-    "time": time,
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int),
-    **dict.fromkeys(("float", "real"), float),
-    **dict.fromkeys(("decimal", "numeric", "money", "smallmoney"), Decimal),
-    **dict.fromkeys(("binary", "varbinary", "image"), bytes),
-    **dict.fromkeys(_MOMENTS, datetime),
-}
-
-
-def _described(column: Column) -> tuple[Any, ...]:
-    type_ = column.type
-    return (column.name, _CLASSES.get(type_.name, str), None, type_.length, type_.precision, type_.scale, True)
 
 
 def _converted(part: ResultSet) -> list[tuple[Any, ...]]:
@@ -271,7 +237,7 @@ def _parameter(value: object) -> Parameter:
     if value is None or isinstance(value, str):
         length = MAX if value is not None and len(value) > _LONG_CHARACTERS else _LONG_CHARACTERS
         return Parameter("", SqlType("nvarchar", length), None if value is None else str(value), False)
-    raise _error("HY105", f"Invalid parameter type {type(value).__name__}", 0)
+    raise _error("HY105", f"Invalid parameter type {type(value).__name__}")
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -289,16 +255,12 @@ def login_refused(error: SqlServerError) -> pyodbc.Error:
 
 
 def _errors(failures: Sequence[StatementError]) -> pyodbc.Error:
-    first, *others = failures
-    more = [f"[{_state(one.number)}] {_DRIVER}[SQL Server]{one.text} ({one.number})" for one in others]
-    return _error(_state(first.number), f"[SQL Server]{first.text}", first.number, more)
+    (state, first), *others = [(_STATES.get(one.number, "42000"), one) for one in failures]
+    more = [f"[{state}] {_DRIVER}[SQL Server]{one.text} ({one.number})" for state, one in others]
+    return _error(state, f"[SQL Server]{first.text}", first.number, more)
 
 
-def _state(number: int) -> str:
-    return _STATES.get(number, "42000")
-
-
-def _error(state: str, text: str, number: int, more: Sequence[str] = ()) -> pyodbc.Error:
+def _error(state: str, text: str, number: int = 0, more: Sequence[str] = ()) -> pyodbc.Error:
     errors = _pyodbc()
     kinds: dict[str, type[pyodbc.Error]] = {
         "08": errors.OperationalError,

@@ -166,7 +166,7 @@ class Server:
             platform=self.computer,
             waits=self.waits,
         )
-        transport.attach(self.engine)
+        transport.broker = self.engine
         install_activation(self.engine)
         self.engine.recover()
         self.instance.usage = self.computer.usage

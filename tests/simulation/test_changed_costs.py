@@ -73,7 +73,7 @@ def charged(world: World) -> dict[str, object]:
     server.scheduler.spawn(timed("one write", commit(30)), "commit")
     listener = Listener(world)
     transport = world.network.transport("listener", server.scheduler)
-    transport.attach(listener)
+    transport.broker = listener
     transport.listen("", 1)
     world.network.transports["target"].send(("listener", 1), [FRAME])
     world.sleep(1)

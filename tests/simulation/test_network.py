@@ -59,7 +59,7 @@ class Site:
     def start(self, name: str) -> None:
         transport = self.network.transport(name, self.driver.scheduler())
         self.brokers[name] = Broker(self.clock)
-        transport.attach(self.brokers[name])
+        transport.broker = self.brokers[name]
         transport.listen("", PORT)
 
     def send(self, *frames: MessageFrame | AcknowledgementFrame, sender: str = "initiator-1") -> None:
@@ -166,7 +166,7 @@ def test_a_window_of_messages_is_limited_by_the_bandwidth_delay_product(site):
 
 
 def test_a_slow_link_delays_and_keeps_the_order(site):
-    faults = site.network.faults("initiator-1", "target")
+    faults = site.network.link("initiator-1", "target").faults
     faults.extra_latency_ns = 5 * MS
     site.send(message(0))
     site.run(0.001)
@@ -178,7 +178,7 @@ def test_a_slow_link_delays_and_keeps_the_order(site):
 
 
 def test_a_slow_link_does_not_delay_others(site):
-    site.network.faults("initiator-1", "target").extra_latency_ns = 5 * MS
+    site.network.link("initiator-1", "target").faults.extra_latency_ns = 5 * MS
     site.send(message(0))
     site.send(message(1), sender="initiator-2")
     site.run()
@@ -186,7 +186,7 @@ def test_a_slow_link_does_not_delay_others(site):
 
 
 def test_a_duplicating_link_brings_frames_twice(site):
-    faults = site.network.faults("initiator-1", "target")
+    faults = site.network.link("initiator-1", "target").faults
     faults.duplicate_share, faults.delay_max_ns = 0.5, MS
     for sequence in range(200):
         site.send(message(sequence))
@@ -197,7 +197,7 @@ def test_a_duplicating_link_brings_frames_twice(site):
 
 
 def test_frames_are_overtaken_on_a_link_that_delays_some(site):
-    faults = site.network.faults("initiator-1", "target")
+    faults = site.network.link("initiator-1", "target").faults
     faults.delay_share, faults.delay_max_ns = 0.2, 5 * MS
     for sequence in range(200):
         site.send(message(sequence))
@@ -209,7 +209,7 @@ def test_frames_are_overtaken_on_a_link_that_delays_some(site):
 def test_the_same_seed_gives_the_same_disorder():
     def disorder(seed: int) -> list[tuple[float, str, int]]:
         site = Site(seed)
-        faults = site.network.faults("initiator-1", "target")
+        faults = site.network.link("initiator-1", "target").faults
         faults.delay_share, faults.duplicate_share, faults.delay_max_ns = 0.3, 0.3, 5 * MS
         for sequence in range(50):
             site.send(message(sequence))

@@ -96,10 +96,10 @@ class Injector:
 
         ways = ((fault.where, TARGET), (TARGET, fault.where))
         for way in ways:
-            change(self._world.network.faults(*way), True)
+            change(self._world.network.link(*way).faults, True)
         yield Delay(int(fault.duration_s * SECOND))
         for way in ways:
-            change(self._world.network.faults(*way), False)
+            change(self._world.network.link(*way).faults, False)
 
     def _slow_log(self, fault: Fault) -> Waiting[None]:
         """Slow a log down, also across a restart: the disk is slow, not the instance."""

@@ -62,7 +62,7 @@ def carry_out(prepared: PreparedLab) -> Callable[..., Story]:
                 target.counters.dropped,
                 list(target.error_log.lines),
                 len(keys) - len(set(keys)),
-                all(network.faults(one, other) == LinkFaults() for one in servers for other in servers),
+                all(network.link(one, other).faults == LinkFaults() for one in servers for other in servers),
             )
 
         return forks.in_fork(tell)
