@@ -29,8 +29,7 @@ from harness.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from harness.simulation.bench import Bench
-    from harness.simulation.calibration import Measure, ReferenceNumbers
+    from harness.simulation.calibration import Bench, Measure, ReferenceNumbers
     from harness.simulation.parameters import Parameters
 
 
@@ -178,7 +177,6 @@ def calibrate(  # noqa: PLR0917
             _require_writable(path)
     with one_line_errors():
         from harness.simulation import calibration, parameters
-        from harness.simulation.bench import Bench
 
         model = parameters.read(hardware)
         wanted = calibration.numbers_of(like, model) if like else calibration.PAPER
@@ -186,11 +184,11 @@ def calibrate(  # noqa: PLR0917
         if not moved:
             raise parameters.HardwareError(f"hardware {model.name}: no parameter is `free = true`, so none is fitted")
         calibration.require_charged(model, moved)
-        text = parameters.text_of(hardware) if write else ""
+        text = parameters.path_of(hardware).read_text(encoding="utf-8") if write else ""
         if write:
             parameters.with_values_in(text, {name: model.value(name) for name in moved})
         say(f"a model of the hardware {hardware!r} in virtual time; its worlds are built first")
-        with Bench(model, seed=seed) as bench:
+        with calibration.Bench(model, seed=seed) as bench:
             if sensitivity:
                 rows = _sensitivity(bench, model, moved)
             else:

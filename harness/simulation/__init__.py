@@ -10,10 +10,9 @@ everybody. So linking, dialogs, resets and observation are those of every lab, a
 (`sweep.attempt`). Only the clients (`client_threads`) are tasks in the world, and the observers visit it from outside.
 
 A `simulated_cell` runs in a fork (`forks`) of a warmed world, which is linked and has its dialogs and queue readers.
-`spark_job` has Spark compute cells, in the slices that balance best; `simulated_run` is a whole run. `bench` measures
-cells at other costs: for `calibration`, against the paper's numbers or those of a measured run,
-and for `sensitivity`. `faults` breaks things under load and checks from outside that no message is lost, repeated or
-out of order.
+`spark_job` has Spark compute cells, in the slices that balance best; `simulated_run` is a whole run. `calibration` and
+`sensitivity` measure cells at other costs: the one against the paper's numbers or those of a measured run. `faults`
+breaks things under load and checks from outside that no message is lost, repeated or out of order.
 
 Rules: time and entropy come from the world, and entropy from its seed. Nothing depends on the order of a set, on hash()
 of text, on threads or on the machine. The result of a cell depends on the seed, the cell and the number of the attempt.

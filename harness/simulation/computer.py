@@ -154,8 +154,8 @@ class Computer:
         else:
             assert not (latch.hold_us or latch.shared_hold_us), "a computer built without latches cannot get them"
         self.log.change_costs(parameters.log)
-        self._cost_ns = {work: round(processors.cost_us(work) * 1000) for work in WORKS}
-        self._cost_ns_per_kib = {work: round(processors.cost_us_per_kib(work) * 1000) for work in WORKS}
+        self._cost_ns = {work: round(getattr(processors, f"{work}_us") * 1000) for work in WORKS}
+        self._cost_ns_per_kib = {work: round(getattr(processors, f"{work}_us_per_kib", 0) * 1000) for work in WORKS}
 
     def cpu(self, work: Work, count: int = 1, size_bytes: int = 0) -> Iterable[Wait]:
         return self.cores.use(self._cost_ns[work] * count + (self._cost_ns_per_kib[work] * size_bytes >> 10))

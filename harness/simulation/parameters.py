@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -24,9 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, V
 from harness import toml_file
 from harness.embedded.runtime.platform import Work
 from harness.failures import UsageFailure, nearest
-from harness.toml_file import Key, TomlFile, in_words
+from harness.toml_file import Key, in_words
 
-_SUFFIX = ".toml"
+FOLDER = Path(__file__).with_name("hardware")
+WORKS: tuple[Work, ...] = get_args(Work)
 
 
 class HardwareError(UsageFailure):
@@ -58,7 +57,10 @@ class ClientParameters(_Frozen):
 
 
 class ProcessorParameters(_Frozen):
-    """Cores of a database server, and the processor time of each kind of the broker's work (`platform.Work`)."""
+    """Cores of a database server, and the processor time of each kind of the broker's work (`platform.Work`).
+
+    `..._us` is charged for each execution, `..._us_per_kib` for each KiB that it moves.
+    """
 
     count: PositiveInt
     are_shared: bool  # all instances and clients run on one machine
@@ -76,16 +78,6 @@ class ProcessorParameters(_Frozen):
     received_message_us_per_kib: float
     end_conversation_us: float
     launch_us: float
-
-    def cost_us(self, work: Work) -> float:
-        """Processor time of each execution."""
-        cost: float = getattr(self, f"{work}_us")
-        return cost
-
-    def cost_us_per_kib(self, work: Work) -> float:
-        """Processor time of each KiB that it moves; 0 if size does not matter."""
-        cost: float = getattr(self, f"{work}_us_per_kib", 0.0)
-        return cost
 
 
 class LatchParameters(_Frozen):
@@ -203,27 +195,20 @@ class Parameters(_Frozen):
 
 def names() -> list[str]:
     """Names of the hardware files that come with the package."""
-    folder = files(__package__) / "hardware"
-    return sorted(one.name.removesuffix(_SUFFIX) for one in folder.iterdir() if one.name.endswith(_SUFFIX))
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def path_of(name_or_path: str) -> Path:
+    """Return the path of a hardware file, by its name in the package or by that path."""
+    return FOLDER / f"{name_or_path}.toml" if name_or_path in names() else Path(name_or_path)
 
 
 def read(name_or_path: str) -> Parameters:
-    """Read hardware by its name in the package or by the path of a file."""
-    if name_or_path in names():
-        return _read_packaged(name_or_path)
-    path = Path(name_or_path)
-    if path.suffix != _SUFFIX and not path.is_file():
+    """Read hardware by its name in the package or by the path of a file; its name is the file's without the suffix."""
+    path = path_of(name_or_path)
+    if path.suffix != ".toml" and not path.is_file():
         raise HardwareError(f"unknown hardware {name_or_path!r}{nearest(name_or_path, names())}, or the path of a file")
-    return parse(toml_file.read(path, "hardware file"))
-
-
-@cache
-def _read_packaged(name: str) -> Parameters:
-    return parse(TomlFile(text_of(name), Path(name + _SUFFIX)))
-
-
-def parse(toml: TomlFile) -> Parameters:
-    """The hardware of a file; its name is the file's without the suffix."""
+    toml = toml_file.read(path, "hardware file")
     document = toml.validate(_DOCUMENT)
     declared: dict[str, Declared] = {
         key: getattr(getattr(document, section), key)
@@ -252,16 +237,6 @@ def _checked(name: str, declared: Mapping[str, Declared], error: Callable[[Key, 
             first = invalid.errors()[0]
             raise error((section, str(first["loc"][0])), in_words(first)) from None
     return Parameters.model_validate({"name": name, "declared": dict(declared), **sections})
-
-
-WORKS: tuple[Work, ...] = get_args(Work)
-
-
-def text_of(name_or_path: str) -> str:
-    """Return the text of a hardware file."""
-    if name_or_path in names():
-        return (files(__package__) / "hardware" / f"{name_or_path}{_SUFFIX}").read_text(encoding="utf-8")
-    return Path(name_or_path).read_text(encoding="utf-8")
 
 
 def with_values_in(text: str, values: Mapping[str, float]) -> str:

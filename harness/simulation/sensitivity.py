@@ -18,7 +18,7 @@ from harness.claims.judgement import amount
 from harness.figures import reduced_run
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells
 from harness.settings import create_simulation
-from harness.simulation.bench import VERSION, Bench
+from harness.simulation.calibration import VERSION, Bench
 from harness.simulation.parameters import Parameters
 from harness.sweep import run_folder
 from harness.whitepaper import TRICK_DIALOG_RATIO

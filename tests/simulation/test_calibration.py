@@ -15,9 +15,8 @@ import pytest
 
 from harness import cli
 from harness.matrix import Cell
-from harness.simulation import bench, calibration, parameters
-from harness.simulation.bench import CellFigures, FiguresByCell
-from harness.simulation.calibration import ReferenceNumber, ReferenceNumbers, cell_of, rate
+from harness.simulation import calibration, parameters
+from harness.simulation.calibration import CellFigures, FiguresByCell, ReferenceNumber, ReferenceNumbers, cell_of, rate
 from harness.simulation.parameters import HardwareError, Parameters
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 from tests.processes import children_of, is_alive
@@ -139,7 +138,7 @@ def test_cells_are_charged_for_all_free_parameters_of_the_package() -> None:
 
 PLANTED = """
 import os, signal, sys, time
-from harness.simulation import bench, calibration, parameters
+from harness.simulation import calibration, parameters
 from harness.sweep.attempt import CellFailed
 
 class Pretence:
@@ -153,19 +152,19 @@ def measure(world, parameters, cell, kept, folder):
     if sys.argv[1] == "stays":
         (folder / str(cell.dialog_ratio)).touch()
         time.sleep(600)
-    return bench.CellFigures(1.0, float(cell.dialog_ratio), 3.0)
+    return calibration.CellFigures(1.0, float(cell.dialog_ratio), 3.0)
 
-bench.WarmedWorld, bench._measure = Pretence, measure
+calibration.WarmedWorld, calibration._measure = Pretence, measure
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever a background shell left us
     model = parameters.read("paper")
     cells = [calibration.cell_of(1, 1, ratio) for ratio in (150, 1)]
     try:
-        with bench.Bench(model, seed=1) as opened:
+        with calibration.Bench(model, seed=1) as opened:
             print(opened.folder, flush=True)
             print([opened.measure(model, cells)[cell].initiator_percent for cell in cells])
-    except bench.BenchFailed as failure:
+    except calibration.BenchFailed as failure:
         print(failure)
     except KeyboardInterrupt:
         print("interrupted")
@@ -229,7 +228,7 @@ PAPER = (Path(parameters.__file__).parent / "hardware" / "paper.toml").read_text
 def unbuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to be in, and no bench."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bench, "Bench", None)
+    monkeypatch.setattr(calibration, "Bench", None)
     return tmp_path
 
 
@@ -280,7 +279,7 @@ def test_fitted_values_are_printed_and_written_to_a_copy_of_the_file(
         def __exit__(self, *_: object) -> None: ...
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bench, "Bench", Pretence)
+    monkeypatch.setattr(calibration, "Bench", Pretence)
     with pytest.raises(SystemExit) as end:
         cli.main(["calibrate", "--write", "x.toml", "--csv", "x.csv"])
     said = capsys.readouterr().out

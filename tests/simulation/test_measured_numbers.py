@@ -11,7 +11,7 @@ import pytest
 from harness.failures import UsageFailure
 from harness.matrix import Cell
 from harness.simulation import calibration, parameters
-from harness.simulation.bench import CellFigures
+from harness.simulation.calibration import CellFigures
 from tests.results_fixture import write_reduced
 
 HARDWARE = parameters.read("this-machine")

@@ -9,7 +9,7 @@ import pytest
 from harness.claims import Judgement, Measurement, Verdict
 from harness.matrix import Cell
 from harness.simulation import parameters, sensitivity
-from harness.simulation.bench import VERSION, Bench
+from harness.simulation.calibration import VERSION, Bench
 from harness.simulation.parameters import Parameters
 from harness.whitepaper import CLAIMS
 
