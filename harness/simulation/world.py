@@ -76,14 +76,6 @@ class World:
         """Derive entropy for a purpose."""
         return SeededEntropy(derived_seed(self.seed, *names))
 
-    def crash(self, name: str) -> None:
-        """Kill an instance: it loses what is not on disk, its connections break, and frames to it are lost."""
-        self.servers[name].crash()
-
-    def restart(self, name: str) -> None:
-        """Start a crashed instance from what was on disk."""
-        self.servers[name].start()
-
     def now_s(self) -> float:
         return self.clock.now_ns / SECOND
 
@@ -134,6 +126,7 @@ class Server:
         self._rows: dict[tuple[str, Key], Value] = {}  # on disk at the last start
 
     def start(self) -> None:
+        """Start the instance, empty or from what was on disk."""
         assert not self.is_running, f"{self.name} runs"
         assert not self.starts or self.world.is_recoverable, "the world is not recoverable"
         self.starts += 1
@@ -174,6 +167,7 @@ class Server:
         self.is_running = True
 
     def crash(self) -> None:
+        """Kill the instance: it loses what is not on disk, its connections break, and frames to it are lost."""
         assert self.is_running, f"{self.name} does not run"
         self.is_running = False
         self.world.network.down(self.name)

@@ -128,7 +128,7 @@ def test_a_target_that_goes_down_fails_the_cell_and_is_named(
     run = simulated_cell.run
 
     def run_and_crash(lab: SimulatedLab, *arguments: Any, **options: Any) -> Measured:
-        lab.world.visit(0.05, lambda: lab.world.crash("target"))
+        lab.world.visit(0.05, lab.world.servers["target"].crash)
         return run(lab, *arguments, **options)
 
     monkeypatch.setattr(simulated_cell, "run", run_and_crash)

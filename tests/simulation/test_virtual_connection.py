@@ -93,7 +93,7 @@ def test_a_statement_that_takes_too_long_fails_and_the_session_goes_on(world: Wo
 
 
 def test_a_statement_on_a_crashed_instance_fails(world: World, connection: Any) -> None:
-    world.crash("target")
+    world.servers["target"].crash()
     with pytest.raises(pyodbc.OperationalError, match="Communication link failure"):
         connection.execute("SELECT 1;")
 

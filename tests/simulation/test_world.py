@@ -49,10 +49,10 @@ def test_a_crashed_instance_comes_back_with_what_was_on_disk() -> None:
     instance = SimulatedInstance.on(world.server("target", "2008"), "master")
     with instance.connect() as connection:
         connection.execute("CREATE TABLE dbo.t (i int); INSERT INTO dbo.t VALUES (1);")
-    world.crash("target")
+    world.servers["target"].crash()
     with pytest.raises(InstanceDied, match="target is down"):
         instance.connect()
-    world.restart("target")
+    world.servers["target"].start()
     with instance.connect() as connection:
         assert connection.execute("SELECT i FROM dbo.t;").fetchall() == [(1,)]
 
@@ -63,9 +63,9 @@ def test_an_instance_of_a_world_that_is_not_recoverable_does_not_start_again() -
     with SimulatedInstance.on(server, "master").connect() as connection:
         connection.execute("CREATE TABLE dbo.t (i int); INSERT INTO dbo.t VALUES (1);")
     assert server.store.flushes and not server.store.rows
-    world.crash("target")
+    world.servers["target"].crash()
     with pytest.raises(AssertionError, match="not recoverable"):
-        world.restart("target")
+        world.servers["target"].start()
 
 
 def test_a_restarted_instance_does_not_repeat_its_entropy() -> None:
@@ -76,8 +76,8 @@ def test_a_restarted_instance_does_not_repeat_its_entropy() -> None:
         for _ in range(2):
             with instance.connect() as connection:
                 found.append(connection.execute("SELECT NEWID();").fetchone()[0])
-            world.crash("target")
-            world.restart("target")
+            world.servers["target"].crash()
+            world.servers["target"].start()
         return found
 
     first, second = guids()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 from harness.embedded.broker.transmission import WINDOW
@@ -185,20 +186,19 @@ def _killed(dice: Dice, places: list[str]) -> Fault:
     return Fault(Kind.KILLED, _moment(dice), dice.one_of((0.001, 0.5, 8.0)), where, after_s, aim=aim)
 
 
-def _cut(dice: Dice, places: list[str]) -> Fault:
-    return Fault(Kind.CUT, _moment(dice), dice.between(0.05, 30), dice.one_of(places))
+# Bounds of the duration and of the strength of a fault of a link; None: it has no strength.
+_LINK_FAULTS: dict[Kind, tuple[tuple[float, float], tuple[float, float] | None]] = {
+    Kind.CUT: ((0.05, 30), None),
+    Kind.SLOW: ((1, 15), (0.01, 3)),
+    Kind.DUPLICATING: ((1, 15), (0.1, 0.9)),
+    Kind.REORDERING: ((1, 15), (0.01, 6)),
+}
 
 
-def _slow(dice: Dice, places: list[str]) -> Fault:
-    return Fault(Kind.SLOW, _moment(dice), dice.between(1, 15), dice.one_of(places), dice.between(0.01, 3))
-
-
-def _duplicating(dice: Dice, places: list[str]) -> Fault:
-    return Fault(Kind.DUPLICATING, _moment(dice), dice.between(1, 15), dice.one_of(places), dice.between(0.1, 0.9))
-
-
-def _reordering(dice: Dice, places: list[str]) -> Fault:
-    return Fault(Kind.REORDERING, _moment(dice), dice.between(1, 15), dice.one_of(places), dice.between(0.01, 6))
+def _of_link(kind: Kind, dice: Dice, places: list[str]) -> Fault:
+    durations_s, strengths = _LINK_FAULTS[kind]
+    at_s, duration_s, where = _moment(dice), dice.between(*durations_s), dice.one_of(places)
+    return Fault(kind, at_s, duration_s, where, dice.between(*strengths) if strengths else 0.0)
 
 
 def _slow_log(dice: Dice, places: list[str]) -> Fault:
@@ -219,12 +219,9 @@ def _moment(dice: Dice) -> float:
     return dice.between(0.0, LOAD_S)
 
 
-_FAULTS = {
+_FAULTS: dict[Kind, Callable[[Dice, list[str]], Fault]] = {
     Kind.KILLED: _killed,
-    Kind.CUT: _cut,
-    Kind.SLOW: _slow,
-    Kind.DUPLICATING: _duplicating,
-    Kind.REORDERING: _reordering,
+    **{kind: partial(_of_link, kind) for kind in _LINK_FAULTS},
     Kind.SLOW_LOG: _slow_log,
     Kind.POISON: _poison,
     Kind.FAILING: _failing,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,8 @@ from harness import settings as settings_module
 from harness.reporting import Reporter
 from harness.simulation import forks, parameters
 from harness.simulation.faults import fault_plan, fault_scenario
-from harness.simulation.faults.fault_scenario import PreparedLab, SeedOutcome
+from harness.simulation.faults.checkers import Told
+from harness.simulation.faults.fault_scenario import PreparedLab, ScenarioRun, SeedOutcome
 
 SEEDS_DEFAULT = 1000
 _SHOWN_MAX = 10  # violations of one seed
@@ -31,26 +33,24 @@ class Summary:
     seeds: int = 0
     faults: int = 0
     stored: int = 0
-    told: dict[str, int] = field(default_factory=dict)
+    told: Counter[str] = field(default_factory=Counter)
     failed: list[SeedOutcome] = field(default_factory=list)
 
     def add(self, outcome: SeedOutcome) -> None:
         self.seeds += 1
         self.faults += outcome.faults
         self.stored += outcome.stored
-        for what, count in outcome.told.items():
-            self.told[what] = self.told.get(what, 0) + count
+        self.told.update(outcome.told)
         if outcome.violations:
             self.failed.append(outcome)
             self.failed.sort(key=lambda one: one.seed)
 
     def line(self, duration_s: float) -> str:
-        calls = sum(self.told.values())
-        cut_off = self.told.get("cut off", 0)
         verdict = f"{len(self.failed)} failed" if self.failed else "all checks hold"
         return (
-            f"{self.seeds} seeds in {duration_s:.0f} s: {verdict}; {self.faults} faults, {calls} calls, of which "
-            f"{cut_off} were cut off, {self.stored} messages stored"
+            f"{self.seeds} seeds in {duration_s:.0f} s: {verdict}; {self.faults} faults, "
+            f"{self.told.total()} calls, of which {self.told[Told.CUT_OFF.value]} were cut off, "
+            f"{self.stored} messages stored"
         )
 
 
@@ -133,4 +133,4 @@ def many(prepared: PreparedLab, seeds: Iterable[int], ended: Callable[[SeedOutco
 
 
 def run_seed(prepared: PreparedLab, seed: int) -> SeedOutcome:
-    return fault_scenario.run(prepared, fault_plan.make(seed))
+    return ScenarioRun(prepared, fault_plan.make(seed)).outcome()

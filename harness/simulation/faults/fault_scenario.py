@@ -1,18 +1,19 @@
 """Run one seed on a linked lab: clients and faults act, the faults end, the queues drain, the evidence is collected.
 
-`prepare` builds what all seeds share. `run` changes it, so call it in a fork, or only once.
+`prepare` builds what all seeds share. A `ScenarioRun` changes it, so make it in a fork, or only once.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from harness.embedded.broker.frames import Frame, MessageFrame
-from harness.embedded.runtime.tasks import SECOND, Delay, Task, TaskState, Waiting
+from harness.embedded.runtime.tasks import SECOND, Delay, TaskState, Waiting
 from harness.embedded.runtime.virtual import EPOCH_UTC_NS
 from harness.embedded.sqltypes import MAX, Parameter, SqlType
 from harness.lab import dialog_pool, link, scripts
@@ -44,7 +45,6 @@ _INVOKED = """\
 SELECT SUM(cntr_value) FROM sys.dm_os_performance_counters WHERE counter_name LIKE N'Stored Procedures Invoked%';
 """
 _ERRORS = "SELECT message_type_name, message_body, error_message FROM dbo.messageErrors ORDER BY id;"
-_NS_PER_MICROSECOND = 1000
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class SeedOutcome:
     timeline: list[str] = field(default_factory=list)
     trace: str = ""  # digest of everything observed: equal for equal runs
     faults: int = 0
-    told: dict[str, int] = field(default_factory=dict)  # number of calls by what their clients know
+    told: Counter[str] = field(default_factory=Counter)  # number of calls by what their clients know
     stored: int = 0
 
     @property
     def summary(self) -> str:
-        told = ", ".join(f"{self.told.get(one.value, 0)} {one.value}" for one in Told)
-        return f"{sum(self.told.values())} calls ({told}), {self.stored} messages stored"
+        told = ", ".join(f"{self.told[one.value]} {one.value}" for one in Told)
+        return f"{self.told.total()} calls ({told}), {self.stored} messages stored"
 
 
 def prepare(parameters: Parameters) -> PreparedLab:
@@ -89,11 +89,6 @@ def prepare(parameters: Parameters) -> PreparedLab:
     lab.clock.sleep(SETTLE_S)
     opened = [instance.connect() for instance in lab.initiators]
     return PreparedLab(lab, dialog_pool.used(opened))
-
-
-def run(prepared: PreparedLab, plan: Plan) -> SeedOutcome:
-    """Carry out a plan and judge the evidence."""
-    return ScenarioRun(prepared, plan).outcome()
 
 
 class ScenarioRun:
@@ -120,6 +115,7 @@ class ScenarioRun:
         self._injector.poison = self._poison
 
     def outcome(self) -> SeedOutcome:
+        """Carry out the plan and judge the evidence."""
         try:
             self._set_up()
             self._let_it_happen()
@@ -129,18 +125,14 @@ class ScenarioRun:
             violations = [f"aborted by {type(error).__name__}: {error}"]
         else:
             violations = checkers.violations(self.evidence)
-        evidence = self.evidence
-        told: dict[str, int] = {}
-        for call in evidence.calls:
-            told[call.told.value] = told.get(call.told.value, 0) + 1
         return SeedOutcome(
             self._plan.seed,
             violations,
             [*self._plan.lines(), *self.timeline],
             self._trace(),
             len(self._plan.faults),
-            told,
-            len(evidence.stored),
+            Counter(call.told.value for call in self.evidence.calls),
+            len(self.evidence.stored),
         )
 
     # The run
@@ -163,8 +155,8 @@ class ScenarioRun:
         tasks += [self._scheduler.spawn(self._injector.inject(fault), fault.kind.value) for fault in plan.faults]
         if any(fault.kind in {Kind.POISON, Kind.FAILING} for fault in plan.faults):
             self._scheduler.spawn(self._injector.operate(lambda: self._is_over), "operator")
-        if not world.run_until(lambda: all(_is_done(task) for task in tasks), limit_s=FAULTS_LIMIT_S):
-            self.evidence.left += [f"{task.name} has not ended" for task in tasks if not _is_done(task)]
+        world.run_until(lambda: all(task.state is TaskState.DONE for task in tasks), limit_s=FAULTS_LIMIT_S)
+        self.evidence.left += [f"{task.name} has not ended" for task in tasks if task.state is not TaskState.DONE]
         self._note("all calls have ended, and all faults")
         self._drain()
         self._is_over = True
@@ -280,9 +272,8 @@ class ScenarioRun:
         body = payload.new_body(payload.HEADER_BYTES, run=1, initiator=client.initiator, thread=client.thread)
         payload.STAMP.pack_into(body, payload.STAMP_OFFSET, sequence, at_ns)
         if is_poison:
-            body[
-                receive_procedures.POISON_OFFSET : receive_procedures.POISON_OFFSET + len(receive_procedures.POISON)
-            ] = receive_procedures.POISON
+            first = receive_procedures.POISON_OFFSET
+            body[first : first + len(receive_procedures.POISON)] = receive_procedures.POISON
         return bytes(body) + b"." * (client.size_bytes - len(body))
 
     def _line(self, instance: Instance) -> ClientConnection:
@@ -327,10 +318,8 @@ class ScenarioRun:
             ]
 
     def _since_began_ns(self, moment: datetime) -> int:
-        since_epoch = moment - datetime(1970, 1, 1)
-        seconds = since_epoch.days * 86_400 + since_epoch.seconds
-        utc_ns = seconds * SECOND + since_epoch.microseconds * _NS_PER_MICROSECOND
-        return utc_ns - EPOCH_UTC_NS - self._began_ns
+        utc_us = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+        return utc_us * 1000 - EPOCH_UTC_NS - self._began_ns
 
     def _trace(self) -> str:
         digest = hashlib.sha256()
@@ -345,10 +334,6 @@ class ScenarioRun:
 
     def _note(self, text: str) -> None:
         self.timeline.append(f"{self._now_ns() / SECOND:10.6f} s  {text}")
-
-
-def _is_done(task: Task) -> bool:
-    return task.state is TaskState.DONE
 
 
 def _stored(target: pyodbc.Connection) -> list[Stored]:

@@ -69,10 +69,10 @@ class Injector:
             yield Delay(AGAIN_NS)
         self._note(f"{fault.where} is killed")
         self.disturbances += 1
-        world.crash(fault.where)
+        world.servers[fault.where].crash()
         self._boards[fault.where].broken()
         yield Delay(int(fault.duration_s * SECOND))
-        world.restart(fault.where)
+        world.servers[fault.where].start()
         self.started(fault.where)
 
     def _cut(self, fault: Fault) -> Waiting[None]:
@@ -119,7 +119,7 @@ class Injector:
     def _fail(self, fault: Fault) -> Waiting[None]:
         assert fault.failure is not None
         self._is_failing = True
-        yield from self._until_done(self._deployer, receive_procedures.failing(fault.failure))
+        yield from self._until_done(self._deployer, receive_procedures.FAILING[fault.failure])
         yield Delay(int(fault.duration_s * SECOND))
         yield from self._until_done(self._deployer, receive_procedures.receiving(self._plan.receiver))
         self._is_failing = False

@@ -103,7 +103,8 @@ END;
 """
 
 
-_FAILING = {
+# By failure, the batch that makes the procedure fail.
+FAILING = {
     Failure.BEFORE: f"""\
 CREATE OR ALTER PROCEDURE {PROCEDURE}
 AS
@@ -129,11 +130,6 @@ END;
 """,
     Failure.MISSING: f"DROP PROCEDURE IF EXISTS {PROCEDURE};\n",
 }
-
-
-def failing(failure: Failure) -> str:
-    """Return the batch that makes the procedure fail."""
-    return _FAILING[failure]
 
 
 def activation(procedure: str, readers: int) -> str:

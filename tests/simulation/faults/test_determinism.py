@@ -10,7 +10,7 @@ import pytest
 
 from harness.embedded.runtime.virtual import SeededEntropy
 from harness.simulation import forks
-from harness.simulation.faults import fault_plan, fault_scenario
+from harness.simulation.faults import fault_plan, fault_run
 from harness.simulation.faults.fault_plan import Dice, Fault, Kind, Plan, PlannedClient, Receiver
 from harness.simulation.faults.fault_scenario import PreparedLab
 
@@ -41,7 +41,7 @@ def test_a_seed_has_one_trace_under_any_hash_seed() -> None:
 
 def test_a_seed_does_not_depend_on_those_before_it(prepared: PreparedLab) -> None:
     def trace(seed: int) -> str:
-        return forks.in_fork(lambda: fault_scenario.run(prepared, fault_plan.make(seed))).trace
+        return forks.in_fork(lambda: fault_run.run_seed(prepared, seed)).trace
 
     alone = trace(3)
     trace(17)
