@@ -41,11 +41,11 @@ class OtherLab(UsageFailure):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that can begin: its turns, and how to create its folder and its testbed."""
+    """A run that can begin: its turns, its folder, and how to make its testbed."""
 
     turns: Sequence[Turn]
-    open: Callable[[], Path]
-    testbed: Callable[[Path, Reporter], Testbed[Turn]]
+    results: Path
+    testbed: Callable[[], Testbed[Turn]]
 
 
 def run(
@@ -66,12 +66,13 @@ def run(
     require_alike = _alike(add_to)
     prepare = _in_virtual_time if _lab_of(options) == SIMULATED else _on_servers
     prepared = prepare(options, scenario, repeats, reporter, require_alike)
-    results, to_run = prepared.open(), prepared.turns
+    results, to_run = prepared.results, prepared.turns
     reporter.note(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
     try:
         with interruption.noted():
-            testbed = prepared.testbed(results, reporter)
-            tally = Sweep(testbed, Journal(results / journal.NAME), reporter, results, unit="run").run(to_run)
+            tally = Sweep(prepared.testbed(), Journal(results / journal.NAME), reporter, results, unit="run").run(
+                to_run
+            )
     except BaseException:
         # Report what ended the run, and not that the disk has no room for a table either.
         with suppress(OSError, ResultsError):
@@ -134,14 +135,14 @@ def _on_servers(
     if wanted > there:
         raise ScenarioError(f"the scenario needs {wanted} initiators, but the lab has {there}: lower [load] initiators")
     to_run = turns(scenario, version=selection.settings.server_versions[-1], repeats=repeats)
+    results = open_results(selection.settings, to_run, scenario=scenario.model_dump(mode="json"))
 
-    def testbed(results: Path, reporter: Reporter) -> Testbed[Turn]:
+    def testbed() -> Testbed[Turn]:
         preflight = _Preflight(selection.settings, [turn.cell for turn in to_run], results, reporter)
         preflight.require_alike = require_alike
         return ServerTestbed(selection.topology, preflight)
 
-    described = scenario.model_dump(mode="json")
-    return Prepared(to_run, lambda: open_results(selection.settings, to_run, scenario=described), testbed)
+    return Prepared(to_run, results, testbed)
 
 
 def _in_virtual_time(
@@ -172,11 +173,8 @@ def _in_virtual_time(
         "model": model,
         "scenario": scenario.model_dump(mode="json"),
     }
-    return Prepared(
-        to_run,
-        lambda: run_folder.open_run(settings, cells=len(to_run), driver=None, **more),
-        lambda results, *_: SimulatedTestbed(settings, hardware, drain_s, results),
-    )
+    results = run_folder.open_run(settings, cells=len(to_run), driver=None, **more)
+    return Prepared(to_run, results, lambda: SimulatedTestbed(settings, hardware, drain_s, results))
 
 
 def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter: Reporter) -> None:
