@@ -11,7 +11,7 @@ clients and instances share a machine does a call also wait for a processor in t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,23 +78,26 @@ class _Run:
 class ClientThread:
     """One thread of a test client."""
 
-    def __init__(self, run: _Run, number: int, session: ClientSession, handle: str, body: bytearray) -> None:
+    def __init__(  # noqa: PLR0917
+        self, run: _Run, initiator: int, number: int, session: ClientSession, handle: str, body: bytearray
+    ) -> None:
+        self.initiator = initiator
         self.number = number
+        self.session = session
         self.log = CallLog()
         self.reason = ""  # why it gave up
         self.has_finished = False
         self._run = run
-        self._session = session
         self._handle = Parameter("", UNIQUEIDENTIFIER, handle, False)
         self._body = body
 
     def begin(self, first_delay_ns: int) -> None:
         """Start the loop, as a task of the instance that dies with it."""
-        self._session.engine.scheduler.spawn(self._loop(first_delay_ns), f"client {self.number}")
+        self.session.engine.scheduler.spawn(self._loop(first_delay_ns), f"client {self.number}")
 
     def _loop(self, first_delay_ns: int) -> Waiting[None]:
         """Send until the run is stopping or too many calls in a row have failed."""
-        run, session, body, handle = self._run, self._session, self._body, self._handle
+        run, session, body, handle = self._run, self.session, self._body, self._handle
         clock, cores = session.engine.clock, run.cores
         offset_ns = clock.utc_ns() - clock.now_ns
         starts, latencies = self.log.starts, self.log.latencies
@@ -125,10 +128,6 @@ class ClientThread:
             sequence += 1
         self.has_finished = True
 
-    def close(self) -> None:
-        """End the session of a client that has finished."""
-        self._session.close()
-
     @property
     def sent(self) -> int:
         return self.log.count - len(self.log.failures)
@@ -137,21 +136,21 @@ class ClientThread:
 class SimulatedClients:
     """Implement `sweep.attempt.Clients` in the lab's own time, for one cell after the other."""
 
-    def __init__(self, lab: SimulatedLab, costs: ClientParameters) -> None:
+    def __init__(self, lab: SimulatedLab) -> None:
         self._lab = lab
-        self._prices = costs
-        self._clients: list[list[ClientThread]] = []  # by initiator
+        self._clients: list[ClientThread] = []
         self._before = (0, 0)  # calls at the last `progress`, and its time
 
     def prepare(self, plan: CellPlan) -> None:
         """Give every client its session and its dialog; raise LabError if a session is refused."""
+        world = self._lab.world
         self._plan = plan
-        self._run = _Run(plan, self._prices, self._lab.world.cores)
-        filler = self._lab.world.entropy("filler").random_bytes(plan.cell.payload_bytes)
-        instances = self._lab.initiators[: plan.cell.initiators]
+        self._run = _Run(plan, world.parameters.client, world.cores)
+        filler = world.entropy("filler").random_bytes(plan.cell.payload_bytes)
         self._clients = [
-            [self._client(instance, initiator, thread, filler) for thread in range(1, plan.cell.threads + 1)]
-            for initiator, instance in enumerate(instances, start=1)
+            self._client(instance, initiator, thread, filler)
+            for initiator, instance in enumerate(self._lab.initiators[: plan.cell.initiators], start=1)
+            for thread in range(1, plan.cell.threads + 1)
         ]
 
     def start(self) -> None:
@@ -159,39 +158,36 @@ class SimulatedClients:
         self._started_at_ns = self._lab.clock.utc_ns()
         self._before = (0, self._started_at_ns)
         entropy = self._lab.world.entropy("start", self._plan.cell.id, self._plan.attempt)
-        for client in self._everybody():
+        for client in self._clients:
             share = int.from_bytes(entropy.random_bytes(4), "big")
             client.begin(self._run.round_trip_ns * share >> 32)
 
     def progress(self) -> Progress:
-        everybody = self._everybody()
-        calls, now_ns = sum(client.log.count for client in everybody), self._lab.clock.utc_ns()
+        calls, now_ns = sum(client.log.count for client in self._clients), self._lab.clock.utc_ns()
         (calls_before, before_ns), self._before = self._before, (calls, now_ns)
         return Progress(
-            sent=sum(client.sent for client in everybody),
+            sent=sum(client.sent for client in self._clients),
             calls_per_s=(calls - calls_before) * SECOND / max(1, now_ns - before_ns),
-            failed_calls=sum(len(client.log.failures) for client in everybody),
-            running_threads=sum(not client.has_finished for client in everybody),
+            failed_calls=sum(len(client.log.failures) for client in self._clients),
+            running_threads=sum(not client.has_finished for client in self._clients),
             counted_at_ns=now_ns,
         )
 
     def stop(self) -> LoadReport:
         """Wait for every client's last call, end their sessions and write the `calls` files."""
         self._run.stopping = True
-        everybody = self._everybody()
-        self._lab.world.run_until(lambda: all(one.has_finished for one in everybody), limit_s=STOP_TIMEOUT_S)
+        self._lab.world.run_until(lambda: all(one.has_finished for one in self._clients), limit_s=STOP_TIMEOUT_S)
         stopped_at_ns = self._lab.clock.utc_ns()
-        errors: dict[str, int] = {}
-        for client in everybody:
+        errors: Counter[str] = Counter()
+        for client in self._clients:
             if client.has_finished:
-                client.close()
-            for _, text in client.log.failures:
-                errors[text] = errors.get(text, 0) + 1
+                client.session.close()
+            errors.update(text for _, text in client.log.failures)
         plan = self._plan
         assert plan.results is not None
-        for initiator, clients in enumerate(self._clients, start=1):
+        for initiator in range(1, plan.cell.initiators + 1):
             records.write_calls(
-                clients,
+                [client for client in self._clients if client.initiator == initiator],
                 results=plan.results,
                 cell=plan.cell,
                 attempt=plan.attempt,
@@ -201,30 +197,19 @@ class SimulatedClients:
         return LoadReport(
             started_at_ns=self._started_at_ns,
             stopped_at_ns=stopped_at_ns,
-            sent={
-                (initiator, client.number): client.sent
-                for initiator, clients in enumerate(self._clients, start=1)
-                for client in clients
-            },
-            failed_calls=sum(errors.values()),
+            sent={(client.initiator, client.number): client.sent for client in self._clients},
+            failed_calls=errors.total(),
             errors=sorted(errors.items(), key=lambda item: (-item[1], item[0])),
-            problems=list(self._problems()),
+            problems=[
+                f"initiator {client.initiator} thread {client.number} {problem}"
+                for client in self._clients
+                if (problem := client.reason if client.has_finished else "has not returned from its last call")
+            ],
             health=[],
         )
 
-    def _problems(self) -> Sequence[str]:
-        found = []
-        for initiator, clients in enumerate(self._clients, start=1):
-            for client in clients:
-                if not client.has_finished:
-                    found.append(f"initiator {initiator} thread {client.number} has not returned from its last call")
-                elif client.reason:
-                    found.append(f"initiator {initiator} thread {client.number} {client.reason}")
-        return found
-
     def _client(self, instance: Instance, initiator: int, thread: int, filler: bytes) -> ClientThread:
         plan = self._plan
-        assert plan.results is not None
         assert isinstance(instance, SimulatedInstance)
         body = new_body(
             plan.cell.payload_bytes,
@@ -234,7 +219,4 @@ class SimulatedClients:
             filler=lambda size: filler[:size],
         )
         session = instance.connect_client().session
-        return ClientThread(self._run, thread, session, plan.handles[initiator - 1][thread - 1], body)
-
-    def _everybody(self) -> list[ClientThread]:
-        return [client for clients in self._clients for client in clients]
+        return ClientThread(self._run, initiator, thread, session, plan.handles[initiator - 1][thread - 1], body)

@@ -75,7 +75,7 @@ def run(
     observers = SimulatedObservers(lab)
     equipment = Equipment(
         lab,
-        SimulatedClients(lab, lab.world.parameters.client),
+        SimulatedClients(lab),
         observers,
         lab.target.connect(),
         [instance.connect() for instance in lab.initiators],

@@ -36,7 +36,8 @@ def prepared(
     if handles is None:
         with lab.initiators[0].connect() as connection:
             [handles] = dialog_pool.used([connection])
-    clients = SimulatedClients(lab, costs)
+    lab.world.parameters = PAPER.model_copy(update={"client": costs})
+    clients = SimulatedClients(lab)
     clients.prepare(CellPlan(CELL, 1, 1, [""], [handles], results))
     return clients
 
@@ -91,7 +92,7 @@ def test_a_client_whose_instance_is_gone_does_not_return(lab: SimulatedLab, tmp_
         clients = prepared(lab, tmp_path)
         clients.start()
         lab.clock.sleep(0.05)
-        lab.world.crash("initiator-1")
+        lab.world.servers["initiator-1"].crash()
         return list(clients.stop().problems)
 
     problems = forks.in_fork(stop_after_crash)
