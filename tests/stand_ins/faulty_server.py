@@ -48,7 +48,7 @@ from harness.embedded.server.authentication import LoginAuthenticator
 from harness.embedded.server.tds_listener import TdsListener, TdsProtocol
 from harness.embedded.tds.login import Login7
 from harness.embedded.tsql.requests import ClientSession
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.translation.functions import system_functions

@@ -14,9 +14,8 @@ from harness.embedded.sqltypes import INT, Parameter
 from harness.embedded.tsql.instance.instance import Instance, Procedure
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.rights import DBO
-from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import DiscardedResults, ResultSink
-from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.statements import batches
 from harness.embedded.tsql.statements.batches import PreparedCall, keep, text_at
 from harness.embedded.tsql.statements.procedures import Returned, call, compiled

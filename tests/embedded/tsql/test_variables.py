@@ -6,8 +6,8 @@ import sqlite3
 
 import pytest
 
-from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import DiscardedResults
+from harness.embedded.tsql.session.session import Frame
 
 
 def test_select_assigns_the_last_row_and_without_rows_leaves_variables_alone(side):

@@ -14,7 +14,7 @@ from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME, Column, SqlType
 from harness.embedded.tsql.instance.instance import ConnectedSession, Instance
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
 from harness.embedded.tsql.storage.sqlite import declared, quoted
 from harness.embedded.tsql.text.tokens import Tokens

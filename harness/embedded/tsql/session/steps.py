@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.tables import RowConflict
 from harness.embedded.tsql.text.parser import Statement
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Parameter, SqlType
-from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import ResultSink
-from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step, sequence
 from harness.embedded.tsql.statements.options import SetOption
 from harness.embedded.tsql.statements.procedures import parse_parameters

@@ -16,7 +16,7 @@ from sqlglot import exp
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Step, plain, writing
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.storage.tables import Row, Table

@@ -9,7 +9,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, SqlType
 from harness.embedded.tsql.permissions.guard import is_allowed_on_database
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import converter

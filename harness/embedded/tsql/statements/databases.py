@@ -15,9 +15,8 @@ from harness.embedded.sqltypes import Parameter
 from harness.embedded.tsql.instance.database_properties import File, FileType
 from harness.embedded.tsql.permissions.grants import Securable
 from harness.embedded.tsql.permissions.guard import Guard, is_allowed_on_database
-from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import ResultSink
-from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements.definitions import (
     Check,

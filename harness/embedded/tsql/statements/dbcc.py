@@ -11,7 +11,7 @@ from harness.embedded.runtime.platform import Page
 from harness.embedded.sqltypes import INT, SMALLINT, Column, SqlType
 from harness.embedded.tsql.catalog.page_views import CLUSTERED, DATA_PAGE, header
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.definitions import checked
 from harness.embedded.tsql.statements.registry import register

@@ -14,7 +14,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import SCHEMA_DBO
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Step, Work, writing
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import Parser, Statement

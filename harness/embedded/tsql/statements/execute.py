@@ -10,7 +10,7 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Parameter, SqlType
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting
 from harness.embedded.tsql.statements import batches
 from harness.embedded.tsql.statements.procedures import DEFAULT, CompiledProcedure, Shape, call, compiled

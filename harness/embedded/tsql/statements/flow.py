@@ -9,7 +9,7 @@ from typing import Any
 from harness.embedded.errors import RaisedError, SqlServerError
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
 from harness.embedded.sqltypes import INT, SqlType
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import TICKS_A_DAY, ticks

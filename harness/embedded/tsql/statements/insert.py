@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName

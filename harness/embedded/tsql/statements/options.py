@@ -11,9 +11,8 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Column, Parameter, SqlType
 from harness.embedded.tsql.instance.options import OPTIONS, Setting
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import ResultSink
-from harness.embedded.tsql.session.session import DEFAULTS, Options, Session
+from harness.embedded.tsql.session.session import DEFAULTS, Frame, Options, Session
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain
 from harness.embedded.tsql.statements.definitions import Definition, define, outside_transactions
 from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure

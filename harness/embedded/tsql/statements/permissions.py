@@ -12,7 +12,7 @@ from harness.embedded.tsql.permissions import grants
 from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.guard import THE_SERVER, Guard, of_login
 from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER_ROLE_IDS, VALID
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import Definition, ObjectName, define, in_database
 from harness.embedded.tsql.text.parser import Parser
 from harness.embedded.tsql.text.tokens import Tokens

@@ -12,7 +12,7 @@ from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.grants import SERVER
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SYSADMIN
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import (
     Check,
     Definition,

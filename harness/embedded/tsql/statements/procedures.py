@@ -18,9 +18,8 @@ from harness.embedded.tsql.instance.instance import Procedure
 from harness.embedded.tsql.permissions import guard as guards
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DBO
-from harness.embedded.tsql.session.frame import Frame
 from harness.embedded.tsql.session.results import ResultSink
-from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements.definitions import (
     ObjectName,

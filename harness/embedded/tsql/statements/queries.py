@@ -13,8 +13,7 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tsql.session.frame import Frame
-from harness.embedded.tsql.session.session import Cursor
+from harness.embedded.tsql.session.session import Cursor, Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.conversion import converter

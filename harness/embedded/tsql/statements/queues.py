@@ -8,7 +8,7 @@ from harness.embedded.broker import ddl_queues
 from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import (
     Definition,
     ObjectName,

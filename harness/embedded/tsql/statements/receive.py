@@ -17,7 +17,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, UNIQUEIDENTIFIER, Column, SqlType
 from harness.embedded.tsql.catalog.conversation_views import RECEIVED_COLUMNS
 from harness.embedded.tsql.instance.instance import catalog_key
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
 from harness.embedded.tsql.statements.conversations import optional
 from harness.embedded.tsql.statements.queries import assignments, converting

@@ -7,7 +7,7 @@ from typing import Any
 from harness.embedded.broker import ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import (
     Definition,
     Options,

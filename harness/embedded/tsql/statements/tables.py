@@ -9,7 +9,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, writing
 from harness.embedded.tsql.statements.definitions import (
     Definition,

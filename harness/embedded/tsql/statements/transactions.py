@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import Parser, Statement, at_statement_end

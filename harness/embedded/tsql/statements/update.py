@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName

@@ -17,7 +17,7 @@ from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql import catalog as views
 from harness.embedded.tsql.catalog.view import View
 from harness.embedded.tsql.permissions.guard import Need, object_of, state_shown_by
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, fits
 from harness.embedded.tsql.storage.sqlite import quoted

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS

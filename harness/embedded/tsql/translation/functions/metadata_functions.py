@@ -22,7 +22,7 @@ from harness.embedded.tsql.permissions.rights import (
     VALID,
     sid_of,
 )
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.functions.kinds import (
     Functions,

@@ -16,7 +16,7 @@ from harness.embedded.sqltypes import (
     SqlType,
 )
 from harness.embedded.tsql.instance.options import product
-from harness.embedded.tsql.session.frame import Frame
+from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import from_utc_ns, guid_text
 from harness.embedded.tsql.translation.fragments import NVARCHAR, Fragment, Getter
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_session, of_frame
