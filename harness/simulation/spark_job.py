@@ -301,7 +301,7 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
 
 
 def _reason(error: BaseException) -> str:
-    """Return the last line of a worker's Python error, and the first line of any other error."""
+    """Return the last line of a worker's Python error, Java's line of another, or else the first."""
     try:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     except OSError:  # the JVM, which knows the text, has ended
@@ -310,7 +310,8 @@ def _reason(error: BaseException) -> str:
         lines = lines[lines.index("Traceback (most recent call last):") :]
         java = [place for place, line in enumerate(lines) if line.startswith("at ")]
         return lines[java[0] - 1] if java else lines[-1]
-    return lines[0] if lines else type(error).__name__
+    thrown = (line.removeprefix(": ") for line in lines if line.startswith(": "))  # py4j's second line: the Java one
+    return next(thrown, lines[0] if lines else type(error).__name__)
 
 
 def _remedy(reason: str) -> str:

@@ -44,7 +44,7 @@ def test_a_probe_that_fails_has_a_remedy_and_ends_in_time(lab, name, words, ill)
     try:
         began = time.monotonic()
         findings = probe.there_and_back(lab, asked(lab), timeout_s=TIMEOUT_S)
-        assert time.monotonic() - began < TIMEOUT_S + 2
+        assert time.monotonic() - began < probe.TIMEOUT_S - 1  # the given time counts, and a busy machine may add some
     finally:
         mend(run, breakage)
     failed = [finding for finding in findings if finding.severity == "error"]
