@@ -1,4 +1,7 @@
-"""The whole way of a run in virtual time: worlds, Spark, raw records, tables, figures, a comparison."""
+"""The whole way of a run in virtual time: worlds, Spark, raw records, tables, figures, a comparison.
+
+The first run is that of an installed wheel in an empty folder; what follows runs from the checkout.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -44,11 +48,13 @@ def raw_records(results: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def simulated(
+    installed: Path, run_installed: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[str]]:
     folder = tmp_path_factory.mktemp("simulate")
-    command = ("-m", "harness", "simulate", "--cells", CELLS, "--measure", "300ms", "--seed", "5")
-    said = python(*command, "--master", "local[1]", "--results", "runs", cwd=folder, hash_seed=1).splitlines()
-    [results] = (folder / "runs").iterdir()
+    command = (installed, "simulate", "--cells", CELLS, "--measure", "300ms", "--seed", "5", "--master", "local[1]")
+    said = run_installed(*command, cwd=folder, PYTHONHASHSEED="1").splitlines()
+    [results] = (folder / "results").iterdir()
     return results, said
 
 

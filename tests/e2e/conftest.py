@@ -1,0 +1,55 @@
+"""The wheel, built and installed once for the tests that use it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.settings import CHECKOUT
+
+
+@pytest.fixture(scope="session")
+def run_installed() -> Callable[..., str]:
+    """Run a command that must succeed, without this checkout in its environment; return what it printed."""
+
+    def run(*command: str | Path, cwd: Path, **variables: str) -> str:
+        inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        done = subprocess.run(
+            command, cwd=cwd, env=inherited | variables, capture_output=True, text=True, check=False, timeout=280
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory, run_installed: Callable[..., str]) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
+    run_installed(*pip, "--wheel-dir", folder, str(CHECKOUT), cwd=folder)
+    [path] = folder.glob("service_broker_harness-*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory, run_installed: Callable[..., str]) -> Path:
+    """The command of an environment that has the wheel, and the packages it needs from this one."""
+    environment = tmp_path_factory.mktemp("environment")
+    # The wheel is unpacked by this environment's pip, as another would first have to be installed.
+    run_installed(sys.executable, "-m", "venv", "--without-pip", environment, cwd=environment)
+    [packages] = environment.glob("lib/python*/site-packages")
+    # A folder that a .pth file adds has its own .pth files left alone: the checkout's editable install stays out.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    python = environment / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index")
+    run_installed(*pip, wheel, cwd=environment)
+    where = run_installed(python, "-c", "import harness; print(harness.__file__)", cwd=environment)
+    assert where.startswith(str(environment))
+    return environment / "bin" / "harness"
