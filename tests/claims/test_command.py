@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from harness import cli
-from harness.figures import draw
 from harness.matrix import quick_slice
 from tests.results_fixture import write_reduced
 
@@ -51,14 +49,3 @@ def test_a_run_that_was_not_reduced_is_refused_in_one_line_with_the_remedy(capsy
     code, _, error = printed(["claims", str(run)], capsys)
     assert code == 2
     assert error == f"harness: {run} has no reduced/cells.parquet: run `harness reduce {run}` first\n"
-
-
-def test_the_report_and_the_table_beside_it_have_the_same_verdicts(tmp_path):
-    run = write_reduced(tmp_path / "run", quick_slice(), shape="paper")
-    page = draw(run, progress=lambda _: None)[-1].read_text(encoding="utf-8")
-    table = pd.read_parquet(run / "reduced" / "claims.parquet")
-    section = page[page.index('<section id="claims">') : page.index('<section id="figures">')]
-    for row in table.itertuples():
-        entry = section[section.index(f'id="claim-{row.claim}"') :]
-        assert f'number">{row.verdict}</td>' in entry[: entry.index("</tr>")]
-    assert "It says nothing about SQL Server" in section

@@ -1,5 +1,8 @@
+import shutil
+
 import pytest
 
+from harness.figures import draw
 from harness.matrix import all_cells, quick_slice
 from tests.results_fixture import write_reduced
 
@@ -34,6 +37,13 @@ def paper_run(tmp_path_factory):
 def quick_run(tmp_path_factory):
     """The 24 cells of `make quick`: one point a line, one version a point."""
     return write_reduced(tmp_path_factory.mktemp("quick") / "20261121-0900-quick", quick_slice(), shape="paper")
+
+
+@pytest.fixture(scope="session")
+def drawn_run(quick_run, tmp_path_factory):
+    """A copy of `quick_run` that was drawn, which takes ten seconds, and the files that were reported."""
+    run = shutil.copytree(quick_run, tmp_path_factory.mktemp("drawn") / "20261121-0900-quick")
+    return run, draw(run)
 
 
 @pytest.fixture(scope="session")

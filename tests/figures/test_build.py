@@ -126,9 +126,8 @@ def test_a_run_that_was_not_finished_says_so(tmp_path):
     assert "not finished" in footer(read(run))[1]
 
 
-def test_files_are_png_and_svg(quick_run, tmp_path):
-    run = shutil.copytree(quick_run, tmp_path / "run")
-    *written, report = draw(run)
+def test_files_are_png_and_svg(drawn_run):
+    run, (*written, report) = drawn_run
     assert report == run / "report.html"
     paths = [path for path in written if path.parent.name == "figures"]
     assert sorted(path.name for path in paths) == sorted(f"{name}.{end}" for name in FIGURES for end in FORMATS)

@@ -8,7 +8,7 @@ import pytest
 
 from harness import claims
 from harness.doctor.instance_settings import LICENCE
-from harness.figures import draw, report
+from harness.figures import report
 from harness.figures.pages import kind
 from harness.figures.reduced_run import read
 from harness.figures.report import findings, headlines
@@ -47,13 +47,23 @@ def said(run, heading):
     return finding
 
 
-def test_the_page_needs_no_other_file_and_holds_every_figure(quick_run, tmp_path):
-    run = shutil.copytree(quick_run, tmp_path / "run")
-    path = draw(run, progress=lambda _: None)[-1]
+def test_the_page_needs_no_other_file_and_holds_every_figure(drawn_run):
+    run, (*_, path) = drawn_run
     assert path == run / "report.html"
     sources = Page(path.read_text(encoding="utf-8")).sources
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
     assert len(sources) == 11
+
+
+def test_the_report_and_the_table_beside_it_have_the_same_verdicts(drawn_run):
+    run, (*_, path) = drawn_run
+    html = path.read_text(encoding="utf-8")
+    table = pd.read_parquet(run / "reduced" / "claims.parquet")
+    section = html[html.index('<section id="claims">') : html.index('<section id="figures">')]
+    for row in table.itertuples():
+        entry = section[section.index(f'id="claim-{row.claim}"') :]
+        assert f'number">{row.verdict}</td>' in entry[: entry.index("</tr>")]
+    assert "It says nothing about SQL Server" in section
 
 
 def test_the_embedded_lab_is_never_shown_as_sql_server(quick_run):
