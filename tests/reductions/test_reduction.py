@@ -126,28 +126,11 @@ def test_pages_latches_and_files_of_a_cell_are_those_that_plain_python_computes(
         assert files.loc[key, "write_stall_ms_mean"] == pytest.approx(stall_ms, abs=0.001)
 
 
-def test_missing_records_leave_empty_tables_and_one_line(tmp_path, spark):
-    run = write_raw(tmp_path / "run", CELLS[:1], scale=40)
-    shutil.rmtree(run / "raw" / "dialog_pages")
-    shutil.rmtree(run / "raw" / "file_io")
-    reported = []
-    reduce(run, progress=reported.append)
-    assert "empty tables, for which the instances recorded nothing: page_spread, file_io" in reported
-    for name in ("page_spread", "file_io"):
-        assert table(run, name).empty and "instance" in table(run, name).columns
-        assert (run / "reduced" / f"{name}.csv").read_text().startswith('"run_id"')
-    assert len(table(run, "latches")) > 0
-
-
-def test_synthetic_reduced_tables_have_the_columns_of_real_ones(run, tmp_path):
-    synthetic = write_reduced(tmp_path / "synthetic", CELLS)
-    for name in TABLES:
-        assert set(table(synthetic, name).columns) == set(table(run, name).columns), name
-
-
-def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(tmp_path, spark):
+@pytest.fixture(scope="module")
+def incomplete(tmp_path_factory, spark):
+    """A run with a retried cell and without some records, and what its reduction reported."""
     cell = CELLS[0]
-    run = write_raw(tmp_path / "run", CELLS[:2], scale=40)
+    run = write_raw(tmp_path_factory.mktemp("incomplete") / "run", CELLS[:2], scale=40)
     for kind in ("cells", "calls", "receives", "deliveries"):
         for path in (run / "raw" / kind).glob(f"{cell.id}-a1*"):
             path.unlink()
@@ -156,13 +139,35 @@ def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(tmp_p
         for path in (run / "raw" / kind).glob(f"{cell.id}-a2*"):
             path.unlink()
     write_journal(run, [(cell.id, 1, "failed"), (cell.id, 2, "completed")])
+    shutil.rmtree(run / "raw" / "dialog_pages")
+    shutil.rmtree(run / "raw" / "file_io")
     reported = []
     reduce(run, progress=reported.append)
-    row = table(run, "cells").set_index("cell_id").loc[cell.id]
+    return run, reported
+
+
+def test_missing_records_leave_empty_tables_and_one_line(incomplete):
+    run, reported = incomplete
+    assert "empty tables, for which the instances recorded nothing: page_spread, file_io" in reported
+    for name in ("page_spread", "file_io"):
+        assert table(run, name).empty and "instance" in table(run, name).columns
+        assert (run / "reduced" / f"{name}.csv").read_text().startswith('"run_id"')
+    assert len(table(run, "latches")) > 0
+
+
+def test_a_retry_replaces_the_failed_attempt_and_missing_kinds_leave_nulls(incomplete):
+    run, reported = incomplete
+    row = table(run, "cells").set_index("cell_id").loc[CELLS[0].id]
     assert row.attempt == 2
     assert row.sent_per_s > 0
     assert pd.isna(row.target_processor_percent) and pd.isna(row.end_to_end_us_p50) and pd.isna(row.queue_depth_peak)
     assert any("starting Spark" in line for line in reported)
+
+
+def test_synthetic_reduced_tables_have_the_columns_of_real_ones(run, tmp_path):
+    synthetic = write_reduced(tmp_path / "synthetic", CELLS)
+    for name in TABLES:
+        assert set(table(synthetic, name).columns) == set(table(run, name).columns), name
 
 
 def test_a_results_folder_that_cannot_be_written_is_an_error_of_one_line(tmp_path):
