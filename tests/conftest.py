@@ -1,12 +1,51 @@
-"""Order of the suite: fast tests first, then Spark, whole processes, the browser."""
+"""How the suite runs: its order, which files share a worker, and a JVM that starts for less."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
 
 import pytest
 
 _LATER = ("spark", "process", "browser")
+# Files of a group run in one worker of `make test`, one after another: they share its warm Spark, or what they draw or install.
+_GROUPS = {
+    "warm Spark": ("tests/reductions/", "tests/simulation/test_sensitivity.py", "tests/benchmarks/test_benchmarks.py"),
+    "drawings": ("tests/figures/",),
+    "wheel": ("tests/e2e/test_wheel.py", "tests/e2e/test_simulate.py"),
+}
+# Spark's launcher reads this. A JVM of a test lives for some seconds; a quarter of them went into verifying its classes.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote")
+
+
+def _group(nodeid: str) -> str:
+    """The group of a test, or its file."""
+    file = nodeid.partition("::")[0]
+    return next((name for name, files in _GROUPS.items() if file.startswith(files)), file)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def rank(item: pytest.Item) -> int:
-        return max((_LATER.index(name) + 1 for name in _LATER if item.get_closest_marker(name)), default=0)
+    """Fast tests first, then Spark, whole processes, the browser."""
+
+    def rank(item: pytest.Item) -> tuple[int, int]:
+        if _group(item.nodeid) == "warm Spark":
+            # After the tests of the Spark job, which need a context of their own: a process has one at a time.
+            place = next(n for n, files in enumerate(_GROUPS["warm Spark"], 1) if item.nodeid.startswith(files))
+            return 1, place
+        return max((_LATER.index(name) + 1 for name in _LATER if item.get_closest_marker(name)), default=0), 0
 
     items.sort(key=rank)  # stable: the order inside a rank stays
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deal a group like one file where `--dist loadfile` deals files."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415
+
+    class ByGroup(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return ByGroup(config, log)

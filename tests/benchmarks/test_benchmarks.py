@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks import reduction
 from tests.benchmarks.__main__ import BENCHMARKS
 
 ROOT = Path(__file__).parents[2]
@@ -21,13 +22,23 @@ MEASURED = {
 }
 
 
+OTHERS = [benchmark for benchmark in BENCHMARKS if benchmark is not reduction]
+
+
 @pytest.mark.process
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("benchmark", OTHERS, ids=lambda benchmark: benchmark.__name__.rpartition(".")[2])
 def test_a_benchmark_measures_at_its_smallest_size(benchmark):
-    # In its own process, as `make bench` runs it: Locust, Spark and processor affinity would change this one.
+    # In its own process, as `make bench` runs it: Locust and processor affinity would change this one.
     statements = f"import {benchmark.__name__} as benchmark; benchmark.main(benchmark.SMALLEST)"
     done = subprocess.run(
         [sys.executable, "-c", statements], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240
     )
     assert done.returncode == 0, done.stderr
     assert re.search(MEASURED[benchmark.__name__.rpartition(".")[2]], done.stdout, re.MULTILINE), done.stdout
+
+
+@pytest.mark.spark
+def test_the_benchmark_of_reductions_measures_at_its_smallest_size(capsys):
+    # In this process, whose Spark is warm: a cold one takes most of a minute.
+    reduction.main(reduction.SMALLEST)
+    assert re.search(MEASURED["reduction"], capsys.readouterr().out, re.MULTILINE)
