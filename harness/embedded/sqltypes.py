@@ -1,4 +1,4 @@
-"""SQL Server's data types, columns and parameters, shared by T-SQL and TDS, and the Python values of the types.
+"""What T-SQL and TDS share: data types and their Python values, columns, parameters, and the sink of results.
 
 | type | Python value |
 |---|---|
@@ -18,6 +18,7 @@ NULL is None. Identifiers, dates and times are text because text sorts and joins
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -61,3 +62,30 @@ class Parameter(NamedTuple):
     type: SqlType
     value: Any
     output: bool
+
+
+class ResultSink:
+    """Takes results for the client, in order. This one discards them; subclasses keep what they need.
+
+    A result set is `columns`, any number of `rows`, `done`. `done` alone says how many rows a statement touched; it is
+    not called for statements that count nothing. The end of a batch or RPC is the end of `ClientSession.batch` or
+    `ClientSession.rpc` and has no call of its own.
+    """
+
+    __slots__ = ()
+
+    def columns(self, columns: Sequence[Column]) -> None: ...
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> None: ...
+
+    def done(self, row_count: int | None, *, in_procedure: bool) -> None:
+        """The end of a statement; `row_count` None: not counted (NOCOUNT)."""
+
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
+        """PRINT, RAISERROR and errors; up to severity 10 it is information, above that an error."""
+
+    def return_status(self, value: int) -> None: ...
+
+    def return_value(self, ordinal: int, name: str, type: SqlType, value: Any) -> None: ...
+
+    def database_changed(self, old: str, new: str) -> None: ...

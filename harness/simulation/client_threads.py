@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from harness import records
 from harness.embedded.runtime.tasks import SECOND, Delay, Waiting
-from harness.embedded.sqltypes import MAX, UNIQUEIDENTIFIER, Parameter, SqlType
+from harness.embedded.sqltypes import MAX, UNIQUEIDENTIFIER, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.requests import ClientSession
-from harness.embedded.tsql.session.results import DiscardedResults
 from harness.lab.instances import Instance
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import CellPlan, LoadReport, Progress
@@ -53,7 +52,7 @@ class CallLog:
         return np.array(self.latencies[first:last], dtype=np.int64)
 
 
-class _FirstError(DiscardedResults):
+class _FirstError(ResultSink):
     """Keep the first error of a call."""
 
     text = ""

@@ -19,7 +19,7 @@ from enum import IntEnum, IntFlag
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.sqltypes import Column, ResultSink, SqlType
 from harness.embedded.tds.packets import PacketWriter
 from harness.embedded.tds.value_encoding import Encode, form_of
 from harness.embedded.tds.wire import ByteWriter
@@ -220,7 +220,7 @@ _CALL_DONE = _encoded(Done(TokenType.DONEPROC, DoneStatus.FINAL, DoneCommand.EXE
 _ROW = int(TokenType.ROW)
 
 
-class Response:
+class Response(ResultSink):
     """Follows the rules above; `send` takes whole packets."""
 
     __slots__ = ("_encoders", "_failed", "_held", "_is_call", "_packets", "_payload", "_send", "_server")
@@ -235,7 +235,7 @@ class Response:
         self._failed = False  # rule 4
         self._encoders: tuple[Encode, ...] = ()  # of the open result set
 
-    # For the session (tsql's ResultSink)
+    # For the session
 
     def columns(self, columns: Sequence[Column]) -> None:
         self._begin_statement()
@@ -260,9 +260,7 @@ class Response:
         command = DoneCommand.SELECT if self._encoders else DoneCommand.NONE
         self._held = self._statement_done(in_procedure, command, row_count)
 
-    def message(  # noqa: PLR0917 - the signature of tsql's ResultSink
-        self, number: int, severity: int, state: int, text: str, procedure: str, line: int
-    ) -> None:
+    def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         self._release_held()
         ServerMessage(number, state, severity, text, self._server, procedure, line).encode(self._payload)
         if severity >= ERROR_SEVERITY:

@@ -10,11 +10,10 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.queues import Queue
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import INT, Parameter
+from harness.embedded.sqltypes import INT, Parameter, ResultSink
 from harness.embedded.tsql.instance.instance import Instance, Procedure
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.rights import DBO
-from harness.embedded.tsql.session.results import DiscardedResults, ResultSink
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.statements import batches
 from harness.embedded.tsql.statements.batches import PreparedCall, keep, text_at
@@ -158,7 +157,7 @@ def install_activation(engine: Engine) -> None:
     engine.monitors.activate = lambda database, queue: activate(engine, database, queue)
 
 
-class _ErrorLog(DiscardedResults):
+class _ErrorLog(ResultSink):
     """Discards result sets and return values; PRINT and errors go to the error log as 9724."""
 
     def __init__(self, engine: Engine, procedure: str, queue: str) -> None:

@@ -10,11 +10,10 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
-from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, Parameter, SqlType
+from harness.embedded.sqltypes import BIGINT, INT, MAX, UNIQUEIDENTIFIER, Column, Parameter, ResultSink, SqlType
 from harness.embedded.store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.requests import ClientSession, install_activation
-from harness.embedded.tsql.session.results import DiscardedResults
 from harness.embedded.tsql.storage.tables import database_of
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_ns
@@ -31,7 +30,7 @@ class Message(Exception):
         self.number, self.severity, self.text, self.procedure, self.line = number, severity, text, procedure, line
 
 
-class Results(DiscardedResults):
+class Results(ResultSink):
     """Keeps all results."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from harness.embedded.tsql.session.results import DiscardedResults
+from harness.embedded.sqltypes import ResultSink
 from harness.embedded.tsql.session.session import Frame
 
 
@@ -41,7 +41,7 @@ def test_an_emptied_table_variable_frees_its_table_for_the_next(side):
 
 @pytest.mark.parametrize("before", [[], [(7,)]])
 def test_rows_go_into_a_table_variable_all_or_none(side, before):
-    frame = Frame(side.session, side.session.database, DiscardedResults(), "", 0)
+    frame = Frame(side.session, side.session.database, ResultSink(), "", 0)
     frame.declare_table("@t", "i INTEGER UNIQUE")
     if before:
         frame.fill_table("@t", "?", before)

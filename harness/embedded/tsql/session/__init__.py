@@ -1,1 +1,1 @@
-"""The state in which statements run: sessions, frames, steps, and where results go."""
+"""The state in which statements run: sessions, their frames, and the steps of statements."""

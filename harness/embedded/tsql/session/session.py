@@ -11,11 +11,11 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Mark, Transaction
 from harness.embedded.errors import RaisedError, SqlServerError
 from harness.embedded.runtime.tasks import Task
-from harness.embedded.sqltypes import Column
+from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.rights import DBO
-from harness.embedded.tsql.session.results import ResultSink, Rows, shaped, typed
+from harness.embedded.tsql.storage.conversion import Rows, shaped, typed
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
 # Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.

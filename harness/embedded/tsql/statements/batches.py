@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import INT, Parameter, SqlType
-from harness.embedded.tsql.session.results import ResultSink
+from harness.embedded.sqltypes import INT, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step, sequence
 from harness.embedded.tsql.statements.options import SetOption

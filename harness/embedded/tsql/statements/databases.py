@@ -11,11 +11,10 @@ from harness.embedded.broker.database import Database
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import Parameter
+from harness.embedded.sqltypes import Parameter, ResultSink
 from harness.embedded.tsql.instance.database_properties import File, FileType
 from harness.embedded.tsql.permissions.grants import Securable
 from harness.embedded.tsql.permissions.guard import Guard, is_allowed_on_database
-from harness.embedded.tsql.session.results import ResultSink
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements.definitions import (

@@ -13,12 +13,11 @@ from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import SqlType
+from harness.embedded.sqltypes import ResultSink, SqlType
 from harness.embedded.tsql.instance.instance import Procedure
 from harness.embedded.tsql.permissions import guard as guards
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DBO
-from harness.embedded.tsql.session.results import ResultSink
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements.definitions import (

@@ -12,8 +12,7 @@ from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import Parameter, SqlType
-from harness.embedded.tsql.session.results import ResultSink
+from harness.embedded.sqltypes import Parameter, ResultSink, SqlType
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.session.steps import Compiler
 from harness.embedded.tsql.text.parser import ParseFunction, Statement

@@ -1,4 +1,4 @@
-"""Conversion of values between types, in casts and assignments.
+"""Conversion of values between types: in casts, in assignments, and from SQLite's values to those of result sets.
 
 A cast and an assignment to a variable truncate what is too long; an assignment to a column raises 8152, as in SQL
 Server. Text converts to binary as bytes: nvarchar as UTF-16LE, varchar in code page 1252. Integers convert to binary
@@ -8,16 +8,17 @@ big-endian.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import MAX, SqlType
+from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, Column, SqlType
 
 Converter = Callable[[Any], Any]
+Rows = Sequence[tuple[Any, ...]]
 
 INTEGER_RANGES = {
     "bit": (0, 1),
@@ -383,3 +384,59 @@ _MAKERS: dict[str, Callable[[SqlType | None, SqlType, bool, int], Converter]] = 
     "date": _to_date,
     "uniqueidentifier": _to_guid,
 }
+
+
+# -- result sets -------------------------------------------------------------------------------------------------------
+
+
+def typed(columns: Sequence[Column], rows: Rows) -> list[Column]:
+    """The columns, those of unknown type typed by their values."""
+    return [
+        column if column.type is not None else _observed(column, place, rows) for place, column in enumerate(columns)
+    ]
+
+
+def _observed(column: Column, place: int, rows: Rows) -> Column:
+    """A column typed by its values; int if all are NULL, as in SQL Server."""
+    value = next((row[place] for row in rows if row[place] is not None), None)
+    return Column(column.name, _type_of_value(value), True)
+
+
+def _type_of_value(value: Any) -> SqlType:
+    if isinstance(value, str):
+        return SqlType("nvarchar", length=MAX if len(value) > 4000 else 4000)
+    if isinstance(value, bytes):
+        return SqlType("varbinary", length=MAX if len(value) > 8000 else 8000)
+    if isinstance(value, float):
+        return FLOAT
+    if isinstance(value, int) and not -(2**31) <= value < 2**31:
+        return BIGINT
+    return INT
+
+
+def shaped(columns: Sequence[Column], rows: Rows) -> Rows:
+    """The rows with values of the Python types that `sqltypes` specifies."""
+    shapers = [(place, _shaper(column.type)) for place, column in enumerate(columns)]
+    needed = [(place, shape) for place, shape in shapers if shape is not None]
+    if not needed:
+        return rows
+    shaped = []
+    for row in rows:
+        values = list(row)
+        for place, shape in needed:
+            if values[place] is not None:
+                values[place] = shape(values[place])
+        shaped.append(tuple(values))
+    return shaped
+
+
+def _shaper(type_: SqlType) -> Converter | None:
+    """The function that completes SQLite's values: decimals are stored as floats, fixed-length text without padding."""
+    if family(type_) == "decimal":
+        quantum = Decimal(1).scaleb(-type_.scale)
+        return lambda value: Decimal(repr(value)).quantize(quantum)
+    if type_.name in ("char", "nchar"):
+        return lambda value: value.ljust(type_.length)
+    if family(type_) == "float":
+        return float
+    return None
