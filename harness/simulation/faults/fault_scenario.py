@@ -23,9 +23,8 @@ from harness.load import plan as load_plan
 from harness.simulation import simulated_lab
 from harness.simulation.faults import checkers, receive_procedures
 from harness.simulation.faults.checkers import Call, Evidence, Message, Reading, Sent, Stored, Told
-from harness.simulation.faults.client_connections import ClientConnection, InstanceConnections
 from harness.simulation.faults.fault_plan import INITIATORS_MAX, TARGET, THREADS_MAX, Dice, Kind, Plan, PlannedClient
-from harness.simulation.faults.injector import Injector
+from harness.simulation.faults.injector import ClientConnection, Injector, InstanceConnections
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_lab import SimulatedLab
 
