@@ -60,7 +60,7 @@ def charged(world: World) -> dict[str, object]:
         yield from platform.latch(Page(7, 1, 16))
 
     def commit(rows: int) -> Waiting[None]:
-        yield from store.commit([("t", key, (bytes(1000),)) for key in range(rows)])
+        yield from store.submit([("t", key, (bytes(1000),)) for key in range(rows)]).wait()
 
     for work in WORKS:
         used_ns = server.computer.cores._used_ns

@@ -229,7 +229,7 @@ def test_group_commit_gives_every_task_one_commit_a_flush(threads):
     def committing(thread: int):
         nonlocal commits
         while True:
-            yield from store.commit([("t", thread, (b"x",))])
+            yield from store.submit([("t", thread, (b"x",))]).wait()
             commits += 1
 
     for thread in range(threads):
@@ -247,7 +247,7 @@ def test_commits_that_come_in_the_middle_of_a_flush_wait_for_its_rest_and_a_whol
 
     def committing(number: int):
         came_us = bench.now_us()
-        yield from store.commit([("t", number, (b"x",))])
+        yield from store.submit([("t", number, (b"x",))]).wait()
         waited_us.append(bench.now_us() - came_us)
 
     for number in range(4_000):

@@ -32,7 +32,7 @@ from harness.embedded.runtime.tasks import Scheduler, Task
 from harness.embedded.server.authentication import LoginAuthenticator, self_signed_context
 from harness.embedded.server.broker_transport import BrokerTransport
 from harness.embedded.server.tds_listener import FIRST_SPID, Admit, TdsListener
-from harness.embedded.store.file import FileStore
+from harness.embedded.store import FileStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
 from harness.embedded.tsql.instance.options import PRODUCTS, product

@@ -1,4 +1,4 @@
-"""FileStore: the rows on disk after a commit, after kill -9 and after a full disk."""
+"""Rows on disk after a commit, after kill -9 and after a full disk; in memory, several flushes in flight."""
 
 import asyncio
 import shutil
@@ -8,13 +8,14 @@ from functools import partial
 
 import pytest
 
+from harness.embedded import store as store_module
 from harness.embedded.broker import ddl_databases, ddl_queues, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
-from harness.embedded.runtime.tasks import Scheduler
-from harness.embedded.store import FileStore, StoreFull
-from harness.embedded.store import file as file_module
+from harness.embedded.runtime.tasks import MILLISECOND, Scheduler
+from harness.embedded.runtime.virtual import VirtualClock, VirtualDriver
+from harness.embedded.store import FileStore, MemoryStore, StoreFull
 
 pytestmark = pytest.mark.process
 
@@ -85,9 +86,9 @@ async def test_rows_are_loaded_as_they_were_stored(time, path):
         ("t", b"\x01"): (),
         ("u", ("a", 1)): ("x" * 100_000,),
     }
-    await time.run(store.commit([(table, key, row) for (table, key), row in rows.items()]))
+    await time.run(store.submit([(table, key, row) for (table, key), row in rows.items()]).wait())
     assert {(table, key): row for table, key, row in store.load()} == rows
-    await time.run(store.commit([("t", 1, None), ("t", "name", ("other",)), ("t", "gone", None)]))
+    await time.run(store.submit([("t", 1, None), ("t", "name", ("other",)), ("t", "gone", None)]).wait())
     store.close()
     del rows["t", 1]
     rows["t", "name"] = ("other",)
@@ -100,7 +101,7 @@ async def test_many_commits_share_few_flushes(time, path):
 
     def session(number):
         for count in range(20):
-            yield from store.commit([("t", (number, count), (count,))])
+            yield from store.submit([("t", (number, count), (count,))]).wait()
 
     await asyncio.gather(*(time.run(session(number)) for number in range(25)))
     assert store.commits == 500 and store.flushes <= 60
@@ -111,8 +112,8 @@ async def test_many_commits_share_few_flushes(time, path):
 @in_real_time
 async def test_writes_are_counted_by_owner(time, path):
     store = time.store(path, owner_of=lambda table: int(table.rpartition(".")[2]))
-    await time.run(store.commit([("a.5", 1, ("x" * 100,)), ("b.5", 1, ("y" * 100,)), ("a.6", 1, (1,))]))
-    await time.run(store.commit([("a.5", 1, None)]))
+    await time.run(store.submit([("a.5", 1, ("x" * 100,)), ("b.5", 1, ("y" * 100,)), ("a.6", 1, (1,))]).wait())
+    await time.run(store.submit([("a.5", 1, None)]).wait())
     assert {owner: account.writes for owner, account in store.accounts.items()} == {5: 2, 6: 1}
     assert store.accounts[5].bytes_written > 200 > store.accounts[6].bytes_written > 0
     assert store.accounts[5].stall_ns > store.accounts[6].stall_ns > 0
@@ -122,9 +123,9 @@ async def test_writes_are_counted_by_owner(time, path):
 @in_real_time
 async def test_a_commit_is_never_on_disk_before_earlier_lazy_writes(time, path):
     store = time.store(path)
-    await time.run(store.commit([("t", 1, ("old",))]))
+    await time.run(store.submit([("t", 1, ("old",))]).wait())
     store.commit_lazily([("t", 1, None), ("t", 2, ("lazy",))])
-    await time.run(store.commit([("t", 3, ("commit",))]))
+    await time.run(store.submit([("t", 3, ("commit",))]).wait())
     left = contents(time, copy(path, path.with_name("copy.db")))
     assert left == {("t", 2): ("lazy",), ("t", 3): ("commit",)}
     store.commit_lazily([("t", 4, ("last",))])
@@ -134,23 +135,23 @@ async def test_a_commit_is_never_on_disk_before_earlier_lazy_writes(time, path):
 
 @in_real_time
 async def test_the_log_does_not_grow_without_end(time, path):
-    limit, file_module.CHECKPOINT_BYTES = file_module.CHECKPOINT_BYTES, 200_000
+    limit, store_module.CHECKPOINT_BYTES = store_module.CHECKPOINT_BYTES, 200_000
     try:
         store = time.store(path)
         largest = 0
         for number in range(100):
-            await time.run(store.commit([("t", number % 10, (bytes(20_000),))]))
+            await time.run(store.submit([("t", number % 10, (bytes(20_000),))]).wait())
             largest = max(largest, path.with_name("instance.db-wal").stat().st_size)
         store.close()
     finally:
-        file_module.CHECKPOINT_BYTES = limit
+        store_module.CHECKPOINT_BYTES = limit
     assert largest < 400_000 and len(contents(time, path)) == 10
 
 
 @in_real_time
 async def test_a_full_disk_fails_the_commit_and_leaves_the_store_as_it_was(time, path):
     store = time.store(path)
-    await time.run(store.commit([("t", 1, ("before",))]))
+    await time.run(store.submit([("t", 1, ("before",))]).wait())
     pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
     store._connection.execute(f"PRAGMA max_page_count = {pages + 3}")  # SQLITE_FULL, as from a disk without space
     store.commit_lazily([("t", 1, ("lazy",))])
@@ -158,7 +159,7 @@ async def test_a_full_disk_fails_the_commit_and_leaves_the_store_as_it_was(time,
     with pytest.raises(StoreFull):
         await time.run(flush.wait())
     assert {key: row for _, key, row in store.load()} == {1: ("before",)}
-    await time.run(store.commit([("t", 3, ("small",))]))
+    await time.run(store.submit([("t", 3, ("small",))]).wait())
     assert {key: row for _, key, row in store.load()} == {1: ("lazy",), 3: ("small",)}
     store.close()
 
@@ -166,14 +167,14 @@ async def test_a_full_disk_fails_the_commit_and_leaves_the_store_as_it_was(time,
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from tests.embedded.store.test_file_store import RealTime
+from tests.embedded.test_store import RealTime
 async def main():
     time = RealTime(asyncio.get_running_loop())
     store = time.store(Path(sys.argv[1]))
     def session(number):
         count = 0
         while True:
-            yield from store.commit([("t", (number, count), (count,)), ("u", (number, count), (count,))])
+            yield from store.submit([("t", (number, count), (count,)), ("u", (number, count), (count,))]).wait()
             print(number, count, flush=True)
             count += 1
     await asyncio.gather(*(time.run(session(number)) for number in range(5)))
@@ -271,3 +272,14 @@ def _left(time, moment):
     bodies = [row.message_body for row in engine.databases["db"].catalog.queues["dbo.q"].rows.values()]
     store.close()
     return bodies
+
+
+def test_with_several_flushes_in_flight_none_may_fail():
+    """Lazy writes of a failed flush would reach the disk after commits of the next one."""
+    driver = VirtualDriver(VirtualClock())
+    scheduler = driver.scheduler()
+    store = MemoryStore(scheduler, flush_ns=lambda size_bytes: MILLISECOND, flushes_in_flight=2)
+    driver.finish(scheduler, store.submit([("t", 1, (1,))]).wait())
+    store.is_full = True
+    with pytest.raises(AssertionError, match="others in flight"):
+        driver.finish(scheduler, store.submit([("t", 2, (2,))]).wait())
