@@ -35,7 +35,7 @@ from harness.embedded.server.tds_listener import FIRST_SPID, Admit, TdsListener
 from harness.embedded.store import FileStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
-from harness.embedded.tsql.instance.options import PRODUCTS, product
+from harness.embedded.tsql.instance.properties import PRODUCTS, product
 from harness.embedded.tsql.requests import install_activation
 from harness.embedded.tsql.storage.tables import database_of
 from harness.failures import MachineFailure, UsageFailure

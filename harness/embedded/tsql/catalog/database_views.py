@@ -18,7 +18,7 @@ from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.store import Account
 from harness.embedded.tsql.catalog.security_views import owner_sid
 from harness.embedded.tsql.catalog.view import Context, TableFunction, View
-from harness.embedded.tsql.instance.options import product
+from harness.embedded.tsql.instance.properties import product
 
 TYPES = {"ROWS": 0, "LOG": 1}
 LOG_FILE = 2  # the first log file, which all writes are counted for

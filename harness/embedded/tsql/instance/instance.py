@@ -14,14 +14,14 @@ from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
-from harness.embedded.tsql.instance import options
-from harness.embedded.tsql.instance.database_properties import (
+from harness.embedded.tsql.instance.properties import (
+    CONFIGURATION_CATALOG,
     FILES_CATALOG,
     PROPERTIES_CATALOG,
+    Configuration,
     DatabaseFiles,
     ExtendedProperties,
 )
-from harness.embedded.tsql.instance.options import Configuration
 from harness.embedded.tsql.permissions import grants
 from harness.embedded.tsql.permissions.grants import Grants
 from harness.embedded.tsql.permissions.guard import Guard
@@ -150,7 +150,7 @@ class Instance:
                 self.extended_properties.recover(int(key[0]), str(key[1]), *value)
             elif name == FILES_CATALOG:
                 self.files.recover(int(str(key)), value)
-            elif name == options.CATALOG:
+            elif name == CONFIGURATION_CATALOG:
                 self.configuration.recover(str(key), int(value[0]))
             elif name == grants.CATALOG and isinstance(key, tuple):
                 self.grants.recover(tuple(part for part in key if not isinstance(part, bytes)), value[0])

@@ -9,7 +9,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Column, Parameter, ResultSink, SqlType
-from harness.embedded.tsql.instance.options import OPTIONS, Setting
+from harness.embedded.tsql.instance.properties import OPTIONS, Setting
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import DEFAULTS, Frame, Options, Session
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain

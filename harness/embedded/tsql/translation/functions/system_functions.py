@@ -15,7 +15,7 @@ from harness.embedded.sqltypes import (
     UNIQUEIDENTIFIER,
     SqlType,
 )
-from harness.embedded.tsql.instance.options import product
+from harness.embedded.tsql.instance.properties import product
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import from_utc_ns, guid_text
 from harness.embedded.tsql.translation.fragments import NVARCHAR, Fragment, Getter
