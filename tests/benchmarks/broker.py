@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.embedded.broker import ddl_databases, ddl_network, ddl_queues, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_services
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
@@ -114,7 +114,7 @@ class Side:
         database = ddl_databases.create_database(tx, self.engine.databases, "lab")
         ddl_services.create_message_type(tx, database.catalog, "M")
         ddl_services.create_contract(tx, database.catalog, "C", usages=[("M", "INITIATOR")])
-        ddl_queues.create_queue(tx, database.catalog, "dbo", "q", QueueOptions())
+        ddl_services.create_queue(tx, database.catalog, "dbo", "q", QueueOptions())
         ddl_services.create_service(tx, database.catalog, "S", queue="dbo.q", contracts=["C"])
         ddl_services.set_sender(tx, database.catalog, "S", "public", may=True)
         ddl_network.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)

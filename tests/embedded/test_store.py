@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from harness.embedded import store as store_module
-from harness.embedded.broker import ddl_databases, ddl_queues, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
@@ -250,7 +250,7 @@ def _set_up(engine):
     database = ddl_databases.create_database(tx, engine.databases, "db")
     ddl_services.create_message_type(tx, database.catalog, "M")
     ddl_services.create_contract(tx, database.catalog, "C", usages=[("M", "ANY")])
-    ddl_queues.create_queue(tx, database.catalog, "dbo", "q", QueueOptions())
+    ddl_services.create_queue(tx, database.catalog, "dbo", "q", QueueOptions())
     ddl_services.create_service(tx, database.catalog, "S", queue="dbo.q", contracts=["C"])
     yield from tx.commit()
     return database

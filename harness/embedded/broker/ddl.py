@@ -29,14 +29,25 @@ def add(tx: Transaction, objects: dict[Name, Thing], name: Name, thing: Thing) -
     tx.on_rollback(partial(objects.pop, name, None))
 
 
-def remove(tx: Transaction, objects: dict[Name, Thing], name: Name) -> None:
+def remove(  # noqa: PLR0917
+    tx: Transaction, catalog: Catalog, kind: str, objects: dict[Name, Thing], name: Name, identifier: int
+) -> None:
+    """Takes an object out of the catalog and of the store."""
     tx.on_rollback(partial(objects.__setitem__, name, objects[name]))
     del objects[name]
+    write(tx, catalog, kind, identifier, None)
 
 
 def assign(tx: Transaction, thing: object, attribute: str, value: object) -> None:
     tx.on_rollback(partial(setattr, thing, attribute, getattr(thing, attribute)))
     setattr(thing, attribute, value)
+
+
+def assign_given(tx: Transaction, thing: object, **values: object) -> None:
+    """Assigns the values that are not None, which stands for a clause that is left out."""
+    for attribute, value in values.items():
+        if value is not None:
+            assign(tx, thing, attribute, value)
 
 
 def write(tx: Transaction, catalog: Catalog, kind: str, identifier: int, row: Value | None) -> None:

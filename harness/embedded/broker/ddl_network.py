@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from harness.embedded.runtime.tasks import SECOND
 
 LIFETIME_MAX_S = 2**31 - 1
 BROKER_ENDPOINT_ID = 65536
+_ENDPOINT_DEFAULTS = {"state": "STOPPED", "ip": None, "authentication": "WINDOWS NEGOTIATE", "certificate": None}
 
 
 def create_route(
@@ -53,23 +54,22 @@ def alter_route(
 ) -> None:
     """Changes a route; None keeps a clause."""
     route = ddl.find(catalog.routes, "alter", "route", name)
-    for attribute, value in (
-        ("remote_service_name", service_name),
-        ("broker_instance", broker_instance.upper() if broker_instance is not None else None),
-        ("lifetime", _expiry(catalog, name, lifetime_s)),
-        ("address", address),
-        ("mirror_address", mirror_address),
-    ):
-        if value is not None:
-            ddl.assign(tx, route, attribute, value)
+    ddl.assign_given(
+        tx,
+        route,
+        remote_service_name=service_name,
+        broker_instance=broker_instance.upper() if broker_instance is not None else None,
+        lifetime=_expiry(catalog, name, lifetime_s),
+        address=address,
+        mirror_address=mirror_address,
+    )
     _check_route(route)
     _store_route(tx, catalog, route)
 
 
 def drop_route(tx: Transaction, catalog: Catalog, name: str) -> None:
     route = ddl.find(catalog.routes, "drop", "route", name)
-    ddl.remove(tx, catalog.routes, name)
-    ddl.write(tx, catalog, "route", route.route_id, None)
+    ddl.remove(tx, catalog, "route", catalog.routes, name, route.route_id)
     ddl.changed(tx, catalog)
 
 
@@ -132,16 +132,15 @@ def alter_remote_service_binding(
     binding = ddl.find(catalog.remote_service_bindings, "alter", "remote service binding", name)
     if user is not None:
         _require_user(catalog, user)
-        ddl.assign(tx, binding, "user", user)
-    if anonymous is not None:
-        ddl.assign(tx, binding, "is_anonymous_on", anonymous)
+    ddl.assign_given(tx, binding, user=user, is_anonymous_on=anonymous)
     _store_binding(tx, catalog, binding)
 
 
 def drop_remote_service_binding(tx: Transaction, catalog: Catalog, name: str) -> None:
     binding = ddl.find(catalog.remote_service_bindings, "drop", "remote service binding", name)
-    ddl.remove(tx, catalog.remote_service_bindings, name)
-    ddl.write(tx, catalog, "remote_service_binding", binding.remote_service_binding_id, None)
+    ddl.remove(
+        tx, catalog, "remote_service_binding", catalog.remote_service_bindings, name, binding.remote_service_binding_id
+    )
     ddl.changed(tx, catalog)
 
 
@@ -155,26 +154,12 @@ def _store_binding(tx: Transaction, catalog: Catalog, binding: RemoteServiceBind
     ddl.changed(tx, catalog)
 
 
-def create_endpoint(
-    tx: Transaction,
-    link: BrokerLink,
-    name: str,
-    *,
-    state: str = "STOPPED",
-    port: int,
-    ip: str | None = None,
-    authentication: str = "WINDOWS NEGOTIATE",
-    certificate: str | None = None,
-    encryption: str = "REQUIRED",
-    algorithm: str = "AES",
-) -> BrokerEndpoint:
-    """Makes the instance's only endpoint FOR SERVICE_BROKER. `ip` None means ALL."""
+def create_endpoint(tx: Transaction, link: BrokerLink, name: str, *, port: int, **options: Any) -> BrokerEndpoint:
+    """Makes the instance's only endpoint FOR SERVICE_BROKER; `options` are fields of `BrokerEndpoint`."""
     if link.endpoint is not None:
         raise SqlServerError(7862)
-    _require_certificate(link, certificate)
-    endpoint = BrokerEndpoint(
-        name, BROKER_ENDPOINT_ID, state, port, ip, authentication, certificate, encryption, algorithm
-    )
+    _require_certificate(link, options.get("certificate"))
+    endpoint = BrokerEndpoint(name, BROKER_ENDPOINT_ID, port=port, **_ENDPOINT_DEFAULTS | options)
     _set_endpoint(tx, link, endpoint)
     return endpoint
 
@@ -223,19 +208,8 @@ def _set_endpoint(tx: Transaction, link: BrokerLink, endpoint: BrokerEndpoint | 
 
 
 def _store_endpoint(tx: Transaction, link: BrokerLink) -> None:
-    endpoint = link.endpoint
-    if endpoint is None:
-        tx.write("catalog.endpoint", BROKER_ENDPOINT_ID, None)
-        return
-    row = (
-        endpoint.name,
-        endpoint.state,
-        endpoint.port,
-        endpoint.ip,
-        endpoint.authentication,
-        endpoint.certificate,
-        endpoint.encryption,
-        endpoint.algorithm,
-        tuple(sorted(endpoint.connect_granted_to)),
-    )
+    row = None
+    if link.endpoint is not None:
+        name, _, *settings, granted = astuple(link.endpoint)
+        row = (name, *settings, tuple(sorted(granted)))
     tx.write("catalog.endpoint", BROKER_ENDPOINT_ID, row)

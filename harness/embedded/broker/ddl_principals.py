@@ -62,8 +62,7 @@ def alter_user(tx: Transaction, catalog: Catalog, logins: Logins, name: str, *, 
 
 def drop_user(tx: Transaction, catalog: Catalog, name: str) -> None:
     user = ddl.find(catalog.principals.users, "drop", "user", name, name.lower())
-    ddl.remove(tx, catalog.principals.users, name.lower())
-    ddl.write(tx, catalog, "user", user.principal_id, None)
+    ddl.remove(tx, catalog, "user", catalog.principals.users, name.lower(), user.principal_id)
 
 
 def create_certificate(
@@ -111,8 +110,7 @@ def create_certificate(
 
 def drop_certificate(tx: Transaction, catalog: Catalog, name: str) -> None:
     certificate = ddl.find(catalog.principals.certificates, "drop", "certificate", name, name.lower())
-    ddl.remove(tx, catalog.principals.certificates, name.lower())
-    ddl.write(tx, catalog, "certificate", certificate.certificate_id, None)
+    ddl.remove(tx, catalog, "certificate", catalog.principals.certificates, name.lower(), certificate.certificate_id)
     ddl.changed(tx, catalog)
 
 

@@ -1,16 +1,27 @@
-"""CREATE, ALTER and DROP of message types, contracts, services and broker priorities, and SEND permission."""
+"""CREATE, ALTER and DROP of message types, contracts, queues with their event notifications, services and broker
+priorities, and SEND permission."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 from functools import partial
 
-from harness.embedded.broker import ddl
+from harness.embedded.broker import ddl, system_objects
 from harness.embedded.broker.catalog import DEFAULT_PRIORITY, Catalog, Service
 from harness.embedded.broker.database import ConversationEndpoint, Database
-from harness.embedded.broker.definitions import Contract, MessageType, MessageUsage, Priority, Validation
+from harness.embedded.broker.definitions import (
+    ActivationOptions,
+    Contract,
+    EventNotification,
+    MessageType,
+    MessageUsage,
+    Priority,
+    QueueOptions,
+    Validation,
+)
 from harness.embedded.broker.delivery import Delivery
-from harness.embedded.broker.queues import Queue, QueueRow
+from harness.embedded.broker.queues import STORED, Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.broker.transmission import Transmitter
 from harness.embedded.errors import SqlServerError
@@ -66,8 +77,7 @@ def drop_message_type(tx: Transaction, catalog: Catalog, name: str) -> None:
     ddl.require_user_object(message_type.message_type_id)
     if any(name in contract.usages for contract in catalog.contracts.values()):
         raise SqlServerError(3716, "message type", name, "contract")
-    ddl.remove(tx, catalog.message_types, name)
-    ddl.write(tx, catalog, "message_type", message_type.message_type_id, None)
+    ddl.remove(tx, catalog, "message_type", catalog.message_types, name, message_type.message_type_id)
 
 
 def _store_message_type(tx: Transaction, catalog: Catalog, message_type: MessageType) -> None:
@@ -107,8 +117,122 @@ def drop_contract(tx: Transaction, database: Database, severance: Severance, nam
     if any(priority.contract == name for priority in catalog.priorities.values()):
         raise SqlServerError(3716, "service contract", name, "conversation priority")
     severance.break_off(tx, [one for one in database.endpoints.values() if one.terms.contract is contract], 8487)
-    ddl.remove(tx, catalog.contracts, name)
-    ddl.write(tx, catalog, "contract", contract.service_contract_id, None)
+    ddl.remove(tx, catalog, "contract", catalog.contracts, name, contract.service_contract_id)
+
+
+def create_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, options: QueueOptions) -> Queue:
+    key = f"{schema}.{name}".lower()
+    ddl.refuse_existing(catalog.queues, name, key=key)
+    queue = Queue(catalog.store, catalog.database_id, schema, name, ddl.new_object_id(tx, catalog))
+    queue.create_time_ns = catalog.clock.utc_ns()
+    _set_options(tx, catalog, queue, options)
+    ddl.add(tx, catalog.queues, key, queue)
+    _store_queue(tx, catalog, queue)
+    ddl.changed(tx, catalog)
+    return queue
+
+
+def alter_queue(tx: Transaction, catalog: Catalog, schema: str, name: str, options: QueueOptions) -> None:
+    queue = ddl.find(catalog.queues, "alter", "service queue", name, f"{schema}.{name}".lower())
+    _set_options(tx, catalog, queue, options)
+    _store_queue(tx, catalog, queue)
+    if options.status is not None:
+        ddl.assign(tx, queue, "rollbacks", 0)
+        tx.on_commit(queue.wake_everybody)
+    if options.status:
+        tx.on_commit(queue.unblock)
+    ddl.changed(tx, catalog)
+
+
+def drop_queue(tx: Transaction, catalog: Catalog, schema: str, name: str) -> None:
+    key = f"{schema}.{name}".lower()
+    queue = ddl.find(catalog.queues, "drop", "service queue", name, key)
+    if any(queue.object_id == identifier for identifier, _ in system_objects.QUEUES):
+        raise SqlServerError(9663)
+    if any(service.queue is queue for service in catalog.services.values()):
+        raise SqlServerError(3716, "service queue", name, "service")
+    ddl.remove(tx, catalog, "queue", catalog.queues, key, queue.object_id)
+    ddl.assign(tx, queue, "is_dropped", True)
+    for row in queue.rows.values():
+        tx.write(queue.table, row.queuing_order, None)
+    tx.on_commit(queue.wake_everybody)
+    tx.on_commit(queue.unwatch)
+
+
+def _set_options(tx: Transaction, catalog: Catalog, queue: Queue, options: QueueOptions) -> None:
+    ddl.assign_given(
+        tx,
+        queue,
+        is_receive_enabled=options.status,
+        is_enqueue_enabled=options.status,
+        is_retention_enabled=options.retention,
+        is_poison_message_handling_enabled=options.poison_message_handling,
+    )
+    if options.activation is not None:
+        _set_activation(tx, catalog, queue, options.activation)
+
+
+def _set_activation(tx: Transaction, catalog: Catalog, queue: Queue, activation: ActivationOptions) -> None:
+    if activation.drop:
+        for attribute in ("activation_procedure", "max_readers", "execute_as"):
+            ddl.assign(tx, queue, attribute, None)
+        ddl.assign(tx, queue, "is_activation_enabled", False)
+        return
+    if activation.max_queue_readers == 0:
+        raise SqlServerError(9648, queue.name)
+    if any(notification.event == "QUEUE_ACTIVATION" for notification in queue.notifications.values()):
+        raise SqlServerError(9717, queue.name)
+    # "Adding an activation procedure by ALTER does not change activation status"; in CREATE it is ON by default.
+    is_new = queue.object_id not in {other.object_id for other in catalog.queues.values()}
+    status = True if activation.status is None and is_new else activation.status
+    ddl.assign_given(
+        tx,
+        queue,
+        is_activation_enabled=status,
+        activation_procedure=activation.procedure,
+        max_readers=activation.max_queue_readers,
+        execute_as=activation.execute_as,
+    )
+
+
+def _store_queue(tx: Transaction, catalog: Catalog, queue: Queue) -> None:
+    row = (queue.schema, queue.name, *(getattr(queue, attribute) for attribute in STORED))
+    ddl.write(tx, catalog, "queue", queue.object_id, row)
+
+
+def create_event_notification(
+    tx: Transaction,
+    catalog: Catalog,
+    name: str,
+    *,
+    queue: str,
+    event: str,
+    service: str,
+    broker_instance: str | None = None,
+) -> EventNotification:
+    """Adds an event notification; `broker_instance` None means 'current database'."""
+    watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
+    ddl.refuse_existing(watched.notifications, name, key=name.lower())
+    if event == "QUEUE_ACTIVATION" and watched.is_activation_enabled:
+        raise SqlServerError(9718, watched.name)
+    instance = catalog.service_broker_guid if broker_instance is None else broker_instance.upper()
+    created = EventNotification(name, ddl.new_object_id(tx, catalog), event, service, instance)
+    ddl.add(tx, watched.notifications, name.lower(), created)
+    store_notification(tx, catalog, watched, created)
+    ddl.changed(tx, catalog)
+    return created
+
+
+def drop_event_notification(tx: Transaction, catalog: Catalog, name: str, *, queue: str) -> None:
+    watched = ddl.find(catalog.queues, "find", "service queue", queue, queue.lower())
+    notification = ddl.find(watched.notifications, "drop", "event notification", name, name.lower())
+    ddl.remove(tx, catalog, "event_notification", watched.notifications, name.lower(), notification.object_id)
+    ddl.changed(tx, catalog)
+
+
+def store_notification(tx: Transaction, catalog: Catalog, queue: Queue, notification: EventNotification) -> None:
+    name, identifier, *rest = astuple(notification)
+    ddl.write(tx, catalog, "event_notification", identifier, (name, queue.object_id, *rest))
 
 
 def create_service(
@@ -195,8 +319,7 @@ def drop_service(tx: Transaction, database: Database, severance: Severance, name
     if any(priority.local_service == name for priority in catalog.priorities.values()):
         raise SqlServerError(3716, "service", name, "conversation priority")
     severance.break_off(tx, [one for one in database.endpoints.values() if one.service is service], 8470)
-    ddl.remove(tx, catalog.services, name)
-    ddl.write(tx, catalog, "service", service.service_id, None)
+    ddl.remove(tx, catalog, "service", catalog.services, name, service.service_id)
     ddl.changed(tx, catalog)
 
 
@@ -250,8 +373,7 @@ def alter_priority(tx: Transaction, catalog: Catalog, name: str, **changes: str 
 
 def drop_priority(tx: Transaction, catalog: Catalog, name: str) -> None:
     priority = ddl.find(catalog.priorities, "drop", "broker priority", name)
-    ddl.remove(tx, catalog.priorities, name)
-    ddl.write(tx, catalog, "priority", priority.priority_id, None)
+    ddl.remove(tx, catalog, "priority", catalog.priorities, name, priority.priority_id)
 
 
 def _check_priority(catalog: Catalog, priority: Priority) -> None:

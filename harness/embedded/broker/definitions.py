@@ -103,8 +103,6 @@ class BrokerEndpoint:
     certificate: str | None
     encryption: str = "REQUIRED"
     algorithm: str = "AES"
-    is_message_forwarding_enabled: bool = False
-    message_forwarding_size: int = 10
     connect_granted_to: set[str] = field(default_factory=set)  # logins, lower case
 
 

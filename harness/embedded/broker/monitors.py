@@ -21,7 +21,7 @@ from enum import StrEnum
 from functools import partial
 from xml.sax.saxutils import escape
 
-from harness.embedded.broker import ddl_queues, system_objects
+from harness.embedded.broker import ddl_services, system_objects
 from harness.embedded.broker.database import Database, Databases
 from harness.embedded.broker.definitions import EventNotification, QueueOptions
 from harness.embedded.broker.dialogs import Dialogs
@@ -100,7 +100,7 @@ class Notifier:
             )
             notification.conversation_handle = handle
             tx.on_rollback(partial(setattr, notification, "conversation_handle", None))
-            ddl_queues.store_notification(tx, database.catalog, queue, notification)
+            ddl_services.store_notification(tx, database.catalog, queue, notification)
         elif notification.conversation_handle not in database.endpoints:
             return
         body = self._body(database, queue, notification)
@@ -361,6 +361,6 @@ class PoisonDetection:
         database = self._databases.by_id(queue.database_id)
         if database is None:  # dropped meanwhile
             return
-        ddl_queues.alter_queue(tx, database.catalog, queue.schema, queue.name, QueueOptions(status=False))
+        ddl_services.alter_queue(tx, database.catalog, queue.schema, queue.name, QueueOptions(status=False))
         tx.on_commit(partial(self._notifier.notify, database, queue, "BROKER_QUEUE_DISABLED"))
         yield from ()  # never waits, but is a task like the others

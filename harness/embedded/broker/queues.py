@@ -141,6 +141,21 @@ class Watcher(Protocol):
     def stop(self) -> None: ...
 
 
+# The attributes in a queue's own row, in this order, after its schema and name.
+STORED = (
+    "owner",
+    "is_receive_enabled",
+    "is_enqueue_enabled",
+    "is_retention_enabled",
+    "is_activation_enabled",
+    "is_poison_message_handling_enabled",
+    "activation_procedure",
+    "max_readers",
+    "execute_as",
+    "create_time_ns",
+)
+
+
 class Queue:
     """A queue: sys.service_queues and its rows."""
 

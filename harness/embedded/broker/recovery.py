@@ -7,6 +7,7 @@ those that need it. Other packages load the tables that are not the broker's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any
 
 from harness.embedded.broker import ddl_databases
@@ -29,7 +30,7 @@ from harness.embedded.broker.definitions import (
 )
 from harness.embedded.broker.delivery import Deadlines
 from harness.embedded.broker.endpoint_states import EndpointState
-from harness.embedded.broker.queues import ConversationGroup, Queue, QueueRow
+from harness.embedded.broker.queues import STORED, ConversationGroup, Queue, QueueRow
 from harness.embedded.broker.transactions import Transactions
 from harness.embedded.store import Write
 
@@ -101,18 +102,8 @@ def _queue(catalog: Catalog, identifier: int, row: Any) -> None:
     queue = catalog.queues.get(key)  # a system queue that was altered
     if queue is None:
         queue = catalog.queues[key] = Queue(catalog.store, catalog.database_id, schema, name, identifier)
-    (
-        queue.owner,
-        queue.is_receive_enabled,
-        queue.is_enqueue_enabled,
-        queue.is_retention_enabled,
-        queue.is_activation_enabled,
-        queue.is_poison_message_handling_enabled,
-        queue.activation_procedure,
-        queue.max_readers,
-        queue.execute_as,
-        queue.create_time_ns,
-    ) = rest
+    for attribute, value in zip(STORED, rest, strict=True):
+        setattr(queue, attribute, value)
 
 
 def _queue_by_id(catalog: Catalog, object_id: int) -> Queue:
@@ -126,35 +117,22 @@ def _service(catalog: Catalog, identifier: int, row: Any) -> None:
     catalog.services[name] = Service(name, identifier, queue, agreed, owner, set(senders))
 
 
-def _route(catalog: Catalog, identifier: int, row: Any) -> None:
-    name, service, instance, lifetime, address, mirror, owner = row
-    catalog.routes[name] = Route(name, identifier, service, instance, lifetime, address, mirror, owner)
-
-
-def _binding(catalog: Catalog, identifier: int, row: Any) -> None:
-    name, service, user, anonymous, owner = row
-    catalog.remote_service_bindings[name] = RemoteServiceBinding(name, identifier, service, user, anonymous, owner)
-
-
-def _priority(catalog: Catalog, identifier: int, row: Any) -> None:
-    name, contract, local_service, remote_service, level = row
-    catalog.priorities[name] = Priority(name, identifier, contract, local_service, remote_service, level)
-
-
-def _user(catalog: Catalog, identifier: int, row: Any) -> None:
-    name, login = row
-    catalog.principals.users[name.lower()] = User(name, identifier, login)
-
-
-def _certificate(catalog: Catalog, identifier: int, row: Any) -> None:
-    name, *rest = row
-    catalog.principals.certificates[name.lower()] = Certificate(name, identifier, *rest)
-
-
 def _notification(catalog: Catalog, identifier: int, row: Any) -> None:
     name, queue_id, event, service, instance, handle = row
     queue = _queue_by_id(catalog, queue_id)
     queue.notifications[name.lower()] = EventNotification(name, identifier, event, service, instance, handle)
+
+
+def _plain(
+    make: Callable[..., Any], objects: Callable[[Catalog], dict[str, Any]], key: Callable[[str], str] = str
+) -> Callable[[Catalog, int, Any], None]:
+    """What `ddl.store` wrote."""
+
+    def load(catalog: Catalog, identifier: int, row: Any) -> None:
+        name, *rest = row
+        objects(catalog)[key(name)] = make(name, identifier, *rest)
+
+    return load
 
 
 _CATALOG: dict[str, Callable[[Catalog, int, Any], None]] = {
@@ -162,11 +140,11 @@ _CATALOG: dict[str, Callable[[Catalog, int, Any], None]] = {
     "contract": _contract,
     "queue": _queue,
     "service": _service,
-    "route": _route,
-    "remote_service_binding": _binding,
-    "priority": _priority,
-    "user": _user,
-    "certificate": _certificate,
+    "route": _plain(Route, lambda catalog: catalog.routes),
+    "remote_service_binding": _plain(RemoteServiceBinding, lambda catalog: catalog.remote_service_bindings),
+    "priority": _plain(Priority, lambda catalog: catalog.priorities),
+    "user": _plain(User, lambda catalog: catalog.principals.users, str.lower),
+    "certificate": _plain(Certificate, lambda catalog: catalog.principals.certificates, str.lower),
     "event_notification": _notification,
 }
 
@@ -206,17 +184,13 @@ def rows_of_endpoints(
 ) -> Iterator[tuple[ConversationEndpoint, Any, Any]]:
     """Yields rows by key with their endpoint; deletes rows that were stored after their endpoint was removed."""
     orphans: list[Write] = []
-    for key, row in sorted(tables.get(table, []), key=_by_key):
+    for key, row in sorted(tables.get(table, []), key=itemgetter(0)):
         endpoint = database.endpoints.get(key[0] if isinstance(key, tuple) else key)
         if endpoint is None:
             orphans.append((table, key, None))
         else:
             yield endpoint, key, row
     database.catalog.store.commit_lazily(orphans)
-
-
-def _by_key(entry: tuple[Any, Any]) -> Any:
-    return entry[0]
 
 
 def _endpoint(database: Database, handle: str, row: Any) -> None:
@@ -265,7 +239,7 @@ def _endpoint(database: Database, handle: str, row: Any) -> None:
 
 def _rows(database: Database, queue: Queue, tables: dict[str, _Rows]) -> None:
     for table in (queue.table, queue.blocked_table):
-        for order, row in sorted(tables.get(table, []), key=_by_key):
+        for order, row in sorted(tables.get(table, []), key=itemgetter(0)):
             handle, sequence, name, body, enqueued_ns, status = row
             endpoint = database.endpoints.get(handle)
             if endpoint is None:

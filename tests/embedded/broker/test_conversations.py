@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker import ddl_databases, ddl_network, ddl_queues, ddl_services, system_objects
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_services, system_objects
 from harness.embedded.broker.database import FIRST_PAGE
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.errors import SqlServerError
@@ -282,15 +282,15 @@ def test_a_contract_the_service_does_not_have_is_an_error(here):
 
 
 def test_a_disabled_target_queue_holds_messages_at_the_sender(world, here):
-    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
+    here.ddl(lambda tx: ddl_services.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
     here.ddl(lambda tx: ddl_services.create_service(tx, here.db.catalog, "T", queue="dbo.other", contracts=[C]))
-    here.ddl(lambda tx: ddl_queues.alter_queue(tx, here.db.catalog, "dbo", "other", _OFF))
+    here.ddl(lambda tx: ddl_services.alter_queue(tx, here.db.catalog, "dbo", "other", _OFF))
     handle = here.begin(to_service="T")
     here.send(handle, b"1")
     here.send(handle, b"2")
     assert len(here.db.transmission_queue) == 2
     assert error_number(here.receive, queue="dbo.other") == 9617
-    here.ddl(lambda tx: ddl_queues.alter_queue(tx, here.db.catalog, "dbo", "other", _ON))
+    here.ddl(lambda tx: ddl_services.alter_queue(tx, here.db.catalog, "dbo", "other", _ON))
     world.run_for(0.1)
     assert not here.db.transmission_queue and bodies(here.receive(queue="dbo.other")) == [b"1", b"2"]
 
@@ -343,14 +343,14 @@ def test_error_broker_conversations_puts_an_error_into_every_queue(here):
 
 
 def test_a_dropped_service_raises_an_error_at_the_far_side(here):
-    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
+    here.ddl(lambda tx: ddl_services.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
     here.ddl(lambda tx: ddl_services.create_service(tx, here.db.catalog, "T", queue="dbo.other", contracts=[C]))
     handle = here.begin(to_service="T")
     here.send(handle)
     here.ddl(lambda tx: ddl_services.drop_service(tx, here.db, here.engine.severance, "T"))
     [row] = here.receive()
     assert "<Code>-8470</Code>" in row.message_body.decode("utf-16-le") and state(here, handle) == "ER"
-    here.ddl(lambda tx: ddl_queues.drop_queue(tx, here.db.catalog, "dbo", "other"))
+    here.ddl(lambda tx: ddl_services.drop_queue(tx, here.db.catalog, "dbo", "other"))
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_a_dropped_service_raises_an_error_at_the_far_side(here):
     [
         (lambda here, tx: ddl_services.drop_message_type(tx, here.db.catalog, M), 3716),
         (lambda here, tx: ddl_services.drop_contract(tx, here.db, here.engine.severance, C), 3716),
-        (lambda here, tx: ddl_queues.drop_queue(tx, here.db.catalog, "dbo", "q"), 3716),
+        (lambda here, tx: ddl_services.drop_queue(tx, here.db.catalog, "dbo", "q"), 3716),
         (lambda here, tx: ddl_services.drop_message_type(tx, here.db.catalog, system_objects.DEFAULT), 9663),
         (lambda here, tx: ddl_services.drop_service(tx, here.db, here.engine.severance, "unknown"), 15151),
         (lambda here, tx: ddl_services.create_service(tx, here.db.catalog, S, queue=Q), 2714),
@@ -383,8 +383,8 @@ def test_rolled_back_ddl_leaves_nothing(here):
     before = dict(here.store.rows)
     tx = here.engine.transactions.begin()
     ddl_services.create_message_type(tx, here.db.catalog, "new")
-    ddl_queues.create_queue(tx, here.db.catalog, "dbo", "new", _ON)
-    ddl_queues.alter_queue(tx, here.db.catalog, "dbo", "q", _OFF)
+    ddl_services.create_queue(tx, here.db.catalog, "dbo", "new", _ON)
+    ddl_services.alter_queue(tx, here.db.catalog, "dbo", "q", _OFF)
     tx.rollback()
     assert (
         "new" not in here.db.catalog.message_types
@@ -397,7 +397,7 @@ def test_rolled_back_ddl_leaves_nothing(here):
 def test_a_service_moves_to_another_queue_with_its_messages(here):
     handle = here.begin()
     here.send(handle, b"1")
-    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
+    here.ddl(lambda tx: ddl_services.create_queue(tx, here.db.catalog, "dbo", "other", _ON))
     here.ddl(lambda tx: ddl_services.alter_service(tx, here.db, here.engine.delivery, S, queue="dbo.other"))
     here.send(handle, b"2")
     assert here.receive() == [] and here.queue.depth == 0

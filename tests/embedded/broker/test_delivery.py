@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker import ddl_databases, ddl_principals, ddl_queues, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_principals, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.frames import ERROR, ErrorFrame, MessageFrame
 from harness.embedded.errors import SqlServerError
@@ -16,14 +16,14 @@ def code_of(row):
 
 
 def service_on_a_queue_of_its_own(instance, name="T"):
-    instance.ddl(lambda tx: ddl_queues.create_queue(tx, instance.db.catalog, "dbo", "other", _ON))
+    instance.ddl(lambda tx: ddl_services.create_queue(tx, instance.db.catalog, "dbo", "other", _ON))
     instance.ddl(
         lambda tx: ddl_services.create_service(tx, instance.db.catalog, name, queue="dbo.other", contracts=[C])
     )
 
 
 def switch_other_queue(instance, options):
-    instance.ddl(lambda tx: ddl_queues.alter_queue(tx, instance.db.catalog, "dbo", "other", options))
+    instance.ddl(lambda tx: ddl_services.alter_queue(tx, instance.db.catalog, "dbo", "other", options))
 
 
 def test_the_end_for_a_conversation_that_is_gone_is_taken_and_nothing_else_is(here):
@@ -93,7 +93,7 @@ def test_a_message_from_the_network_that_reaches_a_closed_target_is_an_error(wor
 
 def database_with_service_far(here):
     other = here.ddl(lambda tx: ddl_databases.create_database(tx, here.engine.databases, "other"))
-    here.ddl(lambda tx: ddl_queues.create_queue(tx, other.catalog, "dbo", "q", QueueOptions()))
+    here.ddl(lambda tx: ddl_services.create_queue(tx, other.catalog, "dbo", "q", QueueOptions()))
     here.ddl(lambda tx: ddl_services.create_message_type(tx, other.catalog, M))
     here.ddl(lambda tx: ddl_services.create_contract(tx, other.catalog, C, usages=[(M, "ANY")]))
     here.ddl(lambda tx: ddl_services.create_service(tx, other.catalog, "far", queue=Q, contracts=[C]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker import ddl_queues, ddl_services
+from harness.embedded.broker import ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.dialogs import LIFETIME_MAX_S
 from harness.embedded.errors import SqlServerError
@@ -39,7 +39,7 @@ def group_of(instance, handle):
 @pytest.fixture
 def other_service(here):
     """A service T on a queue of its own."""
-    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "other", QueueOptions()))
+    here.ddl(lambda tx: ddl_services.create_queue(tx, here.db.catalog, "dbo", "other", QueueOptions()))
     here.ddl(lambda tx: ddl_services.create_service(tx, here.db.catalog, "T", queue="dbo.other", contracts=[C]))
     return "T"
 

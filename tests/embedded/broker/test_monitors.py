@@ -3,7 +3,7 @@ Activation Occurs"."""
 
 import pytest
 
-from harness.embedded.broker import ddl_databases, ddl_queues, ddl_services, system_objects
+from harness.embedded.broker import ddl_databases, ddl_services, system_objects
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, Delay
@@ -281,14 +281,14 @@ def test_readers_of_a_previous_monitor_count_towards_the_maximum(here, readers):
 
 
 def test_external_activation_sends_one_notification_until_somebody_receives(here):
-    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "events", _options()))
+    here.ddl(lambda tx: ddl_services.create_queue(tx, here.db.catalog, "dbo", "events", _options()))
     here.ddl(
         lambda tx: ddl_services.create_service(
             tx, here.db.catalog, "listener", queue="dbo.events", contracts=[system_objects.POST_EVENT_NOTIFICATION]
         )
     )
     here.ddl(
-        lambda tx: ddl_queues.create_event_notification(
+        lambda tx: ddl_services.create_event_notification(
             tx, here.db.catalog, "notify", queue="dbo.q", event="QUEUE_ACTIVATION", service="listener"
         )
     )

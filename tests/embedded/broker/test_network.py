@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker import ddl_databases, ddl_network, ddl_principals, ddl_queues, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_principals, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.frames import (
     ACKNOWLEDGEMENT,
@@ -351,7 +351,7 @@ def test_a_queue_turned_on_in_an_open_transaction_keeps_the_order(world, pair):
     initiator.send(handle, b"1")
     world.run_for(1)
     tx = target.engine.transactions.begin()
-    ddl_queues.alter_queue(tx, target.db.catalog, "dbo", "q", QueueOptions(status=True))
+    ddl_services.alter_queue(tx, target.db.catalog, "dbo", "q", QueueOptions(status=True))
     initiator.send(handle, b"2")
     world.run_for(1)
     target.commit(tx)
@@ -478,7 +478,7 @@ def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
 def test_a_service_is_found_in_another_database_of_the_instance(world, pair):
     initiator, _ = pair
     other = initiator.ddl(lambda tx: ddl_databases.create_database(tx, initiator.engine.databases, "other"))
-    initiator.ddl(lambda tx: ddl_queues.create_queue(tx, other.catalog, "dbo", "q", QueueOptions()))
+    initiator.ddl(lambda tx: ddl_services.create_queue(tx, other.catalog, "dbo", "q", QueueOptions()))
     initiator.ddl(lambda tx: ddl_services.create_message_type(tx, other.catalog, M))
     initiator.ddl(lambda tx: ddl_services.create_contract(tx, other.catalog, C, usages=[(M, "ANY")]))
     initiator.ddl(lambda tx: ddl_services.create_service(tx, other.catalog, "far", queue=Q, contracts=[C]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker import ddl_queues, ddl_services
+from harness.embedded.broker import ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import MILLISECOND
@@ -29,7 +29,7 @@ def two_targets_in_one_group(here):
 
 @pytest.fixture
 def other_queue(here):
-    here.ddl(lambda tx: ddl_queues.create_queue(tx, here.db.catalog, "dbo", "other", QueueOptions()))
+    here.ddl(lambda tx: ddl_services.create_queue(tx, here.db.catalog, "dbo", "other", QueueOptions()))
     here.ddl(lambda tx: ddl_services.create_service(tx, here.db.catalog, "T", queue="dbo.other", contracts=[C]))
     return "dbo.other"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.embedded.broker import ddl_databases, ddl_queues, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_services
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND, TaskState
 from tests.embedded.broker.world import M, bodies, handle_of, snapshot, with_transaction
@@ -145,7 +145,7 @@ def test_waitfor_fails_when_its_queue_is_dropped_or_turned_off(here, number):
         here.alter_queue(status=False)
     else:
         here.ddl(lambda tx: ddl_services.drop_service(tx, here.db, here.engine.severance, "S"))
-        here.ddl(lambda tx: ddl_queues.drop_queue(tx, here.db.catalog, "dbo", "q"))
+        here.ddl(lambda tx: ddl_services.drop_queue(tx, here.db.catalog, "dbo", "q"))
     here.world.run_for(1)
     assert task.result == number
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from harness.embedded.broker import ddl_databases, ddl_network, ddl_queues, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_services
 from harness.embedded.broker.database import ConversationEndpoint, Database
 from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.engine import Engine
@@ -96,7 +96,7 @@ class Instance:
         db = ddl_databases.create_database(tx, self.engine.databases, self.name)
         ddl_services.create_message_type(tx, db.catalog, M)
         ddl_services.create_contract(tx, db.catalog, C, usages=[(M, "ANY")])
-        ddl_queues.create_queue(tx, db.catalog, "dbo", "q", QueueOptions())
+        ddl_services.create_queue(tx, db.catalog, "dbo", "q", QueueOptions())
         ddl_services.create_service(tx, db.catalog, S, queue=Q, contracts=[C])
         ddl_services.set_sender(tx, db.catalog, S, "public", may=True)
         ddl_network.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)
@@ -151,7 +151,7 @@ class Instance:
 
     def alter_queue(self, **options: Any) -> None:
         with_transaction(
-            self, lambda tx: ddl_queues.alter_queue(tx, self.db.catalog, "dbo", "q", QueueOptions(**options))
+            self, lambda tx: ddl_services.alter_queue(tx, self.db.catalog, "dbo", "q", QueueOptions(**options))
         )
 
     def activation(self, **options: Any) -> None:

@@ -235,8 +235,8 @@ VIEWS = [
         "service_broker_endpoints",
         ENDPOINT_COLUMNS
         + """
-        is_message_forwarding_enabled  bit   <- endpoint.is_message_forwarding_enabled
-        message_forwarding_size        int   <- endpoint.message_forwarding_size
+        is_message_forwarding_enabled  bit   = 0
+        message_forwarding_size        int   = 10
         connection_auth                tinyint
         connection_auth_desc           nvarchar(60)
         certificate_id                 int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.embedded.broker import ddl_queues
+from harness.embedded.broker import ddl_services
 from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
@@ -41,7 +41,7 @@ def create_queue(parser: Parser) -> Definition:
         database, schema, queue = frame.instance.located(name, frame.database)
         if frame.instance.table(name, frame.database) or frame.instance.procedure(name, frame.database):
             raise SqlServerError(2714, queue)
-        ddl_queues.create_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
+        ddl_services.create_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
 
     return Definition(parser.line, creating("CREATE QUEUE", in_schema=True), work)
 
@@ -58,7 +58,7 @@ def alter_queue(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         database, schema, queue = frame.instance.located(name, frame.database)
-        ddl_queues.alter_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
+        ddl_services.alter_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
 
     return Definition(parser.line, on_object("alter", "QUEUE", name), work)
 
@@ -128,7 +128,7 @@ def _procedure_name(frame: Frame, parts: ObjectName) -> str:
 
 def _drop_queue(frame: Frame, tx: Transaction, name: ObjectName) -> None:
     database, schema, queue = frame.instance.located(name, frame.database)
-    ddl_queues.drop_queue(tx, database.catalog, schema, queue)
+    ddl_services.drop_queue(tx, database.catalog, schema, queue)
 
 
 register_drop("QUEUE", _drop_queue, lambda name: dropping_from_schema("queue", name), in_schema=True)
@@ -156,7 +156,7 @@ def create_event_notification(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         for event in events:
-            ddl_queues.create_event_notification(
+            ddl_services.create_event_notification(
                 tx,
                 frame.database.catalog,
                 name,
@@ -179,6 +179,6 @@ def drop_event_notification(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         for name in names:
-            ddl_queues.drop_event_notification(tx, frame.database.catalog, name, queue=queue_name(frame, queue))
+            ddl_services.drop_event_notification(tx, frame.database.catalog, name, queue=queue_name(frame, queue))
 
     return Definition(parser.line, on_object("alter", "QUEUE", queue), work)
