@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from harness.embedded.runtime.platform import Page, RealPlatform, WaitStatistics
 from harness.embedded.runtime.tasks import Scheduler, Wait
-from harness.simulation.computer import Cores
-from harness.simulation.page_latches import PageLatches
+from harness.simulation.computer import Cores, PageLatches
 from harness.simulation.parameters import LatchParameters
 
 CORES = 64  # nobody waits for one

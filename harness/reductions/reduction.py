@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from harness.records import SCHEMAS, ResultsError
-from harness.reductions import cells, instance_activity, messages, raw_files, wait_times
+from harness.reductions import cells, instance_activity, messages, raw_files
 from harness.reductions.spark_session import session
 
 # Not every instance provides the records of these tables, or has any.
@@ -111,7 +111,7 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         messages.processed_by_second(rows["receives"], counting),
         messages.depth_by_second(rows["samples"], counting),
     ).cache()
-    waiting = wait_times.waits(rows["waits"], counting).cache()
+    waiting = instance_activity.waits(rows["waits"], counting).cache()
     by_cell = cells.cells(
         counting,
         calls=messages.calls_in_window(rows["calls"], counting),
@@ -119,7 +119,7 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         end_to_end=messages.end_to_end(rows["deliveries"], counting),
         processors=instance_activity.processor_use(rows["processors"], counting),
         peaks=messages.peaks(by_second),
-        top_waits=wait_times.top_waits(waiting),
+        top_waits=instance_activity.top_waits(waiting),
     ).cache()
     tables = {
         "seconds": by_second,

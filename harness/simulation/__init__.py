@@ -3,11 +3,11 @@
 It is a model: its numbers are never SQL Server's, and whatever shows them says so. `README.md` describes the model.
 
 Theory of operation. A `world` holds instances of the embedded broker that share one virtual clock and one network. The
-hardware of each (`computer`, `page_latches`) and the `network` charge time according to the `parameters`
-(`hardware/*.toml`, fitted by `calibration`). `simulated_lab` makes a `harness.lab.instances.Lab` of a world. The
-connections to its instances look like pyodbc's; while a caller's statement runs, virtual time passes for everybody. So
-linking, dialogs, resets and observation are those of every lab, and so is the protocol of a cell (`sweep.attempt`).
-Only the clients (`client_threads`) are tasks in the world, and the observers visit it from outside.
+hardware of each (`computer`) and the `network` charge time according to the `parameters` (`hardware/*.toml`, fitted by
+`calibration`). `simulated_lab` makes a `harness.lab.instances.Lab` of a world. The connections to its instances look
+like pyodbc's; while a caller's statement runs, virtual time passes for everybody. So linking, dialogs, resets and
+observation are those of every lab, and so is the protocol of a cell (`sweep.attempt`). Only the clients
+(`client_threads`) are tasks in the world, and the observers visit it from outside.
 
 A `simulated_cell` runs in a fork (`forks`) of a warmed world, which is linked and has its dialogs and queue readers.
 `spark_job` has Spark compute cells, in the slices that balance best; `simulated_run` is a whole run. `calibration` and

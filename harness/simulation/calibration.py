@@ -4,7 +4,7 @@ The free parameters of a hardware file (`free = true`) are moved within their bo
 `PAPER.fitted` numbers: least squares of the logarithms of (model / paper), by SciPy's trust-region method. There are as
 many parameters as numbers, so none is left to bend the rest. The paper's numbers for one and two initiators, 3×5
 threads, payloads, waits and techniques take no part; `PAPER.held_out` are those that are numbers of a cell. Some claims
-that take no part hold by construction and are not predictions either: see `harness.claims.evaluation`.
+that take no part hold by construction and are not predictions either: see `harness.claims`.
 
 For other hardware, `numbers_of` takes them from a measured run. Fitted: messages per second of one initiator with every
 150th dialog and the smallest payload at 1, 5, 10 and 50 threads, and the processor time of target and initiator at 50,

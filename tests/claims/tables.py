@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from harness.claims import NotMeasured
-from harness.claims.evaluation import MEASURES
+from harness.claims import MEASURES, NotMeasured
 from harness.claims.judgement import Tables
 
 

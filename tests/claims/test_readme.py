@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.claims import Verdict, markdown
-from harness.claims.evaluation import BY_CONSTRUCTION, FITTED, provenance
+from harness.claims import BY_CONSTRUCTION, FITTED, Verdict, markdown, provenance
 from harness.simulation.calibration import PAPER
 from harness.whitepaper import CLAIMS
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from harness.claims.evaluation import MEASURES
+from harness.claims import MEASURES
 from harness.claims.judgement import Spread
 from tests.claims.tables import Tables, cells, missing, value
 

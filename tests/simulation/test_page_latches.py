@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import Delay, Task
-from harness.simulation.page_latches import PageLatches
+from harness.simulation.computer import PageLatches
 from harness.simulation.parameters import LatchParameters
 from tests.simulation.hardware_fixture import US, Bench
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.claims import NotMeasured, Verdict, as_table, counted, evaluate, write
-from harness.claims.evaluation import MEASURES, bounds, judge, within
+from harness.claims import MEASURES, NotMeasured, Verdict, as_table, bounds, counted, evaluate, judge, within, write
 from harness.claims.judgement import Measurement, Spread, amount
 from harness.figures.reduced_run import OPTIONAL_TABLES, read
 from harness.matrix import all_cells, quick_slice
@@ -141,7 +140,7 @@ CLAIM = Claim("key", "Something", "Section", "about ten", "%", 10, 9, 11)
 )
 def test_the_number_decides_and_the_spread_is_mentioned(monkeypatch, value, low_high, verdict, ending):
     measured = Measurement(value, "made so", Spread(*low_high, "cells") if low_high else None)
-    monkeypatch.setattr("harness.claims.evaluation.MEASURES", {"key": lambda _: measured})
+    monkeypatch.setattr("harness.claims.MEASURES", {"key": lambda _: measured})
     judged = judge(CLAIM, Tables())
     assert (judged.verdict, judged.explanation) == (verdict, ending)
     assert judged.number.endswith(" over cells)" if low_high else " %")
@@ -151,7 +150,7 @@ def test_the_explanation_says_what_is_missing(monkeypatch):
     def missing(_):
         raise NotMeasured("no such cells")
 
-    monkeypatch.setattr("harness.claims.evaluation.MEASURES", {"key": missing})
+    monkeypatch.setattr("harness.claims.MEASURES", {"key": missing})
     judged = judge(CLAIM, Tables())
     assert (judged.verdict, judged.explanation, judged.number) == (Verdict.NOT_MEASURED, "no such cells", "–")
 
