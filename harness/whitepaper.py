@@ -16,15 +16,80 @@ from dataclasses import dataclass
 TITLE = "Service Broker: Performance and Scalability Techniques"
 PUBLISHED = "March 2009"
 
+# --- Tolerances ------------------------------------------------------------------------------------------------------
+#
+# These turn the paper's words for numbers into bounds.
+
+# "Almost", "as much as": within a tenth of the number; for a gain, of its factor of throughput. The paper's words bound
+# its numbers from above; the tenth above is ours: a lab that reaches 12,500 confirms the paper's "almost 12,000".
+NEAR = 0.10
+# "About 50%" of a processor: within a fifth of the number, since the paper gives it in steps of five points.
+ABOUT = 0.20
+# "Almost linear scale increase": n initiators reach n times as much as one, within a fifth either way.
+NEAR_LINEAR = 0.80
+# "Noticeable", "beneficial", "increased", "more", "impacted": a change of a tenth. Cells of a second repeat to a few
+# percent.
+NOTICEABLE = 0.10
+# "Comparable": the geometric mean of the cells' ratios differs from 1 by no more than a tenth.
+COMPARABLE = 0.10
+# "Begin to plateau": the first number of threads with nine tenths of the highest rate of its line. A neighbour in the
+# matrix of the stated number is accepted: 3x10 and 3x20 beside 3x15.
+PLATEAU = 0.90
+PLATEAU_FROM, PLATEAU_TO = 30, 60
+LARGE_PAYLOAD_BYTES = 4_096  # "larger message sizes": the upper two of the matrix' four
+# "Low contention" against contention, "much less", "most of the waiting": at most half of the other.
+MUCH = 2.0
+# "Processes many messages (up to 10,000) in one transaction": ten or more on average, a thousandth of the maximum.
+MANY = 10.0
+# "Removes the latch contention": at most a tenth remains.
+REMOVED = 0.10
+# "Always": in 95 of 100 cells, since a cell of a second can coincide with a pause of the machine.
+ALWAYS = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A statement that a run can check: it holds where the run's number lies in [holds_from, holds_to].
+
+    `wording` is the paper's number, or its word for it; `published` its number, if it has one; `unit` is the unit of
+    the run's number and of the bounds.
+    """
+
+    key: str
+    statement: str
+    section: str
+    wording: str
+    unit: str
+    published: float | None = None
+    holds_from: float = -math.inf
+    holds_to: float = math.inf
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A number of the paper: value, unit, the paper's own wording, and its section."""
+    """A number of the paper: value, unit, the paper's own wording, and its section. Words without a number have NaN."""
 
     value: float
     unit: str
     wording: str
     section: str
+
+    def claim(self, key: str, statement: str, holds_from: float = -math.inf, holds_to: float = math.inf) -> Claim:
+        published = None if math.isnan(self.value) else self.value
+        return Claim(key, statement, self.section, self.wording, self.unit, published, holds_from, holds_to)
+
+    def near(self, key: str, statement: str, tolerance: float = NEAR) -> Claim:
+        """Claim that the run's number is the paper's, within the tolerance either way."""
+        return self.claim(key, statement, self.value * (1 - tolerance), self.value * (1 + tolerance))
+
+
+def _words(unit: str, wording: str, section: str) -> Statement:
+    return Statement(math.nan, unit, wording, section)
+
+
+def _slower(key: str, statement: str, section: str) -> Claim:
+    """A claim that what the paper advises against costs throughput: the advised way is faster by this factor."""
+    return _words("times", "slower", section).claim(key, statement, 1 + NOTICEABLE)
 
 
 # --- Test matrix -----------------------------------------------------------------------------------------------------
@@ -81,316 +146,128 @@ TOP_WAIT: Mapping[tuple[str, int], str] = {
 }
 
 # --- Claims ----------------------------------------------------------------------------------------------------------
-#
-# Statements of the paper that a run can check. These tolerances turn the paper's words for numbers into bounds.
-
-# "Almost", "as much as": within a tenth of the number; for a gain, of its factor of throughput. The paper's words bound
-# its numbers from above; the tenth above is ours: a lab that reaches 12,500 confirms the paper's "almost 12,000".
-NEAR = 0.10
-# "About 50%" of a processor: within a fifth of the number, since the paper gives it in steps of five points.
-ABOUT = 0.20
-# "Almost linear scale increase": n initiators reach n times as much as one, within a fifth either way.
-NEAR_LINEAR = 0.80
-# "Noticeable", "beneficial", "increased", "more", "impacted": a change of a tenth. Cells of a second repeat to a few
-# percent.
-NOTICEABLE = 0.10
-# "Comparable": the geometric mean of the cells' ratios differs from 1 by no more than a tenth.
-COMPARABLE = 0.10
-# "Begin to plateau": the first number of threads with nine tenths of the highest rate of its line. A neighbour in the
-# matrix of the stated number is accepted: 3x10 and 3x20 beside 3x15.
-PLATEAU = 0.90
-PLATEAU_FROM, PLATEAU_TO = 30, 60
-LARGE_PAYLOAD_BYTES = 4_096  # "larger message sizes": the upper two of the matrix' four
-# "Low contention" against contention, "much less", "most of the waiting": at most half of the other.
-MUCH = 2.0
-# "Processes many messages (up to 10,000) in one transaction": ten or more on average, a thousandth of the maximum.
-MANY = 10.0
-# "Removes the latch contention": at most a tenth remains.
-REMOVED = 0.10
-# "Always": in 95 of 100 cells, since a cell of a second can coincide with a pause of the machine.
-ALWAYS = 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A statement that a run can check: it holds where the run's number lies in [holds_from, holds_to].
-
-    `wording` is the paper's number, or its word for it; `published` its number, if it has one; `unit` is the unit of
-    the run's number and of the bounds.
-    """
-
-    key: str
-    statement: str
-    section: str
-    wording: str
-    unit: str
-    published: float | None = None
-    holds_from: float = -math.inf
-    holds_to: float = math.inf
-
-
-def _near(statement: Statement, key: str, words: str, tolerance: float = NEAR) -> Claim:
-    low, high = statement.value * (1 - tolerance), statement.value * (1 + tolerance)
-    return Claim(key, words, statement.section, statement.wording, statement.unit, statement.value, low, high)
-
-
-def _slower(key: str, words: str, section: str) -> Claim:
-    """A claim that what the paper advises against costs throughput: the advised way is faster by this factor."""
-    return Claim(key, words, section, "slower", "times", None, 1 + NOTICEABLE)
-
 
 _TEST_RESULTS = "Initiator and Target Server Performance"
 _TRICK = "The 150 Trick"
 _COMPARISON = "1 Dialog vs. 150 Dialogs (figure 5)"
 _GAIN_FACTOR = 1 + GAIN_MAX_PERCENT.value / 100
 _MORE_THAN_HALF = 100 * MUCH / (1 + MUCH)  # percent of a whole whose other part is 1/MUCH of this one
+_THREE_INITIATORS = PEAK_THROUGHPUT[3].section
 
 CLAIMS: tuple[Claim, ...] = (
     # Throughput
-    Claim(
-        "matrix_complete",
-        "The matrix has 528 unique tests, 264 on each of two versions",
-        PERMUTATIONS.section,
-        PERMUTATIONS.wording,
-        f"{PERMUTATIONS.unit} a version",
-        PERMUTATIONS_A_VERSION,
-        PERMUTATIONS_A_VERSION,
-        PERMUTATIONS_A_VERSION,
+    Statement(PERMUTATIONS_A_VERSION, "cells a version", PERMUTATIONS.wording, PERMUTATIONS.section).near(
+        "matrix_complete", "The matrix has 528 unique tests, 264 on each of two versions", tolerance=0
     ),
-    _near(PEAK_THROUGHPUT[1], "peak_1_initiator", "One initiator reaches almost 5,000 messages/s with the 150 trick"),
-    _near(PEAK_THROUGHPUT[2], "peak_2_initiators", "Two initiators reach almost 12,000 messages/s"),
-    Claim(
-        "peak_3_initiators",
-        "Three initiators reach over 18,000 messages/s",
-        PEAK_THROUGHPUT[3].section,
-        PEAK_THROUGHPUT[3].wording,
-        PEAK_THROUGHPUT[3].unit,
-        PEAK_THROUGHPUT[3].value,
-        PEAK_THROUGHPUT[3].value,
+    PEAK_THROUGHPUT[1].near("peak_1_initiator", "One initiator reaches almost 5,000 messages/s with the 150 trick"),
+    PEAK_THROUGHPUT[2].near("peak_2_initiators", "Two initiators reach almost 12,000 messages/s"),
+    PEAK_THROUGHPUT[3].claim(
+        "peak_3_initiators", "Three initiators reach over 18,000 messages/s", PEAK_THROUGHPUT[3].value
     ),
-    _near(PEAK_THROUGHPUT_AS_CONCLUDED, "peak_concluded", "One target takes almost 19,000 messages/s"),
-    Claim(
+    PEAK_THROUGHPUT_AS_CONCLUDED.near("peak_concluded", "One target takes almost 19,000 messages/s"),
+    Statement(3, "times", "almost linear", _THREE_INITIATORS).claim(
         "linear_1_to_3",
         "Throughput grows almost linearly from one initiator to three",
-        PEAK_THROUGHPUT[3].section,
-        "almost linear",
-        "times",
-        3,
         3 * NEAR_LINEAR,
         3 / NEAR_LINEAR,
     ),
-    Claim(
+    Statement(1.5, "times", "almost linear", _THREE_INITIATORS).claim(
         "linear_third_initiator",
         "The third initiator adds almost as much as each of the first two",
-        PEAK_THROUGHPUT[3].section,
-        "almost linear",
-        "times",
-        1.5,
         1.5 * NEAR_LINEAR,
         1.5 / NEAR_LINEAR,
     ),
-    Claim(
-        "threads_raise_throughput",
-        "More threads on one initiator raise its throughput",
-        PEAK_THROUGHPUT[1].section,
-        "increased",
-        "times",
-        None,
-        1 + NOTICEABLE,
+    _words("times", "increased", PEAK_THROUGHPUT[1].section).claim(
+        "threads_raise_throughput", "More threads on one initiator raise its throughput", 1 + NOTICEABLE
     ),
-    Claim(
-        "payload_matters",
-        "Larger payloads cost throughput: 8K against 100 bytes",
-        "Test Matrix",
-        "affected performance",
-        "times",
-        None,
-        0,
-        1 - NOTICEABLE,
+    _words("times", "affected performance", "Test Matrix").claim(
+        "payload_matters", "Larger payloads cost throughput: 8K against 100 bytes", 0, 1 - NOTICEABLE
     ),
-    Claim(
-        "peak_of_small_payloads",
-        "The peak is one of the smaller payloads",
-        PEAK_THROUGHPUT[3].section,
-        "with smaller-size messages",
-        "times",
-        None,
-        1,
+    _words("times", "with smaller-size messages", _THREE_INITIATORS).claim(
+        "peak_of_small_payloads", "The peak is one of the smaller payloads", 1
     ),
-    Claim(
-        "plateau_of_large_payloads",
-        "Larger payloads begin to level off at 3×15 threads",
-        PLATEAU_OF_LARGE_PAYLOADS.section,
-        PLATEAU_OF_LARGE_PAYLOADS.wording,
-        PLATEAU_OF_LARGE_PAYLOADS.unit,
-        PLATEAU_OF_LARGE_PAYLOADS.value,
-        PLATEAU_FROM,
-        PLATEAU_TO,
+    PLATEAU_OF_LARGE_PAYLOADS.claim(
+        "plateau_of_large_payloads", "Larger payloads begin to level off at 3×15 threads", PLATEAU_FROM, PLATEAU_TO
     ),
-    Claim(
-        "versions_alike",
-        "2005 and 2008 are alike, cell by cell",
-        "Test Matrix",
-        "comparable",
-        "times",
-        1,
-        1 - COMPARABLE,
-        1 / (1 - COMPARABLE),
+    Statement(1, "times", "comparable", "Test Matrix").claim(
+        "versions_alike", "2005 and 2008 are alike, cell by cell", 1 - COMPARABLE, 1 / (1 - COMPARABLE)
     ),
-    Claim(
-        "messages_on_disk",
-        "The target writes all of the messages to disk: bytes logged for each byte stored",
-        "Conclusion",
-        "all of the messages",
-        "times",
-        None,
-        1,
+    _words("times", "all of the messages", "Conclusion").claim(
+        "messages_on_disk", "The target writes all of the messages to disk: bytes logged for each byte stored", 1
     ),
     # The 150 trick
-    Claim(
+    GAIN_MAX_PERCENT.claim(
         "gain_max",
         "The 150 trick gains as much as 315 % above 15 threads",
-        GAIN_MAX_PERCENT.section,
-        GAIN_MAX_PERCENT.wording,
-        "%",
-        GAIN_MAX_PERCENT.value,
         100 * (_GAIN_FACTOR * (1 - NEAR) - 1),
         100 * (_GAIN_FACTOR * (1 + NEAR) - 1),
     ),
-    Claim(
-        "no_gain_up_to_15",
-        "The 150 trick gains nothing at 15 threads or less",
-        NO_GAIN_UP_TO.section,
-        NO_GAIN_UP_TO.wording,
-        "%",
-        holds_to=100 * NOTICEABLE,
+    _words("%", NO_GAIN_UP_TO.wording, NO_GAIN_UP_TO.section).claim(
+        "no_gain_up_to_15", "The 150 trick gains nothing at 15 threads or less", holds_to=100 * NOTICEABLE
     ),
-    Claim(
-        "gain_noticeable_from_30",
-        "The gain is noticeable at 30 threads and more",
-        GAIN_NOTICEABLE_FROM.section,
-        GAIN_NOTICEABLE_FROM.wording,
-        "%",
-        holds_from=100 * NOTICEABLE,
+    _words("%", GAIN_NOTICEABLE_FROM.wording, GAIN_NOTICEABLE_FROM.section).claim(
+        "gain_noticeable_from_30", "The gain is noticeable at 30 threads and more", 100 * NOTICEABLE
     ),
-    Claim(
+    _words("%", "low contention; contention above 15 threads", _COMPARISON).claim(
         "contention_above_15",
         "Page latches are contended above 15 threads, hardly at 15 or less, where every dialog is used",
-        _COMPARISON,
-        "low contention; contention above 15 threads",
-        "%",
-        holds_from=_MORE_THAN_HALF,
+        _MORE_THAN_HALF,
     ),
-    Claim(
+    _words("%", LATCHED_TABLE, _COMPARISON).claim(
         "contention_on_sysdesend",
         "The contended pages of initiators are those of sys.sysdesend, where every dialog is used",
-        _COMPARISON,
-        LATCHED_TABLE,
-        "%",
-        holds_from=50,
+        50,
     ),
-    Claim(
+    _words("%", "not a concern", _TRICK).claim(
         "sysdercv_no_bottleneck",
         "sys.sysdercv is of no concern: its pages are not where tasks wait",
-        _TRICK,
-        "not a concern",
-        "%",
         holds_to=100 * REMOVED,
     ),
-    Claim(
+    _words("%", "removes", "Recommendations").claim(
         "trick_removes_contention",
         "Using every 150th dialog removes the contention for page latches",
-        "Recommendations",
-        "removes",
-        "%",
         holds_to=100 * REMOVED,
     ),
-    Claim(
-        "hot_page_without_trick",
-        "Where every dialog is used, used dialogs share pages of sys.sysdesend",
-        "Recommendations",
-        "page hot-spot",
-        "%",
-        holds_from=100 * ALWAYS,
+    _words("%", "page hot-spot", "Recommendations").claim(
+        "hot_page_without_trick", "Where every dialog is used, used dialogs share pages of sys.sysdesend", 100 * ALWAYS
     ),
-    Claim(
+    Statement(1, "dialogs", "at most 144 rows per page, so 150", _TRICK).near(
         "page_of_its_own_with_trick",
         "With every 150th, no two used dialogs lie on one page: each costs one, 8 KB",
-        _TRICK,
-        "at most 144 rows per page, so 150",
-        "dialogs",
-        1,
-        1,
-        1,
+        tolerance=0,
     ),
     # Initiators and target
-    Claim(
-        "initiator_top_wait_without_trick",
-        "Initiators wait longest for PAGELATCH_EX/SH without the trick",
-        _TEST_RESULTS,
-        TOP_WAIT["initiator", BASE_DIALOG_RATIO],
-        "points ahead",
-        holds_from=0,
+    _words("points ahead", TOP_WAIT["initiator", BASE_DIALOG_RATIO], _TEST_RESULTS).claim(
+        "initiator_top_wait_without_trick", "Initiators wait longest for PAGELATCH_EX/SH without the trick", 0
     ),
-    Claim(
-        "initiator_top_wait_with_trick",
-        "Initiators wait longest for WRITELOG with the trick",
-        _TEST_RESULTS,
-        TOP_WAIT["initiator", TRICK_DIALOG_RATIO],
-        "points ahead",
-        holds_from=0,
+    _words("points ahead", TOP_WAIT["initiator", TRICK_DIALOG_RATIO], _TEST_RESULTS).claim(
+        "initiator_top_wait_with_trick", "Initiators wait longest for WRITELOG with the trick", 0
     ),
-    Claim(
-        "target_top_wait",
-        "The target waits longest for WRITELOG",
-        _TEST_RESULTS,
-        TOP_WAIT["target", TRICK_DIALOG_RATIO],
-        "points ahead",
-        holds_from=0,
+    _words("points ahead", TOP_WAIT["target", TRICK_DIALOG_RATIO], _TEST_RESULTS).claim(
+        "target_top_wait", "The target waits longest for WRITELOG", 0
     ),
-    Claim(
+    _words("%", "much less on Target", _TRICK).claim(
         "initiator_waits_more",
         "Page latch and log waits of an initiator are much longer than the target's",
-        _TRICK,
-        "much less on Target",
-        "%",
-        holds_from=_MORE_THAN_HALF,
+        _MORE_THAN_HALF,
     ),
-    Claim(
+    _words("%", "always", _TRICK).claim(
         "initiator_is_bottleneck",
         "The initiators are always the bottleneck, never the target: cells with a target that keeps up",
-        _TRICK,
-        "always",
-        "%",
-        None,
         100 * ALWAYS,
     ),
-    Claim(
+    _words("times", "more transactions", _TRICK).claim(
         "initiator_transactions",
         "The initiator does more transactions than the target for each message",
-        _TRICK,
-        "more transactions",
-        "times",
-        holds_from=1 + NOTICEABLE,
+        1 + NOTICEABLE,
     ),
-    Claim(
-        "receive_takes_many",
-        "A RECEIVE of the target takes many messages in one transaction",
-        _TRICK,
-        "many messages (up to 10,000)",
-        "messages",
-        holds_from=MANY,
+    _words("messages", "many messages (up to 10,000)", _TRICK).claim(
+        "receive_takes_many", "A RECEIVE of the target takes many messages in one transaction", MANY
     ),
-    _near(INITIATOR_PROCESSOR_PERCENT, "initiator_processors", "Initiators use about 50 % of their processors", ABOUT),
-    _near(TARGET_PROCESSOR_PERCENT, "target_processors", "The target of three uses 45 % of its processors", ABOUT),
-    Claim(
-        "initiators_alike",
-        "The three initiators carry the same load: least against most busy",
-        _TEST_RESULTS,
-        "the same",
-        "%",
-        None,
-        100 * (1 - COMPARABLE),
+    INITIATOR_PROCESSOR_PERCENT.near("initiator_processors", "Initiators use about 50 % of their processors", ABOUT),
+    TARGET_PROCESSOR_PERCENT.near("target_processors", "The target of three uses 45 % of its processors", ABOUT),
+    _words("%", "the same", _TEST_RESULTS).claim(
+        "initiators_alike", "The three initiators carry the same load: least against most busy", 100 * (1 - COMPARABLE)
     ),
     # Techniques
     _slower("single_conversation", "One conversation for all messages is slower than many", "Many Conversations"),
@@ -409,12 +286,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     _slower("few_readers", "Fewer queue readers than one a core are slower than one to two a core", "Recommendations"),
     _slower("warm_up_needed", "Conversations that are not warmed up are slower", "Warm-up System Tables"),
-    Claim(
-        "techniques_build_up",
-        "Each technique builds on its predecessor to increase performance",
-        "Recommendations",
-        "increase",
-        "times",
-        holds_from=1 + NOTICEABLE,
+    _words("times", "increase", "Recommendations").claim(
+        "techniques_build_up", "Each technique builds on its predecessor to increase performance", 1 + NOTICEABLE
     ),
 )
