@@ -156,6 +156,26 @@ class Instance:
             raise InstanceDied(death)
 
 
+class ReconnectingConnection:
+    """One thread's connection to an instance, opened on first use, and again after `drop`."""
+
+    def __init__(self, instance: Instance, *, query_timeout_s: int) -> None:
+        self._instance = instance
+        self._query_timeout_s = query_timeout_s
+        self._connection: pyodbc.Connection | None = None
+
+    def get(self) -> pyodbc.Connection:
+        if self._connection is None:
+            self._connection = self._instance.connect(query_timeout_s=self._query_timeout_s)
+        return self._connection
+
+    def drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.close()
+
+
 @dataclass
 class Lab:
     """Linked instances, ready for dialogs. Everything else is T-SQL."""

@@ -4,7 +4,7 @@ Each instance has an observer with its own connection and native thread, so that
 sweep nor another observer. A latch watch beside it samples ten times a second in the measured window. All of them only
 read, with the queries of `sql/observe`.
 
-- `observers`: all observers of a lab together; `observer`: one instance's, with its queries for the record `samples`
+- `observers`: one instance's observer, with its queries for the record `samples`, and all observers of a lab together
 - `snapshots`: differences of totals as rows of `waits`, `processors`, `latches` and `file_io`; the facts about an
   instance that the manifest records
 - `latch_watch`: tasks that wait for a page and the object it belongs to, as rows of `latch_waits`

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.lab import scripts
 from harness.lab.error_remedies import error_text
-from harness.lab.instances import Instance
+from harness.lab.instances import Instance, ReconnectingConnection
 from harness.lab.scripts import ScriptError, is_refusal
-from harness.observe.observer import ReconnectingConnection
 
 if TYPE_CHECKING:
     import pyodbc

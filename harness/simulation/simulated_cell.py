@@ -25,8 +25,7 @@ from harness.load.plan import Sending
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell
 from harness.observe import dialog_pages, latch_watch, snapshots
 from harness.observe.latch_watch import SAMPLE_EVERY_S, PageObjects, Watched
-from harness.observe.observer import INTERVAL_S, QUERY_TIMEOUT_S, SAMPLED, Recording
-from harness.observe.observers import Observed, observed
+from harness.observe.observers import INTERVAL_S, QUERY_TIMEOUT_S, SAMPLED, Observed, Recording, observed
 from harness.observe.snapshots import Snapshot
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import SimulatedClients

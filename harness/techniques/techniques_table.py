@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from harness import records
-from harness.observe.observer import INTERVAL_S
+from harness.observe.observers import INTERVAL_S
 from harness.reductions.cells import KEPT_UP
 from harness.techniques.technique_scenario import Scenario, Turn
 

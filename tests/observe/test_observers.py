@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.observe.observer import FAILURE, Observer, Sample
+from harness.observe.observers import FAILURE, Observer, Sample
 
 
 class FakeInstance:
