@@ -174,14 +174,14 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
     """
     from harness import doctor as parts
     from harness.lab import interruption
-    from harness.sweep import planning
+    from harness.sweep import matrix_run
 
     with (
         one_line_errors(),
         interruption.noted(),
         _opened(options, settings_file, initiators, server_version) as (chosen, opened),
     ):
-        cells = planning.chosen_cells(chosen.settings, initiators_max=len(opened.initiators))
+        cells = matrix_run.chosen_cells(chosen.settings, initiators_max=len(opened.initiators))
         findings = parts.examine(opened, cells=cells, settings=chosen.settings, tell=say)
         for finding in findings:
             say(str(finding))

@@ -141,13 +141,13 @@ def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
       harness plan --cells 'i3-*' --list
     """
     from harness.lab import opening
-    from harness.sweep import planning
+    from harness.sweep import matrix_run
 
     with one_line_errors():
         chosen = opening.select_lab(options, settings_file=settings_file)
         say(chosen.first_line)
-        cells = planning.chosen_cells(chosen.settings, initiators_max=chosen.topology.initiators_max)
-        for line in planning.lines(chosen.settings, cells, list_cells=list_cells):
+        cells = matrix_run.chosen_cells(chosen.settings, initiators_max=chosen.topology.initiators_max)
+        for line in matrix_run.plan_lines(chosen.settings, cells, list_cells=list_cells):
             say(line)
 
 

@@ -15,10 +15,10 @@ from harness.reporting import Reporter, TimeLeftByWork
 from harness.settings import SimulationSettings
 from harness.simulation import parameters, spark_job
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
-from harness.sweep import journal, planning, run_folder
+from harness.sweep import journal, run_folder
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe
-from harness.sweep.matrix_run import Outcome
+from harness.sweep.matrix_run import Outcome, chosen_cells
 
 
 def simulate(
@@ -31,7 +31,7 @@ def simulate(
     """Run the cells that the options select, or those that the run in `resume` lacks."""
     settings = _settings(options, resume)
     hardware = parameters.read(settings.hardware)
-    cells = planning.chosen_cells(settings)
+    cells = chosen_cells(settings)
     for line in first_lines(settings):
         reporter.note(line)
     model = hardware.as_manifest()

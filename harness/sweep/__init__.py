@@ -6,7 +6,7 @@
 - `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell; the
   examination of a lab before its first cell
 - `journal`, `run_folder`: what became of each cell; the run's folder and its manifest, the circumstances of the run
-- `matrix_run`: a run from its settings to its folder; `planning`: its cells and how long they take
+- `matrix_run`: a run from its settings to its folder: its cells, and how long they take
 
 Rules. A cell counts only if its line in the journal says `completed`. That line is written last, after the cell's raw
 records, and is on disk before the next cell starts. A cell whose accounting shows a difference has failed, however fast

@@ -1,8 +1,8 @@
-"""A run of the matrix, or of one cell, from its settings to its folder: new or resumed."""
+"""A run of the matrix, or of one cell: its cells, how long they take, and its folder, new or resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,24 @@ from typing import Any
 from harness.failures import UsageFailure
 from harness.lab import compose, drivers, interruption
 from harness.lab.opening import Selection, Topology, select_lab
-from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS, Cell, all_cells, select
+from harness.matrix import (
+    DIALOG_RATIOS,
+    INITIATORS,
+    PAYLOADS_BYTES,
+    THREADS,
+    Cell,
+    all_cells,
+    quick_slice,
+    select,
+    sweep_order,
+)
 from harness.reporting import Reporter, duration
-from harness.settings import Settings
-from harness.sweep import journal, planning, run_folder
+from harness.settings import RunSettings, Settings
+from harness.sweep import journal, run_folder
 from harness.sweep.loop import Sweep, Tally
 from harness.sweep.testbed import LabTestbed
 
+ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
 _DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
 
 
@@ -44,10 +55,10 @@ def sweep(
     )
     settings = selection.settings
     reporter.note(selection.first_line)
-    cells = planning.chosen_cells(settings, initiators_max=selection.topology.initiators_max)
-    length_s = planning.estimate_s(settings, cells)
+    cells = chosen_cells(settings, initiators_max=selection.topology.initiators_max)
+    length_s = estimate_s(settings, cells)
     plan = f"{len(cells)} cells, about {duration(length_s)}"
-    if length_s > planning.ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
+    if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
         return None
     results = open_results(settings, cells, resume)
     reporter.note(f"{plan}; results in {results}")
@@ -145,3 +156,84 @@ def run_cells(selection: Selection, results: Path, cells: Sequence[Cell], report
         tally = Sweep(testbed, journal.Journal(results / journal.NAME), reporter, results).run(cells)
     run_folder.finish(results)
     return tally
+
+
+# -- the plan ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """The time that a lab takes beside settling and measuring."""
+
+    cell_s: float
+    drain_s: float
+    group_s: float
+    dialogs_per_s: float
+    version_s: float
+    is_measured: bool
+
+
+OVERHEAD = {
+    # Measured on two processors; the journal of a sweep has the times of your machine.
+    "embedded": Overhead(cell_s=0.25, drain_s=0.2, group_s=1.5, dialogs_per_s=1800.0, version_s=0.5, is_measured=True),
+    # Not measured yet: cautious assumptions.
+    "sqlserver": Overhead(
+        cell_s=1.0, drain_s=2.0, group_s=10.0, dialogs_per_s=1000.0, version_s=60.0, is_measured=False
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells that share instances and dialog pools."""
+
+    server_version: str
+    initiators: int
+    dialog_ratio: int
+    cells: int
+    threads: int  # the most that any of its cells has, per initiator
+
+    @property
+    def dialogs(self) -> int:
+        return self.initiators * self.threads * self.dialog_ratio
+
+
+def chosen_cells(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]) -> list[Cell]:
+    """The cells that the settings select on a lab with so many initiators, in the order in which they run."""
+    cells = select(all_cells(settings.server_versions, initiators_max=initiators_max), settings.cells)
+    if settings.quick:
+        slice_ = [cell for cell in quick_slice(settings.server_versions) if cell.initiators <= initiators_max]
+        cells = [cell for cell in cells if cell in set(slice_)] if settings.cells else slice_
+    return sweep_order(cells, settings.seed)
+
+
+def groups(cells: Sequence[Cell]) -> list[Group]:
+    """The groups in the order in which they run."""
+    found: dict[tuple[str, int, int], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.group, []).append(cell)
+    return [Group(*key, len(members), max(cell.threads for cell in members)) for key, members in found.items()]
+
+
+def estimate_s(settings: Settings, cells: Sequence[Cell]) -> float:
+    overhead = OVERHEAD[settings.lab]
+    each = settings.measure + settings.settle + overhead.drain_s + overhead.cell_s
+    built = groups(cells)
+    return (
+        len(cells) * each
+        + sum(group.dialogs for group in built) / overhead.dialogs_per_s
+        + len(built) * overhead.group_s
+        + len({cell.server_version for cell in cells}) * overhead.version_s
+    )
+
+
+def plan_lines(settings: Settings, cells: Sequence[Cell], *, list_cells: bool) -> Iterator[str]:
+    built = groups(cells)
+    dialogs = sum(group.dialogs for group in built)
+    yield f"cells: {len(cells)}, each measured for {settings.measure:g} s after at most {settings.settle:g} s to settle"
+    yield f"groups of cells that share instances and dialogs: {len(built)}"
+    yield f"dialogs to build: {dialogs:,}, at most {max((group.dialogs for group in built), default=0):,} at once"
+    basis = "" if OVERHEAD[settings.lab].is_measured else " (overhead beside settling and measuring is assumed)"
+    yield f"time: about {duration(estimate_s(settings, cells))} on the {settings.lab} lab{basis}"
+    if list_cells:
+        yield from (cell.id for cell in cells)
