@@ -12,7 +12,6 @@ from harness.embedded.broker.database import Database
 from harness.embedded.broker.queues import Queue
 from harness.embedded.tsql.catalog import (
     broker_views,
-    conversation_views,
     database_views,
     object_views,
     page_views,
@@ -21,10 +20,7 @@ from harness.embedded.tsql.catalog import (
 )
 from harness.embedded.tsql.catalog.view import TableFunction, View
 
-FAMILIES = (
-    *(broker_views, conversation_views, database_views, object_views),
-    *(page_views, security_views, server_views),
-)
+FAMILIES = (broker_views, database_views, object_views, page_views, security_views, server_views)
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
 TABLE_FUNCTIONS: dict[str, TableFunction] = {
     one.name: one for family in (database_views, page_views) for one in family.FUNCTIONS
@@ -42,7 +38,7 @@ def find(database: Database, schema: str, name: str, *, explicit: bool) -> View 
         return None
     view = _queue_views.get(queue)
     if view is None:
-        view = _queue_views[queue] = conversation_views.queue_view(database, queue)
+        view = _queue_views[queue] = broker_views.queue_view(database, queue)
     return view
 
 

@@ -1,4 +1,4 @@
-"""Service Broker's catalog and its queue monitors: sys.service_queues, sys.services, sys.routes, sys.dm_broker_*.
+"""Service Broker: its catalog, queue monitors, conversations and messages, and queues as tables.
 
 Principal 1 owns all: dbo.
 """
@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+from harness.embedded.broker.database import ConversationEndpoint, Database
 from harness.embedded.broker.monitors import QueueMonitor
 from harness.embedded.broker.queues import Queue
+from harness.embedded.broker.system_objects import END_DIALOG, ERROR
 from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, queues
-from harness.embedded.tsql.catalog.view import Context, View
+from harness.embedded.tsql.catalog.page_views import location
+from harness.embedded.tsql.catalog.view import Context, View, columns
 from harness.embedded.tsql.permissions.rights import DBO, DBO_ID
 
 OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
 VALIDATIONS = {"N": "BINARY", "E": "EMPTY", "X": "XML"}  # as on a live server; the manual says NONE for N
+NEVER_NS = -2_208_988_800_000_000_000  # 1900-01-01
+LIFETIME_MAX_NS = (2**31 - 1) * 1_000_000_000
+NO_TRANSACTION = bytes(6)
 
 
 def _execute_as(context: Context, queue: Queue) -> int | None:
@@ -70,6 +76,16 @@ def _queue_monitors(context: Context) -> list[QueueMonitor]:
     monitors = context.engine.monitors.all
     queues = [queue for database in context.engine.databases.values() for queue in database.catalog.queues.values()]
     return [monitors[queue] for queue in queues if queue in monitors]
+
+
+def _moment(utc_ns: int | None) -> int:
+    return NEVER_NS if utc_ns is None else utc_ns
+
+
+def _lifetime(endpoint: ConversationEndpoint) -> int:
+    """A dialog without LIFETIME lives 2^31 - 1 seconds, here from the creation of the database on."""
+    utc_ns = endpoint.terms.lifetime
+    return endpoint.database.catalog.create_time_ns + LIFETIME_MAX_NS if utc_ns is None else utc_ns
 
 
 VIEWS = [
@@ -200,4 +216,153 @@ VIEWS = [
         """,
         lambda context: list(context.engine.monitors.readers.values()),
     ),
+    View(
+        "conversation_endpoints",
+        """
+        conversation_handle              uniqueidentifier NOT NULL  <- terms.conversation_handle
+        conversation_id                  uniqueidentifier NOT NULL  <- terms.conversation_id
+        is_initiator                     tinyint NOT NULL           <- terms.is_initiator
+        service_contract_id              int NOT NULL               <- terms.contract.service_contract_id
+        conversation_group_id            uniqueidentifier NOT NULL  <- incoming.group.conversation_group_id
+        service_id                       int NOT NULL               <- terms.service_id
+        lifetime                         datetime NOT NULL
+        state                            char(2) NOT NULL           <- state.value
+        state_desc                       nvarchar(60)               <- state.name
+        far_service                      nvarchar(256) NOT NULL     <- terms.far_service
+        far_broker_instance              nvarchar(128)
+        principal_id                     int NOT NULL               = 1
+        far_principal_id                 int NOT NULL               = -1
+        outbound_session_key_identifier  uniqueidentifier NOT NULL  = '00000000-0000-0000-0000-000000000000'
+        inbound_session_key_identifier   uniqueidentifier NOT NULL  = '00000000-0000-0000-0000-000000000000'
+        security_timestamp               datetime NOT NULL
+        dialog_timer                     datetime NOT NULL
+        send_sequence                    bigint NOT NULL
+        last_send_tran_id                binary(6) NOT NULL
+        end_dialog_sequence              bigint NOT NULL
+        receive_sequence                 bigint NOT NULL
+        receive_sequence_frag            int NOT NULL               = 0
+        system_sequence                  bigint NOT NULL            = 0
+        first_out_of_order_sequence      bigint NOT NULL
+        last_out_of_order_sequence       bigint NOT NULL
+        last_out_of_order_frag           int NOT NULL               = -1
+        is_system                        bit NOT NULL               <- terms.is_system
+        priority                         tinyint NOT NULL           <- terms.priority
+        """,
+        lambda context: list(context.database.endpoints.values()),
+        lifetime=_lifetime,
+        last_send_tran_id=lambda endpoint: NO_TRANSACTION,
+        security_timestamp=lambda endpoint: _moment(endpoint.security_timestamp),
+        dialog_timer=lambda endpoint: _moment(endpoint.dialog_timer),
+        first_out_of_order_sequence=lambda endpoint: min(endpoint.incoming.early or (), default=-1),
+        last_out_of_order_sequence=lambda endpoint: max(endpoint.incoming.early or (), default=-1),
+    ),
+    View(
+        "conversation_groups",
+        """
+        conversation_group_id  uniqueidentifier NOT NULL
+        service_id             int NOT NULL
+        is_system              bit
+        """,
+        lambda context: list(context.database.groups.values()),
+    ),
+    View(
+        "transmission_queue",
+        """
+        conversation_handle      uniqueidentifier NOT NULL  <- endpoint.terms.conversation_handle
+        to_service_name          nvarchar(256)              <- endpoint.terms.far_service
+        to_broker_instance       nvarchar(128)              <- endpoint.far_broker_instance
+        from_service_name        nvarchar(256)              <- endpoint.terms.service_name
+        service_contract_name    nvarchar(256)              <- endpoint.terms.contract.name
+        enqueue_time             datetime NOT NULL
+        message_sequence_number  bigint NOT NULL
+        message_type_name        nvarchar(256)
+        is_conversation_error    bit NOT NULL
+        is_end_of_dialog         bit NOT NULL
+        message_body             varbinary(max)
+        transmission_status      nvarchar(4000)             <- endpoint.outgoing.transmission_status
+        priority                 tinyint NOT NULL           <- endpoint.terms.priority
+        """,
+        lambda context: list(context.database.transmission_rows()),
+        is_conversation_error=lambda row: row.message_type_name == ERROR,
+        is_end_of_dialog=lambda row: row.message_type_name == END_DIALOG,
+    ),
+    View(
+        "sysdesend",
+        """
+        handle     uniqueidentifier NOT NULL  <- terms.conversation_handle
+        diagid     uniqueidentifier NOT NULL  <- terms.conversation_id
+        initiator  tinyint NOT NULL           <- terms.is_initiator
+        sendseq    bigint NOT NULL            <- send_sequence
+        sendxact   binary(6) NOT NULL
+        """,
+        lambda context: list(context.database.endpoints.values()),
+        sendxact=lambda endpoint: NO_TRANSACTION,
+        is_base_table=True,
+        location=location,
+    ),
+    View(
+        "sysdercv",
+        """
+        diagid       uniqueidentifier NOT NULL  <- terms.conversation_id
+        initiator    tinyint NOT NULL           <- terms.is_initiator
+        handle       uniqueidentifier NOT NULL  <- terms.conversation_handle
+        rcvseq       bigint NOT NULL            <- receive_sequence
+        state        char(2) NOT NULL           <- state.value
+        contract     int NOT NULL               <- terms.contract.service_contract_id
+        svcid        int NOT NULL               <- terms.service_id
+        convgroup    uniqueidentifier NOT NULL  <- incoming.group.conversation_group_id
+        farsvc       nvarchar(256) NOT NULL     <- terms.far_service
+        farbrkrinst  nvarchar(128)              <- far_broker_instance
+        priority     tinyint NOT NULL           <- terms.priority
+        """,
+        lambda context: list(context.database.endpoints.values()),
+        is_base_table=True,
+    ),
+    View(
+        "sysxmitqueue",
+        """
+        dlgid         uniqueidentifier NOT NULL  <- endpoint.terms.conversation_id
+        finitiator    bit NOT NULL               <- endpoint.terms.is_initiator
+        tosvc         nvarchar(256)              <- endpoint.terms.far_service
+        tobrkrinst    nvarchar(128)              <- endpoint.far_broker_instance
+        fromsvc       nvarchar(256)              <- endpoint.terms.service_name
+        frombrkrinst  nvarchar(128)              <- endpoint.database.catalog.service_broker_guid
+        svccontr      nvarchar(256)              <- endpoint.terms.contract.name
+        msgseqnum     bigint NOT NULL            <- message_sequence_number
+        msgtype       nvarchar(256)              <- message_type_name
+        enqtime       datetime NOT NULL          <- enqueue_time
+        msgbody       varbinary(max)             <- message_body
+        """,
+        lambda context: list(context.database.transmission_rows()),
+        is_base_table=True,
+    ),
 ]
+
+
+# The columns of RECEIVE *, in the order of the manual's page on RECEIVE.
+RECEIVED = """
+    status                   tinyint NOT NULL
+    priority                 tinyint NOT NULL           <- incoming.terms.priority
+    queuing_order            bigint NOT NULL
+    conversation_group_id    uniqueidentifier NOT NULL  <- incoming.group.conversation_group_id
+    conversation_handle      uniqueidentifier NOT NULL  <- incoming.terms.conversation_handle
+    message_sequence_number  bigint NOT NULL
+    service_name             nvarchar(512) NOT NULL     <- incoming.terms.service_name
+    service_id               int NOT NULL               <- incoming.terms.service_id
+    service_contract_name    nvarchar(256) NOT NULL     <- incoming.terms.contract.name
+    service_contract_id      int NOT NULL               <- incoming.terms.contract.service_contract_id
+    message_type_name        nvarchar(256) NOT NULL     <- message_type.name
+    message_type_id          int NOT NULL               <- message_type.message_type_id
+    validation               nchar(2) NOT NULL          <- message_type.validation.value
+    message_body             varbinary(max)
+    """
+RECEIVED_COLUMNS = columns(RECEIVED, {})
+
+
+def queue_view(database: Database, queue: Queue) -> View:
+    """The view of a queue, with all its rows, including retained ones."""
+    table = f"""{RECEIVED}
+    message_id               uniqueidentifier NOT NULL
+    message_enqueue_time     datetime
+    """
+    return View(f"queue.{queue.object_id}", table, lambda context: list(database.queue_rows(queue)))

@@ -15,7 +15,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import BIGINT, INT, UNIQUEIDENTIFIER, Column, SqlType
-from harness.embedded.tsql.catalog.conversation_views import RECEIVED_COLUMNS
+from harness.embedded.tsql.catalog.broker_views import RECEIVED_COLUMNS
 from harness.embedded.tsql.instance.instance import catalog_key
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
