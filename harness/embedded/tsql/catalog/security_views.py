@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from harness.embedded.broker.database import Database
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.instance.instance import Instance
-from harness.embedded.tsql.permissions import grants
-from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.permissions.guard import THE_SERVER
 from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLE_IDS,
@@ -22,8 +21,10 @@ from harness.embedded.tsql.permissions.rights import (
     FIXED_USER_IDS,
     SA,
     SA_ID,
+    SERVER,
     SERVER_ROLE_IDS,
     SYSADMIN,
+    Securable,
     sid_of,
 )
 
@@ -114,7 +115,7 @@ CLASSES = {
     "ROUTE": (19, "ROUTE"),
     "CERTIFICATE": (25, "CERTIFICATE"),
 }
-STATES = {grants.GRANT: "G", grants.GRANT_WITH_GRANT_OPTION: "W", grants.DENY: "D"}
+STATES = {rights.GRANT: "G", rights.GRANT_WITH_GRANT_OPTION: "W", rights.DENY: "D"}
 # Column `type`; NULL for permissions that are missing here.
 TYPES = {
     "ALTER": "AL",
@@ -148,7 +149,7 @@ class Permission(NamedTuple):
     securable: Securable
     permission: str
     grantee_principal_id: int
-    state_desc: str = grants.GRANT
+    state_desc: str = rights.GRANT
 
     @property
     def number(self) -> int:

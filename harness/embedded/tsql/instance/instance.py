@@ -22,10 +22,9 @@ from harness.embedded.tsql.instance.properties import (
     DatabaseFiles,
     ExtendedProperties,
 )
-from harness.embedded.tsql.permissions import grants
-from harness.embedded.tsql.permissions.grants import Grants
+from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.permissions.rights import DBO
+from harness.embedded.tsql.permissions.rights import DBO, Grants
 from harness.embedded.tsql.storage import tables
 from harness.embedded.tsql.storage.sqlite import Sqlite
 from harness.embedded.tsql.storage.tables import Table, void
@@ -152,7 +151,7 @@ class Instance:
                 self.files.recover(int(str(key)), value)
             elif name == CONFIGURATION_CATALOG:
                 self.configuration.recover(str(key), int(value[0]))
-            elif name == grants.CATALOG and isinstance(key, tuple):
+            elif name == rights.GRANTS_CATALOG and isinstance(key, tuple):
                 self.grants.recover(tuple(part for part in key if not isinstance(part, bytes)), value[0])
             elif name.startswith("tsql.rows."):
                 rows.setdefault(name, []).append((key, *value))

@@ -9,9 +9,16 @@ from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
-from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.guard import THE_SERVER, object_of
-from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, DBO_ID, SA_ID, SCHEMA_DBO, SERVER_ROLE_IDS
+from harness.embedded.tsql.permissions.rights import (
+    DATABASE_ROLES,
+    DBO_ID,
+    SA_ID,
+    SCHEMA_DBO,
+    SERVER,
+    SERVER_ROLE_IDS,
+    Securable,
+)
 
 
 class NameContext(guard.Context, Protocol):

@@ -19,8 +19,16 @@ from typing import Any, NamedTuple, Protocol
 
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
-from harness.embedded.tsql.permissions.grants import SERVER, Grants, Securable
-from harness.embedded.tsql.permissions.rights import DBO, SA, SYSADMIN, Principals, is_allowed
+from harness.embedded.tsql.permissions.rights import (
+    DBO,
+    SA,
+    SERVER,
+    SYSADMIN,
+    Grants,
+    Principals,
+    Securable,
+    is_allowed,
+)
 
 THE_SERVER = Securable(SERVER, "SERVER", 0)
 # Every login enters these as guest.

@@ -13,8 +13,8 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Parameter, ResultSink
 from harness.embedded.tsql.instance.properties import File, FileType
-from harness.embedded.tsql.permissions.grants import Securable
 from harness.embedded.tsql.permissions.guard import Guard, is_allowed_on_database
+from harness.embedded.tsql.permissions.rights import Securable
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements.definitions import (

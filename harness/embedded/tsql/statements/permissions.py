@@ -8,10 +8,9 @@ from harness.embedded.broker import ddl_network, ddl_services
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.permissions import grants
-from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.permissions.guard import THE_SERVER, Guard, of_login
-from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER_ROLE_IDS, VALID
+from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER, SERVER_ROLE_IDS, VALID, Securable
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import Definition, ObjectName, define, in_database
 from harness.embedded.tsql.text.parser import Parser
@@ -92,8 +91,8 @@ def _permit(frame: Frame, tx: Transaction, given: _Permission, name: str, grante
     of_server = securable.database_id == SERVER
     if of_server and frame.database.name != "master":
         raise SqlServerError(4621)
-    granted = grants.GRANT_WITH_GRANT_OPTION if given.with_grant_option else grants.GRANT
-    state = {"REVOKE": None, "DENY": grants.DENY, "GRANT": granted}[given.verb]
+    granted = rights.GRANT_WITH_GRANT_OPTION if given.with_grant_option else rights.GRANT
+    state = {"REVOKE": None, "DENY": rights.DENY, "GRANT": granted}[given.verb]
     for each in grantees:
         grantee = securables.principal(frame, each, of_server=of_server)
         frame.instance.grants.set_permission(tx, securable, name, grantee, state)

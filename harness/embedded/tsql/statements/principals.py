@@ -9,9 +9,8 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME2, SqlType
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.permissions.grants import SERVER
 from harness.embedded.tsql.permissions.guard import Guard
-from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SYSADMIN
+from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER, SYSADMIN
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import (
     Check,

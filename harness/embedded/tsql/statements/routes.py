@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.embedded.broker import ddl_network
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.tsql.permissions.grants import SERVER, Securable
+from harness.embedded.tsql.permissions.rights import SERVER, Securable
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import (
     Definition,

@@ -9,7 +9,6 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
 from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.permissions.grants import SERVER, Securable
 from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLE_IDS,
     DATABASE_ROLES,
@@ -17,9 +16,11 @@ from harness.embedded.tsql.permissions.rights import (
     FIXED_USER_IDS,
     SA,
     SA_ID,
+    SERVER,
     SERVER_ROLE_IDS,
     SYSADMIN,
     VALID,
+    Securable,
     sid_of,
 )
 from harness.embedded.tsql.session.session import Frame
