@@ -27,7 +27,7 @@ class ClientSession(Session):
 
     def batch(self, text: str, sink: ResultSink) -> Waiting[None]:
         """Run a batch of statements."""
-        return self._request(lambda: batches.run(self, batches.compiled(self, text), sink), sink)
+        return self._request(lambda: batches.run_batch(self, batches.compiled_batch(self, text), sink), sink)
 
     def rpc(self, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
         """Call a procedure of the database or a system procedure."""

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.tsql.statements import (
     conversations,
-    execute,
     flow,
     insert,
     options,
@@ -19,7 +18,7 @@ from harness.embedded.tsql.statements import (
     update,
     variables,
 )
-from harness.embedded.tsql.statements.batches import compile_batch, parse
+from harness.embedded.tsql.statements.batches import Execute, compile_batch, parse
 from harness.embedded.tsql.statements.registry import GRAMMAR
 from tests.embedded.tsql.sides import LISTINGS
 
@@ -51,9 +50,9 @@ def kinds(text: str) -> list[type]:
             ";send on conversation @h (@b) end conversation @h with cleanup receive * from q",
             [conversations.Send, conversations.EndConversation, receive.Receive],
         ),
-        ("exec p @a, 1 exec p @b = 2 output, @c = default select 1", [execute.Execute] * 2 + [queries.Select]),
-        ("dbo.p 1, 2", [execute.Execute]),
-        ("p", [execute.Execute]),
+        ("exec p @a, 1 exec p @b = 2 output, @c = default select 1", [Execute] * 2 + [queries.Select]),
+        ("dbo.p 1, 2", [Execute]),
+        ("p", [Execute]),
         (
             "fetch next from c into @a, @b close c deallocate c",
             [queries.Fetch, queries.CursorOperation, queries.CursorOperation],
