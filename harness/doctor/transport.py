@@ -34,7 +34,8 @@ def check_route(side: Facts, other: Facts) -> Iterator[Finding]:
             remedy = f"ALTER ROUTE [{of_other[0]['route_name']}] WITH LIFETIME = 31536000; or drop it and {relink}"
         else:
             text = f"there is no route to the service of {other.name}, broker instance {other.broker_instance}"
-            unknown = [str(row["route_name"]) for row in named if not _is_of_lab(row)]
+            found = [str(row["route_name"]) for row in named]
+            unknown = [name for name in found if not name.startswith(("Test_Initiator", "Test_Target"))]
             text += f" (to another instance: {', '.join(unknown)})" if unknown else ""
             remedy = f"{relink} BrokerAddress={other.instance.broker_address}"
         yield side.error("route", text, remedy)
@@ -47,11 +48,6 @@ def check_route(side: Facts, other: Facts) -> Iterator[Finding]:
         names = ", ".join(str(row["route_name"]) for row in routes)
         text = f"{len(routes)} routes lead to {other.name} ({names}): conversations are distributed over them"
         yield side.warning("route", text, "drop all but one")
-
-
-def _is_of_lab(row: Row) -> bool:
-    """Return whether a route is one of the lab's own to another side."""
-    return str(row["route_name"]).startswith(("Test_Initiator", "Test_Target"))
 
 
 def check_configuration_service(side: Facts) -> Iterator[Finding]:

@@ -4,7 +4,7 @@
 
 Every table is a function `DataFrame -> DataFrame`. It begins with a `select` of the columns that it needs and ends
 with a `select` or `agg` of the columns that it promises. `raw_files` decides which files count, `spark_session` starts
-and stops Spark, `reduction` runs everything and writes the tables. No raw rows are collected, and no Python code runs
+and stops Spark, `reduce` runs everything and writes the tables. No raw rows are collected, and no Python code runs
 inside Spark.
 
 The latest attempt of a cell counts that both the journal and the cell's own record call completed, if all its files can
@@ -29,7 +29,177 @@ How numbers are computed:
 * A missing number, such as the processor time of an instance that does not provide it, is null, never zero.
 """
 
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from harness.records import SCHEMAS, ResultsError
+from harness.reductions import cells, instance_activity, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
-from harness.reductions.reduction import reduce
+from harness.reductions.spark_session import session
 
 __all__ = ["SparkUnavailable", "reduce"]
+
+# Not every instance provides the records of these tables, or has any.
+MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io", "counters")
+_CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes")
+ORDER = {
+    "cells": _CELLS_IN_ORDER,
+    "seconds": (*_CELLS_IN_ORDER, "second"),
+    "gain": ("server_version", "initiators", "threads", "payload_bytes"),
+    "waits": (*_CELLS_IN_ORDER, "role", "place"),
+    "page_spread": (*_CELLS_IN_ORDER, "instance"),
+    "latch_share": (*_CELLS_IN_ORDER, "instance", "object_name", "wait_type"),
+    "latches": (*_CELLS_IN_ORDER, "instance", "latch_class"),
+    "file_io": (*_CELLS_IN_ORDER, "instance", "database_name", "file_type", "file_name"),
+    "counters": (*_CELLS_IN_ORDER, "instance", "counter"),
+}
+TABLES = tuple(ORDER)
+NOTES_SHOWN = 10
+
+_SPARK_TYPES = {
+    pa.string(): T.StringType(),
+    pa.int32(): T.IntegerType(),
+    pa.int64(): T.LongType(),
+    pa.float64(): T.DoubleType(),
+    pa.bool_(): T.BooleanType(),
+}
+
+Progress = Callable[[str], None]
+
+
+def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
+    """Write `reduced/` of a run from its raw records and return the files.
+
+    `progress` gets a line per step and a line for everything that is left out; by default they go to standard error.
+    Raises ResultsError.
+    """
+    say = progress or _to_standard_error
+    results = Path(results).resolve()
+    raw = raw_files.read(results)
+    for note in raw.notes[:NOTES_SHOWN]:
+        say(note)
+    if len(raw.notes) > NOTES_SHOWN:
+        say(f"... and {len(raw.notes) - NOTES_SHOWN} more left out")
+    target = results / "reduced"
+    try:
+        target.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ResultsError(f"{target} cannot be written: {error.strerror}") from None
+    say(f"reducing {len(raw.files['cells'])} cells: starting Spark")
+    try:
+        with session() as spark, tempfile.TemporaryDirectory(prefix="harness-reduction-") as scratch:
+            tables = _reduced(spark, gather(raw.files, Path(scratch)), raw.manifest)
+            rows = {}
+            for name in tables:
+                say(f"reducing: {name}")
+                rows[name] = write(tables[name], target, name, Path(scratch))
+            spark.catalog.clearCache()
+    except (PySparkException, Py4JError) as error:
+        raise ResultsError(f"Spark failed on {results}: {_first_line(error)}") from error
+    if empty := [name for name in MAY_BE_EMPTY if not rows[name]]:
+        say(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
+    return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
+
+
+def gather(files: Mapping[str, Sequence[Path]], scratch: Path) -> dict[str, Path]:
+    """Make one folder per kind with links to the files that count.
+
+    Spark lists one folder much faster than thousands of paths, and it does not see the name of the results folder,
+    which it might take for a pattern or a URL scheme.
+    """
+    folders = {}
+    for kind, paths in files.items():
+        folders[kind] = scratch / "raw" / kind
+        folders[kind].mkdir(parents=True)
+        for path in paths:
+            (folders[kind] / path.name).symlink_to(path)
+    return folders
+
+
+def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping[str, Any]) -> dict[str, DataFrame]:
+    """Return the tables, in an order in which each finds its inputs computed."""
+    rows = {kind: read_raw(spark, kind, folders[kind]) for kind in SCHEMAS}
+    counting = cells.completed_attempts(rows["cells"]).cache()
+    if counting.isEmpty():
+        raise ResultsError("no cell was completed: nothing to reduce")
+    by_second = messages.seconds(
+        counting,
+        messages.sent_by_second(rows["calls"], counting),
+        messages.processed_by_second(rows["receives"], counting),
+        messages.depth_by_second(rows["samples"], counting),
+    ).cache()
+    waiting = instance_activity.waits(rows["waits"], counting).cache()
+    by_cell = cells.cells(
+        counting,
+        calls=messages.calls_in_window(rows["calls"], counting),
+        processed=messages.processed_in_window(rows["receives"], counting),
+        end_to_end=messages.end_to_end(rows["deliveries"], counting),
+        processors=instance_activity.processor_use(rows["processors"], counting),
+        peaks=messages.peaks(by_second),
+        top_waits=instance_activity.top_waits(waiting),
+    ).cache()
+    tables = {
+        "seconds": by_second,
+        "waits": waiting,
+        "cells": by_cell,
+        "gain": cells.gain(by_cell),
+        "page_spread": instance_activity.page_spread(rows["dialog_pages"], counting),
+        "latch_share": instance_activity.latch_share(rows["latch_waits"], rows["samples"], counting),
+        "latches": instance_activity.latches(rows["latches"], counting),
+        "file_io": instance_activity.file_io(rows["file_io"], counting),
+        "counters": instance_activity.counters(rows["samples"], counting),
+    }
+    # A table that is copied elsewhere still names its run and lab.
+    origin = [F.lit(str(manifest.get(name, "unknown"))).alias(name) for name in ("run_id", "lab")]
+    return {name: table.select(*origin, "*") for name, table in tables.items()}
+
+
+def read_raw(spark: SparkSession, kind: str, folder: Path) -> DataFrame:
+    """Read the raw records of one kind in a folder, with the schema of `harness.records`."""
+    return spark.read.schema(raw_schema(kind)).parquet(str(folder))
+
+
+def raw_schema(kind: str) -> T.StructType:
+    return T.StructType([T.StructField(field.name, _SPARK_TYPES[field.type]) for field in SCHEMAS[kind]])
+
+
+def write(table: DataFrame, folder: Path, name: str, scratch: Path) -> int:
+    """Write `<name>.parquet` and `<name>.csv`: one ordered file each, whole or absent. Return the number of rows."""
+    parts = scratch / name
+    table.coalesce(1).sortWithinPartitions(*ORDER[name]).write.parquet(str(parts))
+    whole = pq.read_table(next(parts.glob("part-*.parquet")))
+    try:
+        for ending, write_table in (("parquet", pq.write_table), ("csv", pyarrow.csv.write_csv)):
+            temporary = folder / f"{name}.{ending}.tmp"
+            write_table(whole.replace_schema_metadata(), temporary)
+            os.replace(temporary, folder / f"{name}.{ending}")
+    except OSError as error:
+        raise ResultsError(f"{folder} cannot be written: {error.strerror or error}") from None
+    return int(whole.num_rows)
+
+
+def _to_standard_error(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _first_line(error: Exception) -> str:
+    try:
+        text = str(error)
+    except OSError:  # the JVM, which holds the text, has ended
+        text = "its JVM ended (out of memory?)"
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from harness.matrix import Cell
 from harness.records import SCHEMAS
+from harness.reductions import raw_schema
 from harness.reductions.cells import completed_attempts
-from harness.reductions.reduction import raw_schema
 from harness.reductions.spark_session import context, session
 
 CELL = Cell.parse("i1-t2-r150-p100-v2008")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import SqlType
@@ -35,9 +36,13 @@ def in_sqlite(name: str, type_: ResultType) -> Render:
     return render
 
 
-def in_python(
-    name: str, function: Callable[..., Any], type_: ResultType, *, least: int, most: int | None = None
-) -> Function:
+def _arity(function: Callable[..., Any]) -> tuple[int, int]:
+    """The least and the greatest number of arguments."""
+    parameters = signature(function).parameters.values()
+    return sum(one.default is one.empty for one in parameters), len(parameters)
+
+
+def in_python(name: str, function: Callable[..., Any], type_: ResultType) -> Function:
     """A function of Python; NULL as the first argument gives NULL."""
 
     def guarded(*values: Any) -> Any:
@@ -48,7 +53,7 @@ def in_python(
         renderer.function(own, len(arguments), guarded)
         return in_sqlite(own, type_)(renderer, arguments)
 
-    return Function(least, most or least, render)
+    return Function(*_arity(function), render)
 
 
 def of_frame(name: str, type_: SqlType, getter: Getter) -> Function:
@@ -60,20 +65,20 @@ def of_frame(name: str, type_: SqlType, getter: Getter) -> Function:
     return Function(0, 0, render)
 
 
-def in_session(
-    name: str, function: Callable[..., Any], type_: SqlType, *, least: int, most: int | None = None
-) -> Function:
+def in_session(function: Callable[..., Any], type_: SqlType) -> Function:
     """A function that depends on the session: `function(frame, ...)`. With constants it is rendered as a parameter."""
+    name = function.__name__
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
         if all(isinstance(argument.constant, str | int | bytes) for argument in arguments):
             values = [argument.constant for argument in arguments]
             return Fragment(renderer.parameter(f"{name}{values!r}", lambda frame: function(frame, *values)), type_)
-        own = f"session_{name.lower()}_{len(arguments)}"
+        own = f"session_{name}_{len(arguments)}"
         renderer.function(own, len(arguments), function, constant=False)
         return Fragment(f"{own}({', '.join(argument.sql for argument in arguments)})", type_)
 
-    return Function(least, most if most is not None else least, render)
+    least, most = _arity(function)
+    return Function(least - 1, most - 1, render)  # the frame is no argument
 
 
 def without_or_with_arguments(without: Function, with_: Function) -> Function:

@@ -39,10 +39,8 @@ def db_id(frame: Frame, name: Any = "") -> int | None:
 
 
 def db_name(frame: Frame, identifier: Any) -> str | None:
-    for database in frame.instance.engine.databases.values():
-        if database.database_id == identifier:
-            return database.name
-    return None
+    databases = frame.instance.engine.databases.values()
+    return next((database.name for database in databases if database.database_id == identifier), None)
 
 
 @lru_cache(maxsize=1024)
@@ -111,10 +109,8 @@ def cert_id(frame: Frame, name: Any) -> int | None:
 
 
 def cert_encoded(frame: Frame, identifier: Any) -> bytes | None:
-    for certificate in frame.database.catalog.principals.certificates.values():
-        if certificate.certificate_id == identifier:
-            return certificate.blob
-    return None
+    certificates = frame.database.catalog.principals.certificates.values()
+    return next((one.blob for one in certificates if one.certificate_id == identifier), None)
 
 
 def file_property(frame: Frame, name: Any, what: Any) -> int | None:
@@ -251,30 +247,30 @@ def user_name(frame: Frame, identifier: Any = None) -> str | None:
 
 
 FUNCTIONS: Functions = {
-    "CERTENCODED": in_session("CERTENCODED", cert_encoded, SqlType("varbinary", length=MAX), least=1),
-    "CERT_ID": in_session("CERT_ID", cert_id, INT, least=1),
+    "CERTENCODED": in_session(cert_encoded, SqlType("varbinary", length=MAX)),
+    "CERT_ID": in_session(cert_id, INT),
     "CURRENT_USER": of_frame("@user", SYSNAME, current_user),
-    "DB_ID": in_session("DB_ID", db_id, SMALLINT, least=0, most=1),
+    "DB_ID": in_session(db_id, SMALLINT),
     "DB_NAME": without_or_with_arguments(
         of_frame("@database", SYSNAME, lambda frame: frame.session.database.name),
-        in_session("DB_NAME", db_name, SYSNAME, least=1),
+        in_session(db_name, SYSNAME),
     ),
-    "FILEPROPERTY": in_session("FILEPROPERTY", file_property, INT, least=2),
-    "HAS_PERMS_BY_NAME": in_session("HAS_PERMS_BY_NAME", has_perms_by_name, INT, least=3),
-    "IS_MEMBER": in_session("IS_MEMBER", is_member, INT, least=1),
-    "IS_ROLEMEMBER": in_session("IS_ROLEMEMBER", is_rolemember, INT, least=1, most=2),
-    "IS_SRVROLEMEMBER": in_session("IS_SRVROLEMEMBER", is_srvrolemember, INT, least=1, most=2),
-    "OBJECT_ID": in_session("OBJECT_ID", object_id, INT, least=1, most=2),
-    "OBJECT_NAME": in_session("OBJECT_NAME", object_name, SYSNAME, least=1, most=2),
-    "OBJECT_SCHEMA_NAME": in_session("OBJECT_SCHEMA_NAME", object_schema_name, SYSNAME, least=1, most=2),
+    "FILEPROPERTY": in_session(file_property, INT),
+    "HAS_PERMS_BY_NAME": in_session(has_perms_by_name, INT),
+    "IS_MEMBER": in_session(is_member, INT),
+    "IS_ROLEMEMBER": in_session(is_rolemember, INT),
+    "IS_SRVROLEMEMBER": in_session(is_srvrolemember, INT),
+    "OBJECT_ID": in_session(object_id, INT),
+    "OBJECT_NAME": in_session(object_name, SYSNAME),
+    "OBJECT_SCHEMA_NAME": in_session(object_schema_name, SYSNAME),
     "ORIGINAL_LOGIN": of_frame("@login", SYSNAME, lambda frame: frame.session.login),
-    "SCHEMA_NAME": in_session("SCHEMA_NAME", schema_name, SYSNAME, least=0, most=1),
-    "SUSER_ID": in_session("SUSER_ID", suser_id, INT, least=0, most=1),
+    "SCHEMA_NAME": in_session(schema_name, SYSNAME),
+    "SUSER_ID": in_session(suser_id, INT),
     "SUSER_SNAME": without_or_with_arguments(
-        of_frame("@context", SYSNAME, login_name), in_session("SUSER_SNAME", suser_sname, SYSNAME, least=1)
+        of_frame("@context", SYSNAME, login_name), in_session(suser_sname, SYSNAME)
     ),
     "SYSTEM_USER": of_frame("@context", SYSNAME, login_name),
     "USER": of_frame("@user", SYSNAME, current_user),
-    "USER_ID": in_session("USER_ID", user_id, INT, least=0, most=1),
-    "USER_NAME": in_session("USER_NAME", user_name, SYSNAME, least=0, most=1),
+    "USER_ID": in_session(user_id, INT),
+    "USER_NAME": in_session(user_name, SYSNAME),
 }

@@ -178,7 +178,7 @@ def _row_number(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 FUNCTIONS: Functions = {
-    "CHAR": in_python("char", _char, SqlType("char", length=1), least=1),
+    "CHAR": in_python("char", _char, SqlType("char", length=1)),
     "CHARINDEX": Function(2, 3, _charindex),
     "COALESCE": Function(1, 64, _coalesce),
     "CONCAT": Function(2, 254, _concat),
@@ -187,23 +187,21 @@ FUNCTIONS: Functions = {
     "DATALENGTH": Function(1, 1, _datalength),
     "IIF": Function(3, 3, _iif),
     "ISNULL": Function(2, 2, _isnull),
-    "LEFT": in_python("left", lambda text, count: text[:count], _text_type, least=2),
+    "LEFT": in_python("left", lambda text, count: text[:count], _text_type),
     "LEN": Function(1, 1, _len),
     "LOWER": _of_text("lower"),
     "LTRIM": _of_text("ltrim"),
     "MAX": _aggregate("max", lambda type_: type_),
     "MIN": _aggregate("min", lambda type_: type_),
     "NULLIF": Function(2, 2, _nullif),
-    "QUOTENAME": in_python("quotename", _quotename, SqlType("nvarchar", length=258), least=1, most=2),
+    "QUOTENAME": in_python("quotename", _quotename, SqlType("nvarchar", length=258)),
     "REPLACE": Function(3, 3, in_sqlite("replace", _long_text_type)),
-    "REPLICATE": in_python(
-        "replicate", lambda text, count: None if count < 0 else text * count, _long_text_type, least=2
-    ),
-    "RIGHT": in_python("right", lambda text, count: text[max(0, len(text) - count) :], _text_type, least=2),
+    "REPLICATE": in_python("replicate", lambda text, count: None if count < 0 else text * count, _long_text_type),
+    "RIGHT": in_python("right", lambda text, count: text[max(0, len(text) - count) :], _text_type),
     "ROW_NUMBER": Function(0, 0, _row_number, only_windowed=True),
     "RTRIM": _of_text("rtrim"),
     "SUBSTRING": Function(3, 3, _substring),
     "SUM": _aggregate("sum", _sum_type),
-    "SYS.FN_PHYSLOCFORMATTER": in_python("physlocformatter", _location, SqlType("varchar", length=128), least=1),
+    "SYS.FN_PHYSLOCFORMATTER": in_python("physlocformatter", _location, SqlType("varchar", length=128)),
     "UPPER": _of_text("upper"),
 }

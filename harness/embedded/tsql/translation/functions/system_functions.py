@@ -88,7 +88,7 @@ def server_property(frame: Frame, name: Any) -> Any:
 
 def _server_property(renderer: Renderer, arguments: Arguments) -> Fragment:
     type_ = INT if str(arguments[0].constant).lower() == "engineedition" else NVARCHAR
-    return in_session("SERVERPROPERTY", server_property, type_, least=1).render(renderer, arguments)
+    return in_session(server_property, type_).render(renderer, arguments)
 
 
 FUNCTIONS: Functions = {
@@ -102,7 +102,7 @@ FUNCTIONS: Functions = {
     "ERROR_STATE": of_frame("ERROR_STATE", INT, _of_error("state")),
     "GETDATE": of_frame("@now", DATETIME, _utc_milliseconds),
     "GETUTCDATE": of_frame("@now", DATETIME, _utc_milliseconds),
-    "GET_TRANSMISSION_STATUS": in_session("GET_TRANSMISSION_STATUS", get_transmission_status, NVARCHAR, least=1),
+    "GET_TRANSMISSION_STATUS": in_session(get_transmission_status, NVARCHAR),
     "HOST_NAME": of_frame("HOST_NAME", SYSNAME, lambda frame: frame.session.host),
     "NEWID": Function(0, 0, _newid),
     "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", BIGINT, lambda frame: frame.session.identity),

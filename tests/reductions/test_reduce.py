@@ -9,8 +9,7 @@ import pytest
 
 from harness.matrix import Cell
 from harness.records import ResultsError
-from harness.reductions import reduce
-from harness.reductions.reduction import TABLES
+from harness.reductions import TABLES, reduce
 from tests.reductions import oracle
 from tests.results_fixture import write_cell, write_journal, write_raw, write_reduced
 
