@@ -20,49 +20,20 @@ BROKER_ENDPOINT_ID = 65536
 _ENDPOINT_DEFAULTS = {"state": "STOPPED", "ip": None, "authentication": "WINDOWS NEGOTIATE", "certificate": None}
 
 
-def create_route(
-    tx: Transaction,
-    catalog: Catalog,
-    name: str,
-    *,
-    service_name: str | None = None,
-    broker_instance: str | None = None,
-    lifetime_s: int | None = None,
-    address: str,
-    mirror_address: str | None = None,
-    owner: str = "dbo",
-) -> None:
+def create_route(tx: Transaction, catalog: Catalog, name: str, *, owner: str = "dbo", **clauses: Any) -> None:
+    """Adds a route; `clauses` as in `_fields`, of which `address` is required."""
     ddl.refuse_existing(catalog.routes, name)
-    instance = broker_instance.upper() if broker_instance is not None else None
-    expires = _expiry(catalog, name, lifetime_s)
-    created = Route(name, catalog.new_id("route"), service_name, instance, expires, address, mirror_address, owner)
+    fields = _fields(catalog, name, **clauses)
+    created = Route(name, catalog.new_id("route"), owner=owner, **fields)
     _check_route(created)
     ddl.add(tx, catalog.routes, name, created)
     _store_route(tx, catalog, created)
 
 
-def alter_route(
-    tx: Transaction,
-    catalog: Catalog,
-    name: str,
-    *,
-    service_name: str | None = None,
-    broker_instance: str | None = None,
-    lifetime_s: int | None = None,
-    address: str | None = None,
-    mirror_address: str | None = None,
-) -> None:
-    """Changes a route; None keeps a clause."""
+def alter_route(tx: Transaction, catalog: Catalog, name: str, **clauses: Any) -> None:
+    """Changes the clauses of a route that are given."""
     route = ddl.find(catalog.routes, "alter", "route", name)
-    ddl.assign_given(
-        tx,
-        route,
-        remote_service_name=service_name,
-        broker_instance=broker_instance.upper() if broker_instance is not None else None,
-        lifetime=_expiry(catalog, name, lifetime_s),
-        address=address,
-        mirror_address=mirror_address,
-    )
+    ddl.assign_given(tx, route, **_fields(catalog, name, **clauses))
     _check_route(route)
     _store_route(tx, catalog, route)
 
@@ -73,12 +44,26 @@ def drop_route(tx: Transaction, catalog: Catalog, name: str) -> None:
     ddl.changed(tx, catalog)
 
 
-def _expiry(catalog: Catalog, name: str, lifetime_s: int | None) -> int | None:
-    if lifetime_s is None:
-        return None
-    if not 0 < lifetime_s <= LIFETIME_MAX_S:
+def _fields(
+    catalog: Catalog,
+    name: str,
+    *,
+    service_name: str | None = None,
+    broker_instance: str | None = None,
+    lifetime_s: int | None = None,
+    address: str | None = None,
+    mirror_address: str | None = None,
+) -> dict[str, Any]:
+    """The fields of a route as its clauses set them."""
+    if lifetime_s is not None and not 0 < lifetime_s <= LIFETIME_MAX_S:
         raise SqlServerError(9746, name)
-    return catalog.clock.utc_ns() + lifetime_s * SECOND
+    return {
+        "remote_service_name": service_name,
+        "broker_instance": broker_instance.upper() if broker_instance is not None else None,
+        "lifetime": catalog.clock.utc_ns() + lifetime_s * SECOND if lifetime_s is not None else None,
+        "address": address,
+        "mirror_address": mirror_address,
+    }
 
 
 def _check_route(route: Route) -> None:

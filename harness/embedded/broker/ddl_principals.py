@@ -117,29 +117,19 @@ def drop_certificate(tx: Transaction, catalog: Catalog, name: str) -> None:
 def create_login(
     tx: Transaction, logins: Logins, name: str, *, password: str | None, from_certificate: str | None = None
 ) -> Login:
-    if name.lower() in logins:
-        raise SqlServerError(15025, name)
+    ddl.refuse_existing(logins, name, 15025, name.lower())
     taken = (login.principal_id for login in logins.values())
     login = Login(name, max(_FIRST_LOGIN_ID, max(taken, default=0) + 1), password, from_certificate)
-    logins[name.lower()] = login
-    tx.on_rollback(partial(logins.pop, name.lower(), None))
+    ddl.add(tx, logins, name.lower(), login)
     _store_login(tx, login)
     return login
 
 
 def alter_login(tx: Transaction, logins: Logins, name: str, *, password: str | None, enable: bool | None) -> None:
     """Changes a login; None keeps a property."""
-    login = logins.get(name.lower())
-    if login is None:
-        raise SqlServerError(15151, "alter", "login", name)
-    tx.on_rollback(partial(_set_login, login, login.password, login.is_disabled))
-    disabled = login.is_disabled if enable is None else not enable
-    _set_login(login, login.password if password is None else password, disabled)
+    login = ddl.find(logins, "alter", "login", name, name.lower())
+    ddl.assign_given(tx, login, password=password, is_disabled=None if enable is None else not enable)
     _store_login(tx, login)
-
-
-def _set_login(login: Login, password: str | None, is_disabled: bool) -> None:
-    login.password, login.is_disabled = password, is_disabled
 
 
 def _store_login(tx: Transaction, login: Login) -> None:
@@ -148,9 +138,7 @@ def _store_login(tx: Transaction, login: Login) -> None:
 
 
 def drop_login(tx: Transaction, logins: Logins, name: str) -> None:
-    login = logins.get(name.lower())
-    if login is None:
-        raise SqlServerError(15151, "drop", "login", name)
+    login = ddl.find(logins, "drop", "login", name, name.lower())
     del logins[name.lower()]
     tx.on_rollback(partial(logins.__setitem__, name.lower(), login))
     tx.write("catalog.login", login.principal_id, None)

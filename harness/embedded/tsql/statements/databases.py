@@ -45,10 +45,7 @@ def create_database(parser: Parser) -> Definition:
 
     def work(frame: Frame, tx: Transaction) -> None:
         outside_transactions(frame, "CREATE DATABASE")
-        databases = frame.instance.engine.databases
-        if name.lower() in databases:
-            raise SqlServerError(1801, name)
-        created = ddl_databases.create_database(tx, databases, name)
+        created = ddl_databases.create_database(tx, frame.instance.engine.databases, name)
         if frame.session.guard is not None:
             owner = frame.session.guard.login.lower()
             frame.instance.grants.set_owner(tx, Securable(created.database_id, "DATABASE", 0), owner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
@@ -68,16 +69,10 @@ def compile_dbcc(node: Dbcc, scope: Scope) -> Step:
     return checked(check, plain(run))
 
 
-def _trace_on(frame: Frame, arguments: Sequence[int]) -> None:
-    """`DBCC TRACEON ( trace# [ ,...n ] [ , -1 ] )`"""
+def _trace(frame: Frame, arguments: Sequence[int], change: Callable[[set[int], Sequence[int]], None]) -> None:
+    """`DBCC { TRACEON | TRACEOFF } ( trace# [ ,...n ] [ , -1 ] )`"""
     flags = frame.instance.trace_flags if EVERY_SESSION in arguments else frame.session.trace_flags
-    flags.update(flag for flag in arguments if flag != EVERY_SESSION)
-
-
-def _trace_off(frame: Frame, arguments: Sequence[int]) -> None:
-    """`DBCC TRACEOFF ( trace# [ ,...n ] [ , -1 ] )`"""
-    flags = frame.instance.trace_flags if EVERY_SESSION in arguments else frame.session.trace_flags
-    flags.difference_update(arguments)
+    change(flags, [flag for flag in arguments if flag != EVERY_SESSION])
 
 
 def _trace_status(frame: Frame, arguments: Sequence[int]) -> None:
@@ -114,7 +109,7 @@ def _page(frame: Frame, arguments: Sequence[int]) -> None:
 
 COMMANDS: dict[str, Callable[[Frame, Sequence[int]], None]] = {
     "PAGE": _page,
-    "TRACEOFF": _trace_off,
-    "TRACEON": _trace_on,
+    "TRACEOFF": partial(_trace, change=set.difference_update),
+    "TRACEON": partial(_trace, change=set.update),
     "TRACESTATUS": _trace_status,
 }
