@@ -111,15 +111,16 @@ def _is_local(master: str) -> bool:
 
 def _start(scratch: Path, master: str, own: Mapping[str, str]) -> SparkContext:
     log = scratch / "spark.log"
-    if _is_local(master):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers would be some python3 of the path
     configuration = SparkConf().setAll([*settings(scratch, master).items(), *own.items()])
     try:
         with _output_into(log):
             install_exception_handler()  # as a session does: exceptions of Java become one line
-            return SparkContext(master, "harness", conf=configuration)
+            context = SparkContext(master, "harness", conf=configuration)
     except Exception as error:
         raise SparkUnavailable(f"Spark does not start: {reason(error, log)}") from error
+    if _is_local(master) and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # else workers would be some python3 of the path
+    return context
 
 
 def reason(error: Exception, log: Path) -> str:

@@ -1,3 +1,6 @@
+import os
+import sys
+
 import pytest
 
 from harness.reductions import SparkUnavailable, spark_session
@@ -46,3 +49,9 @@ def test_the_reason_why_spark_does_not_start_is_quoted(tmp_path):
     thrown = "An error occurred.\n: org.apache.spark.SparkException: Could not parse Master URL: 'x'\n\tat org.apache"
     assert spark_session.reason(Exception(thrown), log) == "Could not parse Master URL: 'x'"
     assert spark_session.reason(Exception("no gateway"), log).endswith("that is not running")
+
+
+@pytest.mark.spark
+def test_workers_run_this_interpreter_and_processes_started_later_are_not_told_to(spark):
+    assert spark.sparkContext.pythonExec == sys.executable
+    assert os.environ.get("PYSPARK_PYTHON") != sys.executable
