@@ -30,7 +30,6 @@ LATE_SHARE = 0.3  # of frames on a reordering link
 # Between client and instance in each direction. It is long for a switch, so that an instance sometimes dies after a
 # commit while the answer is under way.
 TRIP_NS = MILLISECOND // 2
-CONNECT_AGAIN_NS = 100 * MILLISECOND
 ERROR_SEVERITY = 11
 
 Request = Callable[[ClientSession, ResultSink], Waiting[None]]
@@ -96,7 +95,7 @@ class ClientConnection:
     def call(self, request: Request) -> Waiting[Answer]:
         """Send a request, and connect before for as long as that takes; the answer tells the result."""
         while not self._server.is_running:
-            yield Delay(CONNECT_AGAIN_NS)
+            yield Delay(AGAIN_NS)
         session = self._connected()
         yield Delay(TRIP_NS)
         if self._is_broken:

@@ -151,22 +151,6 @@ class Permission(NamedTuple):
     grantee_principal_id: int
     state_desc: str = rights.GRANT
 
-    @property
-    def number(self) -> int:
-        return CLASSES[self.securable.securable_class][0]
-
-    @property
-    def class_desc(self) -> str:
-        return CLASSES[self.securable.securable_class][1]
-
-    @property
-    def type(self) -> str | None:
-        return TYPES.get(self.permission)
-
-    @property
-    def state(self) -> str:
-        return STATES[self.state_desc]
-
 
 def _server_permissions(context: Context) -> Iterator[Permission]:
     engine = context.engine
@@ -232,7 +216,7 @@ def _certificates(context: Context) -> Iterator[SimpleNamespace]:
 
 
 PERMISSION_COLUMNS = """
-        class                 tinyint NOT NULL  <- number
+        class                 tinyint NOT NULL
         class_desc            nvarchar(60)
         major_id              int NOT NULL      <- securable.id
         minor_id              int NOT NULL      = 0
@@ -242,6 +226,16 @@ PERMISSION_COLUMNS = """
         permission_name       nvarchar(128)     <- permission
         state                 char(1) NOT NULL
         state_desc            nvarchar(60)
+        """
+PERMISSION_VALUES: dict[str, Any] = {
+    "class": lambda one: CLASSES[one.securable.securable_class][0],
+    "class_desc": lambda one: CLASSES[one.securable.securable_class][1],
+    "type": lambda one: TYPES.get(one.permission),
+    "state": lambda one: STATES[one.state_desc],
+}
+MEMBER_COLUMNS = """
+        role_principal_id    int NOT NULL
+        member_principal_id  int NOT NULL
         """
 
 VIEWS = [
@@ -260,14 +254,7 @@ VIEWS = [
         type_desc=lambda one: KINDS[one.type][0],
         default_database_name=lambda one: "master" if one.type == "S" else None,
     ),
-    View(
-        "server_role_members",
-        """
-        role_principal_id    int NOT NULL
-        member_principal_id  int NOT NULL
-        """,
-        _server_members,
-    ),
+    View("server_role_members", MEMBER_COLUMNS, _server_members),
     View(
         "database_principals",
         """
@@ -282,16 +269,9 @@ VIEWS = [
         type_desc=lambda one: KINDS[one.type][1],
         default_schema_name=lambda one: "dbo" if one.type == "S" else None,
     ),
-    View(
-        "database_role_members",
-        """
-        role_principal_id    int NOT NULL
-        member_principal_id  int NOT NULL
-        """,
-        _database_members,
-    ),
-    View("server_permissions", PERMISSION_COLUMNS, _server_permissions),
-    View("database_permissions", PERMISSION_COLUMNS, _database_permissions),
+    View("database_role_members", MEMBER_COLUMNS, _database_members),
+    View("server_permissions", PERMISSION_COLUMNS, _server_permissions, **PERMISSION_VALUES),
+    View("database_permissions", PERMISSION_COLUMNS, _database_permissions, **PERMISSION_VALUES),
     View(
         "certificates",
         """
