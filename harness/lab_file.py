@@ -88,21 +88,12 @@ class _Document(BaseModel):
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """One side: `ServerKeys` with the defaults filled in."""
+class Server(ServerKeys):
+    """One side, with the defaults filled in."""
 
     role: str  # target | initiator-1 ...
-    host: str
-    port: int
-    authentication: Literal["sql", "integrated"]
-    user: str | None
-    broker_port: int
     broker_host: str
     database: str
-    admin_port: int | None
-    encrypt: Literal["optional", "mandatory", "strict"]
-    trust_server_certificate: bool
 
     @property
     def is_local(self) -> bool:

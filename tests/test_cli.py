@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.cli.terminal import Failure, one_line_errors
+from harness.cli.conventions import Failure, one_line_errors
 
 COMMANDS = [
     "matrix",

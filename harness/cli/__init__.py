@@ -4,7 +4,7 @@
 - `simulation`: simulate, calibrate
 - `labs`: lab, doctor, serve
 - `results`: reduce, figures, claims, compare
-- `options`, `terminal`: what they share
+- `conventions`: what they share
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from harness.cli import labs, results, simulation, sweeps
-from harness.cli.terminal import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
+from harness.cli.conventions import EXIT_CODES, INTERRUPTED, OK, USAGE, Failure
 from harness.failures import nearest
 
 

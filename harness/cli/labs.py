@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import LAB_OPTIONS, settings_options
-from harness.cli.terminal import EXIT_CODES, OK, USAGE, Failure, one_line_errors, say
+from harness.cli.conventions import (
+    EXIT_CODES,
+    LAB_OPTIONS,
+    OK,
+    USAGE,
+    Failure,
+    one_line_errors,
+    say,
+    settings_options,
+)
 
 if TYPE_CHECKING:
     from harness.lab import Lab

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.terminal import EXIT_CODES, USAGE, Failure, console, one_line_errors, say
+from harness.cli.conventions import EXIT_CODES, USAGE, Failure, console, one_line_errors, say
 
 if TYPE_CHECKING:
     from harness.claims import Judgement

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import settings_options
-from harness.cli.results import reduce_and_draw
-from harness.cli.terminal import (
+from harness.cli.conventions import (
     CELLS_FAILED,
     EXIT_CODES,
     PREFLIGHT,
@@ -26,7 +24,9 @@ from harness.cli.terminal import (
     print_rows,
     require_all_completed,
     say,
+    settings_options,
 )
+from harness.cli.results import reduce_and_draw
 
 if TYPE_CHECKING:
     from harness.simulation.calibration import Bench, Measure, ReferenceNumbers

@@ -10,11 +10,10 @@ from typing import Any
 
 import click
 
-from harness.cli.options import LAB_OPTIONS, settings_options
-from harness.cli.results import reduce_and_draw
-from harness.cli.terminal import (
+from harness.cli.conventions import (
     CELLS_FAILED,
     EXIT_CODES,
+    LAB_OPTIONS,
     OK,
     PREFLIGHT,
     USAGE,
@@ -23,7 +22,9 @@ from harness.cli.terminal import (
     print_rows,
     require_all_completed,
     say,
+    settings_options,
 )
+from harness.cli.results import reduce_and_draw
 
 
 @click.command(epilog=EXIT_CODES)

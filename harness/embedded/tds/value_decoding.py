@@ -74,7 +74,7 @@ class DataType(IntEnum):
     TVP = 0xF3
 
 
-_EXACT = Context(prec=60)  # the default of 28 digits would round numeric(38)
+EXACT = Context(prec=60)  # the default of 28 digits would round numeric(38)
 _type = lru_cache(maxsize=4096)(SqlType)  # parameters' types repeat call after call
 
 
@@ -251,7 +251,7 @@ def _decimal(name: str) -> Callable[[ByteReader], TypedValue]:
         if not 2 <= size <= width:
             raise TdsProtocolError(f"{name} of {size} bytes")
         sign = reader.byte()
-        digits = _EXACT.scaleb(Decimal(int.from_bytes(reader.take(size - 1), "little")), -scale)
+        digits = EXACT.scaleb(Decimal(int.from_bytes(reader.take(size - 1), "little")), -scale)
         return type_, digits if sign else digits.copy_negate()
 
     return read

@@ -10,20 +10,17 @@ import struct
 import uuid
 from collections.abc import Callable
 from datetime import date
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tds.value_decoding import DAY_1900, NULL_PLP, NULL_USHORT, DataType, time_size
+from harness.embedded.tds.value_decoding import DAY_1900, EXACT, NULL_PLP, NULL_USHORT, DataType, time_size
 from harness.embedded.tds.wire import ByteWriter, to_utf16
 
 # SQL_Latin1_General_CP1_CI_AS: language 0x0409, ignore case, kana and width; sort id 52. Code page 1252.
 COLLATION = bytes.fromhex("0904D00034")
 LENGTH_MAX = 8000  # bytes of a value that is not (max)
-
-_EXACT = Context(prec=60)  # decimal's default of 28 digits would round numeric(38)
-
 
 Encode = Callable[[ByteWriter, Any], None]
 
@@ -75,8 +72,8 @@ def _money(width: int) -> TypeForm:
 
 
 def _units(value: Any, scale: int) -> int:
-    scaled = _EXACT.scaleb(value if isinstance(value, Decimal) else Decimal(str(value)), scale)
-    return int(scaled.to_integral_value(ROUND_HALF_UP, _EXACT))
+    scaled = EXACT.scaleb(value if isinstance(value, Decimal) else Decimal(str(value)), scale)
+    return int(scaled.to_integral_value(ROUND_HALF_UP, EXACT))
 
 
 def _binary(data_type: DataType) -> Callable[[SqlType], TypeForm]:
