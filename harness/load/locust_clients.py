@@ -133,7 +133,6 @@ class LocustClients:
             calls_per_s=sum(report.calls_per_s for report in reports),
             failed_calls=sum(report.failed_calls for report in reports),
             running_threads=sum(report.running_threads for report in reports),
-            health=[report.health for report in reports if report.health],
         )
 
     def stop(self) -> LoadReport:

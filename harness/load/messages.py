@@ -120,7 +120,6 @@ class WorkerProgress(Message):
     failed_calls: int
     running_threads: int
     calls_per_s: float = 0.0
-    health: GeneratorHealth | None = None
 
 
 # From and to the master's web interface

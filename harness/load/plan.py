@@ -98,13 +98,12 @@ class GeneratorHealth:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The sum of the workers' newest reports: counts ten times a second, rate and health twice."""
+    """The sum of the workers' newest reports: counts ten times a second, the rate twice."""
 
     sent: int
     calls_per_s: float
     failed_calls: int
     running_threads: int
-    health: Sequence[GeneratorHealth] = ()
     counted_at_ns: int = 0  # when the workers counted `sent`, their mean; 0 before the first report
 
 

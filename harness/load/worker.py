@@ -27,9 +27,9 @@ from harness.load.threads import CellRun, ClientThread, ThreadState, clock_offse
 from harness.matrix import Cell
 from harness.records import write_calls
 
-# The sweep decides from the counts whether the rate is steady; latencies and health cost more and are less urgent.
+# The sweep decides from the counts whether the rate is steady; latencies cost more and are less urgent.
 COUNT_EVERY_S = 0.1
-COUNTS_PER_COLLECTION = 5  # Locust's statistics, rate and health
+COUNTS_PER_COLLECTION = 5  # Locust's statistics and the rate
 HUB_LAG_SLEEP_S = 0.05
 POLL_S = 0.002  # while the hub waits for its threads; nothing is being measured then
 SEATS_TIMEOUT_S = 10.0
@@ -60,10 +60,10 @@ class HealthMeter:
     def hub_woke(self, late_ns: int) -> None:
         self._hub_lag_ns_max = max(self._hub_lag_ns_max, late_ns)
 
-    def read(self, time_in_calls_ns: int, *, until_ns: int | None = None) -> GeneratorHealth:
+    def read(self, time_in_calls_ns: int, *, until_ns: int) -> GeneratorHealth:
         """Health from the start until now; `time_in_calls_ns` is the sum of all latencies until `until_ns`."""
         elapsed_ns = max(1, time.perf_counter_ns() - self._started_ns)
-        calls_window_ns = max(1, (until_ns or time.perf_counter_ns()) - self._started_ns)
+        calls_window_ns = max(1, until_ns - self._started_ns)
         return GeneratorHealth(
             initiator=self._initiator,
             processor_percent=100 * (time.process_time_ns() - self._processor_ns) / elapsed_ns,
@@ -236,23 +236,22 @@ class Worker:
     def _report_for_ever(self) -> None:
         meter: HealthMeter | None = None
         rounds, last_ns, last_calls = 0, 0, 0
-        calls_per_s, health = 0.0, None
+        calls_per_s = 0.0
         while True:
             gevent.sleep(COUNT_EVERY_S)
             if self._meter is None:
                 continue
             if self._meter is not meter:
                 meter, rounds, last_ns, last_calls = self._meter, 0, self._started_ns, 0
-                calls_per_s, health = 0.0, None
+                calls_per_s = 0.0
             rounds += 1
             if rounds % COUNTS_PER_COLLECTION == 0:
                 now_ns, calls = time.perf_counter_ns(), self._collect()
                 calls_per_s = (calls - last_calls) / ((now_ns - last_ns) / 1e9)
-                health = meter.read(self._in_calls_ns)
                 last_ns, last_calls = now_ns, calls
-            self._pipe.tell(self._progress(calls_per_s, health))
+            self._pipe.tell(self._progress(calls_per_s))
 
-    def _progress(self, calls_per_s: float, health: GeneratorHealth | None) -> WorkerProgress:
+    def _progress(self, calls_per_s: float) -> WorkerProgress:
         failed = sum(len(thread.log.failures) for thread in self._threads)
         return WorkerProgress(
             counted_at_ns=time.time_ns(),
@@ -260,7 +259,6 @@ class Worker:
             failed_calls=failed,
             running_threads=sum(thread.state is ThreadState.RUNNING for thread in self._threads),
             calls_per_s=calls_per_s,
-            health=health,
         )
 
     def _collect(self) -> int:

@@ -89,19 +89,20 @@ def test_cells_follow_each_other_and_every_call_is_kept(clients, echo, tmp_path,
 
 def test_progress_grows_while_a_cell_runs(clients, echo, tmp_path):
     clients.prepare(plan(tmp_path, echo, "i2-t2-r150-p100-v2008"))
-    assert clients.progress().sent == 0
+    progress = clients.progress()
+    assert progress.sent == 0
     clients.start()
     seen = set()
     deadline = time.monotonic() + 20
-    while len(seen) < 5 or len(clients.progress().health) < 2:
+    while len(seen) < 5 or not progress.calls_per_s or progress.running_threads < 4:
         assert time.monotonic() < deadline
-        seen.add(clients.progress().sent)
         time.sleep(0.01)
-    progress = clients.progress()
-    clients.stop()
+        progress = clients.progress()
+        seen.add(progress.sent)
+    report = clients.stop()
     assert progress.running_threads == 4
     assert progress.calls_per_s > 0
-    assert [health.initiator for health in progress.health] == [1, 2]
+    assert [health.initiator for health in report.health] == [1, 2]
 
 
 def test_failed_calls_are_counted_with_the_servers_words(clients, echo, tmp_path):

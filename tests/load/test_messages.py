@@ -23,7 +23,7 @@ MESSAGES = [
     StartUsers(["a", "b"], 50),
     Prepare("i1-t1-r1-p100-v2008", 1, 7, 100, SEND_MESSAGE, None, "SERVER=x", ["0-1"], 60.0),
     Stopped(1, 2, [5, 6], [("no", 1)], ["thread 1: why"], GeneratorHealth(1, 40.0, 2.0, 0.99)),
-    WorkerProgress(1, 2, 3, 4, 5.0, GeneratorHealth(1, 40.0, 2.0, 0.99)),
+    WorkerProgress(1, 2, 3, 4, 5.0),
     WorkerProgress(1, 2, 3, 4),
     MakeReady(WebScenario(3, 50, 1, 8192)),
 ]
