@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.sweep.matrix_run import Outcome
 
 Function = Callable[..., Any]
+PATH = click.Path(path_type=Path)
 LAB_OPTIONS = ("lab", "lab_file", "dialog_security", "endpoint_encryption", "driver")
 
 OK, CELLS_FAILED, USAGE, PREFLIGHT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -34,88 +35,69 @@ Exit codes:
 """
 
 
+def _option(name: str, metavar: str, help_text: str, **more: Any) -> Callable[[Function], Function]:
+    return click.option(name, metavar=metavar, help=help_text, **more)
+
+
+_SETTINGS: Mapping[str, Callable[[Function], Function]] = {
+    "lab": _option(
+        "--lab",
+        "NAME",
+        f"Where the instances run: {' or '.join(settings_module.LABS)}. Default: sqlserver where a Docker engine "
+        "answers or --lab-file names servers, else embedded.",
+    ),
+    "lab_file": _option("--lab-file", "FILE", "lab.toml, which describes your own SQL Servers.", type=PATH),
+    "server_versions": _option(
+        "--server-versions",
+        "LIST",
+        "Versions of SQL Server to sweep, separated by spaces (containers: default '2022 2025').",
+    ),
+    "dialog_security": click.option(
+        "--dialog-security/--no-dialog-security",
+        default=None,
+        help="Encrypt and sign dialogs with certificates (default, as in the paper), or do not.",
+    ),
+    "endpoint_encryption": click.option(
+        "--endpoint-encryption/--no-endpoint-encryption",
+        default=None,
+        help="Encrypt connections between instances too (default: no, as in the paper).",
+    ),
+    "driver": _option("--driver", "NAME", "ODBC driver: auto (default), microsoft or freetds."),
+    "measure": _option(
+        "--measure", "TIME", "Length of a cell's measured window: 500ms, 2m ... (default 30s, embedded 1s)."
+    ),
+    "settle": _option("--settle", "TIME", "Longest wait for a steady rate before it (default 10s, embedded 600ms)."),
+    "drain": _option("--drain", "TIME", "Longest wait until all messages are processed (default 2m, embedded 1m)."),
+    "seed": _option("--seed", "NUMBER", "Seed for the order of the cells (default 1)."),
+    "results": _option("--results", "DIR", "Folder in which the run gets its own folder (default results).", type=PATH),
+    "cells": _option(
+        "--cells",
+        "PATTERN",
+        "Shell pattern on cell ids such as i1-t5-r150-p100-v2022 (i1-t5 means i1-t5-*); "
+        "repeat it, or separate several by spaces.",
+        multiple=True,
+    ),
+    "quick": click.option(
+        "--quick", is_flag=True, default=None, help="24 cells that span all axes instead of all 528."
+    ),
+    "resume": _option("--resume", "DIR", "Continue the run in this folder, with the same settings.", type=PATH),
+    "hardware": _option("--hardware", "NAME", "The model's parameters: paper (default), this-machine or a TOML file."),
+    "settings": click.option(
+        "--settings",
+        "settings_file",
+        metavar="FILE",
+        type=PATH,
+        help="TOML file of settings, named like the options, which override it, as HARNESS_... variables do.",
+    ),
+}
+
+
 def settings_options(*names: str) -> Callable[[Function], Function]:
     """Options whose values go to `settings.create` as they are."""
-    known: dict[str, Callable[[Function], Function]] = {
-        "lab": click.option(
-            "--lab",
-            metavar="NAME",
-            help=f"Where the instances run: {' or '.join(settings_module.LABS)}. Default: sqlserver where a Docker "
-            "engine answers or --lab-file names servers, else embedded.",
-        ),
-        "lab_file": click.option(
-            "--lab-file",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="lab.toml, which describes your own SQL Servers.",
-        ),
-        "server_versions": click.option(
-            "--server-versions",
-            metavar="LIST",
-            help="Versions of SQL Server to sweep, separated by spaces (containers: default '2022 2025').",
-        ),
-        "dialog_security": click.option(
-            "--dialog-security/--no-dialog-security",
-            default=None,
-            help="Encrypt and sign dialogs with certificates (default, as in the paper), or do not.",
-        ),
-        "endpoint_encryption": click.option(
-            "--endpoint-encryption/--no-endpoint-encryption",
-            default=None,
-            help="Encrypt connections between instances too (default: no, as in the paper).",
-        ),
-        "driver": click.option("--driver", metavar="NAME", help="ODBC driver: auto (default), microsoft or freetds."),
-        "measure": click.option(
-            "--measure",
-            metavar="TIME",
-            help="Length of a cell's measured window: 500ms, 2m ... (default 30s, embedded 1s).",
-        ),
-        "settle": click.option(
-            "--settle",
-            metavar="TIME",
-            help="Longest wait for a steady rate before it (default 10s, embedded 600ms).",
-        ),
-        "drain": click.option(
-            "--drain", metavar="TIME", help="Longest wait until all messages are processed (default 2m, embedded 1m)."
-        ),
-        "seed": click.option("--seed", metavar="NUMBER", help="Seed for the order of the cells (default 1)."),
-        "results": click.option(
-            "--results",
-            metavar="DIR",
-            type=click.Path(path_type=Path),
-            help="Folder in which the run gets its own folder (default results).",
-        ),
-        "cells": click.option(
-            "--cells",
-            metavar="PATTERN",
-            multiple=True,
-            help="Shell pattern on cell ids such as i1-t5-r150-p100-v2022 (i1-t5 means i1-t5-*); "
-            "repeat it, or separate several by spaces.",
-        ),
-        "quick": click.option(
-            "--quick", is_flag=True, default=None, help="24 cells that span all axes instead of all 528."
-        ),
-        "resume": click.option(
-            "--resume",
-            metavar="DIR",
-            type=click.Path(path_type=Path),
-            help="Continue the run in this folder, with the same settings.",
-        ),
-        "hardware": click.option(
-            "--hardware", metavar="NAME", help="The model's parameters: paper (default), this-machine or a TOML file."
-        ),
-        "settings": click.option(
-            "--settings",
-            "settings_file",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="TOML file of settings, named like the options, which override it, as HARNESS_... variables do.",
-        ),
-    }
 
     def decorate(function: Function) -> Function:
         for name in reversed(names):
-            function = known[name](function)
+            function = _SETTINGS[name](function)
         return function
 
     return decorate

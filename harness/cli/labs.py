@@ -17,6 +17,7 @@ from harness.cli.conventions import (
     EXIT_CODES,
     LAB_OPTIONS,
     OK,
+    PATH,
     USAGE,
     Failure,
     one_line_errors,
@@ -209,7 +210,7 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("data"),
     show_default=True,
     metavar="DIR",

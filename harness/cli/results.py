@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.conventions import EXIT_CODES, USAGE, Failure, console, one_line_errors, say
+from harness.cli.conventions import EXIT_CODES, PATH, USAGE, Failure, console, one_line_errors, say
 
 if TYPE_CHECKING:
     from harness.claims import Judgement
@@ -43,7 +43,7 @@ def reduce_and_draw(results: Path) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Reduce raw records to tables, with PySpark.")
-@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("results", type=PATH)
 def reduce(results: Path) -> None:
     """Reduce the raw records of a run to tables (Parquet and CSV), with PySpark.
 
@@ -59,7 +59,7 @@ def reduce(results: Path) -> None:
 
 
 @click.command(name="figures", epilog=EXIT_CODES, short_help="Draw the figures of a run.")
-@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("results", type=PATH)
 def figures(results: Path) -> None:
     """Draw the figures of a run from its reduced tables (PNG and SVG).
 
@@ -76,7 +76,7 @@ def figures(results: Path) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Check the paper's claims against a run.")
-@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("results", type=PATH)
 @click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")
 def claims(results: Path, markdown: bool) -> None:
     """Check the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
@@ -123,9 +123,9 @@ def _print_claims(judged: Sequence[Judgement]) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Compare two runs: figures and ratios per cell.")
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
-@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder for figures and tables.")
+@click.argument("a", type=PATH)
+@click.argument("b", type=PATH)
+@click.option("--output", type=PATH, metavar="DIR", help="Folder for figures and tables.")
 def compare(a: Path, b: Path, output: Path | None) -> None:
     """Compare two runs: figures side by side and a table of ratios per cell.
 

@@ -15,6 +15,7 @@ from harness.cli.conventions import (
     EXIT_CODES,
     LAB_OPTIONS,
     OK,
+    PATH,
     PREFLIGHT,
     USAGE,
     Failure,
@@ -171,13 +172,13 @@ def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
     "--scenario",
     "scenario_file",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="TOML file of the load and the steps (default harness/techniques/techniques.toml).",
 )
 @click.option(
     "--add-to",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Also copy the table into the folder of a run of cells on the same lab, for its claims and its report.",
 )
 def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **options: Any) -> None:
