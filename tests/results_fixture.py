@@ -147,13 +147,13 @@ def write_cell(
     samples = _samples(cell, per_s, (started_at_ns, measured_from_ns, measured_to_ns, stopped_at_ns, drained_at_ns))
     records.write(folder, "samples", cell, attempt, samples)
     records.write(folder, "waits", cell, attempt, _waits(cell, per_s * measure_s, shape))
-    told = {
+    columns_by_kind = {
         "dialog_pages": instances_fixture.dialog_pages(cell),
         "latch_waits": instances_fixture.latch_waits(cell, shape, measured_from_ns, measure_s),
         "latches": instances_fixture.latches(cell),
         "file_io": instances_fixture.file_io(cell, per_s * measure_s),
     }
-    for kind, columns in told.items():
+    for kind, columns in columns_by_kind.items():
         records.write(folder, kind, cell, attempt, columns)
     records.write(
         folder,
@@ -265,8 +265,8 @@ def write_reduced(
         "waits": pd.DataFrame([row for cell in cells for row in _reduced_waits(cell, shape, factor)]),
     }
     tables["gain"] = _reduced_gain(tables["cells"])
-    told = [instances_fixture.reduced(_axes(cell), cell, shape, rate(cell, shape) * factor) for cell in cells]
-    tables |= {name: pd.DataFrame([row for each in told for row in each[name]]) for name in told[0]}
+    reduced = [instances_fixture.reduced(_axes(cell), cell, shape, rate(cell, shape) * factor) for cell in cells]
+    tables |= {name: pd.DataFrame([row for each in reduced for row in each[name]]) for name in reduced[0]}
     tables = {name: table.assign(run_id=folder.name, lab=lab) for name, table in tables.items()}
     (folder / "reduced").mkdir(exist_ok=True)
     for name, table in tables.items():

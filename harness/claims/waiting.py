@@ -76,12 +76,12 @@ def longest(tables: Tables, role: str, ratio: int) -> Measurement:
     runner_up = others.sum().idxmax()
     both = pd.DataFrame({stated: waits.get(stated, 0), runner_up: others[runner_up]}, index=waits.index)
     shares = (100 * both.sum() / whole.sum()).sort_values(ascending=False)
-    told = ", ".join(f"{wait_type} {share:.0f} %" for wait_type, share in shares.items() if share > 0)
+    shown = ", ".join(f"{wait_type} {share:.0f} %" for wait_type, share in shares.items() if share > 0)
     return quotient_of_sums(
         both[stated] - both[runner_up],
         whole,
         f"shares of all waiting in {len(waits)} cells with {INITIATORS}×{GAIN_NOTICEABLE_FROM.value // INITIATORS:.0f} "
-        f"or more threads: {told}",
+        f"or more threads: {shown}",
         scale=100,
     )
 

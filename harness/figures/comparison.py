@@ -151,11 +151,11 @@ def _models_differ(a: Run, b: Run) -> list[str]:
     """List the parameters in which two models differ."""
     if not (a.is_model and b.is_model):
         return []
-    told = _changed(
+    changes = _changed(
         *({name: one["value"] for name, one in (run.manifest.get("model") or {}).items()} for run in (a, b))
     )
-    told += _changed(*({"seed": run.manifest.get("seed")} for run in (a, b)))
-    return [f"The models differ ({'; '.join(told)})"] if told else []
+    changes += _changed(*({"seed": run.manifest.get("seed")} for run in (a, b)))
+    return [f"The models differ ({'; '.join(changes)})"] if changes else []
 
 
 def _targets_differ(a: Run, b: Run) -> list[str]:
@@ -169,9 +169,9 @@ def _targets_differ(a: Run, b: Run) -> list[str]:
         for run in (a, b)
     ]
     return [
-        f"The targets of version {version} differ ({'; '.join(told)})"
+        f"The targets of version {version} differ ({'; '.join(changes)})"
         for version in sorted(targets[0].keys() & targets[1].keys())
-        if (told := _changed(targets[0][version], targets[1][version]))
+        if (changes := _changed(targets[0][version], targets[1][version]))
     ]
 
 

@@ -175,22 +175,22 @@ def log_writes(file_io: pd.DataFrame) -> pd.DataFrame:
 def log_sentences(file_io: pd.DataFrame) -> list[str]:
     """Say how often logs were written, how long a write stalled, and whether a file grew, over all cells."""
     logs = log_writes(file_io)
-    told = []
+    sentences = []
     for role, words in LOGS.items():
         rows = logs[logs.role == role]
         if not rows.empty:
             stall = short(rows.stalled.sum() / rows.writes.sum())
-            told.append(
+            sentences.append(
                 f"{words}: up to {rows.writes_per_s.max():,.0f} writes/s and {short(rows.written_mib_per_s.max())} "
                 f"MiB/s; a write stalls {stall} ms on average."
             )
     grown = file_io[file_io.growth_bytes > 0]
     if grown.empty:
-        told.append("No file grew in a measured window.")
+        sentences.append("No file grew in a measured window.")
     else:
         cells = grown.cell_id.nunique()
-        told.append(
+        sentences.append(
             f"Files grew in the measured window{'s' * (cells > 1)} of {cells} cell{'s' * (cells > 1)}, by up to "
             f"{grown.growth_bytes.max() / 2**20:,.0f} MiB: senders or readers may have waited for the growth."
         )
-    return told
+    return sentences

@@ -39,7 +39,7 @@ CELL = ["server_version", "initiators", "threads", "payload_bytes", "dialog_rati
 
 def spread(page_spread: pd.DataFrame) -> Sheet:
     """Draw the number of pages by the number of used dialogs of an initiator; one panel per version."""
-    told = spread_sentences(page_spread)
+    sentences = spread_sentences(page_spread)
     versions = sorted(page_spread.server_version.unique())
     fig = Sheet(max(2.2 + 4.1 * len(versions), 7.4), 4.6)
     panels = fig.subplots(1, len(versions), sharex=True, sharey=True, squeeze=False)[0]
@@ -73,7 +73,7 @@ def spread(page_spread: pd.DataFrame) -> Sheet:
     paper = (
         f"The paper: at most {SYSDESEND_ROWS_PER_PAGE} rows fit on a page, so every {TRICK_DIALOG_RATIO}th dialog has"
     )
-    subtitle = f"{' '.join(told)} {paper} a page of its own."
+    subtitle = f"{' '.join(sentences)} {paper} a page of its own."
     fig.entitle("Pages of sys.sysdesend that hold the used dialogs", subtitle, page_spread)
     return fig
 
@@ -82,7 +82,7 @@ def spread_sentences(page_spread: pd.DataFrame) -> list[str]:
     """Describe the largest pools, a sentence per dialog ratio; raises Missing if no page was read."""
     if page_spread.empty:
         raise Missing("the pages of the dialogs were not read (that needs the dedicated administrator connection)")
-    told = []
+    sentences = []
     for ratio in sorted(page_spread.dialog_ratio.unique()):
         rows = page_spread[page_spread.dialog_ratio == ratio]
         largest = rows[rows.used_dialogs == rows.used_dialogs.max()]
@@ -96,11 +96,11 @@ def spread_sentences(page_spread: pd.DataFrame) -> list[str]:
             words = (
                 f"{_range(sharing)} share their page with others (up to {largest.dialogs_per_page_max.max()} on one)"
             )
-        told.append(
+        sentences.append(
             f"{dialogs}: {used} dialog{'s lie' if used > 1 else ' lies'} on {_range(largest.pages)} "
             f"page{'s' * int(largest.pages.max() > 1)}{f', {words}' if used > 1 else ''}."
         )
-    return told
+    return sentences
 
 
 def sequence_sentence(page_spread: pd.DataFrame) -> str:
@@ -191,7 +191,7 @@ def kind(name: object) -> str:
 def latch_sentences(latch_share: pd.DataFrame) -> list[str]:
     """Say how many tasks waited and for whose pages, by role and dialog ratio, over all cells."""
     table = waiting(latch_share)
-    told = []
+    sentences = []
     for role, who in ROLES.items():
         for ratio in sorted(table.dialog_ratio.unique()):
             rows = table[(table.role == role) & (table.dialog_ratio == ratio)]
@@ -200,17 +200,17 @@ def latch_sentences(latch_share: pd.DataFrame) -> list[str]:
                 continue
             dialogs = used_dialogs(ratio)
             if not seen:
-                told.append(f"{who}, {dialogs}: no task waited in {samples:,.0f} samples.")
+                sentences.append(f"{who}, {dialogs}: no task waited in {samples:,.0f} samples.")
                 continue
             shares = 100 * rows.groupby("kind").times_seen.sum() / seen
             exclusive = 100 * rows.times_seen[rows.wait_type == "PAGELATCH_EX"].sum() / seen
             parts = [f"{name} {shares.get(name, 0):.0f} %" for name in OBJECTS[:1]]
             parts += [f"{name} {shares[name]:.0f} %" for name in OBJECTS[1:] if shares.get(name, 0) >= 0.5]
-            told.append(
+            sentences.append(
                 f"{who}, {dialogs}: {short(seen / samples)} tasks wait at a time, {', '.join(parts)} "
                 f"(PAGELATCH_EX {exclusive:.0f} %)."
             )
-    return told
+    return sentences
 
 
 def _finding(shown: pd.DataFrame) -> str:
@@ -222,8 +222,8 @@ def _finding(shown: pd.DataFrame) -> str:
         parts.append(
             f"{dialogs}, {short(seen / _samples(rows))} tasks at a time, {share:.0f} % of them for {LATCHED_TABLE}"
         )
-    told = f"Waiting at an initiator: {'; '.join(parts)} (percentages above the bars). " if parts else ""
-    return f"{told}From {_samples(shown):,.0f} samples of an instance's waiting tasks in the measured windows."
+    waiting = f"Waiting at an initiator: {'; '.join(parts)} (percentages above the bars). " if parts else ""
+    return f"{waiting}From {_samples(shown):,.0f} samples of an instance's waiting tasks in the measured windows."
 
 
 def _samples(rows: pd.DataFrame) -> float:

@@ -79,7 +79,7 @@ def facts(run: Run) -> dict[str, Any]:
     manifest = run.manifest
     planned = manifest.get("cells")
     machine = "Machine that computed the model" if run.is_model else "Machine of the harness and its clients"
-    told = {
+    facts = {
         "Run": {
             "started": manifest.get("started_at"),
             "finished": manifest.get("finished_at") or "not finished",
@@ -94,15 +94,15 @@ def facts(run: Run) -> dict[str, Any]:
         "Software": manifest.get("versions"),
         **{_instance_name(instance): instance for instance in manifest.get("instances") or []},
     }
-    return {heading: fact for heading, fact in told.items() if fact}
+    return {heading: fact for heading, fact in facts.items() if fact}
 
 
 def _warnings(run: Run) -> list[str]:
     """List the warnings of the preflight, a line each, with the version if there are several."""
-    told = run.manifest.get("findings") or {}
+    by_version = run.manifest.get("findings") or {}
     return [
-        f"{version + ', ' if len(told) > 1 else ''}{finding['instance']}, {finding['check']}: {finding['text']}"
-        for version, findings_ in told.items()
+        f"{version + ', ' if len(by_version) > 1 else ''}{finding['instance']}, {finding['check']}: {finding['text']}"
+        for version, findings_ in by_version.items()
         for finding in findings_
         if finding["severity"] == "warning"
     ]
@@ -149,7 +149,7 @@ class Headline:
 
 def findings(run: Run) -> list[Finding]:
     """Collect all findings in the order of the figures."""
-    told = [
+    findings = [
         Finding("Throughput", tuple(_throughput(run.cells))),
         Finding(
             "The 150 trick",
@@ -176,8 +176,8 @@ def findings(run: Run) -> list[Finding]:
         Finding("Logs and files", _said(lambda: instance_activity.log_sentences(run.file_io))),
     ]
     if len(run.versions) > 1:
-        told.append(Finding("Versions", tuple(_versions(run)), "performance was comparable between 2005 and 2008"))
-    return told
+        findings.append(Finding("Versions", tuple(_versions(run)), "performance was comparable between 2005 and 2008"))
+    return findings
 
 
 def headlines(run: Run) -> list[Headline]:
@@ -204,17 +204,17 @@ def headlines(run: Run) -> list[Headline]:
 def _throughput(cells: pd.DataFrame) -> list[str]:
     best = _best(cells)
     dialogs = used_dialogs(best.dialog_ratio)
-    told = [
+    findings = [
         f"Highest rate: {best['mean']:,.0f} messages/s with {count(int(best.initiators))} × {best.threads:.0f} "
         f"threads, {payload_name(int(best.payload_bytes))} a message, {dialogs}."
     ]
     behind = int((~cells.target_kept_up).sum())
     if behind:
-        told.append(
+        findings.append(
             f"In {behind} of {len(cells)} cells the target fell behind and messages queued up: those rates are not "
             "sustained (hollow in the figures)."
         )
-    return told
+    return findings
 
 
 def _best(cells: pd.DataFrame) -> pd.Series:
@@ -267,18 +267,18 @@ def _versions(run: Run) -> list[str]:
     """Compare each version with the first, over the cells that both completed."""
     first, *others = run.versions
     rates = run.cells.pivot_table(index=POINT, columns="server_version", values="processed_per_s")
-    told = []
+    sentences = []
     for version in others:
         both = (rates[version] / rates[first].where(rates[first] > 0)).dropna()
         if both.empty:
-            told.append(f"{version} and {first} have no cell in common.")
+            sentences.append(f"{version} and {first} have no cell in common.")
             continue
         spread = f"; single cells {both.min():.2f} to {both.max():.2f}" if len(both) > 1 else ""
-        told.append(
+        sentences.append(
             f"{version} processed {geometric_mean(both):.2f} times the messages per second of {first} "
             f"(geometric mean of {_pairs(len(both))}{spread})."
         )
-    return told
+    return sentences
 
 
 def _pairs(number: int) -> str:

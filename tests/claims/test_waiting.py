@@ -11,12 +11,12 @@ def waits(*rows):
     points = sorted({(3, threads, ratio, 100, "2005", 1000.0) for _, threads, ratio, _, _ in rows})
     table = cells(*points)
     names = {(row.threads, row.dialog_ratio): row.cell_id for row in table.itertuples()}
-    told = pd.DataFrame(
+    waits = pd.DataFrame(
         {"cell_id": names[threads, ratio], "role": role, "initiators": 3, "wait_type": kind, "wait_time_ms": waited_ms}
         for role, threads, ratio, kind, waited_ms in rows
     )
-    whole = told.groupby(["cell_id", "role"]).wait_time_ms.transform("sum")
-    return {"cells": table, "waits": told.assign(share_percent=100 * told.wait_time_ms / whole)}
+    whole = waits.groupby(["cell_id", "role"]).wait_time_ms.transform("sum")
+    return {"cells": table, "waits": waits.assign(share_percent=100 * waits.wait_time_ms / whole)}
 
 
 def test_page_latches_of_both_modes_count_as_one_wait():

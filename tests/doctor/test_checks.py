@@ -163,9 +163,9 @@ def test_an_endpoint_that_encrypts_against_the_labs_setting_is_found(lab, sides,
 def test_minor_settings_are_reported(lab, sides):
     sides[TARGET].answers["accelerated_recovery"] = [{"is_accelerated_database_recovery_on": True}]
     sides[TARGET].answers["configuration"] = [{"name": "max server memory (MB)", "value_in_use": 2147483647}]
-    told = [str(finding) for finding in doctor.configuration(lab, sides) if finding.instance == "target"]
-    assert any("ACCELERATED_DATABASE_RECOVERY = OFF" in line for line in told)
-    assert any("max server memory is not set" in line for line in told)
+    printed = [str(finding) for finding in doctor.configuration(lab, sides) if finding.instance == "target"]
+    assert any("ACCELERATED_DATABASE_RECOVERY = OFF" in line for line in printed)
+    assert any("max server memory is not set" in line for line in printed)
     assert found(lab, sides) == []
 
 

@@ -35,13 +35,13 @@ def left_over(lab: Lab) -> list[tuple[int, ...]]:
 
 
 def test_a_healthy_lab_has_no_errors_or_warnings_and_the_probe_leaves_nothing(lab):
-    told: list[str] = []
-    findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, tell=told.append)
+    printed: list[str] = []
+    findings = doctor.examine(lab, cells=all_cells(), settings=SETTINGS, tell=printed.append)
     assert ills(findings) == []
     checks = {finding.check for finding in findings}
     assert {"edition", "clock", "space", "probe", "handles"} <= checks
     assert "licence" not in checks
-    assert len(told) == 2
+    assert len(printed) == 2
     doctor.raise_errors(findings)
     assert left_over(lab) == [(0,) * 6] * 3
 
@@ -88,9 +88,9 @@ def test_no_probe_is_sent_between_sides_with_errors(lab, monkeypatch):
 
 def test_the_licence_is_mentioned_once_if_sql_server_is_measured(lab, sides, monkeypatch):
     monkeypatch.setattr(lab, "place", "containers")
-    told = [finding for finding in doctor.configuration(lab, sides) if finding.check == "licence"]
-    assert len(told) == 1
-    assert "prior written approval" in told[0].text
+    printed = [finding for finding in doctor.configuration(lab, sides) if finding.check == "licence"]
+    assert len(printed) == 1
+    assert "prior written approval" in printed[0].text
 
 
 @pytest.mark.timeout(60)

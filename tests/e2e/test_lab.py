@@ -23,17 +23,17 @@ def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) ->
         text=True,
     ) as process:
         assert process.stdout is not None
-        told = []
+        printed = []
         for line in process.stdout:
-            told.append(line.strip())
+            printed.append(line.strip())
             if line.startswith("Ctrl-C ends"):
                 break
-        assert told[0].startswith("lab: embedded (as selected)"), told
-        password_file = Path(told[1].split()[-1])
+        assert printed[0].startswith("lab: embedded (as selected)"), printed
+        password_file = Path(printed[1].split()[-1])
         assert password_file.stat().st_mode & 0o077 == 0
         password = password_file.read_text()
-        assert not any(password in line for line in told)
-        code = next(line for line in told if line.startswith("pyodbc.connect("))
+        assert not any(password in line for line in printed)
+        code = next(line for line in printed if line.startswith("pyodbc.connect("))
         connection = eval(code, {"pyodbc": pyodbc, "open": open})
         assert connection.execute("SELECT DB_NAME();").fetchval() == "SSBTarget"
         connection.close()

@@ -69,10 +69,10 @@ def heal(own: OwnServers) -> None:
             server.start()
 
 
-def clean_as_told(own: OwnServers, told: CommandResult) -> None:
+def clean_as_advised(own: OwnServers, printed: CommandResult) -> None:
     """Remove what an opening could not remove, with the command that it named."""
     heal(own)
-    if "remove it with harness lab clean" in told.out:
+    if "remove it with harness lab clean" in printed.out:
         cleaned = own.harness("lab", "clean", *LAB, "--yes")
         assert cleaned.code == 0, cleaned
 
@@ -99,23 +99,25 @@ def test_a_server_that_refuses_every_login_is_reported(
     fault: str, side: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running[side].plant(fault)
-    told = own.harness(*OPEN)
-    assert told.code == 3
-    assert told.line.startswith(f"{side} (127.0.0.1:{running[side].port})")
-    assert REFUSALS[fault] in told.line
+    printed = own.harness(*OPEN)
+    assert printed.code == 3
+    assert printed.line.startswith(f"{side} (127.0.0.1:{running[side].port})")
+    assert REFUSALS[fault] in printed.line
 
 
 def test_a_missing_server_is_reported_at_once(own: OwnServers) -> None:
     own.lab_file(target_port=1)
-    told = own.harness(*OPEN)
-    assert (told.code, told.line) == (
+    printed = own.harness(*OPEN)
+    assert (printed.code, printed.line) == (
         3,
         "target (127.0.0.1:1): nothing listens there: start the server, or check host and port",
     )
     own.lab_file(initiator_1_host="no-such-host.invalid", initiator_1_broker_host="127.0.0.1")
-    told = own.harness(*OPEN)
-    assert told.code == 3
-    assert told.line.endswith(":" + f"{own.servers[1].port}): the host no-such-host.invalid is unknown: check its name")
+    printed = own.harness(*OPEN)
+    assert printed.code == 3
+    assert printed.line.endswith(
+        ":" + f"{own.servers[1].port}): the host no-such-host.invalid is unknown: check its name"
+    )
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -128,16 +130,16 @@ def test_a_server_of_another_version_or_that_starts_slowly_is_reported(
     stranger.lab_file()
     try:
         other.start("slow-start=3", wait=False)
-        told = stranger.harness(*OPEN)
-        assert (told.code, told.line) == (
+        printed = stranger.harness(*OPEN)
+        assert (printed.code, printed.line) == (
             3,
             f"{side} (127.0.0.1:{other.port}): nothing listens there: start the server, or check host and port",
         )
         other.wait_until_ready()
-        told = stranger.harness(*OPEN)
-        assert told.code == 3
-        assert told.line.startswith(f"{side} (127.0.0.1:{other.port}) is SQL Server 2019 (15.")
-        assert told.line.endswith("lab.toml, line 1 says 2022: correct the version, or use another server")
+        printed = stranger.harness(*OPEN)
+        assert printed.code == 3
+        assert printed.line.startswith(f"{side} (127.0.0.1:{other.port}) is SQL Server 2019 (15.")
+        assert printed.line.endswith("lab.toml, line 1 says 2022: correct the version, or use another server")
     finally:
         other.stop()
 
@@ -169,21 +171,21 @@ def test_a_step_that_fails_is_reported_and_leaves_nothing(
     fault: str, side: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running[side].plant(fault)
-    told = own.harness(*OPEN)
-    assert told.code == 3
-    assert told.line.startswith(side)
+    printed = own.harness(*OPEN)
+    assert printed.code == 3
+    assert printed.line.startswith(side)
     for part in STEPS[fault].split(", "):
-        assert part in told.line
-    clean_as_told(own, told)
+        assert part in printed.line
+    clean_as_advised(own, printed)
 
 
 def test_a_port_in_use_is_reported_before_anything_is_created(own: OwnServers) -> None:
     for server in own.servers:
         with socket.create_server(("127.0.0.1", server.broker_port)):
-            told = own.harness("doctor", *LAB)
-        assert told.code == 3
-        assert told.line.startswith(f"{server.role} (127.0.0.1:{server.port}): something already listens on port ")
-        assert "will be created" not in told.out
+            printed = own.harness("doctor", *LAB)
+        assert printed.code == 3
+        assert printed.line.startswith(f"{server.role} (127.0.0.1:{server.port}): something already listens on port ")
+        assert "will be created" not in printed.out
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -191,12 +193,12 @@ def test_clean_removes_what_a_server_that_died_during_the_opening_left(
     side: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running[side].plant("die:CREATE ENDPOINT")
-    told = own.harness(*OPEN)
-    assert told.code == 3
-    assert told.line.startswith(side)
-    assert "the server closed the connection" in told.line
-    assert "remove it with harness lab clean" in told.out
-    clean_as_told(own, told)
+    printed = own.harness(*OPEN)
+    assert printed.code == 3
+    assert printed.line.startswith(side)
+    assert "the server closed the connection" in printed.line
+    assert "remove it with harness lab clean" in printed.out
+    clean_as_advised(own, printed)
 
 
 @pytest.mark.parametrize("errors, remedy", [("5061/ssbh,5069", REMEDIES[5061]), ("9775/ssbh", REMEDIES[9775])])
@@ -210,9 +212,9 @@ def test_a_broker_that_cannot_be_turned_on_is_reported(
     target.run(mark, database="ssbh_SSBTarget")
     try:
         target.plant(f"statement:ALTER DATABASE .* SET ENABLE_BROKER={errors}")
-        told = own.harness(*OPEN)
-        assert told.code == 3
-        assert told.line.startswith("target: common/database.sql, ") and remedy in told.line
+        printed = own.harness(*OPEN)
+        assert printed.code == 3
+        assert printed.line.startswith("target: common/database.sql, ") and remedy in printed.line
     finally:
         target.plant()
         target.run("DROP DATABASE ssbh_SSBTarget;")
@@ -271,9 +273,9 @@ def test_every_verb_reports_a_refused_login_in_one_line(
     verb: tuple[str, ...], running: dict[str, Server], own: OwnServers
 ) -> None:
     running["initiator-1"].plant("login=18456/sa")
-    told = own.harness(*verb, *LAB)
-    assert told.code == 3
-    assert f"initiator-1 (127.0.0.1:{running['initiator-1'].port}): Login failed for user 'sa'." in told.line
+    printed = own.harness(*verb, *LAB)
+    assert printed.code == 3
+    assert f"initiator-1 (127.0.0.1:{running['initiator-1'].port}): Login failed for user 'sa'." in printed.line
 
 
 # -- while a sweep runs ------------------------------------------------------------------------------------------------
@@ -291,12 +293,12 @@ def test_a_passing_failure_fails_a_cell_that_is_retried_and_the_sweep_continues(
     fault: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running["initiator-1"].plant(fault)
-    told = own.harness("matrix", "--only-sweep", "--cells", f"{CELL} {OTHER_CELL}", *LAB, *TIMES)
-    assert (told.code, told.err) == (0, "")
+    printed = own.harness("matrix", "--only-sweep", "--cells", f"{CELL} {OTHER_CELL}", *LAB, *TIMES)
+    assert (printed.code, printed.err) == (0, "")
     first, *others = entries(own)
     assert first.outcome == "failed"
     assert TRANSIENT[fault] in first.reason
-    assert f"{first.cell} failed and will be tried again: {first.reason}" in told.out
+    assert f"{first.cell} failed and will be tried again: {first.reason}" in printed.out
     assert {entry.cell for entry in others if entry.outcome == "completed"} == {CELL, OTHER_CELL}
     remove(own)
 
@@ -327,19 +329,19 @@ def test_a_lasting_failure_fails_the_cell_with_its_reason(  # noqa: PLR0917
     side: str, fault: str, code: int, line: str, running: dict[str, Server], own: OwnServers
 ) -> None:
     running[side].plant(fault)
-    told = own.harness(*RUN)
-    assert told.code == code
-    assert line in told.line
+    printed = own.harness(*RUN)
+    assert printed.code == code
+    assert line in printed.line
     assert [entry.outcome for entry in entries(own)] == ["failed", "failed"]
     remove(own)
 
 
 def test_a_sweep_whose_server_does_not_come_back_ends(running: dict[str, Server], own: OwnServers) -> None:
     running["initiator-1"].plant("die:SEND@20")
-    told = own.harness("matrix", "--only-sweep", "--cells", f"{CELL} {OTHER_CELL}", *LAB, *TIMES)
-    assert told.code == 3
+    printed = own.harness("matrix", "--only-sweep", "--cells", f"{CELL} {OTHER_CELL}", *LAB, *TIMES)
+    assert printed.code == 3
     port = running["initiator-1"].port
-    assert told.line == (
+    assert printed.line == (
         f"the lab is not available: initiator-1 (127.0.0.1:{port}): nothing listens there: start the server, or check "
         "host and port"
     )
@@ -350,10 +352,10 @@ def test_what_a_server_does_not_show_is_reported_and_the_sweep_continues(
     running: dict[str, Server], own: OwnServers
 ) -> None:
     running["target"].plant("statement:SELECT .*dm_os_wait=300/VIEW SERVER STATE/server/master")
-    told = own.harness(*RUN)
-    assert (told.code, told.err) == (0, "")
-    assert "target does not show waits to this login, so they are not recorded: observe/waits.sql" in told.out
-    assert REMEDIES[300] in told.out
+    printed = own.harness(*RUN)
+    assert (printed.code, printed.err) == (0, "")
+    assert "target does not show waits to this login, so they are not recorded: observe/waits.sql" in printed.out
+    assert REMEDIES[300] in printed.out
     remove(own)
 
 
@@ -361,22 +363,22 @@ def test_a_refused_administrator_connection_is_reported_and_the_sweep_continues(
     initiator = own.servers[1]
     own.lab_file(initiator_1_admin_port=initiator.admin_port)
     with initiator.connection(port=initiator.admin_port):
-        told = own.harness(*RUN)
-    assert (told.code, told.err) == (0, "")
-    assert "the maximum number of '1' dedicated administrator connections already exists" in told.out
+        printed = own.harness(*RUN)
+    assert (printed.code, printed.err) == (0, "")
+    assert "the maximum number of '1' dedicated administrator connections already exists" in printed.out
     remove(own)
 
 
 def test_results_of_embedded_servers_are_never_labelled_sql_server(own: OwnServers) -> None:
     assert own.harness(*RUN).code == 0
     newest = max(own.folder.glob("results/*/manifest.json"), key=lambda path: path.stat().st_mtime)
-    told = json.loads(newest.read_text())
-    assert (told["settings"]["lab"], told["lab"]) == ("sqlserver", "embedded")
+    manifest = json.loads(newest.read_text())
+    assert (manifest["settings"]["lab"], manifest["lab"]) == ("sqlserver", "embedded")
     remove(own)
 
 
 def remove(own: OwnServers) -> None:
     """A closed lab stays on the servers until it is removed."""
     heal(own)
-    told = own.harness("lab", "clean", *LAB, "--yes")
-    assert (told.code, told.err) == (0, "")
+    printed = own.harness("lab", "clean", *LAB, "--yes")
+    assert (printed.code, printed.err) == (0, "")

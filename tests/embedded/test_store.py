@@ -190,13 +190,13 @@ def test_every_confirmed_commit_survives_the_kill_of_its_process(tmp_path):
         writer.kill()
         lines += writer.stdout.readlines()
         writer.wait()
-        told = {tuple(map(int, line.split())) for line in lines if line.endswith("\n")}
+        reported = {tuple(map(int, line.split())) for line in lines if line.endswith("\n")}
 
         async def look():
             return contents(RealTime(asyncio.get_running_loop()), path)
 
         left = asyncio.run(look())
-        assert len(told) >= 200 and {("t", key) for key in told} <= set(left)
+        assert len(reported) >= 200 and {("t", key) for key in reported} <= set(left)
         assert {key for table, key in left if table == "t"} == {key for table, key in left if table == "u"}
 
 

@@ -80,9 +80,12 @@ def test_the_page_of_sql_server_names_the_version_and_the_licences_clause(server
 
 
 def test_warnings_of_the_preflight_are_on_the_page(tmp_path):
-    told = {"instance": "target", "check": "log", "remedy": ""}
+    finding = {"instance": "target", "check": "log", "remedy": ""}
     findings = {
-        "2008": [{**told, "severity": "warning", "text": "grows"}, {**told, "severity": "information", "text": "is"}]
+        "2008": [
+            {**finding, "severity": "warning", "text": "grows"},
+            {**finding, "severity": "information", "text": "is"},
+        ]
     }
     run = write_reduced(tmp_path / "run", quick_slice()[:2], findings=findings)
     text = page(run).text

@@ -75,8 +75,8 @@ def version_of(lab: Lab) -> list[str]:
 
 
 def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, tmp_path):
-    told: list[str] = []
-    with opened(initiators=2, directory=tmp_path / "lab", tell=told.append) as lab:
+    printed: list[str] = []
+    with opened(initiators=2, directory=tmp_path / "lab", tell=printed.append) as lab:
         assert (lab.place, lab.version) == ("containers", "2022")
         assert [one.broker_address for one in lab.instances] == [
             "TCP://target:5114",
@@ -90,9 +90,9 @@ def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, 
         assert docker.volumes()
     assert docker.containers() == []
     assert docker.volumes() == []
-    assert told[0] == "starting target-2022, initiator1-2022, initiator2-2022"
-    assert "3 instances are ready after" in told[-2]
-    assert told[-1] == "removing initiator1-2022, initiator2-2022, target-2022"
+    assert printed[0] == "starting target-2022, initiator1-2022, initiator2-2022"
+    assert "3 instances are ready after" in printed[-2]
+    assert printed[-1] == "removing initiator1-2022, initiator2-2022, target-2022"
     logs = tmp_path / "lab" / "logs"
     assert "behaves like SQL Server 2022" in (logs / "target-2022.log").read_text()
 
@@ -111,29 +111,29 @@ def test_tempdb_is_laid_out_and_the_administrator_connection_answers(docker):
 
 def test_no_command_line_log_or_request_contains_the_password(docker, root, tmp_path):
     directory = tmp_path / "lab"
-    told: list[str] = []
-    with opened(directory=directory, tell=told.append) as lab:
+    printed: list[str] = []
+    with opened(directory=directory, tell=printed.append) as lab:
         assert lab.target.login is not None
         password = str(lab.target.login.password)
         assert password in (root / ".env").read_text()
         assert not [word for process in psutil.process_iter() for word in command_line(process) if password in word]
         assert password not in repr(lab)
-    assert password not in json.dumps(docker.requests()) + "\n".join(told)
+    assert password not in json.dumps(docker.requests()) + "\n".join(printed)
     for path in [*directory.rglob("*"), *docker.folder.glob("*.log")]:
         assert path.is_dir() or password.encode() not in path.read_bytes(), path
 
 
 def test_a_version_replaces_the_one_that_ran(docker):
-    told: list[str] = []
-    containers.up("2019", 1, told.append)
-    assert told[-3:] == containers.status()
-    assert ["SQL Server 2019: running, healthy, 127.0.0.1," in line for line in told[-3:]] == [True, True, False]
-    assert told[-1] == f"login: sa; its password is MSSQL_SA_PASSWORD in {compose.ROOT / '.env'}"
-    told.clear()
-    with opened("2025", tell=told.append) as lab:
+    printed: list[str] = []
+    containers.up("2019", 1, printed.append)
+    assert printed[-3:] == containers.status()
+    assert ["SQL Server 2019: running, healthy, 127.0.0.1," in line for line in printed[-3:]] == [True, True, False]
+    assert printed[-1] == f"login: sa; its password is MSSQL_SA_PASSWORD in {compose.ROOT / '.env'}"
+    printed.clear()
+    with opened("2025", tell=printed.append) as lab:
         assert version_of(lab) == ["17", "17"]
         assert [name for name in compose.containers() if name.endswith("2019")] == []
-    assert told[0] == "removing initiator1-2019, target-2019, volumes-2019"
+    assert printed[0] == "removing initiator1-2019, target-2019, volumes-2019"
     assert docker.containers() == []
 
 
@@ -141,8 +141,8 @@ def test_a_version_replaces_the_one_that_ran(docker):
 
 
 def test_containers_that_ran_before_are_emptied_used_and_left_running(docker):
-    told: list[str] = []
-    containers.up("2022", 1, told.append)
+    printed: list[str] = []
+    containers.up("2022", 1, printed.append)
     before = {process.pid for process in docker.containers()}
     for initiators, others in ((1, 0), (2, 1)):
         with opened(initiators=initiators) as lab:
@@ -153,11 +153,11 @@ def test_containers_that_ran_before_are_emptied_used_and_left_running(docker):
             dialog_pool.build(lab, initiators=initiators, used_dialogs=1, dialog_ratio=2)
         assert {process.pid for process in docker.containers()} == before
     assert not [name for name in docker.volumes() if "initiator2" in name and name.endswith("-data")]
-    containers.down(told.append)
-    assert told[-1] == "removed initiator1-2022, target-2022, volumes-2022"
+    containers.down(printed.append)
+    assert printed[-1] == "removed initiator1-2022, target-2022, volumes-2022"
     assert docker.containers() == []
-    containers.down(told.append)
-    assert told[-1] == "there were no containers to remove"
+    containers.down(printed.append)
+    assert printed[-1] == "there were no containers to remove"
     assert containers.status() == ["no containers run: start them with harness lab up"]
 
 
@@ -197,14 +197,14 @@ def test_a_missing_prerequisite_is_named(docker, monkeypatch, values, text):
 
 
 def test_an_image_that_cannot_be_pulled_is_named(start):
-    told: list[str] = []
+    printed: list[str] = []
     docker = start("pull", images=[])
     fails(
         docker,
         "the image mcr.microsoft.com/mssql/server:2022-latest cannot be pulled: .*no such host",
-        tell=told.append,
+        tell=printed.append,
     )
-    assert "pulling mcr.microsoft.com/mssql/server:2022-latest (once)" in told
+    assert "pulling mcr.microsoft.com/mssql/server:2022-latest (once)" in printed
 
 
 def test_a_container_that_ends_at_once_is_named_with_the_last_line_of_its_log(start):

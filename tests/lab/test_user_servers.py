@@ -110,13 +110,13 @@ def test_everything_created_is_announced_listed_in_the_ledger_and_removed_by_cle
     before = own.contents()
     told_before_creation = Teller()
     with opened(own, told_before_creation) as lab:
-        told = list(told_before_creation)
+        printed = list(told_before_creation)
         assert (lab.place, lab.prefix) == ("servers", "ssbh_")
         new = created(before, own.contents())
         listed = {instance.name: ledger_of(instance) for instance in lab.instances}
         for role, name in new:
             assert name in listed[role], (role, name)
-            line = next(line for line in told if line.startswith(f"on {role} "))
+            line = next(line for line in printed if line.startswith(f"on {role} "))
             assert name in line or (name == ledger.MASTER_KEY and "the master key of master" in line)
         assert sorted(name for _, name in new) == sorted(
             name for names in listed.values() for name in names for _ in range(1 + name.startswith("ssbh_User_"))
@@ -124,7 +124,7 @@ def test_everything_created_is_announced_listed_in_the_ledger_and_removed_by_cle
         assert all(name.startswith("ssbh_") for _, name in new if name != ledger.MASTER_KEY), (
             "everything bears the prefix"
         )
-        assert "harness lab clean removes all of this" in told
+        assert "harness lab clean removes all of this" in printed
         send_one(lab)
     assert created(before, own.contents()) == new, "a closed lab stays, to be looked at"
     shown = clean(own)
@@ -165,8 +165,8 @@ def test_a_master_key_is_kept_if_it_existed_before_or_others_need_it(own: OwnSer
         assert ledger.MASTER_KEY not in ledger_of(lab.target)
         assert ledger.MASTER_KEY in ledger_of(lab.initiators[0])
         initiator.run("USE master; CREATE CERTIFICATE theirs WITH SUBJECT = 'theirs';")
-    told = clean(own)
-    assert "initiator-1: kept the master key of master, which theirs needs" in told
+    printed = clean(own)
+    assert "initiator-1: kept the master key of master, which theirs needs" in printed
     for server in (target, initiator):
         assert server.contents()["keys of master"] == [ledger.MASTER_KEY]
     target.run("USE master; DROP MASTER KEY;")

@@ -18,11 +18,11 @@ from harness.load.messages import (
 
 @pytest.fixture
 def pipe(monkeypatch):
-    """A pipe whose messages to the parent are kept in `told`."""
+    """A pipe whose messages to the parent are kept in `sent`."""
     monkeypatch.setattr(os, "dup2", lambda *_: None)
     pipe = Pipe()
-    pipe.told = []
-    monkeypatch.setattr(pipe, "tell", lambda message, number=0: pipe.told.append((number, message)))
+    pipe.sent = []
+    monkeypatch.setattr(pipe, "tell", lambda message, number=0: pipe.sent.append((number, message)))
     return pipe
 
 
@@ -36,7 +36,7 @@ def serve(pipe, monkeypatch, handlers, *lines):
 
 def test_an_order_is_answered_under_its_number(pipe, monkeypatch):
     serve(pipe, monkeypatch, {Stop: lambda order: Failed(f"waited {order.timeout_s:g} s")}, encode(Stop(2.0), 8))
-    assert pipe.told == [(8, Failed("waited 2 s"))]
+    assert pipe.sent == [(8, Failed("waited 2 s"))]
 
 
 def test_an_exception_of_a_handler_is_its_answer(pipe, monkeypatch):
@@ -44,13 +44,13 @@ def test_an_exception_of_a_handler_is_its_answer(pipe, monkeypatch):
         raise RuntimeError("thread 3: no such login")
 
     serve(pipe, monkeypatch, {Stop: fail}, encode(Stop(1.0), 8))
-    assert pipe.told == [(8, Failed("thread 3: no such login"))]
+    assert pipe.sent == [(8, Failed("thread 3: no such login"))]
 
 
 def test_a_request_gets_the_answer_of_its_number(pipe, monkeypatch):
     asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=5)
     gevent.sleep(0)
-    [(number, message)] = pipe.told
+    [(number, message)] = pipe.sent
     assert message == BeginScenario()
     serve(pipe, monkeypatch, {}, encode(Ended(["another's"]), number + 1), encode(Done(), number))
     assert asking.get(timeout=1) == Done()
@@ -59,7 +59,7 @@ def test_a_request_gets_the_answer_of_its_number(pipe, monkeypatch):
 def test_a_failed_request_raises_the_reason(pipe, monkeypatch):
     asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=5)
     gevent.sleep(0)
-    serve(pipe, monkeypatch, {}, encode(Failed("no echo"), pipe.told[0][0]))
+    serve(pipe, monkeypatch, {}, encode(Failed("no echo"), pipe.sent[0][0]))
     with pytest.raises(RuntimeError, match="no echo"):
         asking.get(timeout=1)
 

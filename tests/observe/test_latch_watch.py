@@ -114,8 +114,8 @@ def test_waiting_for_a_shared_page_is_attributed_to_sysdesend(instance: Instance
 
 
 def test_observers_record_latch_samples_waits_latches_and_writes(instance: Instance) -> None:
-    told: list[str] = []
-    observers = Observers([instance], tell=told.append)
+    printed: list[str] = []
+    observers = Observers([instance], tell=printed.append)
     observers.begin(1)
     observers.window_begins()
     for snapshot in observers._before.values():
@@ -126,7 +126,7 @@ def test_observers_record_latch_samples_waits_latches_and_writes(instance: Insta
     changes = observers.changes(timeout_s=ENOUGH_S)
     observed = observers.end()
     observers.close()
-    assert told == [] and observed.failures == []
+    assert printed == [] and observed.failures == []
     assert changes["latches"]["latch_class"] == ["BUFFER"]
     place = changes["waits"]["wait_type"].index("PAGELATCH_EX")
     counted, waited = changes["latches"]["waiting_requests"][0], changes["waits"]["waiting_tasks"][place]

@@ -35,8 +35,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
 
 
 def test_what_the_login_may_not_see_is_not_recorded_and_reported_once(plain: Instance) -> None:
-    told: list[str] = []
-    observers = Observers([plain], tell=lambda text: None if text in told else told.append(text))
+    printed: list[str] = []
+    observers = Observers([plain], tell=lambda text: None if text in printed else printed.append(text))
     for _ in range(2):
         observers.begin(1)
         observers.window_begins()
@@ -44,14 +44,14 @@ def test_what_the_login_may_not_see_is_not_recorded_and_reported_once(plain: Ins
         assert observers.changes(timeout_s=20) == {}
         assert set(observers.end().records) == {"samples"}
     observers.close()
-    assert sorted(text.partition(",")[0] for text in told) == [
+    assert sorted(text.partition(",")[0] for text in printed) == [
         "target does not show file_io to this login",
         "target does not show latches to this login",
         "target does not show processors to this login",
         "target does not show waits for pages",
         "target does not show waits to this login",
     ]
-    assert all("permission was denied" in text for text in told)
+    assert all("permission was denied" in text for text in printed)
 
 
 def test_a_fingerprint_has_the_same_keys_and_says_what_was_refused(plain: Instance) -> None:

@@ -111,7 +111,7 @@ class FakeLab:
 
 
 class FakeClients:
-    """Sends `messages` on every thread between start and stop; the server stores them unless told otherwise."""
+    """Sends `messages` on every thread between start and stop; the server stores them unless a test says otherwise."""
 
     def __init__(self, server: FakeServer, messages: int = 5) -> None:
         self.server = server

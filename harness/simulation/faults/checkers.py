@@ -19,7 +19,7 @@ from harness.embedded.runtime.tasks import SECOND
 RESEND_EARLIEST_NS = 4 * SECOND - SECOND // 2
 
 
-class Told(StrEnum):
+class CallOutcome(StrEnum):
     """The result of a call as its client knows it."""
 
     COMMITTED = "committed"
@@ -43,7 +43,7 @@ class Call:
     """One call of a client."""
 
     message: Message
-    told: Told
+    outcome: CallOutcome
     at_ns: int
     on_new_dialog: bool = False  # the message has its own dialog, so there is no order
     is_poison: bool = False
@@ -100,7 +100,7 @@ def nothing_is_lost(evidence: Evidence) -> Iterator[str]:
     """Every message that a client was told is committed is in the target's tables."""
     stored = {row.message for row in evidence.stored}
     for call in evidence.calls:
-        if call.told is Told.COMMITTED and call.message not in stored:
+        if call.outcome is CallOutcome.COMMITTED and call.message not in stored:
             yield f"{call.message} was committed at {_at(call.at_ns)} and is in no table of the target"
 
 
@@ -112,7 +112,7 @@ def exactly_once(evidence: Evidence) -> Iterator[str]:
             yield f"{message} is stored {times} times"
         if message not in calls:
             yield f"{message} is stored, but nobody sent it"
-        elif calls[message].told is Told.REFUSED:
+        elif calls[message].outcome is CallOutcome.REFUSED:
             yield f"{message} is stored, but its SEND was refused"
     for row in evidence.stored:
         if row.message in calls and calls[row.message].is_poison != row.set_aside:
@@ -174,7 +174,7 @@ def no_endless_retry(evidence: Evidence) -> Iterator[str]:
 def all_are_served(evidence: Evidence) -> Iterator[str]:
     """No SEND is refused, since none of these faults is a reason."""
     for call in evidence.calls:
-        if call.told is Told.REFUSED:
+        if call.outcome is CallOutcome.REFUSED:
             yield f"{call.message} was refused at {_at(call.at_ns)}: {call.error}"
 
 

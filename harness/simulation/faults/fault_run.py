@@ -14,7 +14,7 @@ from harness import settings as settings_module
 from harness.reporting import Reporter
 from harness.simulation import forks, parameters
 from harness.simulation.faults import fault_plan, fault_scenario
-from harness.simulation.faults.checkers import Told
+from harness.simulation.faults.checkers import CallOutcome
 from harness.simulation.faults.fault_scenario import PreparedLab, ScenarioRun, SeedOutcome
 
 SEEDS_DEFAULT = 1000
@@ -33,14 +33,14 @@ class Summary:
     seeds: int = 0
     faults: int = 0
     stored: int = 0
-    told: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
     failed: list[SeedOutcome] = field(default_factory=list)
 
     def add(self, outcome: SeedOutcome) -> None:
         self.seeds += 1
         self.faults += outcome.faults
         self.stored += outcome.stored
-        self.told.update(outcome.told)
+        self.calls.update(outcome.calls)
         if outcome.violations:
             self.failed.append(outcome)
             self.failed.sort(key=lambda one: one.seed)
@@ -49,7 +49,7 @@ class Summary:
         verdict = f"{len(self.failed)} failed" if self.failed else "all checks hold"
         return (
             f"{self.seeds} seeds in {duration_s:.0f} s: {verdict}; {self.faults} faults, "
-            f"{self.told.total()} calls, of which {self.told[Told.CUT_OFF.value]} were cut off, "
+            f"{self.calls.total()} calls, of which {self.calls[CallOutcome.CUT_OFF.value]} were cut off, "
             f"{self.stored} messages stored"
         )
 

@@ -22,7 +22,7 @@ from harness.load import payload
 from harness.load import plan as load_plan
 from harness.simulation import simulated_lab
 from harness.simulation.faults import checkers, receive_procedures
-from harness.simulation.faults.checkers import Call, Evidence, Message, Reading, Sent, Stored, Told
+from harness.simulation.faults.checkers import Call, CallOutcome, Evidence, Message, Reading, Sent, Stored
 from harness.simulation.faults.fault_plan import INITIATORS_MAX, TARGET, THREADS_MAX, Dice, Kind, Plan, PlannedClient
 from harness.simulation.faults.injector import ClientConnection, Injector, InstanceConnections
 from harness.simulation.parameters import Parameters
@@ -63,13 +63,13 @@ class SeedOutcome:
     timeline: list[str] = field(default_factory=list)
     trace: str = ""  # digest of everything observed: equal for equal runs
     faults: int = 0
-    told: Counter[str] = field(default_factory=Counter)  # number of calls by what their clients know
+    calls: Counter[str] = field(default_factory=Counter)  # number of calls by what their clients know
     stored: int = 0
 
     @property
     def summary(self) -> str:
-        told = ", ".join(f"{self.told[one.value]} {one.value}" for one in Told)
-        return f"{self.told.total()} calls ({told}), {self.stored} messages stored"
+        outcomes = ", ".join(f"{self.calls[one.value]} {one.value}" for one in CallOutcome)
+        return f"{self.calls.total()} calls ({outcomes}), {self.stored} messages stored"
 
 
 def prepare(parameters: Parameters) -> PreparedLab:
@@ -130,7 +130,7 @@ class ScenarioRun:
             [*self._plan.lines(), *self.timeline],
             self._trace(),
             len(self._plan.faults),
-            Counter(call.told.value for call in self.evidence.calls),
+            Counter(call.outcome.value for call in self.evidence.calls),
             len(self.evidence.stored),
         )
 
@@ -185,7 +185,9 @@ class ScenarioRun:
         with self._lab.target.connect() as target:
             stored = {row.message for row in _stored(target)}
             open_ = int(scripts.scalar(target, _ENDPOINTS + "is_initiator = 0 AND state <> 'CD';"))
-        if missing := sum(call.told is Told.COMMITTED and call.message not in stored for call in self.evidence.calls):
+        if missing := sum(
+            call.outcome is CallOutcome.COMMITTED and call.message not in stored for call in self.evidence.calls
+        ):
             yield f"{missing} committed messages in no table of the target"
         # The target knows a dialog of the pool from its first message on, and one of each initiator from `prepare`.
         pool = {(client.initiator, client.thread) for client in self._plan.clients if not client.on_new_dialog}
@@ -260,11 +262,11 @@ class ScenarioRun:
         parameters = [Parameter("", _HANDLE, first, False), Parameter("", _BODY, body, False)]
         answer = yield from line.call(lambda session, results: session.rpc(procedure, parameters, results))
         message = Message(client.initiator, client.thread, sequence)
-        self.evidence.calls.append(Call(message, answer.told, at_ns, client.on_new_dialog, is_poison, answer.error))
+        self.evidence.calls.append(Call(message, answer.outcome, at_ns, client.on_new_dialog, is_poison, answer.error))
         if is_poison:
-            self._note(f"{message} is poison: {answer.told.value}")
-        elif answer.told is not Told.COMMITTED:
-            self._note(f"{message}: {answer.told.value} {answer.error}".rstrip())
+            self._note(f"{message} is poison: {answer.outcome.value}")
+        elif answer.outcome is not CallOutcome.COMMITTED:
+            self._note(f"{message}: {answer.outcome.value} {answer.error}".rstrip())
 
     @staticmethod
     def _body(client: PlannedClient, sequence: int, at_ns: int, is_poison: bool) -> bytes:

@@ -16,7 +16,7 @@ from harness.embedded.runtime.tasks import MILLISECOND, SECOND, Delay, Signal, W
 from harness.embedded.sqltypes import ResultSink
 from harness.embedded.tsql.requests import ClientSession
 from harness.simulation.faults import receive_procedures
-from harness.simulation.faults.checkers import Told
+from harness.simulation.faults.checkers import CallOutcome
 from harness.simulation.faults.fault_plan import TARGET, Aim, Fault, Kind, Plan
 from harness.simulation.network import LinkFaults
 from harness.simulation.world import Server, World
@@ -36,7 +36,7 @@ Request = Callable[[ClientSession, ResultSink], Waiting[None]]
 
 
 class Answer(NamedTuple):
-    told: Told
+    outcome: CallOutcome
     error: str = ""
     rows: Sequence[Sequence[Any]] = ()
 
@@ -99,7 +99,7 @@ class ClientConnection:
         session = self._connected()
         yield Delay(TRIP_NS)
         if self._is_broken:
-            return Answer(Told.CUT_OFF)
+            return Answer(CallOutcome.CUT_OFF)
         exchange = _Exchange()
         self._board.exchanges.append(exchange)
         self._board.asked.notify_all()
@@ -107,14 +107,14 @@ class ClientConnection:
         while not exchange.is_over:
             yield exchange.over.wait()
         if exchange.results is None:
-            return Answer(Told.CUT_OFF)
+            return Answer(CallOutcome.CUT_OFF)
         yield Delay(TRIP_NS)
         if self._is_broken:
-            return Answer(Told.CUT_OFF)
+            return Answer(CallOutcome.CUT_OFF)
         results = exchange.results
         if results.error:
-            return Answer(Told.REFUSED, results.error)
-        return Answer(Told.COMMITTED, rows=results.found)
+            return Answer(CallOutcome.REFUSED, results.error)
+        return Answer(CallOutcome.COMMITTED, rows=results.found)
 
     def _serve(self, session: ClientSession, request: Request, exchange: _Exchange) -> Waiting[None]:
         results = _Results()
@@ -241,7 +241,7 @@ class Injector:
         while not is_over():
             yield Delay(OPERATOR_INTERVAL_NS)
             answer = yield from _batch(self._operator, receive_procedures.IS_ENABLED)
-            if self._is_failing or answer.told is not Told.COMMITTED or answer.rows[0][0]:
+            if self._is_failing or answer.outcome is not CallOutcome.COMMITTED or answer.rows[0][0]:
                 continue
             self._note("operator: the queue is off; removes poison and turns it on")
             yield from self._until_done(self._operator, receive_procedures.REMOVE_POISON)
@@ -250,7 +250,7 @@ class Injector:
         """Run a batch, again if the connection broke: it may be executed twice."""
         while True:
             answer = yield from _batch(line, text)
-            if answer.told is Told.COMMITTED:
+            if answer.outcome is CallOutcome.COMMITTED:
                 return
             self._note(f"{'operator' if line is self._operator else 'deployer'}: {answer.error or 'cut off'}; again")
             yield Delay(AGAIN_NS)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.embedded.runtime.tasks import SECOND
 from harness.simulation.faults import checkers
-from harness.simulation.faults.checkers import Call, Evidence, Message, Reading, Sent, Stored, Told
+from harness.simulation.faults.checkers import Call, CallOutcome, Evidence, Message, Reading, Sent, Stored
 
 GROUP, OTHER = "group", "other group"
 
@@ -17,14 +17,14 @@ def message(sequence: int, thread: int = 1) -> Message:
     return Message(1, thread, sequence)
 
 
-def call(sequence: int, told: Told = Told.COMMITTED, **options: bool) -> Call:
-    return Call(message(sequence), told, sequence * SECOND, **options)
+def call(sequence: int, outcome: CallOutcome = CallOutcome.COMMITTED, **options: bool) -> Call:
+    return Call(message(sequence), outcome, sequence * SECOND, **options)
 
 
 def right() -> Evidence:
     """Four messages, one cut off and gone, one poison; nothing wrong."""
     return Evidence(
-        calls=[call(0), call(1, Told.CUT_OFF), call(2), call(3, is_poison=True)],
+        calls=[call(0), call(1, CallOutcome.CUT_OFF), call(2), call(3, is_poison=True)],
         stored=[Stored(message(0)), Stored(message(2)), Stored(message(3), set_aside=True)],
         readings=[Reading(GROUP, 11, 0, 10), Reading(OTHER, 12, 5, 15), Reading(GROUP, 12, 10, 20)],
         sent=[Sent(at_s * SECOND, "initiator-1", 1, "dialog", 0) for at_s in (0, 4, 12)],
@@ -58,7 +58,7 @@ def never_sent(evidence: Evidence) -> None:
 
 
 def refused_and_stored(evidence: Evidence) -> None:
-    evidence.calls[0] = replace(evidence.calls[0], told=Told.REFUSED, error="error 1")
+    evidence.calls[0] = replace(evidence.calls[0], outcome=CallOutcome.REFUSED, error="error 1")
 
 
 def poison_processed(evidence: Evidence) -> None:

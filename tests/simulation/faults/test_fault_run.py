@@ -83,8 +83,8 @@ def test_a_failing_seed_is_shown_with_its_timeline_and_the_command_that_repeats_
     begins = lines.index("seed 101:")
     assert lines[begins + 1 : begins + 3] == ["  target: the lab's procedure", "  violated - nothing lost: message 1"]
     for seed in (101, 102):
-        told = f"seed {seed} failed; again: harness simulate --faults --seed {seed} --hardware paper"
-        assert lines.index(told) < begins and lines.count(told) == 1
+        line = f"seed {seed} failed; again: harness simulate --faults --seed {seed} --hardware paper"
+        assert lines.index(line) < begins and lines.count(line) == 1
     assert "2 failed" in lines[-1]
 
 
@@ -150,9 +150,9 @@ def test_all_forks_die_with_their_parent() -> None:
 def test_bad_input_is_one_line(options: list[str], said: str, capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["simulate", "--faults", *options])
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert ended.value.code == 2
-    assert said in told.err and len(told.err.splitlines()) == 1 and not told.out
+    assert said in printed.err and len(printed.err.splitlines()) == 1 and not printed.out
 
 
 def test_a_bad_seed_ends_the_process_with_2() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.embedded.runtime.tasks import SECOND
 from harness.simulation.faults import fault_plan
-from harness.simulation.faults.checkers import Told
+from harness.simulation.faults.checkers import CallOutcome
 from harness.simulation.faults.fault_plan import Aim, Failure, Fault, Kind, PlannedClient, Receiver
 from tests.simulation.faults.conftest import CLIENTS, RECEIVER, Story
 
@@ -38,11 +38,11 @@ def test_a_target_that_is_killed_recovers_from_its_log(carry_out, aim, after_s: 
 def test_an_initiator_that_is_killed_recovers_from_its_log(carry_out, after_s: float) -> None:
     kills = [Fault(Kind.KILLED, at_s, 0.5, INITIATOR, after_s, aim=Aim.CALLS) for at_s in (1.0, 3.0, 5.0)]
     story = carry_out(*kills)
-    told = [call.told for call in story.evidence.calls]
+    outcomes = [call.outcome for call in story.evidence.calls]
     assert story.outcome.violations == []
     assert story.starts[INITIATOR] == 4
-    assert told.count(Told.CUT_OFF) >= (after_s < 0.004) and Told.REFUSED not in told
-    assert told.count(Told.COMMITTED) <= story.outcome.stored <= 24
+    assert outcomes.count(CallOutcome.CUT_OFF) >= (after_s < 0.004) and CallOutcome.REFUSED not in outcomes
+    assert outcomes.count(CallOutcome.COMMITTED) <= story.outcome.stored <= 24
 
 
 def test_a_kill_while_messages_travel_waits_for_those_of_its_instance(carry_out) -> None:
@@ -59,7 +59,7 @@ def test_a_call_that_was_cut_off_may_have_been_committed(carry_out) -> None:
     kills = [Fault(Kind.KILLED, 0.0, 0.1, INITIATOR, at_ms / 10_000, aim=Aim.CALLS) for at_ms in range(0, 80, 4)]
     stories = [carry_out(kill, clients=CLIENTS[:1]) for kill in kills]
     assert all(not story.outcome.violations for story in stories)
-    cut_off = [story for story in stories if story.outcome.told.get("cut off")]
+    cut_off = [story for story in stories if story.outcome.calls.get("cut off")]
     assert {story.outcome.stored for story in cut_off} == {11, 12}
 
 
