@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-_LATER = ("spark", "process", "browser")
+# A test's place is that of the first of these marks that it has. The browser's one long file must not be the last.
+_PLACES = {"browser": 2, "process": 3, "spark": 1}
 # Files of a group run in one worker of `make test`, one after another: they share its warm Spark, or what they draw or install.
 _GROUPS = {
     "warm Spark": ("tests/reductions/", "tests/simulation/test_sensitivity.py", "tests/benchmarks/test_benchmarks.py"),
@@ -25,14 +26,14 @@ def _group(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast tests first, then Spark, whole processes, the browser."""
+    """Fast tests first, then Spark, the browser, whole processes."""
 
     def rank(item: pytest.Item) -> tuple[int, int]:
         if _group(item.nodeid) == "warm Spark":
             # After the tests of the Spark job, which need a context of their own: a process has one at a time.
             place = next(n for n, files in enumerate(_GROUPS["warm Spark"], 1) if item.nodeid.startswith(files))
             return 1, place
-        return max((_LATER.index(name) + 1 for name in _LATER if item.get_closest_marker(name)), default=0), 0
+        return next((place for mark, place in _PLACES.items() if item.get_closest_marker(mark)), 0), 0
 
     items.sort(key=rank)  # stable: the order inside a rank stays
 
