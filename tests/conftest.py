@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import hypothesis
 import pytest
 
 # A test's place is that of the first of these marks that it has. The browser's one long file must not be the last.
@@ -15,6 +16,11 @@ _GROUPS = {
     "drawings": ("tests/figures/",),
     "wheel": ("tests/e2e/test_wheel.py", "tests/e2e/test_simulate.py"),
 }
+# No test fails because an example took long, or was slow to make: the machine may be busy.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 # Spark's launcher reads this. A JVM of a test lives for some seconds; a quarter of them went into verifying its classes.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote")
 

@@ -79,7 +79,7 @@ def test_a_judgement_explains_itself_in_a_line(embedded, key):
 TABLES = tuple(field.name for field in fields(Tables))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(all_cells()), min_size=1, max_size=12, unique=True), st.sets(st.integers(0, 11)), st.data()
 )

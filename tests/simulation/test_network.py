@@ -307,7 +307,7 @@ TRAINS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(trains=TRAINS)
 def test_without_faults_each_senders_frames_arrive_in_order_and_no_faster_than_ports_are(trains):
     site, sent = Site(), {1: 0, 2: 0, 3: 0}

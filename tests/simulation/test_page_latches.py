@@ -216,7 +216,7 @@ TOUCHES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     touches=TOUCHES, hand_over_us=st.sampled_from([0, 7]), shared_us=st.sampled_from([0, 5]), cores=st.integers(1, 3)
 )

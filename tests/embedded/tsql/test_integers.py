@@ -58,7 +58,7 @@ def declared(a, b):
     return f"PRINT 'anew'; DECLARE @a {a[0]} = {a[1]}, @b {b[0]} = {b[1]}; "
 
 
-FAST = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FAST = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 LOWEST, MINUS_ONE, NULL = ("bigint", str(-(2**63))), ("int", "-1"), ("int", "NULL")
 
 
