@@ -168,11 +168,15 @@ class Departure:
 
     def _take_off(self, endpoint: ConversationEndpoint, rows: list[TransmissionRow]) -> None:
         outgoing = endpoint.outgoing
-        for row in rows:
+        for place, row in enumerate(rows):
             if outgoing.unacknowledged and outgoing.unacknowledged[0] is row:
                 outgoing.pop()
                 self._counters.dequeued_transmission += 1
                 outgoing.transmission_status = ""
+            elif endpoint.changing is not None:
+                # END CONVERSATION WITH CLEANUP has taken the rows, and its rollback puts them back.
+                endpoint.changing.on_end(partial(self._take_off, endpoint, rows[place:]))
+                return
 
 
 def _unstage(rows: list[TransmissionRow]) -> None:

@@ -241,6 +241,22 @@ def test_messages_that_waited_for_a_local_queue_are_counted_once(world, here):
     assert counters.enqueued_transmission == counters.dequeued_transmission == counters.enqueued_local == 2
 
 
+def test_a_cleanup_rolled_back_while_a_message_that_waited_is_delivered_does_not_send_it_again(world, here):
+    handle = here.begin()
+    here.alter_queue(status=False)
+    here.send(handle, b"waits")
+    here.alter_queue(status=True)  # wakes its delivery, whose flush takes some time
+    tx = here.engine.transactions.begin()
+    here.end(handle, tx, cleanup=True)
+    world.run_for(1)
+    tx.rollback()
+    world.run_for(100)
+    assert [row.message_body for row in here.receive_all()] == [b"waits"]
+    assert not here.db.transmission_queue and not here.endpoint(handle).outgoing.unacknowledged
+    here.send(handle, b"next")
+    assert [row.message_body for row in here.receive_all()] == [b"next"]
+
+
 def test_an_error_that_comes_while_a_message_is_on_its_way_to_the_disk_drops_the_message(world, pair):
     initiator, target = pair
     handle = world.dialog(initiator, target)
