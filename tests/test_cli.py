@@ -40,7 +40,7 @@ def harness(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=500,
         env=os.environ | environment,
     )
 

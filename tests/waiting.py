@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float = 10.0) -> T:
+def wait_until(condition: Callable[[], T], timeout_s: float = 120.0) -> T:
     """The first true value of the condition; fails when the time is up."""
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):

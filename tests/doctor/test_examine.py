@@ -93,7 +93,6 @@ def test_the_licence_is_mentioned_once_if_sql_server_is_measured(lab, sides, mon
     assert "prior written approval" in printed[0].text
 
 
-@pytest.mark.timeout(60)
 def test_a_lab_without_dialog_security_and_with_encrypted_endpoints_is_healthy_too():
     topology = Topology(security=Security(dialog=False, endpoint_encryption=True))
     with open_lab(topology, version="2008", initiators=1) as lab:

@@ -21,7 +21,7 @@ def run_installed() -> Callable[..., str]:
     def run(*command: str | Path, cwd: Path, **variables: str) -> str:
         inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
         done = subprocess.run(
-            command, cwd=cwd, env=inherited | variables, capture_output=True, text=True, check=False, timeout=280
+            command, cwd=cwd, env=inherited | variables, capture_output=True, text=True, check=False, timeout=500
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

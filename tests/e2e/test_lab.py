@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes import children_of, is_alive
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 
 def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_lab_shows_how_to_connect_and_leaves_nothing_behind(tmp_path: Path) ->
         children = children_of(process.pid)
         assert len(children) == 2
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == 130
     assert not any(map(is_alive, children))
     assert not password_file.exists()

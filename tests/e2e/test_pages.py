@@ -17,7 +17,7 @@ from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
 from harness.observe import dialog_pages
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 ROWS_PER_PAGE = 144  # 8096 bytes of a page, 56 of a row of sys.sysdesend with its slot
 

@@ -24,7 +24,7 @@ from harness.sweep import matrix_run
 from harness.sweep.journal import Entry, read
 from tests.processes import children_of, command_line, environment, is_alive
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 freetds = [driver for driver in drivers.find() if driver.kind == "freetds"]
 FIVE = "i1-t[1-5]-r1-p100-v2008"
@@ -168,7 +168,7 @@ def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path
     children = children_of(process.pid)
     assert len(children) >= 4
     process.send_signal(ending)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=500)
     until(lambda: not any(map(is_alive, children)))
     return results, output
 
@@ -192,7 +192,7 @@ def test_a_killed_sweep_resumes_where_it_was_and_only_under_the_same_settings(
     results, _ = ended(start("matrix", "--only-sweep", "--cells", FIVE, *QUICK), signal.SIGKILL, tmp_path)
     done = [entry.cell for entry in entries(results)]
     refused = start("matrix", "--resume", str(results), "--measure", "2s")
-    output, _ = refused.communicate(timeout=60)
+    output, _ = refused.communicate(timeout=500)
     assert refused.returncode == 2
     assert "cannot be resumed with other settings: measure is 0.3 in the run and 2.0 now" in output
     resumed = start("matrix", "--only-sweep", "--resume", str(results))

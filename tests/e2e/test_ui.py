@@ -42,7 +42,7 @@ def address() -> Iterator[str]:
             pytest.fail(f"harness ui ended: {said}")
         yield f"http://127.0.0.1:{port}/"
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=120) == 130
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_the_form_starts_stops_and_starts_again_with_other_fields(page: Any, tmp
     page.get_by_role("tab", name="Statistics").click()
 
     page.get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="New").wait_for(timeout=30_000)
+    page.get_by_role("button", name="New").wait_for(timeout=120_000)
     page.get_by_text(re.compile("^stopped$")).first.wait_for()
 
     page.get_by_role("button", name="New").click()
@@ -122,4 +122,4 @@ def test_the_form_starts_stops_and_starts_again_with_other_fields(page: Any, tmp
     wait_for_more_requests(page, first)
     page.screenshot(path=tmp_path / "again.png")
     page.get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="New").wait_for(timeout=30_000)
+    page.get_by_role("button", name="New").wait_for(timeout=120_000)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.settings import CHECKOUT
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.process
 
 ONE_CELL = ("--cells", "i1-t1-r1-p100-v2008", "--measure", "200ms", "--settle", "200ms")
 

@@ -36,7 +36,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def plugin() -> None:
     try:
-        found = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False, timeout=20)
+        found = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False, timeout=120)
     except FileNotFoundError:
         pytest.skip("the command docker is not installed")
     if found.returncode:

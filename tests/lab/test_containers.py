@@ -253,7 +253,7 @@ def test_a_container_that_dies_in_the_lab_is_named_with_the_last_line_of_its_log
         [target] = [one for one in docker.containers() if '"hostname": "target"' in " ".join(command_line(one))]
         target.kill()
         assert isinstance(lab.target.process, containers._Watched)
-        psutil.wait_procs([psutil.Process(lab.target.process._wait.pid)], timeout=10)
+        psutil.wait_procs([psutil.Process(lab.target.process._wait.pid)], timeout=120)
         with pytest.raises(
             labs.InstanceDied, match=r"container target-2022 ended with exit code 137 .*memory"
         ) as caught:

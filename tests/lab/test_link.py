@@ -13,7 +13,7 @@ from harness.lab import open as open_lab
 from harness.lab.instances import Instance, Security, connections
 from harness.lab.opening import Topology
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 CALL = "{CALL dbo.SendMessage (?, ?)}"
 

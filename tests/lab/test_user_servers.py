@@ -19,7 +19,7 @@ from harness.lab.instances import Instance, Lab, LabError, Login, Security, conn
 from harness.lab.opening import Topology
 from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 ROLES = ("target", "initiator-1", "initiator-2")
 # What others have on these servers, and what has to be there afterwards as it was.
@@ -393,7 +393,7 @@ def test_clean_removes_what_a_killed_opening_has_created(own: OwnServers) -> Non
     before = own.contents()
     path = str(own.lab_file())
     with own.begin("lab", "open", "--lab-file", path) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while own.servers[0].contents()["endpoints"] == before[0]["endpoints"]:
             assert time.monotonic() < deadline and process.poll() is None
         process.send_signal(signal.SIGKILL)

@@ -44,7 +44,7 @@ def play(clients, cell_plan, *, until_sent=200):
     """One cell: its report, after so many messages were reported sent."""
     clients.prepare(cell_plan)
     clients.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (progress := clients.progress()).sent + progress.failed_calls < until_sent and (
         progress.running_threads or not progress.counted_at_ns
     ):
@@ -93,7 +93,7 @@ def test_progress_grows_while_a_cell_runs(clients, echo, tmp_path):
     assert progress.sent == 0
     clients.start()
     seen = set()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while len(seen) < 5 or not progress.calls_per_s or progress.running_threads < 4:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -194,5 +194,5 @@ def test_everything_ends_with_the_parent(echo: echo_server.EchoServer, tmp_path:
         children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
         parent.kill()
     assert len(children) == 3
-    gone, alive = psutil.wait_procs(children, timeout=5)
+    gone, alive = psutil.wait_procs(children, timeout=120)
     assert not alive, gone

@@ -53,7 +53,7 @@ def test_a_request_gets_the_answer_of_its_number(pipe, monkeypatch):
     [(number, message)] = pipe.sent
     assert message == BeginScenario()
     serve(pipe, monkeypatch, {}, encode(Ended(["another's"]), number + 1), encode(Done(), number))
-    assert asking.get(timeout=1) == Done()
+    assert asking.get(timeout=60) == Done()
 
 
 def test_a_failed_request_raises_the_reason(pipe, monkeypatch):
@@ -61,7 +61,7 @@ def test_a_failed_request_raises_the_reason(pipe, monkeypatch):
     gevent.sleep(0)
     serve(pipe, monkeypatch, {}, encode(Failed("no echo"), pipe.sent[0][0]))
     with pytest.raises(RuntimeError, match="no echo"):
-        asking.get(timeout=1)
+        asking.get(timeout=60)
 
 
 def test_no_answer_in_time_is_a_timeout(pipe):

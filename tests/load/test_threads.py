@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 HANDLE = echo_server.handles(1)[0]
 
 
-def wait_for(thread, *states, timeout_s=20):
+def wait_for(thread, *states, timeout_s=120):
     deadline = time.monotonic() + timeout_s
     while thread.state not in states:
         assert time.monotonic() < deadline, thread.state

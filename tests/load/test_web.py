@@ -24,7 +24,7 @@ class Page:
         self._url = f"http://127.0.0.1:{port}"
 
     def get(self, path):
-        with urllib.request.urlopen(self._url + path, timeout=30) as response:
+        with urllib.request.urlopen(self._url + path, timeout=120) as response:
             return response.read().decode()
 
     def post(self, path, **fields):
@@ -42,7 +42,7 @@ class Page:
         return json.loads(self.get("/scenario"))["status"]
 
     def wait_for(self, condition, what):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not condition(stats := self.stats()):
             assert time.monotonic() < deadline, (what, stats["state"], self.status())
             time.sleep(0.1)
@@ -60,7 +60,7 @@ def page(tmp_path_factory):
     arguments = [sys.executable, "-m", "tests.load.echo_ui", str(port), str(tmp_path_factory.mktemp("logs"))]
     with subprocess.Popen(arguments) as process:
         page = Page(port, process.pid)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             try:
                 if json.loads(page.get("/worker-count"))["worker_count"]:

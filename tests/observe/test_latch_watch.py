@@ -22,7 +22,7 @@ from tests.observe.latching_server import latching_instance
 pytestmark = pytest.mark.process
 
 SENDERS = 4
-ENOUGH_S = 20  # for anything here to happen
+ENOUGH_S = 120  # for anything here to happen
 SERVICES = """
 CREATE QUEUE dbo.here; CREATE SERVICE Here ON QUEUE dbo.here ([DEFAULT]);
 CREATE TABLE dbo.dialogs (id int NOT NULL PRIMARY KEY, handle uniqueidentifier NOT NULL);
@@ -203,8 +203,8 @@ def test_a_login_that_may_not_see_waiting_tasks_records_none(answering: Callable
     watch = LatchWatch(instance, interval_s=0.001)
     watch.prepare()
     watch.begin()
-    assert watch._outcome.result(timeout=10).refusal.endswith("(error 300)")
-    assert watch.end().result(timeout=10).failure == ""
+    assert watch._outcome.result(timeout=120).refusal.endswith("(error 300)")
+    assert watch.end().result(timeout=120).failure == ""
     watch.close()
 
 
@@ -220,7 +220,7 @@ def test_a_broken_connection_keeps_the_earlier_samples(answering: Callable[[Answ
     watch = LatchWatch(instance, interval_s=0.001)
     watch.prepare()
     watch.begin()
-    seen = watch._outcome.result(timeout=10)
+    seen = watch._outcome.result(timeout=120)
     assert seen.failure and not seen.refusal and len(seen.sampled_at_ns) == 2
     watch.close()
 

@@ -81,7 +81,7 @@ class Engine:
     def _stop(self) -> None:
         if self._instance is not None:
             self._instance.terminate()
-            self._instance.communicate(timeout=10)
+            self._instance.communicate(timeout=120)
             self._instance = None
 
     @property

@@ -37,7 +37,7 @@ ENTRY = (
 def parity(results: Path, *, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("CONFORMANCE_", "DOCKER_"))}
     command = [sys.executable, "-c", " ".join(ENTRY), str(results), *TESTS]
-    return subprocess.run(command, capture_output=True, text=True, env=clean | environment, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=clean | environment, timeout=500, check=False)
 
 
 def against(command: list[str], folder: Path) -> tuple[subprocess.CompletedProcess[str], str]:
@@ -46,7 +46,7 @@ def against(command: list[str], folder: Path) -> tuple[subprocess.CompletedProce
     serve = [sys.executable, "-m", *command]
     environment = {"HARNESS_SA_PASSWORD": password}
     with Child("stand-in", serve, log=folder / "log", environment=environment, pipe_stdout=True) as child:
-        port = json.loads(child.read_line(timeout_s=30))["port"]
+        port = json.loads(child.read_line(timeout_s=120))["port"]
         place = {"CONFORMANCE_SERVER": f"127.0.0.1,{port}", "CONFORMANCE_PASSWORD": password}
         done = parity(folder / "results", environment=place)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -96,7 +96,7 @@ def test_with_a_refused_password_it_prints_one_line_and_ends_with_exit_code_3(tm
     ]
     environment = {"HARNESS_SA_PASSWORD": secrets.token_urlsafe(16)}
     with Child("other", serve, log=tmp_path / "log", environment=environment, pipe_stdout=True) as child:
-        port = json.loads(child.read_line(timeout_s=30))["port"]
+        port = json.loads(child.read_line(timeout_s=120))["port"]
         wrong = {"CONFORMANCE_SERVER": f"127.0.0.1,{port}", "CONFORMANCE_PASSWORD": "wrong"}
         done = parity(tmp_path / "results", environment=wrong)
     assert done.returncode == 3

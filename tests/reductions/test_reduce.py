@@ -45,7 +45,7 @@ def run(tmp_path_factory):
         env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr

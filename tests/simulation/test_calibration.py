@@ -204,9 +204,9 @@ def test_ctrl_c_ends_a_bench_and_its_forks_silently(planted: list[str]) -> None:
         children = children_of(process.pid)
         assert len(children) == 2
         os.killpg(process.pid, signal.SIGINT)
-        said, errors = process.communicate(timeout=30)
+        said, errors = process.communicate(timeout=120)
         assert (said.strip(), errors) == ("interrupted", "")
-        psutil.wait_procs(children, timeout=30)
+        psutil.wait_procs(children, timeout=120)
         assert not any(map(is_alive, children))
         assert not folder.exists()
     finally:

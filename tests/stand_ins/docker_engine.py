@@ -82,7 +82,7 @@ def running(*faults: str, images: Sequence[str] = ()) -> Iterator[StandIn]:
     finally:
         process.stdin.close()
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -94,7 +94,7 @@ class Server:
             assert process.stdin is not None and process.stdout is not None
             process.stdin.close()
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=120)
             process.stdout.close()
 
     @contextmanager
@@ -107,7 +107,7 @@ class Server:
             database=database,
             program="test",
         )
-        connection = pyodbc.connect(text, autocommit=True, timeout=10)
+        connection = pyodbc.connect(text, autocommit=True, timeout=120)
         try:
             yield connection
         finally:

@@ -294,7 +294,7 @@ def canned_server(*arguments: str) -> Iterator[int]:
         finally:
             process.stdin.close()
             try:
-                process.wait(10)
+                process.wait(120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

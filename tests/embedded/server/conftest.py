@@ -42,7 +42,7 @@ def connect(connection_string: Callable[..., str]) -> Iterator[Connect]:
     opened: list[pyodbc.Connection] = []
 
     def open_(*, autocommit: bool = True, **options: Any) -> pyodbc.Connection:
-        opened.append(pyodbc.connect(connection_string(**options), autocommit=autocommit, timeout=10))
+        opened.append(pyodbc.connect(connection_string(**options), autocommit=autocommit, timeout=120))
         return opened[-1]
 
     yield open_

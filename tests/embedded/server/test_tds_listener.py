@@ -21,7 +21,7 @@ RESET = 0x08
 
 @pytest.fixture
 def client(canned_port: int) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", canned_port), timeout=10) as opened:
+    with socket.create_connection(("127.0.0.1", canned_port), timeout=120) as opened:
         yield opened
 
 
@@ -74,7 +74,7 @@ def test_a_client_that_breaks_the_protocol_is_disconnected(client, sent):
 
 CLIENT = """
 import sys, pyodbc
-pyodbc.connect(sys.argv[1], autocommit=True, timeout=10).execute(sys.argv[2])
+pyodbc.connect(sys.argv[1], autocommit=True, timeout=120).execute(sys.argv[2])
 """
 
 

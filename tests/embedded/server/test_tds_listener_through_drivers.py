@@ -195,7 +195,7 @@ def test_cancel_from_another_thread_stops_the_request(connect):
     thread.start()
     wait_until(lambda: watcher.execute("COUNTS").fetchone().waiting == 1)
     cursor.cancel()
-    thread.join(10)
+    thread.join(120)
     assert [error.args[0] for error in raised] == ["HY008"]
     assert connection.execute("SELECT").fetchone()[0] == 1
     assert watcher.execute("COUNTS").fetchone().waiting == 0
@@ -259,7 +259,7 @@ def test_an_encrypted_connection_works(driver, encrypted_port):
     ).replace("Encrypt=optional", "Encrypt=yes")
     if driver.kind == "freetds":
         text += ";Encryption=require"
-    connection = pyodbc.connect(text, autocommit=True, timeout=10)
+    connection = pyodbc.connect(text, autocommit=True, timeout=120)
     body = bytes(range(256)) * 200
     assert echo(connection, body) == [body]
     assert len(connection.execute("ROWS 5000").fetchall()) == 5000
