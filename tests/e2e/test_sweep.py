@@ -7,10 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
@@ -23,6 +21,7 @@ from harness.reporting import Reporter
 from harness.sweep import matrix_run
 from harness.sweep.journal import Entry, read
 from tests.processes import children_of, command_line, environment, is_alive
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -56,14 +55,6 @@ class Saboteur(Reporter):
 
 def entries(results: Path) -> list[Entry]:
     return list(read(results / "journal.jsonl"))
-
-
-def until(condition: Callable[[], Any], timeout_s: float = 60) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "the condition never came true"
-        time.sleep(0.02)
-    return value
 
 
 VICTIMS = [
@@ -151,8 +142,8 @@ def test_no_secret_is_in_what_a_sweep_leaves_or_shows(
         servers = (child for child in children_of(process.pid) if "serve" in command_line(child))
         return next((word for one in servers if (word := environment(one).get("HARNESS_SA_PASSWORD"))), None)
 
-    secret = until(password)
-    until(lambda: len(children_of(process.pid)) >= 4)
+    secret = wait_until(password)
+    wait_until(lambda: len(children_of(process.pid)) >= 4)
     shown = [word for child in children_of(process.pid) for word in command_line(child)]
     output, _ = process.communicate(timeout=120)
     assert secret not in output
@@ -163,13 +154,13 @@ def test_no_secret_is_in_what_a_sweep_leaves_or_shows(
 
 def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path) -> tuple[Path, str]:
     """Ends a sweep that has done a cell; its folder and output. None of its processes is left."""
-    results = until(lambda: first_journal_line(tmp_path) or process.poll() is not None)
+    results = wait_until(lambda: first_journal_line(tmp_path) or process.poll() is not None)
     assert isinstance(results, Path), process.communicate()[0]
     children = children_of(process.pid)
     assert len(children) >= 4
     process.send_signal(ending)
     output, _ = process.communicate(timeout=500)
-    until(lambda: not any(map(is_alive, children)))
+    wait_until(lambda: not any(map(is_alive, children)))
     return results, output
 
 

@@ -45,7 +45,7 @@ def send_one(lab: Lab, number: int = 0) -> None:
         client = pyodbc.connect(instance.client_connection_string(), autocommit=True)
         client.execute(CALL, handle, b"x" * 100)
         client.close()
-        dialog_pool.wait_until_drained(lab, lab.initiators, opened, target, expected=1, timeout_s=20)
+        dialog_pool.wait_until_drained(lab, lab.initiators, opened, target, expected=1, timeout_s=120)
         assert dialog_pool.processed(target) == 1
 
 

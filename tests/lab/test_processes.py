@@ -4,24 +4,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness.lab.processes import Child, ChildError, last_line
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
 SLEEPER = "import sys, time; print('ready', flush=True); sys.stdin.read(); time.sleep(60)"
-
-
-def until(condition: Callable[[], object], timeout_s: float = 10) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never came true"
-        time.sleep(0.01)
 
 
 def is_running(pid: int) -> bool:
@@ -40,7 +32,7 @@ def test_a_killed_child_names_its_signal_and_the_last_line_of_its_log(tmp_path: 
     assert sleeper.read_line(10) == "ready"
     assert sleeper.death() is None
     os.kill(sleeper.pid, signal.SIGKILL)
-    until(lambda: not sleeper.is_alive())
+    wait_until(lambda: not sleeper.is_alive())
     assert sleeper.death() == (
         f"sleeper (process {sleeper.pid}) was killed by signal 9 (SIGKILL); last line of sleeper.log: all is well"
     )
@@ -78,7 +70,7 @@ def test_children_die_with_a_killed_parent(tmp_path: Path) -> None:
     assert is_running(pid)
     parent.kill()
     parent.communicate()
-    until(lambda: not is_running(pid))
+    wait_until(lambda: not is_running(pid))
 
 
 def test_ctrl_c_at_the_terminal_does_not_reach_a_child(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def send_one(lab: Lab) -> None:
         client = pyodbc.connect(lab.initiators[-1].client_connection_string(), autocommit=True)
         client.execute("{CALL dbo.SendMessage (?, ?)}", handle, b"x" * 100)
         client.close()
-        dialog_pool.wait_until_drained(lab, lab.initiators, clients, target, expected=1, timeout_s=20)
+        dialog_pool.wait_until_drained(lab, lab.initiators, clients, target, expected=1, timeout_s=120)
         assert dialog_pool.processed(target) == 1
 
 

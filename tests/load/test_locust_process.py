@@ -48,7 +48,7 @@ def test_an_exception_of_a_handler_is_its_answer(pipe, monkeypatch):
 
 
 def test_a_request_gets_the_answer_of_its_number(pipe, monkeypatch):
-    asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=5)
+    asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=60)
     gevent.sleep(0)
     [(number, message)] = pipe.sent
     assert message == BeginScenario()
@@ -57,7 +57,7 @@ def test_a_request_gets_the_answer_of_its_number(pipe, monkeypatch):
 
 
 def test_a_failed_request_raises_the_reason(pipe, monkeypatch):
-    asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=5)
+    asking = gevent.spawn(pipe.ask, BeginScenario(), timeout_s=60)
     gevent.sleep(0)
     serve(pipe, monkeypatch, {}, encode(Failed("no echo"), pipe.sent[0][0]))
     with pytest.raises(RuntimeError, match="no echo"):

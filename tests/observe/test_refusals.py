@@ -41,7 +41,7 @@ def test_what_the_login_may_not_see_is_not_recorded_and_reported_once(plain: Ins
         observers.begin(1)
         observers.window_begins()
         observers.window_ends()
-        assert observers.changes(timeout_s=20) == {}
+        assert observers.changes(timeout_s=120) == {}
         assert set(observers.end().records) == {"samples"}
     observers.close()
     assert sorted(text.partition(",")[0] for text in printed) == [

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -20,6 +19,7 @@ from harness.simulation.calibration import CellFigures, FiguresByCell, Reference
 from harness.simulation.parameters import HardwareError, Parameters
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 from tests.processes import children_of, is_alive
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -200,7 +200,7 @@ def test_ctrl_c_ends_a_bench_and_its_forks_silently(planted: list[str]) -> None:
     try:
         assert process.stdout is not None
         folder = Path(process.stdout.readline().strip())
-        until(lambda: len(list(folder.iterdir())) == 2)
+        wait_until(lambda: len(list(folder.iterdir())) == 2)
         children = children_of(process.pid)
         assert len(children) == 2
         os.killpg(process.pid, signal.SIGINT)
@@ -212,13 +212,6 @@ def test_ctrl_c_ends_a_bench_and_its_forks_silently(planted: list[str]) -> None:
     finally:
         process.kill()
         process.wait()
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never came true"
-        time.sleep(0.02)
 
 
 PAPER = (Path(parameters.__file__).parent / "hardware" / "paper.toml").read_text(encoding="utf-8")

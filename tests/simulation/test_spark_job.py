@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from harness.sweep import journal, run_folder
 from harness.sweep.attempt import CellFailed, Measured
 from harness.sweep.journal import Entry
 from tests.processes import children_of, command_line, is_alive
+from tests.waiting import wait_until
 
 CELLS = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005", "i1-t2-r1-p100-v2005", "i1-t2-r150-p100-v2008")
 ROOT = Path(__file__).parents[2]
@@ -201,13 +201,13 @@ def test_no_process_survives_a_run(number: signal.Signals, tmp_path: Path) -> No
         stderr=subprocess.DEVNULL,  # an interrupted script says where it was; the verb does not
     )
     try:
-        until(lambda: len(list(tmp_path.glob("i1-*"))) == 2)
+        wait_until(lambda: len(list(tmp_path.glob("i1-*"))) == 2)
         children = children_of(process.pid)
         names = [Path(words[0]).name for child in children if (words := command_line(child))]
         assert "java" in names and len([name for name in names if name.startswith("python")]) >= 5
         process.send_signal(number)
-        process.wait(90)
-        until(lambda: not any(map(is_alive, children)))
+        process.wait(120)
+        wait_until(lambda: not any(map(is_alive, children)))
     finally:
         process.kill()
         process.wait()
@@ -239,10 +239,3 @@ def test_when_sparks_jvm_is_killed_the_run_goes_on_in_another(tmp_path: Path) ->
     assert done.stdout.splitlines()[-1] == "4 of 4"
     # PySpark's accumulator server complains of its connection to the JVM, if it has one by then; nothing of ours does.
     assert "harness" not in done.stderr
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never came true"
-        time.sleep(0.05)

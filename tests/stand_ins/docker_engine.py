@@ -37,7 +37,7 @@ from tests.processes import children_of, is_alive
 HERE = Path(__file__).parent
 ROLES = ("TARGET", "INITIATOR1", "INITIATOR2", "INITIATOR3")
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::(-|\?)([^}]*))?\})")
-_LISTENING_TIMEOUT_S = 30.0
+_LISTENING_TIMEOUT_S = 120.0
 
 
 # -- for tests ---------------------------------------------------------------------------------------------------------

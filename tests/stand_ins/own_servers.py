@@ -179,7 +179,7 @@ class OwnServers:
             env={**child_environment({"HARNESS_PASSWORD": self.password}), "COLUMNS": "200"},
         )
 
-    def harness(self, *arguments: str, timeout_s: float = 90) -> CommandResult:
+    def harness(self, *arguments: str, timeout_s: float = 500) -> CommandResult:
         """Run a command to its end. Assert that no process is left and that it showed and wrote no password."""
         began = time.monotonic()
         with self.begin(*arguments) as process:
