@@ -282,9 +282,9 @@ def test_every_verb_reports_a_refused_login_in_one_line(
 
 FULL = "The transaction log for database 'ssbh' is full due to 'LOG_BACKUP'. (error 9002)"
 TRANSIENT = {
-    "statement:SEND=9002/ssbh@40-51": FULL,
-    "statement:SEND=1205/57@40": "chosen as the deadlock victim. Rerun the transaction. (error 1205)",
-    "drop:SEND@40": "gave up after 10 failed calls in a row: Communication link failure",
+    "statement:SEND=9002/ssbh@12-23": FULL,
+    "statement:SEND=1205/57@12": "chosen as the deadlock victim. Rerun the transaction. (error 1205)",
+    "drop:SEND@12": "gave up after 10 failed calls in a row: Communication link failure",
 }
 
 
@@ -305,7 +305,7 @@ def test_a_passing_failure_fails_a_cell_that_is_retried_and_the_sweep_continues(
 
 # Side, fault, exit code, and what the last line says.
 LASTING = [
-    ("initiator-1", "statement:SEND=9002/ssbh@40+", 1, FULL),
+    ("initiator-1", "statement:SEND=9002/ssbh@12+", 1, FULL),
     (
         "target",
         "statement:INSERT INTO dbo.messageDrop=9002/ssbh@5+",
