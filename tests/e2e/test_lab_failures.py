@@ -337,7 +337,7 @@ def test_a_lasting_failure_fails_the_cell_with_its_reason(  # noqa: PLR0917
 
 
 def test_a_sweep_whose_server_does_not_come_back_ends(running: dict[str, Server], own: OwnServers) -> None:
-    running["initiator-1"].plant("die:SEND@20")
+    running["initiator-1"].plant("die:SEND@12")
     printed = own.harness("matrix", "--only-sweep", "--cells", f"{CELL} {OTHER_CELL}", *LAB, *TIMES)
     assert printed.code == 3
     port = running["initiator-1"].port
