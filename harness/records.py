@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,11 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd  # noqa: F401  pyarrow imports it for its first array: a third of a second, not at a cell's end
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from harness.failures import UsageFailure
 from harness.matrix import Cell
 
+MANIFEST = "manifest.json"  # of a run
 KEY = [
     pa.field("cell_id", pa.string(), nullable=False),
     pa.field("attempt", pa.int32(), nullable=False),  # 1, or 2 for the retry
@@ -187,12 +190,28 @@ def write(
     ]
     path = raw_path(results, kind, cell, attempt, writer)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
     # Numbers hardly ever repeat: a dictionary of them makes the file larger.
     texts = [field.name for field in schema if field.type == pa.string()]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), temporary, compression="zstd", use_dictionary=texts)
-    os.replace(temporary, path)
+    with written_whole(path) as file:
+        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), file, compression="zstd", use_dictionary=texts)
     return path
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Gives a file to write that becomes `path` at the end: `path` is whole, or as it was."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    yield temporary
+    os.replace(temporary, path)
+
+
+def write_table(table: pa.Table, folder: Path, name: str) -> list[Path]:
+    """Write a reduced table as Parquet and as CSV, each file whole or not at all; raises OSError."""
+    paths = [folder / f"{name}.parquet", folder / f"{name}.csv"]
+    for path, write_as in zip(paths, (pq.write_table, pyarrow.csv.write_csv), strict=True):
+        with written_whole(path) as file:
+            write_as(table, file)
+    return paths
 
 
 class RecordedCalls(Protocol):
@@ -254,15 +273,15 @@ class ResultsError(UsageFailure):
     """A results folder cannot be reduced, drawn or compared; the message is one line and says what to do."""
 
 
-def read_manifest(results: Path) -> Mapping[str, Any]:
-    """Read `manifest.json` of a run; raises ResultsError if it is missing or not a JSON object."""
-    path = results / "manifest.json"
+def read_manifest(results: Path) -> dict[str, Any]:
+    """Read the manifest of a run; raises ResultsError if it is missing or not a JSON object."""
+    path = results / MANIFEST
     if not results.is_dir():
         raise ResultsError(f"{results} does not exist: name the folder of a run")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ResultsError(f"{results} has no manifest.json: name the folder of a run") from None
+        raise ResultsError(f"{results} has no {MANIFEST}: name the folder of a run") from None
     except (OSError, ValueError) as error:
         raise ResultsError(f"{path} cannot be read: {error}") from None
     if not isinstance(manifest, dict):

@@ -17,6 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 _REMEMBERED_CELLS = 40
 
 
+def to_standard_error(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 class TimeLeft(Protocol):
     """An estimate of how long the remaining cells take."""
 

@@ -28,7 +28,6 @@ Rules:
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ import pandas as pd
 
 from harness.claims import gain, server_load, throughput, waiting
 from harness.claims.judgement import Judgement, Measurement, NotMeasured, Tables, Verdict, amount, counted, figure
+from harness.records import written_whole
 from harness.whitepaper import CLAIMS, Claim
 
 __all__ = ["Judgement", "Measurement", "NotMeasured", "Verdict", "as_table", "counted", "evaluate", "markdown", "write"]
@@ -164,10 +164,9 @@ def write(table: pd.DataFrame, folder: Path) -> list[Path]:
     """Write the table into a folder of reduced tables, each file whole or not at all; raises OSError."""
     paths = [folder / f"{NAME}.parquet", folder / f"{NAME}.csv"]
     for path in paths:
-        temporary = path.with_suffix(f"{path.suffix}.tmp")
-        if path.suffix == ".csv":
-            table.to_csv(temporary, index=False)
-        else:
-            table.to_parquet(temporary, index=False)
-        os.replace(temporary, path)
+        with written_whole(path) as file:
+            if path.suffix == ".csv":
+                table.to_csv(file, index=False)
+            else:
+                table.to_parquet(file, index=False)
     return paths

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from harness.figures import gain, instance_activity, pages, report, technique_ba
 from harness.figures.parts import Sheet, muted_colour, name_lines
 from harness.figures.reduced_run import Missing, Run, footer, is_techniques_run, origin, read
 from harness.records import ResultsError, read_manifest
+from harness.reporting import to_standard_error
 
 STYLE = Path(__file__).with_name("harness.mplstyle")
 FORMATS = ("png", "svg")
@@ -29,12 +29,12 @@ Drawing = Callable[[], Sheet]
 Head = Callable[[Sequence[str]], str]
 
 
-def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
+def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]:
     """Write `figures/`, `reduced/claims` and `report.html` of a run from its reduced tables; return the files, the
     report last.
 
     A run of `harness techniques` has no cells: of it, only `figures/techniques` is drawn. `progress` gets a line for
-    each figure that is left out, with the reason; by default it goes to standard error. Raises ResultsError.
+    each figure that is left out, with the reason. Raises ResultsError.
     """
     if is_techniques_run(results):
         return _draw_techniques(results, progress)
@@ -50,7 +50,7 @@ def draw(results: Path, *, progress: Progress | None = None) -> list[Path]:
     return [*drawn, *tables, report.write(run, drawn, judged)]
 
 
-def _draw_techniques(results: Path, progress: Progress | None) -> list[Path]:
+def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
     table = technique_bars.read(results)
     # The footer reads versions and window lengths of `cells`, and this table has the same columns.
     run = Run(folder=results, manifest=read_manifest(results), cells=table)
@@ -84,13 +84,12 @@ def drawings(run: Run) -> dict[str, Drawing]:
 
 
 def write(
-    drawings: Mapping[str, Drawing], folder: Path, head: Head, foot: Sequence[str], progress: Progress | None = None
+    drawings: Mapping[str, Drawing], folder: Path, head: Head, foot: Sequence[str], progress: Progress
 ) -> list[Path]:
     """Draw, frame and save each figure; leave out a figure without data and remove its older files.
 
     `head` turns the versions that a figure shows into the line above its title.
     """
-    say = progress or _to_standard_error
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +99,7 @@ def write(
                 try:
                     figure = drawing()
                 except Missing as reason:
-                    say(f"figure {name} is left out: {reason}")
+                    progress(f"figure {name} is left out: {reason}")
                     for path in paths:
                         path.unlink(missing_ok=True)
                     continue
@@ -158,7 +157,3 @@ def _width_in(text: str, points: float) -> float:
     font.set_size(points, 72)
     font.set_text(text)
     return float(font.get_width_height()[0]) / 64 / 72
-
-
-def _to_standard_error(text: str) -> None:
-    print(text, file=sys.stderr)

@@ -22,6 +22,7 @@ from harness.figures import side_by_side
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.reduced_run import Run, footer, listed, origin, read
 from harness.records import ResultsError
+from harness.reporting import to_standard_error
 
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
 AXES = ["server_version", *POINT]
@@ -35,7 +36,12 @@ DECISIVE_FACTS = {"server": ("edition", "product_version"), "system": ("cpu_coun
 
 
 def compare(
-    a: Path, b: Path, output: Path | None = None, *, console: Console | None = None, progress: Progress | None = None
+    a: Path,
+    b: Path,
+    output: Path | None = None,
+    *,
+    console: Console | None = None,
+    progress: Progress = to_standard_error,
 ) -> list[Path]:
     """Draw figures of `a` and `b` side by side, write and print the ratios (b divided by a), return the files.
 

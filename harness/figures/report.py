@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages
 from harness.figures.parts import count, over_versions, payload_name, percent, used_dialogs
 from harness.figures.reduced_run import LAB_WORDS, Missing, Run, footer, origin
-from harness.records import ResultsError
+from harness.records import ResultsError, written_whole
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_MAX_PERCENT,
@@ -65,10 +64,9 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         facts=facts(run),
     )
     path = run.folder / NAME
-    temporary = path.with_suffix(".tmp")
     try:
-        temporary.write_text(page, encoding="utf-8")
-        os.replace(temporary, path)
+        with written_whole(path) as file:
+            file.write_text(page, encoding="utf-8")
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
     return path

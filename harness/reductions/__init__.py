@@ -31,15 +31,12 @@ How numbers are computed:
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -47,10 +44,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from harness.records import SCHEMAS, ResultsError
+from harness.records import SCHEMAS, ResultsError, write_table
 from harness.reductions import cells, instance_activity, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.spark_session import session
+from harness.reporting import to_standard_error
 
 __all__ = ["SparkUnavailable", "reduce"]
 
@@ -82,37 +80,35 @@ _SPARK_TYPES = {
 Progress = Callable[[str], None]
 
 
-def reduce(results: Path, *, progress: Progress | None = None) -> list[Path]:
+def reduce(results: Path, *, progress: Progress = to_standard_error) -> list[Path]:
     """Write `reduced/` of a run from its raw records and return the files.
 
-    `progress` gets a line per step and a line for everything that is left out; by default they go to standard error.
-    Raises ResultsError.
+    `progress` gets a line per step and a line for everything that is left out. Raises ResultsError.
     """
-    say = progress or _to_standard_error
     results = Path(results).resolve()
     raw = raw_files.read(results)
     for note in raw.notes[:NOTES_SHOWN]:
-        say(note)
+        progress(note)
     if len(raw.notes) > NOTES_SHOWN:
-        say(f"... and {len(raw.notes) - NOTES_SHOWN} more left out")
+        progress(f"... and {len(raw.notes) - NOTES_SHOWN} more left out")
     target = results / "reduced"
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
         raise ResultsError(f"{target} cannot be written: {error.strerror}") from None
-    say(f"reducing {len(raw.files['cells'])} cells: starting Spark")
+    progress(f"reducing {len(raw.files['cells'])} cells: starting Spark")
     try:
         with session() as spark, tempfile.TemporaryDirectory(prefix="harness-reduction-") as scratch:
             tables = _reduced(spark, gather(raw.files, Path(scratch)), raw.manifest)
             rows = {}
             for name in tables:
-                say(f"reducing: {name}")
+                progress(f"reducing: {name}")
                 rows[name] = write(tables[name], target, name, Path(scratch))
             spark.catalog.clearCache()
     except (PySparkException, Py4JError) as error:
         raise ResultsError(f"Spark failed on {results}: {_first_line(error)}") from error
     if empty := [name for name in MAY_BE_EMPTY if not rows[name]]:
-        say(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
+        progress(f"empty tables, for which the instances recorded nothing: {', '.join(empty)}")
     return [target / f"{name}.{ending}" for name in TABLES for ending in ("parquet", "csv")]
 
 
@@ -184,17 +180,10 @@ def write(table: DataFrame, folder: Path, name: str, scratch: Path) -> int:
     table.coalesce(1).sortWithinPartitions(*ORDER[name]).write.parquet(str(parts))
     whole = pq.read_table(next(parts.glob("part-*.parquet")))
     try:
-        for ending, write_table in (("parquet", pq.write_table), ("csv", pyarrow.csv.write_csv)):
-            temporary = folder / f"{name}.{ending}.tmp"
-            write_table(whole.replace_schema_metadata(), temporary)
-            os.replace(temporary, folder / f"{name}.{ending}")
+        write_table(whole.replace_schema_metadata(), folder, name)
     except OSError as error:
         raise ResultsError(f"{folder} cannot be written: {error.strerror or error}") from None
     return int(whole.num_rows)
-
-
-def _to_standard_error(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _first_line(error: Exception) -> str:

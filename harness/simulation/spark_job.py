@@ -36,6 +36,7 @@ from pyspark import SparkContext
 from harness.failures import MachineFailure
 from harness.lab.processes import die_with_parent
 from harness.matrix import INITIATORS, THREADS, Cell
+from harness.records import written_whole
 from harness.reductions.spark_session import context
 from harness.simulation.parameters import Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld
@@ -174,10 +175,8 @@ class Mailbox:
 
     def put(self, entry: Entry) -> None:
         self._folder.mkdir(exist_ok=True)
-        path = self._folder / f"{entry.cell}-a{entry.attempt}.json"
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(entry), ensure_ascii=False), encoding="utf-8")
-        os.replace(temporary, path)
+        with written_whole(self._folder / f"{entry.cell}-a{entry.attempt}.json") as file:
+            file.write_text(json.dumps(asdict(entry), ensure_ascii=False), encoding="utf-8")
 
     def take(self, keep: Callable[[Entry], None]) -> None:
         """Pass new entries to `keep`, the earliest end first, and delete each afterwards."""

@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness import records
 from harness.failures import MachineFailure, UsageFailure, nearest
 from harness.lab.drivers import Driver
+from harness.records import MANIFEST
 from harness.settings import CHECKOUT, PACKAGE, RESUME_MAY_DIFFER, SQL_ROOT, RunSettings
 
-MANIFEST = "manifest.json"
 _PACKAGES = ("locust", "pyodbc", "mssql-python-odbc", "pyspark", "pyarrow", "sqlglot", "matplotlib")
 # These must be equal when a run resumes: other code or another machine is another experiment.
 _DECISIVE = ("lab", "seed", "model", "harness_version", "code", "versions", "machine")
@@ -120,19 +121,14 @@ def require_run(folder: Path) -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run; raises NoRun where it is missing or damaged."""
-    try:
-        found: dict[str, Any] = json.loads((require_run(folder) / MANIFEST).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise NoRun(f"{folder / MANIFEST} is damaged: {error}") from None
-    return found
+    """The manifest of a run; raises NoRun where it is missing, ResultsError where it is damaged."""
+    return records.read_manifest(require_run(folder))
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Writes the manifest whole or not at all."""
-    temporary = folder / f"{MANIFEST}.tmp"
-    temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, folder / MANIFEST)
+    with records.written_whole(folder / MANIFEST) as file:
+        file.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def now() -> str:

@@ -7,7 +7,6 @@ dialog that carried one message. A row holds the step's settings, so that the sc
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from harness import records
@@ -68,11 +66,7 @@ def write(results: Path, rows: Sequence[dict[str, Any]]) -> Path:
     folder = results / "reduced"
     folder.mkdir(exist_ok=True)
     table = pa.Table.from_pylist(list(rows), schema=SCHEMA)
-    for ending, write_table in (("parquet", pq.write_table), ("csv", pyarrow.csv.write_csv)):
-        temporary = folder / f"{NAME}.{ending}.tmp"
-        write_table(table, temporary)
-        os.replace(temporary, folder / f"{NAME}.{ending}")
-    return folder / f"{NAME}.parquet"
+    return records.write_table(table, folder, NAME)[0]
 
 
 def copy(results: Path, other: Path) -> list[Path]:

@@ -140,7 +140,7 @@ def test_files_are_png_and_svg(drawn_run):
 def test_the_same_data_give_the_same_files(quick_run, tmp_path):
     run = read(quick_run)
     some = {name: drawing for name, drawing in drawings(run).items() if name in ("figure-5-gain", "gain-map")}
-    first, second = (write(some, tmp_path / name, str, footer(run)) for name in ("first", "second"))
+    first, second = (write(some, tmp_path / name, str, footer(run), lambda _: None) for name in ("first", "second"))
     assert len(first) == 4
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from harness.embedded.broker.transactions import Transaction
@@ -211,3 +212,21 @@ def register_drop(
         return Definition(parser.line, check_all, work)
 
     define("|".join(f"DROP {word}" for word in kind.split("|")))(parse)
+
+
+def register_drop_of_found(
+    words: str,
+    kind: str,
+    find: Callable[[Frame, ObjectName], Any],
+    drop: Callable[[Frame, Transaction, Any], None],
+) -> None:
+    """Register the DROP of tables or procedures: IF EXISTS, several at once, error 3701 for one that is missing."""
+
+    def work(frame: Frame, tx: Transaction, name: ObjectName) -> None:
+        found = find(frame, name)
+        if found is None:
+            raise SqlServerError(3701, kind, ".".join(name))
+        drop(frame, tx, found)
+
+    check = partial(dropping_from_schema, kind)
+    register_drop(words, work, check, exists=find, in_schema=True, several=True)

@@ -21,13 +21,11 @@ from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements.definitions import (
-    ObjectName,
     check_owner,
     creating,
     definition_step,
-    dropping_from_schema,
     on_object,
-    register_drop,
+    register_drop_of_found,
 )
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
 from harness.embedded.tsql.storage.conversion import converter, fits
@@ -193,20 +191,11 @@ def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedur
     )
 
 
-def _drop_procedure(frame: Frame, tx: Transaction, name: ObjectName) -> None:
-    procedure = frame.instance.procedure(name, frame.database)
-    if procedure is None:
-        raise SqlServerError(3701, "procedure", ".".join(name))
-    frame.instance.drop_procedure(tx, procedure)
-
-
-register_drop(
+register_drop_of_found(
     "PROC|PROCEDURE",
-    _drop_procedure,
-    lambda name: dropping_from_schema("procedure", name),
-    exists=lambda frame, name: frame.instance.procedure(name, frame.database),
-    in_schema=True,
-    several=True,
+    "procedure",
+    lambda frame, name: frame.instance.procedure(name, frame.database),
+    lambda frame, tx, found: frame.instance.drop_procedure(tx, found),
 )
 
 

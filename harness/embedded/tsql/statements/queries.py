@@ -66,7 +66,7 @@ def assignments(tree: exp.Expr, error: int = 141) -> list[str]:
     return variables
 
 
-AGGREGATES = ("COUNT", "COUNT_BIG", "SUM", "MIN", "MAX", "AVG")
+AGGREGATES = ("COUNT", "COUNT_BIG", "SUM", "MIN", "MAX")
 
 
 def _refuse_accumulation(tree: exp.Expr, variables: list[str], line: int) -> None:

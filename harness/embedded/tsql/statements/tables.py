@@ -17,8 +17,7 @@ from harness.embedded.tsql.statements.definitions import (
     checked,
     creating,
     define,
-    dropping_from_schema,
-    register_drop,
+    register_drop_of_found,
 )
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.tables import ColumnDefinition, Table, TableBody
@@ -49,20 +48,11 @@ def create_table(parser: Parser) -> Definition:
     return Definition(parser.line, creating("CREATE TABLE", in_schema=True), work)
 
 
-def _drop_table(frame: Frame, tx: Transaction, name: ObjectName) -> None:
-    table = frame.instance.table(name, frame.database)
-    if table is None:
-        raise SqlServerError(3701, "table", ".".join(name))
-    frame.instance.drop_table(tx, table)
-
-
-register_drop(
+register_drop_of_found(
     "TABLE",
-    _drop_table,
-    lambda name: dropping_from_schema("table", name),
-    exists=lambda frame, name: frame.instance.table(name, frame.database),
-    in_schema=True,
-    several=True,
+    "table",
+    lambda frame, name: frame.instance.table(name, frame.database),
+    lambda frame, tx, found: frame.instance.drop_table(tx, found),
 )
 
 
