@@ -62,7 +62,7 @@ compare: setup  ## side-by-side figures and ratios of two result folders: A=... 
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
 test: setup  ## all tests, three files at a time; neither Docker nor network
-	@.venv/bin/python -m pytest -m "not sqlserver" -n 3 --dist loadfile --no-loadscope-reorder
+	@.venv/bin/python -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder
 
 check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
 	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2
