@@ -94,7 +94,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("fault, side", zip(REFUSALS, itertools.cycle(SIDES)))
+@pytest.mark.parametrize("fault, side", list(zip(REFUSALS, itertools.cycle(SIDES))))
 def test_a_server_that_refuses_every_login_is_reported(
     fault: str, side: str, running: dict[str, Server], own: OwnServers
 ) -> None:
@@ -165,7 +165,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("fault, side", zip(STEPS, itertools.cycle(SIDES)))
+@pytest.mark.parametrize("fault, side", list(zip(STEPS, itertools.cycle(SIDES))))
 def test_a_step_that_fails_is_reported_and_leaves_nothing(
     fault: str, side: str, running: dict[str, Server], own: OwnServers
 ) -> None:

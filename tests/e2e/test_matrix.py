@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,23 +17,28 @@ from harness.reductions.spark_session import require_java
 CELLS = "i1-t2-*-p100-v2008 i2-t1-r150-p1024-v2008"
 
 
-def harness(*arguments: str, cwd: Path) -> str:
+def harness(*arguments: str, cwd: Path, scratch: Path) -> str:
     command = [sys.executable, "-m", "harness", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=500, check=False)
+    environment = os.environ | {"TMPDIR": str(scratch)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.mark.process
 @pytest.mark.spark
-def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_with(tmp_path: Path) -> None:
+def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_with(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     try:
         require_java()
     except SparkUnavailable as missing:
         pytest.skip(str(missing))
-    output = harness(
-        *("matrix", "--lab", "embedded", "--cells", CELLS, "--measure", "500ms", "--results", "runs"), cwd=tmp_path
-    )
+    scratch = tmp_path_factory.mktemp("scratch")
+    matrix = ("matrix", "--lab", "embedded", "--cells", CELLS, "--measure", "500ms", "--results", "runs")
+    output = harness(*matrix, cwd=tmp_path, scratch=scratch)
+    assert os.listdir(tmp_path) == ["runs"]
+    assert os.listdir(scratch) == []
     [run] = (tmp_path / "runs").iterdir()
     assert "not SQL Server's" in output.splitlines()[0]
     assert f"results: runs/{run.name}" in output.splitlines()[-1]
@@ -50,6 +56,5 @@ def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_
     assert {path.stem for path in (run / "figures").glob("*.svg")} == {Path(name).stem for name in figures}
 
     other = shutil.copytree(run, tmp_path / "other")
-    harness("compare", str(run), str(other), "--output", "compared", cwd=tmp_path)
+    harness("compare", str(run), str(other), "--output", "compared", cwd=tmp_path, scratch=scratch)
     assert list((tmp_path / "compared").glob("*.png")) and list((tmp_path / "compared").glob("*.csv"))
-    assert not (tmp_path / "spark-warehouse").exists() and not (tmp_path / "metastore_db").exists()

@@ -23,14 +23,18 @@ pytestmark = [pytest.mark.process, pytest.mark.spark]
 
 
 RUN_AGAIN = """
-import sys
+import signal, sys
 from pathlib import Path
+import psutil
 from harness.reporting import Lines
 from harness.simulation import simulated_run
+handler = signal.getsignal(signal.SIGINT)
 simulated_run.simulate(
     {"cells": sys.argv[1].split(), "measure": "300ms", "seed": "5", "master": "local[2]", "results": Path("again")},
     Lines(), resume=None,
 )
+assert signal.getsignal(signal.SIGINT) is handler
+assert not psutil.Process().children(), "Spark's JVM lives on"
 """
 
 

@@ -1,8 +1,5 @@
 import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -16,43 +13,17 @@ from tests.results_fixture import write_cell, write_journal, write_raw, write_re
 pytestmark = pytest.mark.spark
 
 CELLS = [Cell.parse(f"i{initiators}-t8-r{ratio}-p100-v2008") for initiators in (1, 2) for ratio in (1, 150)]
-ROOT = Path(__file__).parents[2]
-
-
-PROGRAM = """
-import signal, sys
-from pathlib import Path
-import psutil
-from harness.reductions import reduce
-handler = signal.getsignal(signal.SIGINT)
-reduce(Path(sys.argv[1]))
-assert signal.getsignal(signal.SIGINT) is handler
-assert not psutil.Process().children(), "the JVM lives on"
-"""
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A run, reduced in its own process, which must leave only the tables and print only its steps."""
-    here, scratch = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("scratch")
+def run(tmp_path_factory, spark):
     # The name has what Spark and Hadoop take for patterns and schemes.
     folder = write_raw(
         tmp_path_factory.mktemp("results") / "run [1] 09:00", CELLS, shape="paper", scale=10, measure_s=1.25
     )
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder)],
-        cwd=here,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    assert [line for line in done.stderr.splitlines() if not line.startswith("reducing")] == []
-    assert os.listdir(here) == []
-    assert os.listdir(scratch) == []
+    reported = []
+    reduce(folder, progress=reported.append)
+    assert [line for line in reported if not line.startswith("reducing")] == []
     return folder
 
 
