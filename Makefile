@@ -61,7 +61,7 @@ status: setup  ## say which containers run
 compare: setup  ## side-by-side figures and ratios of two result folders: A=... B=...
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
-test: setup  ## all tests, three files at a time; neither Docker nor network
+test: setup  ## all tests, four files at a time; neither Docker nor network
 	@.venv/bin/python -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder
 
 check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
