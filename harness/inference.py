@@ -1,0 +1,222 @@
+"""What a run's numbers can prove: ratios with intervals, verdicts, and the differences that a number of repeats shows.
+
+The unit is the block: one pass over the selected cells. Cells, calls and seconds inside a block share its moment on
+the machine and follow one another, so they are no replicates (Kalibera and Jones 2013; Georges et al. 2007), and no
+interval is computed over them. Rates are compared as ratios, so everything is computed on their natural logarithms and
+shown as a ratio: 1 is no difference.
+
+* Two cells that are neighbours in each block, as the two of a gain: one log ratio per block, `interval_of_ratio`.
+* Two runs: block 3 of one is no neighbour of block 3 of the other, so the blocks are independent samples with
+  variances of their own, `interval_between` (Welch). What differs between two runs as wholes, such as the machine's
+  neighbours on that day, is not in their blocks and so not in the interval: swap the order, or compare several runs.
+* Several cells at once: `block_means` first, then one of these.
+* Several intervals side by side: `intervals` and `verdicts`, which keep the share of false ones below 5 % (Benjamini
+  and Hochberg 1995).
+
+SciPy and statsmodels do the statistics.
+"""
+
+# ruff: noqa: PLC0415  statsmodels takes half a second to import, and only the plan of a sweep needs it
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+CONFIDENCE = 0.95
+ALPHA = 1 - CONFIDENCE
+POWER = 0.8
+# The t interval of two blocks is ten times as wide as that of five, and fewer than two show no spread at all.
+BLOCKS_MIN = 3
+NO_INTERVAL = "one run, no interval"
+# Logarithms closer than this are equal but for rounding: a model without chance repeats its numbers exactly.
+_EQUAL = 1e-9
+
+Logs = Sequence[float] | npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A ratio with its interval, of so many blocks; without `low`, `high` and `p_value` below BLOCKS_MIN blocks."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    blocks: int
+    p_value: float | None  # that a ratio so far from 1 comes by chance where there is no difference
+
+    @property
+    def is_known(self) -> bool:
+        return self.low is not None
+
+
+class Difference(StrEnum):
+    """What a comparison can say."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a comparison says at a threshold, which is a part: 0.05 is 5 %."""
+
+    difference: Difference
+    threshold: float
+
+    def __str__(self) -> str:
+        """`faster`, `slower`, `same within 5 %` or `cannot tell`"""
+        same = self.difference is Difference.SAME
+        return f"{self.difference.value}{f' within {100 * self.threshold:g} %' if same else ''}"
+
+
+def interval_of_ratio(log_ratios: Logs, confidence: float = CONFIDENCE) -> Interval:
+    """Return the geometric mean of the ratios of neighbours, one log ratio per block, with its t interval.
+
+    Raises ValueError if there is none, or if one is not finite.
+    """
+    values = _finite(log_ratios)
+    mean = float(values.mean())
+    if len(values) < BLOCKS_MIN:
+        return Interval(math.exp(mean), None, None, len(values), None)
+    if np.ptp(values) < _EQUAL:
+        return _exact(mean, len(values))
+    return _tested(mean, stats.ttest_1samp(values, 0), confidence, len(values))
+
+
+def interval_between(logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE) -> Interval:
+    """Return b divided by a with the interval of Welch's t test, from the logarithms of the blocks of two runs.
+
+    The interval's blocks are those of the run that has fewer. Raises ValueError if a run has none, or if one is not
+    finite.
+    """
+    a, b = _finite(logs_a), _finite(logs_b)
+    mean, blocks = float(b.mean() - a.mean()), min(len(a), len(b))
+    if blocks < BLOCKS_MIN:
+        return Interval(math.exp(mean), None, None, blocks, None)
+    if max(np.ptp(a), np.ptp(b)) < _EQUAL:
+        return _exact(mean, blocks)
+    return _tested(mean, stats.ttest_ind(b, a, equal_var=False), confidence, blocks)
+
+
+def _finite(logs: Logs) -> npt.NDArray[np.float64]:
+    values = np.asarray(logs, dtype=float)
+    if not (values.size and np.isfinite(values).all()):
+        raise ValueError("an interval needs at least one block, and the logarithms of rates above zero")
+    return values
+
+
+def _exact(mean: float, blocks: int) -> Interval:
+    ratio = math.exp(mean)
+    return Interval(ratio, ratio, ratio, blocks, float(abs(mean) < _EQUAL))
+
+
+def _tested(mean: float, test: stats.TtestResult, confidence: float, blocks: int) -> Interval:
+    low, high = (math.exp(bound) for bound in test.confidence_interval(confidence))
+    return Interval(math.exp(mean), low, high, blocks, float(test.pvalue))
+
+
+def block_means(rows: pd.DataFrame, member: Sequence[str], value: str) -> pd.Series:
+    """Return the mean of `value` over the members in each block, by `block`.
+
+    `rows` has one row per member (its columns `member`) and block. A member that a block lacks leaves that block's mean
+    where it was: each counts as its own mean plus its deviations. A member of fewer than BLOCKS_MIN blocks shows too
+    little of its spread, and is left out if others have so many.
+    """
+    known = rows.dropna(subset=[value])
+    by_member = known.groupby(list(member))
+    blocks = by_member.block.transform("nunique")
+    known = known[blocks >= min(BLOCKS_MIN, blocks.max())]
+    means = known.groupby(list(member))[value].transform("mean")
+    level = float(known.groupby(list(member))[value].mean().mean())
+    return level + (known[value] - means).groupby(known.block).mean()
+
+
+def intervals(rows: pd.DataFrame, by: Sequence[str], member: Sequence[str], value: str) -> pd.DataFrame:
+    """Return an interval per point of `by`, each over the blocks of its members; `value` are log ratios of neighbours.
+
+    The columns are `by`, those of Interval, and `differs`: whether the ratio is told from 1, corrected for the number
+    of points. Points without a value are left out.
+    """
+    found = [
+        dict(zip(by, point if isinstance(point, tuple) else (point,), strict=True))
+        | asdict(interval_of_ratio(block_means(group, member, value)))
+        for point, group in rows.dropna(subset=[value]).groupby(list(by))
+    ]
+    table = pd.DataFrame(found, columns=[*by, *Interval.__slots__])
+    adjusted = benjamini_hochberg([None if pd.isna(each) else each for each in table.p_value])
+    table[["low", "high", "p_value"]] = table[["low", "high", "p_value"]].astype(float)
+    return table.assign(differs=[each is not None and each < ALPHA for each in adjusted])
+
+
+def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return the p values of comparisons side by side, adjusted to control the share of false discoveries.
+
+    Benjamini and Hochberg 1995. None, a comparison without interval, stays None and does not count.
+    """
+    known = [value for value in p_values if value is not None]
+    adjusted = iter(stats.false_discovery_control(known).tolist() if known else ())
+    return [None if value is None else next(adjusted) for value in p_values]
+
+
+def verdict(interval: Interval, threshold: float, p_adjusted: float | None = None) -> Verdict:
+    """Return the verdict on one comparison; `threshold` is a part, 0.05 for 5 %.
+
+    Faster and slower need both: a ratio beyond the threshold, and an interval without 1 (of comparisons side by side,
+    `p_adjusted` decides in its place). `same` needs the whole interval within the threshold, which is an equivalence
+    test, and is not corrected: a false `same` does not become likelier to be shown where others stand beside it.
+    """
+    if interval.low is None or interval.high is None or interval.p_value is None:
+        return Verdict(Difference.UNKNOWN, threshold)
+    if interval.low >= 1 - threshold and interval.high <= 1 + threshold:
+        return Verdict(Difference.SAME, threshold)
+    differs = (interval.p_value if p_adjusted is None else p_adjusted) < ALPHA
+    if differs and interval.ratio > 1 + threshold:
+        return Verdict(Difference.FASTER, threshold)
+    if differs and interval.ratio < 1 - threshold:
+        return Verdict(Difference.SLOWER, threshold)
+    return Verdict(Difference.UNKNOWN, threshold)
+
+
+def verdicts(intervals: Sequence[Interval], threshold: float) -> list[Verdict]:
+    """Return the verdicts on comparisons side by side, corrected for their number."""
+    adjusted = benjamini_hochberg([each.p_value for each in intervals])
+    return [verdict(each, threshold, p_value) for each, p_value in zip(intervals, adjusted, strict=True)]
+
+
+def smallest_visible_difference(blocks: int, noise: float, alpha: float = ALPHA, power: float = POWER) -> float | None:
+    """Return the smallest gain of a pair that so many blocks show, as a part: 0.12 is 12 %; None below BLOCKS_MIN.
+
+    `noise` is the standard deviation of the pair's log ratio from block to block. A gain of this size is told from none
+    at the level `alpha` with the probability `power`: the paired t test's, statsmodels TTestPower.
+    """
+    from statsmodels.stats.power import TTestPower
+
+    if blocks < BLOCKS_MIN:
+        return None
+    if noise == 0:
+        return 0.0
+    effect = TTestPower().solve_power(effect_size=None, nobs=blocks, alpha=alpha, power=power)
+    return math.exp(float(effect) * noise) - 1
+
+
+def noise_of_pairs(gain: pd.DataFrame, pair: Sequence[str], value: str) -> float | None:
+    """Return the standard deviation of log ratios from block to block inside a pair, pooled; None without repeats.
+
+    `gain` has one row per pair (its columns `pair`) and block, `value` its log ratio.
+    """
+    groups = gain.dropna(subset=[value]).groupby(list(pair))[value]
+    freedom = (groups.size() - 1).clip(lower=0).sum()
+    if not freedom:
+        return None
+    squares = (groups.var().fillna(0) * (groups.size() - 1)).sum()
+    return math.sqrt(float(squares) / float(freedom))

@@ -1,0 +1,173 @@
+"""Intervals, verdicts and the smallest visible difference, against numbers of the literature and against chance."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.inference import (
+    Difference,
+    Interval,
+    benjamini_hochberg,
+    block_means,
+    interval_between,
+    interval_of_ratio,
+    intervals,
+    noise_of_pairs,
+    smallest_visible_difference,
+    verdict,
+    verdicts,
+)
+
+LOGS = st.lists(st.floats(-2, 2), min_size=3, max_size=12)
+
+
+def test_the_interval_of_a_ratio_is_the_t_interval_of_its_logarithms():
+    interval = interval_of_ratio(np.log([1.1, 1.2, 1.3]))
+    assert interval.ratio == pytest.approx((1.1 * 1.2 * 1.3) ** (1 / 3))
+    half = 4.302653 * np.log([1.1, 1.2, 1.3]).std(ddof=1) / math.sqrt(3)  # t of 2 degrees of freedom, from a table
+    assert interval.high == pytest.approx(interval.ratio * math.exp(half), rel=1e-6)
+    assert interval.low == pytest.approx(interval.ratio / math.exp(half), rel=1e-6)
+    assert interval.blocks == 3
+
+
+@pytest.mark.parametrize("logs", [[0.2], [0.1, 0.3]])
+def test_fewer_than_three_blocks_have_a_ratio_and_no_interval(logs):
+    assert interval_of_ratio(logs) == Interval(pytest.approx(math.exp(0.2)), None, None, len(logs), None)
+    assert interval_between([0.0] * 5, logs) == Interval(pytest.approx(math.exp(0.2)), None, None, len(logs), None)
+
+
+@pytest.mark.parametrize("logs", [[], [0.1, math.nan, 0.2], [0.1, 0.2, -math.inf]])
+def test_an_interval_of_nothing_or_of_a_rate_of_zero_is_refused(logs):
+    with pytest.raises(ValueError, match="at least one block"):
+        interval_of_ratio(logs)
+    with pytest.raises(ValueError, match="at least one block"):
+        interval_between([0.1, 0.2, 0.3], logs)
+
+
+@pytest.mark.parametrize(("log", "p_value"), [(0.0, 1.0), (0.3, 0.0)])
+def test_numbers_that_repeat_exactly_have_an_interval_without_width(log, p_value):
+    exact = Interval(math.exp(log), math.exp(log), math.exp(log), 4, p_value)
+    assert interval_of_ratio([log] * 4) == exact
+    assert interval_between([1.0] * 4, [1.0 + log] * 5) == Interval(*(pytest.approx(math.exp(log)),) * 3, 4, p_value)
+
+
+@given(LOGS, LOGS)
+def test_turning_a_comparison_round_turns_its_interval_round(a, b):
+    ahead, back = interval_between(a, b), interval_between(b, a)
+    assert ahead.ratio == pytest.approx(1 / back.ratio)
+    assert ahead.low == pytest.approx(1 / back.high) and ahead.high == pytest.approx(1 / back.low)
+    assert ahead.low <= ahead.ratio * (1 + 1e-9) and ahead.ratio <= ahead.high * (1 + 1e-9)
+
+
+@given(LOGS)
+def test_the_p_value_is_below_a_twentieth_where_the_interval_has_no_one(logs):
+    interval = interval_of_ratio(logs)
+    assert (interval.p_value < 0.05) == (not interval.low <= 1 <= interval.high) or interval.p_value == pytest.approx(
+        0.05
+    )
+
+
+def test_intervals_of_equal_sides_exclude_no_difference_in_a_twentieth():
+    random = np.random.default_rng(1)
+    paired = [interval_of_ratio(random.normal(0, 0.1, 4)).p_value for _ in range(1500)]
+    # Sides of different spread and length, for which a pooled variance would fail.
+    apart = [interval_between(random.normal(0, 0.05, 8), random.normal(0, 0.2, 4)).p_value for _ in range(1500)]
+    for p_values in (paired, apart):
+        assert 0.03 < np.mean(np.array(p_values) < 0.05) < 0.07
+
+
+def test_p_values_are_adjusted_as_in_the_paper_of_benjamini_and_hochberg():
+    # Its example: 15 comparisons, of which the four smallest are discoveries at 5 %.
+    example = [1e-4, 4e-4, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.324, 0.4262, 0.5719, 0.6528]
+    adjusted = benjamini_hochberg([*example, 0.759, 1.0])
+    assert [each < 0.05 for each in adjusted] == [True] * 4 + [False] * 11
+
+
+def test_a_comparison_without_interval_does_not_count_among_the_others():
+    assert benjamini_hochberg([None, 0.04, None]) == [None, pytest.approx(0.04), None]
+    assert benjamini_hochberg([None]) == [None]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "p_value", "expected"),
+    [
+        (1.10, 1.02, 1.19, 0.02, "faster"),
+        (0.90, 0.84, 0.97, 0.01, "slower"),
+        (1.00, 0.96, 1.04, 0.90, "same within 5 %"),
+        (1.03, 1.02, 1.04, 0.001, "same within 5 %"),  # surely faster, and surely by less than the threshold
+        (1.04, 1.01, 1.07, 0.02, "cannot tell"),  # surely faster; perhaps by more, perhaps by less
+        (1.30, 0.90, 1.90, 0.12, "cannot tell"),  # by much more, if it is
+        (0.93, 0.80, 1.08, 0.30, "cannot tell"),
+        (1.30, None, None, None, "cannot tell"),
+    ],
+)
+def test_a_verdict_needs_threshold_and_interval(ratio, low, high, p_value, expected):
+    assert str(verdict(Interval(ratio, low, high, 5, p_value), 0.05)) == expected
+
+
+def test_one_of_many_comparisons_needs_more_than_its_own_interval():
+    lucky = Interval(1.2, 1.01, 1.43, 5, 0.04)
+    others = [Interval(1.0, 0.7, 1.4, 5, 0.9)] * 9
+    assert verdict(lucky, 0.05).difference is Difference.FASTER
+    assert verdicts([lucky, *others], 0.05)[0].difference is Difference.UNKNOWN
+
+
+def rows(*blocks):
+    """One row per member and block, of texts such as `a1 b3`: a member and its value."""
+    return pd.DataFrame(
+        [
+            {"block": block, "cell": text[0], "log": float(text[1:])}
+            for block, texts in enumerate(blocks, 1)
+            for text in texts.split()
+        ]
+    )
+
+
+def test_a_block_counts_once_however_many_cells_it_has():
+    assert block_means(rows("a1 b3", "a2 b4", "a3 b8"), ["cell"], "log").tolist() == [2, 3, 5.5]
+
+
+def test_a_cell_that_a_block_lacks_does_not_move_it():
+    # Without care the second block would be 1, because the fast cell is missing.
+    assert block_means(rows("a1 b9", "a1", "a1 b9", "a1 b9"), ["cell"], "log").tolist() == [5, 5, 5, 5]
+
+
+def test_a_cell_of_one_block_is_left_out_where_others_have_three():
+    assert block_means(rows("a1 b9", "a2", "a3"), ["cell"], "log").tolist() == [1, 2, 3]
+    assert block_means(rows("a1 b9"), ["cell"], "log").tolist() == [5]
+
+
+def test_points_side_by_side_are_corrected_together():
+    table = rows("a.31 b.1 c.7", "a.30 b-.1 c.8", "a.29 b.02").assign(version="2022")
+    points = intervals(table, ["cell"], ["version"], "log").set_index("cell")
+    assert points.differs.to_dict() == {"a": True, "b": False, "c": False}
+    assert points.ratio.a == pytest.approx(math.exp(0.3))
+    assert points.loc["c"].isna().to_dict() == {
+        "ratio": False, "low": True, "high": True, "blocks": False, "p_value": True, "differs": False
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("blocks", "noise"), [(3, 0.1), (5, 0.05), (10, 0.15)])
+def test_the_smallest_visible_difference_is_seen_in_eight_of_ten_experiments(blocks, noise):
+    gain = smallest_visible_difference(blocks, noise)
+    random = np.random.default_rng(blocks)
+    experiments = random.normal(math.log(1 + gain), noise, (1000, blocks))
+    assert 0.76 < np.mean([interval_of_ratio(each).low > 1 for each in experiments]) < 0.84
+
+
+def test_the_smallest_visible_difference_shrinks_with_repeats_and_grows_with_noise():
+    assert [smallest_visible_difference(blocks, 0.1) for blocks in (1, 2)] == [None, None]
+    assert smallest_visible_difference(3, 0.0) == 0
+    seen = [smallest_visible_difference(blocks, 0.1) for blocks in (3, 5, 10, 100)]
+    assert seen == sorted(seen, reverse=True)
+    assert smallest_visible_difference(5, 0.2) > smallest_visible_difference(5, 0.1)
+
+
+def test_noise_is_that_inside_pairs_and_not_that_between_them():
+    table = rows("a1 b5 c9", "a1.2 b5.4", "a0.8 b4.6")
+    assert noise_of_pairs(table, ["cell"], "log") == pytest.approx(math.sqrt((0.08 + 0.32) / 4))
+    assert noise_of_pairs(rows("a1 b5"), ["cell"], "log") is None
