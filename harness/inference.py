@@ -21,6 +21,7 @@ SciPy and statsmodels do the statistics.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -105,7 +106,9 @@ def interval_between(logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE)
         return Interval(math.exp(mean), None, None, blocks, None)
     if max(np.ptp(a), np.ptp(b)) < _EQUAL:
         return _exact(mean, blocks)
-    return _tested(mean, stats.ttest_ind(b, a, equal_var=False), confidence, blocks)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # one side may repeat its number exactly, and the other not
+        return _tested(mean, stats.ttest_ind(b, a, equal_var=False), confidence, blocks)
 
 
 def _finite(logs: Logs) -> npt.NDArray[np.float64]:
@@ -116,8 +119,9 @@ def _finite(logs: Logs) -> npt.NDArray[np.float64]:
 
 
 def _exact(mean: float, blocks: int) -> Interval:
-    ratio = math.exp(mean)
-    return Interval(ratio, ratio, ratio, blocks, float(abs(mean) < _EQUAL))
+    is_equal = abs(mean) < _EQUAL
+    ratio = 1.0 if is_equal else math.exp(mean)
+    return Interval(ratio, ratio, ratio, blocks, float(is_equal))
 
 
 def _tested(mean: float, test: stats.TtestResult, confidence: float, blocks: int) -> Interval:
