@@ -8,7 +8,7 @@ claim, the run's number that is compared with those bounds:
 * `waiting`: what instances wait for, whose pages, and on which pages dialogs lie
 * `server_load`: processors, which side is the bottleneck, what goes to disk
 
-`evaluate` compares them, and `as_table` makes the table, which says how the model obtained each of its numbers.
+`evaluate` compares them, and `as_table` makes the table. `provenance` says how the model obtained each of its numbers.
 
 Rules:
 
@@ -17,8 +17,8 @@ Rules:
   It is not a confidence interval. If it reaches beyond a bound, the explanation says so.
 * *Not measured* is a verdict of its own: the result set lacks the cells, loads or tables that the claim speaks of.
   Nothing is extrapolated: a run without cells of 30 threads per initiator has no peak.
-* A rate that the target did not sustain (`target_kept_up`) does not count as throughput, except for techniques: without
-  most of them the target falls behind, and that is their effect. The explanation says so.
+* Only valid cells count (`judgement.evidence`), except for techniques: without most of them the target falls behind,
+  and that is their effect. The explanation says so.
 * A claim that no data could refute is not measured. If nobody was seen waiting, the run says nothing about whose
   pages are waited for.
 * Where the paper gives total threads without a number of initiators, its figure 5 has three, and so do the claims.
@@ -35,13 +35,37 @@ from typing import Any
 import pandas as pd
 
 from harness.claims import gain, server_load, throughput, waiting
-from harness.claims.judgement import Judgement, Measurement, NotMeasured, Tables, Verdict, amount, counted, figure
+from harness.claims.judgement import (
+    Evidence,
+    Judgement,
+    Measurement,
+    NotMeasured,
+    Tables,
+    Verdict,
+    amount,
+    counted,
+    evidence,
+    figure,
+)
+from harness.claims.provenance import Provenance, provenance
 from harness.records import written_whole
 from harness.whitepaper import CLAIMS, Claim
 
-__all__ = ["Judgement", "Measurement", "NotMeasured", "Verdict", "as_table", "counted", "evaluate", "markdown", "write"]
+__all__ = [
+    "Judgement",
+    "Measurement",
+    "NotMeasured",
+    "Provenance",
+    "Verdict",
+    "as_table",
+    "counted",
+    "evaluate",
+    "markdown",
+    "provenance",
+    "write",
+]
 
-Measure = Callable[[Tables], Measurement]
+Measure = Callable[[Evidence], Measurement]
 
 MEASURES: Mapping[str, Measure] = {
     **throughput.MEASURES,
@@ -51,16 +75,20 @@ MEASURES: Mapping[str, Measure] = {
 }
 
 
-def evaluate(tables: Tables) -> list[Judgement]:
-    """Judge every claim of the paper, in the paper's order, by a run's reduced tables."""
-    return [judge(claim, tables) for claim in CLAIMS]
+def evaluate(tables: Tables, *, lab: str, hardware: str = "") -> list[Judgement]:
+    """Judge every claim of the paper, in the paper's order, by the reduced tables of a lab's run.
+
+    `hardware` is the name of what a simulated lab modelled.
+    """
+    found = evidence(tables)
+    return [judge(claim, found, provenance(claim.key, lab=lab, hardware=hardware)) for claim in CLAIMS]
 
 
-def judge(claim: Claim, tables: Tables) -> Judgement:
+def judge(claim: Claim, found: Evidence, origin: Provenance) -> Judgement:
     try:
-        measured = MEASURES[claim.key](tables)
+        measured = MEASURES[claim.key](found)
     except NotMeasured as reason:
-        return Judgement(claim, Verdict.NOT_MEASURED, str(reason))
+        return Judgement(claim, Verdict.NOT_MEASURED, str(reason), origin)
     assert math.isfinite(measured.value), claim.key
     holds, spread = within(claim, measured.value), measured.spread
     explanation = measured.basis
@@ -68,7 +96,7 @@ def judge(claim: Claim, tables: Tables) -> Judgement:
         explanation += f"; the spread over {spread.over} reaches beyond the bound: {bounds(claim)}"
     elif not holds:
         explanation += f"; {bounds(claim)}"
-    return Judgement(claim, Verdict.HOLDS if holds else Verdict.FAILS, explanation, measured)
+    return Judgement(claim, Verdict.HOLDS if holds else Verdict.FAILS, explanation, origin, measured)
 
 
 def within(claim: Claim, value: float) -> bool:
@@ -90,31 +118,6 @@ def bounds(claim: Claim) -> str:
 
 
 # -- the judgements as a table ----------------------------------------------------------------------------------------
-
-# How the model of the paper's hardware obtained its number for each claim:
-# * fitted: `harness calibrate` chose the model's parameters to produce this number or a closely related one. Four of
-#   the five numbers that it fits are the paper's. The fifth, the gain at 3×10 threads, is ours: the paper says
-#   "noticeable" and gives no number.
-# * by construction: the number follows from what was written into the model. Dialogs lie in handle order on pages of
-#   144 rows, only pages of sys.sysdesend are latched, the three initiators are alike, so are the versions, and the
-#   target logs what it stores.
-# * predicted: everything else. Only these numbers test the model.
-FITTED = {
-    *("peak_3_initiators", "peak_concluded", "gain_max", "gain_noticeable_from_30"),
-    *("initiator_processors", "target_processors"),
-}
-BY_CONSTRUCTION = {
-    *("matrix_complete", "versions_alike", "initiators_alike", "messages_on_disk", "trick_removes_contention"),
-    *("contention_on_sysdesend", "sysdercv_no_bottleneck", "hot_page_without_trick", "page_of_its_own_with_trick"),
-}
-
-
-def provenance(claim: str) -> str:
-    """Return `fitted`, `by construction` or `predicted` for a claim's key."""
-    if claim in FITTED:
-        return "fitted"
-    return "by construction" if claim in BY_CONSTRUCTION else "predicted"
-
 
 NAME = "claims"
 _NUMBERS = ["published", "holds_from", "holds_to", "measured", "measured_low", "measured_high"]
@@ -144,19 +147,19 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "measured_high": spread.high if spread else None,
         "spread_over": spread.over if spread else "",
         "number": judged.number,  # as printed: with unit and spread
+        "provenance": judged.provenance.value,
         "verdict": judged.verdict.value,
         "explanation": judged.explanation,
     }
 
 
-def markdown(table: pd.DataFrame, *, paper_model: bool) -> list[str]:
-    """Write a table of `as_table` as lines of Markdown; `paper_model` adds how the model obtained each number."""
-    heads = ["the paper says", "its number", *(["the model", "obtained"] if paper_model else ["this run"])]
-    lines = [f"| {' | '.join(heads)} | |", "|" + "---|" * (len(heads) + 1)]
+def markdown(table: pd.DataFrame) -> list[str]:
+    """Write a table of `as_table` as lines of Markdown."""
+    lines = ["| the paper says | its number | this run | provenance | verdict |", "|---|---|---|---|---|"]
     for row in table.to_dict("records"):
         verdict = f"**{row['verdict']}**" if row["verdict"] == Verdict.FAILS else row["verdict"]
-        obtained = [provenance(row["claim"])] if paper_model else []
-        lines.append("| " + " | ".join([row["statement"], row["wording"], row["number"], *obtained, verdict]) + " |")
+        parts = (row["statement"], row["wording"], row["number"], row["provenance"], verdict)
+        lines.append(f"| {' | '.join(parts)} |")
     return lines
 
 

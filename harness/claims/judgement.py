@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 import numpy as np
 import pandas as pd
 
+from harness.claims.provenance import Provenance
 from harness.whitepaper import Claim
 
 
 class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
+    INCONCLUSIVE = "inconclusive"  # the number's interval crosses a bound
     NOT_MEASURED = "not measured"
 
 
@@ -36,6 +38,39 @@ class Tables:
     latch_share: pd.DataFrame = field(default_factory=pd.DataFrame)
     file_io: pd.DataFrame = field(default_factory=pd.DataFrame)
     techniques: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence(Tables):
+    """What claims are judged by: the rows of valid cells alone, and beside them all cells that were completed."""
+
+    completed: pd.DataFrame
+
+
+def evidence(tables: Tables) -> Evidence:
+    """Leave out the rows of cells that are not valid. This is the only place where claims choose cells by their state.
+
+    The table of techniques stays whole: without most of them the target falls behind, and that is their effect.
+    """
+    parts = {each.name: getattr(tables, each.name) for each in fields(Tables)}
+    if len(tables.cells):
+        valid = tables.cells.cell_id[is_valid(tables.cells)]
+        for name in parts.keys() - {"techniques"}:
+            if "cell_id" in parts[name]:
+                parts[name] = parts[name][parts[name].cell_id.isin(valid)]
+    if len(tables.gain):
+        parts["gain"] = tables.gain[is_valid(tables.gain)]
+    return Evidence(**parts, completed=tables.cells)
+
+
+def is_valid(rows: pd.DataFrame) -> pd.Series:
+    """Whether each cell counts, or both cells of each pair."""
+    return rows.target_kept_up.astype(bool)
+
+
+def fell_behind(cells: pd.DataFrame) -> pd.Series:
+    """Whether the target of each cell processed less than what was sent."""
+    return ~cells.target_kept_up.astype(bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +130,12 @@ def mean_of_quotients(quotients: pd.Series, basis: str) -> Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A claim, its verdict on a run, the run's number, and the reason in one line."""
+    """A claim, its verdict on a run, the run's number and where that comes from, and the reason in one line."""
 
     claim: Claim
     verdict: Verdict
     explanation: str
+    provenance: Provenance
     measured: Measurement | None = None
 
     @property
@@ -114,14 +150,20 @@ class Judgement:
         return f"{number} ({low} to {high} over {spread.over})"
 
 
+# What a model was fitted to, or was built to do, is no success of the model.
+COUNTED = (Provenance.MEASURED, Provenance.PREDICTED)
+
+
 def counted(judgements: Sequence[Judgement]) -> str:
-    """Count the verdicts: `16 claims hold, 3 fail, 20 are not measured`."""
-    number = Counter(judged.verdict for judged in judgements)
-    holding, failing, missing = (number[verdict] for verdict in Verdict)
-    return (
-        f"{holding} claim{' holds' if holding == 1 else 's hold'}, {failing} fail{'s' * (failing == 1)}, "
-        f"{missing} {'is' if missing == 1 else 'are'} not measured"
-    )
+    """Count the verdicts of what was measured or predicted: `39 claims: 16 hold, 3 fail, 20 not measured`."""
+    counting = [judged for judged in judgements if judged.provenance in COUNTED]
+    number = Counter(judged.verdict for judged in counting)
+    verdicts = {Verdict.HOLDS: "hold", Verdict.FAILS: "fail"}
+    found = ", ".join(f"{number[each]} {verdicts.get(each, each)}" for each in Verdict if number[each])
+    left_out = len(judgements) - len(counting)
+    if not left_out:
+        return f"{len(counting)} claims: {found}"
+    return f"{len(counting)} claims are predicted: {found}. {left_out} are fitted or by construction, and do not count"
 
 
 _JOINED: Mapping[str, str] = {"%": " %", "times": "×"}

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from harness.claims.judgement import Measurement, NotMeasured, Tables, mean_of_quotients, quotient_of_sums, spread_of
+from harness.claims.judgement import (
+    Evidence,
+    Measurement,
+    NotMeasured,
+    fell_behind,
+    mean_of_quotients,
+    quotient_of_sums,
+    spread_of,
+)
 from harness.claims.throughput import with_trick
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_DIALOG_RATIO
 
@@ -15,18 +23,24 @@ INITIATORS = 3
 SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")
 
 
-def initiator_is_bottleneck(tables: Tables) -> Measurement:
+def initiator_is_bottleneck(evidence: Evidence) -> Measurement:
+    # A cell with a target that fell behind is not valid, and is what the claim is about.
+    completed = evidence.completed
+    behind = int(fell_behind(completed).sum())
     # Cells in which nothing was sent say nothing of a bottleneck.
-    busy = tables.cells[(tables.cells.processed_per_s > 0) | ~tables.cells.target_kept_up]
-    if busy.empty:
+    cells = behind + int((evidence.cells.processed_per_s > 0).sum())
+    if not cells:
         raise NotMeasured("nothing was sent in any cell")
-    kept_up, cells = int(busy.target_kept_up.sum()), len(busy)
-    return Measurement(100 * kept_up / cells, f"the target kept up with what was sent in {kept_up} of {cells} cells")
+    kept_up = cells - behind
+    return Measurement(
+        100 * kept_up / cells,
+        f"the target kept up with what was sent in {kept_up} of {cells} valid cells and cells in which it fell behind",
+    )
 
 
-def receive_takes_many(tables: Tables) -> Measurement:
+def receive_takes_many(evidence: Evidence) -> Measurement:
     """Measure messages per RECEIVE that returned any; each is one transaction of the receive procedure."""
-    cells = tables.cells[tables.cells.total_threads >= GAIN_NOTICEABLE_FROM.value]
+    cells = evidence.cells[evidence.cells.total_threads >= GAIN_NOTICEABLE_FROM.value]
     rows = pd.DataFrame(
         {"messages": cells.processed_per_s * cells.measured_s, "receives": cells.receives_in_window}
     ).dropna()
@@ -36,13 +50,13 @@ def receive_takes_many(tables: Tables) -> Measurement:
     return quotient_of_sums(rows.messages, rows.receives, basis)
 
 
-def initiator_transactions(tables: Tables) -> Measurement:
+def initiator_transactions(evidence: Evidence) -> Measurement:
     """Measure how often a single initiator writes its log for each log write of the target.
 
     No instance counts the transactions of its broker, but each transaction waits for a log write, its own or a shared
     one. Both logs are about the same messages.
     """
-    logs = _logs(tables)
+    logs = _logs(evidence)
     chosen = logs[(logs.initiators == 1) & (logs.dialog_ratio == TRICK_DIALOG_RATIO)]
     chosen = chosen[chosen.threads >= GAIN_NOTICEABLE_FROM.value]
     side = chosen.instance.where(chosen.instance == "target", "initiator")
@@ -63,12 +77,12 @@ def initiator_transactions(tables: Tables) -> Measurement:
     )
 
 
-def processors(tables: Tables, role: str) -> Measurement:
+def processors(evidence: Evidence, role: str) -> Measurement:
     """Measure the mean over the cells with three initiators, the trick and the most threads.
 
     The paper gives averages without their load. This load, at which it looks for peaks, is our choice.
     """
-    cells = with_trick(tables.cells, INITIATORS)
+    cells = with_trick(evidence, INITIATORS)
     threads = cells.threads.max()
     used = cells[cells.threads == threads][f"{role}_processor_percent"].dropna()
     if used.empty:
@@ -80,9 +94,9 @@ def processors(tables: Tables, role: str) -> Measurement:
     )
 
 
-def initiators_alike(tables: Tables) -> Measurement:
+def initiators_alike(evidence: Evidence) -> Measurement:
     """Measure the bytes that the least busy initiator logs, in percent of those of the busiest."""
-    logs = _logs(tables)
+    logs = _logs(evidence)
     logged = logs[(logs.initiators == INITIATORS) & (logs.instance != "target")]
     by_initiator = logged.groupby(["cell_id", "instance"]).bytes_written.sum().unstack().dropna()
     if by_initiator.shape[1] < INITIATORS or not (by_initiator.max(axis=1) > 0).any():
@@ -96,30 +110,33 @@ def initiators_alike(tables: Tables) -> Measurement:
     )
 
 
-def messages_on_disk(tables: Tables) -> Measurement:
-    """Measure the bytes that the target logs for each payload byte that its procedure stores."""
-    logs = _logs(tables)
+def messages_on_disk(evidence: Evidence) -> Measurement:
+    """Measure the bytes that the target logs for each payload byte that reaches its queue, and again that its
+    procedure stores."""
+    logs = _logs(evidence)
     logged = logs[logs.instance == "target"].groupby("cell_id").bytes_written.sum()
-    cells = tables.cells[tables.cells.processed_per_s > 0].set_index("cell_id")
-    stored = cells.processed_per_s * cells.measured_s * cells.payload_bytes.clip(upper=MESSAGE_DROP_BYTES)
-    ratios = (logged / stored).dropna()
+    cells = evidence.cells[evidence.cells.processed_per_s > 0].set_index("cell_id")
+    once = cells.payload_bytes + cells.payload_bytes.clip(upper=MESSAGE_DROP_BYTES)
+    ratios = (logged / (cells.processed_per_s * cells.measured_s * once)).dropna()
     ratios = ratios[ratios > 0]
     if ratios.empty:
         raise NotMeasured("the target's log writes were not observed")
     return mean_of_quotients(
-        ratios, f"geometric mean of {len(ratios)} cells; at most {MESSAGE_DROP_BYTES:,} bytes of a message are stored"
+        ratios,
+        f"geometric mean of {len(ratios)} cells; the queue takes all of a message, the table at most "
+        f"{MESSAGE_DROP_BYTES:,} bytes",
     )
 
 
-def _logs(tables: Tables) -> pd.DataFrame:
+def _logs(evidence: Evidence) -> pd.DataFrame:
     """Choose the log files of the lab's own databases."""
-    files = tables.file_io
+    files = evidence.file_io
     if files.empty:
         raise NotMeasured("reads and writes of database files were not observed")
     return files[(files.file_type == "LOG") & ~files.database_name.isin(SYSTEM_DATABASES)]
 
 
-MEASURES: Mapping[str, Callable[[Tables], Measurement]] = {
+MEASURES: Mapping[str, Callable[[Evidence], Measurement]] = {
     "initiator_is_bottleneck": initiator_is_bottleneck,
     "initiator_transactions": initiator_transactions,
     "receive_takes_many": receive_takes_many,

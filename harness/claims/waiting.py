@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from harness.claims.judgement import Measurement, NotMeasured, Tables, quotient_of_sums, spread_of
+from harness.claims.judgement import Evidence, Measurement, NotMeasured, quotient_of_sums, spread_of
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_NOTICEABLE_FROM,
@@ -25,32 +25,32 @@ RECEIVING_TABLE = "sys.sysdercv"
 PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
 
 
-def by_wait_type(tables: Tables, role: str) -> pd.DataFrame:
+def by_wait_type(evidence: Evidence, role: str) -> pd.DataFrame:
     """Return milliseconds of waiting: a row per cell, a column per wait type, page latches as one.
 
     The table of waits has no row for a role that never waited. If waits of the other role were recorded in that cell,
     not having waited is a measured zero.
     """
-    chosen, recorded = _recorded(tables, role)
+    chosen, recorded = _recorded(evidence, role)
     wait_types = chosen.wait_type.where(~chosen.wait_type.isin(["PAGELATCH_EX", "PAGELATCH_SH"]), PAGE_LATCHES)
     by_cell = chosen.groupby(["cell_id", wait_types]).wait_time_ms.sum().unstack(fill_value=0)
     return by_cell.reindex(recorded, fill_value=0)
 
 
-def all_waiting(tables: Tables, role: str) -> pd.Series:
+def all_waiting(evidence: Evidence, role: str) -> pd.Series:
     """Return milliseconds of all waiting per cell, computed from the longest waits and their share: the table of waits
     holds no others."""
-    chosen, recorded = _recorded(tables, role)
+    chosen, recorded = _recorded(evidence, role)
     kept = chosen.groupby("cell_id")[["wait_time_ms", "share_percent"]].sum()
     whole = 100 * kept.wait_time_ms / kept.share_percent.where(kept.share_percent > 0)
     return whole.reindex(recorded).fillna(0.0)
 
 
-def _recorded(tables: Tables, role: str) -> tuple[pd.DataFrame, pd.Index]:
+def _recorded(evidence: Evidence, role: str) -> tuple[pd.DataFrame, pd.Index]:
     """Return the waits of a role, and the cells in which any waits were recorded."""
-    if tables.waits.empty:
+    if evidence.waits.empty:
         raise NotMeasured("no waits were recorded")
-    waits = tables.waits[tables.waits.initiators == INITIATORS]
+    waits = evidence.waits[evidence.waits.initiators == INITIATORS]
     chosen = waits[waits.role == role]
     if chosen.empty:
         who = "the target" if role == "target" else "initiators"
@@ -58,14 +58,14 @@ def _recorded(tables: Tables, role: str) -> tuple[pd.DataFrame, pd.Index]:
     return chosen, pd.Index(np.unique(waits.cell_id))
 
 
-def longest(tables: Tables, role: str, ratio: int) -> Measurement:
+def longest(evidence: Evidence, role: str, ratio: int) -> Measurement:
     """Measure how far the stated wait type is ahead of the longest other one, in points of its share in all waiting."""
     stated = TOP_WAIT[role, ratio]
-    cells = tables.cells
+    cells = evidence.cells
     loaded = cells[(cells.dialog_ratio == ratio) & (cells.total_threads >= GAIN_NOTICEABLE_FROM.value)]
-    waits = by_wait_type(tables, role)
+    waits = by_wait_type(evidence, role)
     waits = waits[waits.index.isin(loaded.cell_id)]
-    whole = all_waiting(tables, role)[waits.index]
+    whole = all_waiting(evidence, role)[waits.index]
     if not whole.sum():
         raise NotMeasured(
             f"no waits were recorded with {INITIATORS} initiators, dialog ratio {ratio} and "
@@ -86,10 +86,10 @@ def longest(tables: Tables, role: str, ratio: int) -> Measurement:
     )
 
 
-def initiators_wait_more(tables: Tables) -> Measurement:
+def initiators_wait_more(evidence: Evidence) -> Measurement:
     """Measure the page latch and log waits of one initiator, in percent of those of an initiator and the target."""
     initiators, target = (
-        by_wait_type(tables, role).reindex(columns=[PAGE_LATCHES, LOG], fill_value=0).sum(axis=1)
+        by_wait_type(evidence, role).reindex(columns=[PAGE_LATCHES, LOG], fill_value=0).sum(axis=1)
         for role in ("initiator", "target")
     )
     each = initiators / INITIATORS
@@ -104,9 +104,9 @@ def initiators_wait_more(tables: Tables) -> Measurement:
     )
 
 
-def contention_above_15(tables: Tables) -> Measurement:
+def contention_above_15(evidence: Evidence) -> Measurement:
     """Measure page latch waiting per message above 15 threads, in percent of that above and below together."""
-    latched = _latched(tables, BASE_DIALOG_RATIO)
+    latched = _latched(evidence, BASE_DIALOG_RATIO)
     few = latched.total_threads <= NO_GAIN_UP_TO.value
     if few.all() or not few.any():
         raise NotMeasured(
@@ -121,11 +121,11 @@ def contention_above_15(tables: Tables) -> Measurement:
     )
 
 
-def trick_removes(tables: Tables) -> Measurement:
+def trick_removes(evidence: Evidence) -> Measurement:
     """Measure page latch waiting per message with the trick, in percent of that of the same cells without it."""
     base, trick = (
         latched[latched.total_threads > NO_GAIN_UP_TO.value].set_index(PAIR)[["waited_ms", "messages"]]
-        for latched in (_latched(tables, ratio) for ratio in (BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO))
+        for latched in (_latched(evidence, ratio) for ratio in (BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO))
     )
     both = base.index.intersection(trick.index)
     base, trick = base.loc[both], trick.loc[both]
@@ -147,10 +147,10 @@ def _per_message(latched: pd.DataFrame) -> float:
     return float(latched.waited_ms.sum() / latched.messages.sum())
 
 
-def _latched(tables: Tables, ratio: int) -> pd.DataFrame:
+def _latched(evidence: Evidence, ratio: int) -> pd.DataFrame:
     """Return the cells that processed messages, how many, and how long their initiators waited for page latches."""
-    waits = by_wait_type(tables, "initiator")
-    cells = tables.cells
+    waits = by_wait_type(evidence, "initiator")
+    cells = evidence.cells
     chosen = cells[
         (cells.initiators == INITIATORS)
         & (cells.dialog_ratio == ratio)
@@ -161,19 +161,19 @@ def _latched(tables: Tables, ratio: int) -> pd.DataFrame:
     return chosen.assign(waited_ms=chosen.cell_id.map(waited), messages=chosen.processed_per_s * chosen.measured_s)
 
 
-def contention_on_sysdesend(tables: Tables) -> Measurement:
-    seen = _seen(tables)
+def contention_on_sysdesend(evidence: Evidence) -> Measurement:
+    seen = _seen(evidence)
     return _share_of(seen[seen.instance != "target"], LATCHED_TABLE, "at initiators")
 
 
-def sysdercv_no_bottleneck(tables: Tables) -> Measurement:
-    return _share_of(_seen(tables), RECEIVING_TABLE, "at all instances")
+def sysdercv_no_bottleneck(evidence: Evidence) -> Measurement:
+    return _share_of(_seen(evidence), RECEIVING_TABLE, "at all instances")
 
 
-def _seen(tables: Tables) -> pd.DataFrame:
+def _seen(evidence: Evidence) -> pd.DataFrame:
     """Choose the page latch waits of figure 5's contended cells: three initiators, more than 15 threads, every dialog
     used."""
-    share = tables.latch_share
+    share = evidence.latch_share
     if share.empty:
         raise NotMeasured("tasks that wait for page latches were not sampled")
     loaded = (share.initiators == INITIATORS) & (share.initiators * share.threads > NO_GAIN_UP_TO.value)
@@ -201,8 +201,8 @@ def _share_of(seen: pd.DataFrame, table: str, where: str) -> Measurement:
     )
 
 
-def hot_page(tables: Tables) -> Measurement:
-    spread = _page_spread(tables, BASE_DIALOG_RATIO)
+def hot_page(evidence: Evidence) -> Measurement:
+    spread = _page_spread(evidence, BASE_DIALOG_RATIO)
     spread = spread[spread.used_dialogs > 1]
     if spread.empty:
         raise NotMeasured("no cell without the trick uses several dialogs per initiator")
@@ -211,24 +211,26 @@ def hot_page(tables: Tables) -> Measurement:
     return quotient_of_sums(sharing, used, basis, scale=100, over="pools")
 
 
-def page_of_its_own(tables: Tables) -> Measurement:
-    spread = _page_spread(tables, TRICK_DIALOG_RATIO)
+def page_of_its_own(evidence: Evidence) -> Measurement:
+    spread = _page_spread(evidence, TRICK_DIALOG_RATIO)
     return Measurement(
         float(spread.dialogs_per_page_max.max()), f"the most used dialogs on one page, in {len(spread)} pools"
     )
 
 
-def _page_spread(tables: Tables, ratio: int) -> pd.DataFrame:
+def _page_spread(evidence: Evidence, ratio: int) -> pd.DataFrame:
     """Choose the rows of pools with a dialog ratio; a pool is the dialogs of one initiator in one cell."""
-    if tables.page_spread.empty:
+    if evidence.page_spread.empty:
         raise NotMeasured("the pages of the dialogs were not read")
-    chosen = tables.page_spread[(tables.page_spread.dialog_ratio == ratio) & (tables.page_spread.used_dialogs > 0)]
+    chosen = evidence.page_spread[
+        (evidence.page_spread.dialog_ratio == ratio) & (evidence.page_spread.used_dialogs > 0)
+    ]
     if chosen.empty:
         raise NotMeasured(f"the pages of dialogs with dialog ratio {ratio} were not read")
     return chosen
 
 
-MEASURES: Mapping[str, Callable[[Tables], Measurement]] = {
+MEASURES: Mapping[str, Callable[[Evidence], Measurement]] = {
     "initiator_top_wait_without_trick": functools.partial(longest, role="initiator", ratio=BASE_DIALOG_RATIO),
     "initiator_top_wait_with_trick": functools.partial(longest, role="initiator", ratio=TRICK_DIALOG_RATIO),
     "target_top_wait": functools.partial(longest, role="target", ratio=TRICK_DIALOG_RATIO),

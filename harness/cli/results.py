@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.claims import Judgement
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
-_STYLES = {"holds": "bold green", "fails": "bold red", "not measured": "dim"}
+_STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow", "not measured": "dim"}
 
 
 def _run_of_cells(folder: Path) -> Path:
@@ -79,8 +79,10 @@ def figures(results: Path) -> None:
 @click.argument("results", type=PATH)
 @click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")
 def claims(results: Path, markdown: bool) -> None:
-    """Check the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
-    spread, and whether the claim holds, fails or was not measured, with the reason.
+    """Check the paper's claims against a run's reduced tables: each claim, the paper's number, the run's, where that
+    comes from (measured, or how a model obtained it), and whether the claim holds, with the reason.
+
+    Of a model, only what it predicted counts.
 
     \b
     Examples:
@@ -93,10 +95,9 @@ def claims(results: Path, markdown: bool) -> None:
         from harness.figures import reduced_run
 
         run = reduced_run.read(_run_of_cells(results))
-        judged = judging.evaluate(run)
+        judged = judging.evaluate(run, lab=run.lab, hardware=run.hardware)
         if markdown:
-            table = judging.as_table(judged, run_id=run.run_id, lab=run.lab)
-            say("\n".join(judging.markdown(table, paper_model=run.is_model and run.hardware == "paper")))
+            say("\n".join(judging.markdown(judging.as_table(judged, run_id=run.run_id, lab=run.lab))))
             return
         say(reduced_run.origin(run.lab, run.versions))
         say(f"{reduced_run.footer(run)[0]}.")
@@ -114,11 +115,12 @@ def _print_claims(judged: Sequence[Judgement]) -> None:
     table.add_column("claim, and what the run says", ratio=1, min_width=24)
     table.add_column("the paper", max_width=30)
     table.add_column("this run", max_width=34)
+    table.add_column("provenance", max_width=12)
     table.add_column("verdict", min_width=12)
     for each in judged:
         claim = Group(Text(each.claim.statement), Padding(Text(each.explanation, style="dim"), (0, 0, 0, 2)))
         verdict = Text(each.verdict.value, style=_STYLES[each.verdict.value])
-        table.add_row(claim, Text(each.claim.wording), Text(each.number), verdict)
+        table.add_row(claim, Text(each.claim.wording), Text(each.number), Text(each.provenance.value), verdict)
     console().print(table)
 
 

@@ -41,7 +41,7 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     run = read(Path(results))
     head = functools.partial(origin, run.lab)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
-    judged = claims.evaluate(run)
+    judged = claims.evaluate(run, lab=run.lab, hardware=run.hardware)
     table = claims.as_table(judged, run_id=run.run_id, lab=run.lab)
     try:
         tables = claims.write(table, run.folder / "reduced")

@@ -69,7 +69,7 @@ def judged(bench: Bench, parameters: Parameters, cells: Sequence[Cell] = CELLS) 
     circumstances = run_folder.new_manifest("sensitivity", create_simulation({}), cells=len(cells), driver=None)
     run_folder.write_manifest(results, circumstances | {"model": parameters.as_manifest()})
     reductions.reduce(results, progress=lambda line: None)
-    found = claims.evaluate(reduced_run.read(results))
+    found = claims.evaluate(reduced_run.read(results), lab=_LAB, hardware=parameters.name)
     shutil.rmtree(results)
     return found
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from harness.claims import MEASURES, NotMeasured
-from harness.claims.judgement import Tables
+from harness.claims.judgement import Tables, evidence
 
 
 def cells(*rows, **same):
@@ -16,11 +16,15 @@ def cells(*rows, **same):
     return table.assign(**({"target_kept_up": True, "settle_s": 0.5, "measured_s": 1.0} | same))
 
 
+def measured(key, **tables):
+    return MEASURES[key](evidence(Tables(**tables)))
+
+
 def value(key, **tables):
-    return MEASURES[key](Tables(**tables)).value
+    return measured(key, **tables).value
 
 
 def missing(key, **tables):
     with pytest.raises(NotMeasured) as reason:
-        MEASURES[key](Tables(**tables))
+        measured(key, **tables)
     return str(reason.value)

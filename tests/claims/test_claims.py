@@ -1,5 +1,6 @@
 """All claims on whole result sets: each has a number or says why it has none."""
 
+import dataclasses
 import math
 from dataclasses import fields
 from pathlib import Path
@@ -9,8 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.claims import MEASURES, NotMeasured, Verdict, as_table, bounds, counted, evaluate, judge, within, write
-from harness.claims.judgement import Measurement, Spread, amount
+from harness.claims import (
+    MEASURES,
+    NotMeasured,
+    Provenance,
+    Verdict,
+    as_table,
+    bounds,
+    counted,
+    evaluate,
+    judge,
+    provenance,
+    within,
+    write,
+)
+from harness.claims.judgement import Judgement, Measurement, Spread, amount, evidence
 from harness.figures.reduced_run import OPTIONAL_TABLES, read
 from harness.matrix import all_cells, quick_slice
 from harness.whitepaper import CLAIMS, Claim
@@ -23,7 +37,7 @@ REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "embedded"
 
 
 def verdicts(run):
-    return {judged.claim.key: judged.verdict for judged in evaluate(run)}
+    return {judged.claim.key: judged.verdict for judged in evaluate(run, lab=run.lab)}
 
 
 def test_every_claim_has_a_measure_and_every_measure_a_claim():
@@ -63,7 +77,7 @@ def test_the_embedded_labs_reference_run_has_its_verdicts(embedded):
 @pytest.fixture(scope="session")
 def embedded():
     """The judgements of the embedded lab's reference run, by claim."""
-    return {judged.claim.key: judged for judged in evaluate(read(REFERENCE))}
+    return {judged.claim.key: judged for judged in evaluate(read(REFERENCE), lab="embedded")}
 
 
 @pytest.mark.parametrize("key", MEASURES)
@@ -103,7 +117,7 @@ def test_any_part_of_the_matrix_can_be_judged(paper_run, cells, stuck, data):
     }.items():
         if len(parts[name]):
             parts[name].loc[parts[name].cell_id.isin(parts["cells"].cell_id[at_nothing]), columns] = 0
-    judgements = evaluate(Tables(**parts))
+    judgements = evaluate(Tables(**parts), lab="embedded")
     assert len(judgements) == len(CLAIMS)
     for measured in (judged.measured for judged in judgements if judged.measured):
         bounds = (measured.spread.low, measured.spread.high) if measured.spread else ()
@@ -141,7 +155,7 @@ CLAIM = Claim("key", "Something", "Section", "about ten", "%", 10, 9, 11)
 def test_the_number_decides_and_the_spread_is_mentioned(monkeypatch, value, low_high, verdict, ending):
     measured = Measurement(value, "made so", Spread(*low_high, "cells") if low_high else None)
     monkeypatch.setattr("harness.claims.MEASURES", {"key": lambda _: measured})
-    judged = judge(CLAIM, Tables())
+    judged = judge(CLAIM, evidence(Tables()), Provenance.MEASURED)
     assert (judged.verdict, judged.explanation) == (verdict, ending)
     assert judged.number.endswith(" over cells)" if low_high else " %")
 
@@ -151,7 +165,7 @@ def test_the_explanation_says_what_is_missing(monkeypatch):
         raise NotMeasured("no such cells")
 
     monkeypatch.setattr("harness.claims.MEASURES", {"key": missing})
-    judged = judge(CLAIM, Tables())
+    judged = judge(CLAIM, evidence(Tables()), Provenance.MEASURED)
     assert (judged.verdict, judged.explanation, judged.number) == (Verdict.NOT_MEASURED, "no such cells", "–")
 
 
@@ -184,18 +198,54 @@ def test_a_number_has_a_sensible_number_of_digits(value, unit, words):
 
 
 def test_the_table_has_every_claim_and_is_read_back_unchanged(tmp_path, flat_run):
-    judgements = evaluate(flat_run)
+    judgements = evaluate(flat_run, lab="embedded")
     table = as_table(judgements, run_id="run", lab="embedded")
     parquet, csv = write(table, tmp_path)
     assert list(pd.read_parquet(parquet).claim) == [claim.key for claim in CLAIMS]
     again = pd.read_csv(csv)
-    assert set(again.verdict) <= {"holds", "fails", "not measured"}
+    assert set(again.verdict) <= {verdict.value for verdict in Verdict}
+    assert set(again.provenance) == {"measured"}
     assert again.measured.isna().tolist() == [judged.measured is None for judged in judgements]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["claims.csv", "claims.parquet"]
 
 
 def test_verdicts_are_counted(flat_run):
-    judgements = evaluate(flat_run)
+    judgements = evaluate(flat_run, lab="embedded")
     numbers = [sum(judged.verdict == verdict for judged in judgements) for verdict in Verdict]
     words = counted(judgements).replace(",", "").split()
-    assert [int(word) for word in words if word.isdigit()] == numbers
+    assert [int(word) for word in words if word.isdigit()] == [len(CLAIMS), *(number for number in numbers if number)]
+
+
+def test_only_what_a_model_predicts_is_counted():
+    judgements = [
+        Judgement(CLAIM, verdict, "", origin)
+        for origin in (Provenance.FITTED, Provenance.BY_CONSTRUCTION, Provenance.PREDICTED)
+        for verdict in (Verdict.HOLDS, Verdict.HOLDS, Verdict.FAILS)
+    ]
+    words = "3 claims are predicted: 2 hold, 1 fail. 6 are fitted or by construction, and do not count"
+    assert counted(judgements) == words
+
+
+def test_claims_use_valid_cells_alone_and_see_which_others_were_completed(paper_run):
+    behind = paper_run.cells.dialog_ratio == 150
+    cells = paper_run.cells.assign(target_kept_up=~behind)
+    found = evidence(dataclasses.replace(paper_run, cells=cells, gain=paper_run.gain.assign(target_kept_up=False)))
+    kept = set(cells.cell_id[~behind])
+    for table in (found.cells, found.seconds, found.waits, found.page_spread, found.latch_share, found.file_io):
+        assert set(table.cell_id) <= kept and len(table)
+    assert found.gain.empty and len(found.completed) == len(cells)
+
+
+@pytest.mark.parametrize(
+    "claim, lab, hardware, words",
+    [
+        ("peak_3_initiators", "embedded", "", "measured"),
+        ("peak_3_initiators", "simulated", "paper", "fitted"),
+        ("peak_3_initiators", "simulated", "this-machine", "predicted"),
+        ("peak_1_initiator", "simulated", "this-machine", "fitted"),
+        ("versions_alike", "simulated", "this-machine", "by construction"),
+        ("peak_1_initiator", "simulated", "paper", "predicted"),
+    ],
+)
+def test_what_a_number_was_fitted_to_depends_on_the_modelled_hardware(claim, lab, hardware, words):
+    assert provenance(claim, lab=lab, hardware=hardware) == words

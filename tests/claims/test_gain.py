@@ -3,9 +3,8 @@
 import pandas as pd
 import pytest
 
-from harness.claims import MEASURES
 from harness.claims.judgement import Spread
-from tests.claims.tables import Tables, missing, value
+from tests.claims.tables import measured, missing, value
 
 
 def gain(*rows):
@@ -29,8 +28,27 @@ def test_one_number_of_threads_without_gain_refutes_noticeable_from_30():
     table = gain((5, 1.0), (10, 1.2), (30, 1.05), (50, 4.0))
     assert value("gain_noticeable_from_30", gain=table) == pytest.approx(5)
     assert value("gain_max", gain=table) == pytest.approx(300)
-    assert "no sustained gain" in missing("gain_max", gain=table.assign(target_kept_up=False))
+    assert "is valid" in missing("gain_max", gain=table.assign(target_kept_up=False))
     assert "no pair" in missing("gain_max")
+
+
+def test_no_gain_up_to_15_shows_what_fewer_initiators_gain_and_does_not_judge_it():
+    others = pd.concat(
+        [
+            gain((1, 1.0), (15, 1.25), (20, 9.0)).assign(initiators=1, total_threads=[1, 15, 20]),
+            gain((5, 0.9)).assign(initiators=2, total_threads=10),
+        ]
+    )
+    found = measured("no_gain_up_to_15", gain=pd.concat([gain((1, 1.0), (5, 1.02)), others]))
+    assert found.value == pytest.approx(2)
+    assert found.basis.endswith("not judged, the largest of fewer initiators: +25 % with 1×15, −10 % with 2×5")
+    assert measured("no_gain_up_to_15", gain=gain((5, 1.02))).basis.endswith("fewer initiators: none")
+
+
+def test_a_gain_and_its_reciprocal_cancel():
+    table = pd.concat([gain((5, 2.0)), gain((5, 0.5)), gain((10, 4.0)), gain((10, 0.25))])
+    assert value("no_gain_up_to_15", gain=table) == pytest.approx(0)
+    assert value("gain_max", gain=table) == value("gain_noticeable_from_30", gain=table) == pytest.approx(0)
 
 
 def techniques(**rates):
@@ -38,22 +56,22 @@ def techniques(**rates):
     return pd.DataFrame(rows, columns=["technique", "run", "processed_per_s"]).assign(target_kept_up=True)
 
 
-def test_a_recommendation_is_worth_the_quotient_of_means():
+def test_a_recommendation_is_worth_the_quotient_of_geometric_means():
     table = techniques(baseline=[900.0, 1100.0], receive_top_1=[250.0, 150.0], cold=[0.0])
-    measured = MEASURES["receive_top_1"](Tables(techniques=table))
-    assert measured.value == pytest.approx(5)
-    assert measured.spread == Spread(3.6, 1100 / 150, "runs")
+    found = measured("receive_top_1", techniques=table)
+    assert found.value == pytest.approx((900 * 1100 / (250 * 150)) ** 0.5)
+    assert found.spread == Spread(3.6, 1100 / 150, "runs")
     assert "few_readers" in missing("few_readers", techniques=table)
     assert "cold" in missing("warm_up_needed", techniques=table)
     assert "were not run" in missing("warm_up_needed")
     table.loc[table.technique == "receive_top_1", "target_kept_up"] = False
-    assert "the target fell behind in receive_top_1" in MEASURES["receive_top_1"](Tables(techniques=table)).basis
+    assert "the target fell behind in receive_top_1" in measured("receive_top_1", techniques=table).basis
 
 
 def test_the_ladder_counts_its_weakest_step():
     steps = ("dialog_per_message", "reuse", "receive_top_n", "activation_life", "readers_per_core", "trick_150")
     rates = dict(zip(steps, ([100.0], [300.0], [600.0], [660.0], [594.0], [1000.0]), strict=True))
-    measured = MEASURES["techniques_build_up"](Tables(techniques=techniques(**rates)))
-    assert measured.value == pytest.approx(0.9) and "from activation_life to readers_per_core" in measured.basis
+    found = measured("techniques_build_up", techniques=techniques(**rates))
+    assert found.value == pytest.approx(0.9) and "from activation_life to readers_per_core" in found.basis
     del rates["trick_150"]
     assert "trick_150" in missing("techniques_build_up", techniques=techniques(**rates))

@@ -38,8 +38,10 @@ def test_logged_bytes_of_initiators_and_target_are_compared():
     assert value("initiators_alike", cells=table, file_io=files) == pytest.approx(80)
     idle = files.assign(bytes_written=files.bytes_written.where(files.instance != "initiator-2", 0))
     assert value("initiators_alike", cells=table, file_io=idle) == 0
-    # 1,000 messages of 100 bytes; of 100 messages of 8,192 bytes, 2,000 each are stored.
-    assert value("messages_on_disk", cells=table, file_io=files) == pytest.approx((4 * 2) ** 0.5)
+    # 1,000 messages of 100 bytes, and 100 of 8,192 bytes, of which 2,000 each are stored.
+    once = (1000 * (100 + 100), 100 * (8192 + 2000))
+    expected = (400_000 / once[0] * 400_000 / once[1]) ** 0.5
+    assert value("messages_on_disk", cells=table, file_io=files) == pytest.approx(expected)
 
 
 def test_transactions_are_compared_by_the_log_writes_of_one_initiator_and_its_target():

@@ -3,9 +3,8 @@
 import pandas as pd
 import pytest
 
-from harness.claims import MEASURES
 from harness.claims.judgement import Spread
-from tests.claims.tables import Tables, cells, missing, value
+from tests.claims.tables import cells, measured, missing, value
 
 
 def test_a_peak_is_the_mean_of_versions_at_a_point_that_both_sustain():
@@ -17,23 +16,23 @@ def test_a_peak_is_the_mean_of_versions_at_a_point_that_both_sustain():
         (1, 50, 1, 100, "2008", 9900.0),
     )
     table.loc[2, "target_kept_up"] = False
-    measured = MEASURES["peak_1_initiator"](Tables(cells=table))
-    assert (measured.value, measured.spread) == (4200.0, Spread(4000.0, 4400.0, "versions"))
+    found = measured("peak_1_initiator", cells=table)
+    assert (found.value, found.spread) == (4200.0, Spread(4000.0, 4400.0, "versions"))
 
 
 def test_the_peak_of_one_version_has_the_spread_of_its_whole_seconds():
     table = cells((1, 50, 150, 100, "2022", 4000.0), settle_s=2.5, measured_s=30.0)
     rates = [100, 100, 100, *([3900, 4100] * 14), 4000, 9000]
     seconds = pd.DataFrame({"cell_id": table.cell_id[0], "second": range(len(rates)), "processed": rates})
-    measured = MEASURES["peak_1_initiator"](Tables(cells=table, seconds=seconds))
-    assert measured.spread == Spread(3900, 4100, "seconds")
-    assert MEASURES["peak_1_initiator"](Tables(cells=table, seconds=seconds[:4])).spread is None
+    found = measured("peak_1_initiator", cells=table, seconds=seconds)
+    assert found.spread == Spread(3900, 4100, "seconds")
+    assert measured("peak_1_initiator", cells=table, seconds=seconds[:4]).spread is None
 
 
-def test_without_a_sustained_rate_there_is_no_peak():
+def test_without_a_valid_cell_there_is_no_peak():
     table = cells((1, 50, 150, 100, "2005", 4000.0), target_kept_up=False)
-    assert "the target kept up in none of 1 points" in missing("peak_1_initiator", cells=table)
-    assert "no completed cell with 2 initiators" in missing("peak_2_initiators", cells=table)
+    assert "every 150th dialog is valid, of 1" in missing("peak_1_initiator", cells=table)
+    assert "no cell with 2 initiators" in missing("peak_2_initiators", cells=table)
 
 
 def test_a_rate_of_zero_is_no_peak_and_has_no_growth():
@@ -81,3 +80,24 @@ def test_versions_are_compared_cell_by_cell():
     table.loc[table.initiators == 3, "target_kept_up"] = False
     assert value("versions_alike", cells=table) == pytest.approx(1.2)
     assert "2005 and 2008" in missing("versions_alike", cells=cells(lone))
+
+
+def test_each_step_of_the_threads_must_raise_the_rate():
+    rates = {1: 100.0, 10: 900.0, 30: 1800.0, 50: 1620.0}
+    table = cells(*((1, threads, 150, 100, "2005", rate) for threads, rate in rates.items()))
+    found = measured("threads_raise_throughput", cells=table)
+    assert found.value == pytest.approx(0.9) and "from 30 to 50 threads" in found.basis
+    assert "with 1 thread" in missing("threads_raise_throughput", cells=table[table.threads > 1])
+    alone = table[table.threads.isin([1, 30])].assign(server_version=["2005", "2008"])
+    assert "no pair" in missing("threads_raise_throughput", cells=alone)
+
+
+def test_a_peak_must_be_valid_in_all_versions():
+    table = cells(
+        (1, 30, 150, 100, "2005", 4000.0),
+        (1, 30, 150, 100, "2008", 4400.0),
+        (1, 50, 150, 100, "2005", 9000.0),
+        (1, 50, 150, 100, "2008", 9100.0),
+    )
+    table.loc[3, "target_kept_up"] = False
+    assert value("peak_1_initiator", cells=table, seconds=pd.DataFrame()) == 4200

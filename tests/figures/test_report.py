@@ -39,7 +39,9 @@ class Page(HTMLParser):
 def page(folder):
     """Render the page without figures, which take seconds."""
     run = read(folder)
-    return Page(report.write(run, [], claims.evaluate(run)).read_text(encoding="utf-8"))
+    return Page(
+        report.write(run, [], claims.evaluate(run, lab=run.lab, hardware=run.hardware)).read_text(encoding="utf-8")
+    )
 
 
 def said(run, heading):

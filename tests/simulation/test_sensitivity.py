@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.claims import Judgement, Measurement, Verdict
+from harness.claims import Judgement, Measurement, Provenance, Verdict
 from harness.matrix import Cell
 from harness.simulation import parameters, sensitivity
 from harness.simulation.calibration import VERSION, Bench
@@ -22,9 +22,9 @@ def judge(model: Parameters) -> Sequence[Judgement]:
     send_us = model.value("send_us")
     fast = Verdict.HOLDS if send_us < 400 else Verdict.FAILS
     return (
-        Judgement(FAST, fast, "", Measurement(1e6 / send_us, "")),
-        Judgement(SLOW, Verdict.HOLDS, "", Measurement(7.0, "")),
-        Judgement(ABSENT, Verdict.NOT_MEASURED, "no cells"),
+        Judgement(FAST, fast, "", Provenance.PREDICTED, Measurement(1e6 / send_us, "")),
+        Judgement(SLOW, Verdict.HOLDS, "", Provenance.PREDICTED, Measurement(7.0, "")),
+        Judgement(ABSENT, Verdict.NOT_MEASURED, "no cells", Provenance.PREDICTED),
     )
 
 
