@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -59,14 +59,20 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("duplicated_messages", pa.int64()),
         ("misordered_messages", pa.int64()),
         ("failed_calls", pa.int64()),
+        # The open loop; all are 0 in the closed loop.
+        ("rate_per_s", pa.float64()),  # asked, of each initiator
+        ("due_calls", pa.int64()),  # intended to start in the window
+        ("late_calls", pa.int64()),  # of these, started more than load_model.LATE_NS after that
+        ("missed_calls", pa.int64()),  # of these, never started
     ),
     # One row per call of the send procedure.
     "calls": _kind(
         ("initiator", pa.int32()),  # 1..initiators
         ("thread", pa.int32()),  # 1..threads
         ("sequence", pa.int64()),  # 0.. within the thread
+        ("intended_at_ns", pa.int64()),  # in the closed loop the call's start
         ("started_at_ns", pa.int64()),
-        ("latency_ns", pa.int64()),  # call to return: the transaction is committed
+        ("latency_ns", pa.int64()),  # intended start to return: the transaction is committed
         ("succeeded", pa.bool_()),
     ),
     # One row per message that the target stored, from the header in its payload.
@@ -74,7 +80,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("initiator", pa.int32()),
         ("thread", pa.int32()),
         ("sequence", pa.int64()),
-        ("sent_at_ns", pa.int64()),  # client's clock
+        ("sent_at_ns", pa.int64()),  # client's clock: the call's intended start
         ("processed_at_ns", pa.int64()),  # target's clock
     ),
     # One row per RECEIVE that returned messages: the target's count table.
@@ -225,6 +231,8 @@ class RecordedCalls(Protocol):
         """Index of the call, text."""
         ...
 
+    def intended_ns(self) -> npt.NDArray[np.int64]: ...
+
     def starts_ns(self) -> npt.NDArray[np.int64]: ...
 
     def latencies_ns(self, first: int, last: int) -> npt.NDArray[np.int64]: ...
@@ -252,18 +260,18 @@ def write_calls(
             if sequence < count:
                 succeeded[base + sequence] = False
         base += count
-    empty = [np.empty(0, dtype=np.int64)]
+
+    def joined(pieces: Iterable[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+        return np.concatenate([np.empty(0, dtype=np.int64), *pieces])
+
+    logs = [(thread.log, count) for thread, count in zip(threads, counts, strict=True)]
     columns: dict[str, Any] = {
         "initiator": np.full(len(succeeded), initiator, dtype=np.int32),
         "thread": np.repeat(np.array([thread.number for thread in threads], dtype=np.int32), counts),
-        "sequence": np.concatenate([*empty, *(np.arange(count, dtype=np.int64) for count in counts)]),
-        "started_at_ns": clock_offset_ns
-        + np.concatenate(
-            [*empty, *(thread.log.starts_ns()[:count] for thread, count in zip(threads, counts, strict=True))]
-        ),
-        "latency_ns": np.concatenate(
-            [*empty, *(thread.log.latencies_ns(0, count) for thread, count in zip(threads, counts, strict=True))]
-        ),
+        "sequence": joined(np.arange(count, dtype=np.int64) for count in counts),
+        "intended_at_ns": clock_offset_ns + joined(log.intended_ns()[:count] for log, count in logs),
+        "started_at_ns": clock_offset_ns + joined(log.starts_ns()[:count] for log, count in logs),
+        "latency_ns": joined(log.latencies_ns(0, count) for log, count in logs),
         "succeeded": succeeded,
     }
     return write(results, "calls", cell, attempt, columns, writer=f"i{initiator}")

@@ -16,10 +16,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from harness import toml_file
 from harness.failures import UsageFailure, nearest
+from harness.load_model import RATE_MAX_PER_S, Arrivals, OpenLoop, parse_rate
 from harness.toml_file import in_words
 
 # Where the harness's own files lie: inside the package when it was installed from a wheel, beside it in a checkout.
@@ -90,7 +91,14 @@ def _spark_master(text: str) -> str:
     return text
 
 
+def _with_rate(arrivals: Arrivals | None, info: ValidationInfo) -> Arrivals | None:
+    if arrivals and "rate" in info.data and info.data["rate"] is None:
+        raise ValueError("arrivals are those of an open loop: give its rate with --rate as well")
+    return arrivals
+
+
 Duration = Annotated[float, BeforeValidator(parse_duration)]
+Rate = Annotated[float, BeforeValidator(parse_rate)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
@@ -108,7 +116,18 @@ class RunSettings(BaseModel):
         0.6, description="longest wait for a steady rate before the measured window; half of it is the shortest"
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="decides the order of the cells")
+    rate: Annotated[Rate, Field(gt=0, le=RATE_MAX_PER_S)] | None = Field(
+        None, description="sends a second of each initiator, in an open loop; none: the closed loop"
+    )
+    arrivals: Annotated[Arrivals | None, AfterValidator(_with_rate)] = Field(
+        None, description="the open loop's intended starts: constant intervals, or a Poisson process by the seed"
+    )
     results: Path = Field(Path("results"), description="folder that receives a folder per run")
+
+    @property
+    def open_loop(self) -> OpenLoop | None:
+        """The load model of the clients; None: the closed loop."""
+        return None if self.rate is None else OpenLoop(self.rate, self.arrivals or "constant", self.seed)
 
 
 class Settings(RunSettings):

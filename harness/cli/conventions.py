@@ -68,6 +68,16 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
     ),
     "settle": _option("--settle", "TIME", "Longest wait for a steady rate before it (default 10s, embedded 600ms)."),
     "drain": _option("--drain", "TIME", "Longest wait until all messages are processed (default 2m, embedded 1m)."),
+    "rate": _option(
+        "--rate",
+        "RATE",
+        "Open loop: each initiator's clients send at this rate, 500/s or 30/min, whatever the answers take, and a "
+        "latency counts from the intended start. Default: closed loop, as in the paper: each thread sends again when "
+        "its call has returned.",
+    ),
+    "arrivals": _option(
+        "--arrivals", "NAME", "Intended starts with --rate: constant intervals (constant, default) or poisson."
+    ),
     "seed": _option("--seed", "NUMBER", "Seed for the order of the cells (default 1)."),
     "results": _option("--results", "DIR", "Folder in which the run gets its own folder (default results).", type=PATH),
     "cells": _option(

@@ -34,6 +34,8 @@ from harness.cli.results import reduce_and_draw
     "server_versions",
     "cells",
     "quick",
+    "rate",
+    "arrivals",
     "measure",
     "settle",
     "drain",
@@ -56,6 +58,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
       harness matrix --lab embedded                     all 528 cells, about 20 minutes
       harness matrix --quick                            24 cells that span all axes
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
+      harness matrix --cells 'i1-t50-*-p100' --rate 500/s
       harness matrix --resume results/20260101-120000-sqlserver
     """
     from harness import reporting
@@ -78,7 +81,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("cell", required=False)
-@settings_options(*LAB_OPTIONS, "measure", "settle", "drain", "results", "settings")
+@settings_options(*LAB_OPTIONS, "rate", "arrivals", "measure", "settle", "drain", "results", "settings")
 @click.option("--initiators", metavar="N", help="1, 2 or 3 (default 1).")
 @click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")
 @click.option("--dialog-ratio", metavar="N", help="1, or 150: use every 150th dialog (default 150).")
@@ -92,6 +95,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
       harness run
       harness run i3-t50-r1-p8192-v2022 --measure 10s
       harness run --threads 50 --payload 4096
+      harness run --threads 50 --rate 500/s --arrivals poisson
     """
     from harness import reporting
     from harness.sweep import matrix_run
@@ -107,7 +111,7 @@ def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Load by hand: Locust's web UI with a lab behind it.")
-@settings_options(*LAB_OPTIONS, "settings")
+@settings_options(*LAB_OPTIONS, "rate", "arrivals", "settings")
 @click.option("--port", default=8089, show_default=True, help="Port of the web page on 127.0.0.1.")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
 def ui(port: int, server_version: str | None, settings_file: Path | None, **options: Any) -> None:
@@ -119,6 +123,7 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
     Examples:
       harness ui
       harness ui --lab-file lab.toml --port 9000
+      harness ui --rate 500/s
     """
     from harness.lab import opening
 
@@ -132,7 +137,10 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
 
 
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
-@settings_options(*LAB_OPTIONS, "server_versions", "cells", "quick", "measure", "settle", "drain", "seed", "settings")
+@settings_options(
+    *LAB_OPTIONS,
+    *("server_versions", "cells", "quick", "rate", "arrivals", "measure", "settle", "drain", "seed", "settings"),
+)
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
 def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
     """Show what a sweep would do: cells, groups, dialogs to build, how long it takes. Starts nothing.

@@ -39,7 +39,7 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     if is_techniques_run(results):
         return _draw_techniques(results, progress)
     run = read(Path(results))
-    head = functools.partial(origin, run.lab)
+    head = functools.partial(origin, run.lab, run.load_model)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
     judged = claims.evaluate(run, lab=run.lab, hardware=run.hardware)
     table = claims.as_table(judged, run_id=run.run_id, lab=run.lab)
@@ -55,7 +55,7 @@ def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
     # The footer reads versions and window lengths of `cells`, and this table has the same columns.
     run = Run(folder=results, manifest=read_manifest(results), cells=table)
     foot = footer(run, counted=f"{len(table)} runs of {table.technique.nunique()} techniques")
-    head = functools.partial(origin, run.lab)
+    head = functools.partial(origin, run.lab, run.load_model)
     drawings = {"techniques": functools.partial(technique_bars.draw, table)}
     return write(drawings, results / "figures", head, foot, progress)
 

@@ -214,7 +214,9 @@ def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
 
 
 def _head(runs: tuple[Run, Run]) -> str:
-    return "   ·   ".join(f"{name}: {origin(run.lab, run.versions)}" for name, run in zip("ab", runs, strict=True))
+    return "   ·   ".join(
+        f"{name}: {origin(run.lab, run.load_model, run.versions)}" for name, run in zip("ab", runs, strict=True)
+    )
 
 
 def _foot(runs: tuple[Run, Run], notes: Sequence[str]) -> list[str]:

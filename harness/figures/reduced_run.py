@@ -61,6 +61,11 @@ class Run(Tables):
         return str(self.manifest.get("lab", "unknown"))
 
     @property
+    def load_model(self) -> str:
+        """`closed loop`, or the open loop with its rate."""
+        return str(self.manifest.get("load_model", "load model unknown"))
+
+    @property
     def is_model(self) -> bool:
         """Whether the numbers were computed in virtual time, not measured."""
         return self.lab == "simulated"
@@ -109,11 +114,10 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join([*([", ".join(words[:-1])] if len(words) > 1 else []), *words[-1:]])
 
 
-def origin(lab: str, versions: Sequence[str]) -> str:
-    """Say whose numbers are shown: `SQL Server 2022 and 2025`."""
-    return ORIGIN_WORDS.get(lab, f"{lab[:1].upper()}{lab[1:]} lab, versions {{versions}}").format(
-        versions=listed(versions)
-    )
+def origin(lab: str, load_model: str, versions: Sequence[str]) -> str:
+    """Say whose numbers are shown, under which load: `SQL Server 2022 and 2025 · closed loop`."""
+    whose = ORIGIN_WORDS.get(lab, f"{lab[:1].upper()}{lab[1:]} lab, versions {{versions}}")
+    return f"{whose.format(versions=listed(versions))} · {load_model}"
 
 
 def footer(run: Run, *, counted: str = "") -> list[str]:
@@ -141,7 +145,7 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
     if run.is_model:
         computer[:1] = [f"modelled hardware: {run.hardware or '?'}", *(f"computed on {name}" for name in computer[:1])]
     lab = "; ".join([LAB_WORDS.get(run.lab, f"{run.lab} lab"), *(_builds(manifest) if run.lab == "sqlserver" else [])])
-    return [lab[:1].upper() + lab[1:], " · ".join(identity), " · ".join(["closed loop", *computer])]
+    return [lab[:1].upper() + lab[1:], " · ".join(identity), " · ".join([run.load_model, *computer])]
 
 
 def _builds(manifest: Mapping[str, Any]) -> list[str]:

@@ -46,7 +46,7 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     rows = headlines(run)
     page = environment.get_template("report.html").render(
-        origin=origin(run.lab, run.versions),
+        origin=origin(run.lab, run.load_model, run.versions),
         run_id=run.run_id,
         lab=run.lab,
         warning=LAB_WORDS.get(run.lab, f"{run.lab} lab"),

@@ -111,6 +111,7 @@ class LocustClients:
                 plan.connection_strings[initiator - 1],
                 plan.handles[initiator - 1][: plan.cell.threads],
                 PREPARE_TIMEOUT_S,
+                plan.open_loop,
             )
             for initiator in self._taking_part
         }
@@ -157,6 +158,9 @@ class LocustClients:
             errors=sorted(errors.items(), key=lambda item: (-item[1], item[0])),
             problems=[problem for answer in answers for problem in answer.problems],
             health=[answer.health for answer in answers],
+            barriers_at_ns={
+                initiator: answer.started_at_ns for initiator, answer in zip(workers, answers, strict=True)
+            },
         )
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.load.plan import GeneratorHealth
+from harness.load_model import OpenLoop
 from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS
 
 
@@ -85,6 +86,7 @@ class Prepare(Message):
     connection_string: str = field(repr=False)
     handles: Sequence[str] = field(repr=False)  # one for each thread
     timeout_s: float
+    open_loop: OpenLoop | None
 
 
 @dataclass(frozen=True)

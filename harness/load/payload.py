@@ -10,7 +10,7 @@ All numbers are big-endian, so that T-SQL reads them with CAST(SUBSTRING(body, o
 | 11 | 2 | thread, from 1 |
 | 13 | 4 | reserved, 0 |
 | 17 | 8 | sequence, from 0 within the thread |
-| 25 | 8 | sent_at_ns, the client's clock |
+| 25 | 8 | sent_at_ns, the client's clock: the send's intended start |
 
 A thread creates its body once and writes two numbers into it before each call, in 0.2 us whatever the size.
 """

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.failures import MachineFailure
+from harness.load_model import OpenLoop
 from harness.matrix import Cell
 
 # Both take an identifier and a body: the first the handle of the dialog to send on, the second the target's broker
@@ -56,6 +57,7 @@ class CellPlan:
     handles: Sequence[Sequence[str]] = field(repr=False)
     results: Path | None  # None: keeps no records
     procedure: str = SEND_MESSAGE
+    open_loop: OpenLoop | None = None  # None: the closed loop
 
     def __post_init__(self) -> None:
         assert len(self.connection_strings) == len(self.handles) == self.cell.initiators
@@ -82,6 +84,7 @@ class GeneratorHealth:
     hub_lag_ms_max: float  # how late the hub woke from a short sleep
     # Little's law: calls/s × mean latency is the number of threads that are in a call; here as a share of the threads.
     time_in_calls: float
+    is_closed_loop: bool = True
 
     def complaints(self) -> list[str]:
         """Reasons to doubt this cell's numbers."""
@@ -89,7 +92,7 @@ class GeneratorHealth:
         found = []
         if self.processor_percent > PROCESSOR_PERCENT_MAX:
             found.append(f"{worker} used {self.processor_percent:.0f} % of a processor: it is the bottleneck")
-        if self.time_in_calls < TIME_IN_CALLS_MIN:
+        if self.is_closed_loop and self.time_in_calls < TIME_IN_CALLS_MIN:
             found.append(f"{worker}: its threads were in calls only {self.time_in_calls:.0%} of the time")
         if self.hub_lag_ms_max > HUB_LAG_MS_MAX:
             found.append(f"{worker}: its event loop was {self.hub_lag_ms_max:.0f} ms late")
@@ -118,6 +121,8 @@ class LoadReport:
     errors: Sequence[tuple[str, int]]  # text of the ODBC error and how often, most frequent first
     problems: Sequence[str]  # threads that gave up or never returned; each makes the cell's numbers doubtful
     health: Sequence[GeneratorHealth]
+    # Initiator → when its barrier opened, where the schedule of an open loop begins.
+    barriers_at_ns: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def sent_messages(self) -> int:

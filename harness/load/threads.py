@@ -1,4 +1,8 @@
-"""The client thread: one native thread, one connection, one used dialog, one closed loop.
+"""The client thread: one native thread, one connection, one used dialog, one loop of calls.
+
+In the closed loop a thread calls again when its call has returned. In the open loop the threads of an initiator share
+its schedule: whoever is free takes the next intended start and waits for it. If each thread owned every n-th start, a
+stall of one thread would delay its sends while others wait for nothing; so a send is late only if no thread is free.
 
 This module uses no gevent and no Locust, and never logs or prints. The hub sends a thread its orders through a
 SimpleQueue and reads its `state` and counters, each of which has one writer.
@@ -10,7 +14,7 @@ import contextlib
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
 from queue import SimpleQueue
@@ -37,6 +41,7 @@ CALL_TIMEOUT_S = 30
 WHOLE_BODY_BYTES = 1 << 20
 FAILURES_IN_A_ROW_MAX = 10  # a dead connection fails at once, for ever: the thread must not spin
 CALLS_PER_CHUNK = 16384
+STOP_LOOK_S = 0.1  # a thread that waits for its turn looks so often whether the run is stopping
 
 
 class ThreadState(Enum):
@@ -53,9 +58,13 @@ class ThreadState(Enum):
 
 
 class CallLog:
-    """Start and latency of every call of one thread in one cell, in chunks allocated before they are needed."""
+    """Intended start, start and latency, which counts from the intended start, of every call of one thread in one cell.
+
+    They lie in chunks allocated before they are needed. In the closed loop the intended start is the start.
+    """
 
     def __init__(self) -> None:
+        self.intended: list[array[int]] = [_chunk()]
         self.starts: list[array[int]] = [_chunk()]
         self.latencies: list[array[int]] = [_chunk()]
         self.count = 0  # calls returned; written by the thread, after the call's numbers
@@ -66,8 +75,15 @@ class CallLog:
         self.count = 0
         self.failures = []
 
+    def intended_ns(self) -> npt.NDArray[np.int64]:
+        return self._joined(self.intended, 0, self.count)
+
     def starts_ns(self) -> npt.NDArray[np.int64]:
         return self._joined(self.starts, 0, self.count)
+
+    def lateness_ns(self, first: int, last: int) -> npt.NDArray[np.int64]:
+        """Return the time from the intended start of calls to their start."""
+        return self._joined(self.starts, first, last) - self._joined(self.intended, first, last)
 
     def latencies_ns(self, first: int = 0, last: int | None = None) -> npt.NDArray[np.int64]:
         return self._joined(self.latencies, first, self.count if last is None else last)
@@ -82,8 +98,23 @@ class CallLog:
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
 
 
+class Turns:
+    """The intended starts of an initiator's sends. Each is given to one thread, in their order."""
+
+    def __init__(self, starts_ns: Iterator[int]) -> None:
+        self._starts_ns = starts_ns
+        self._lock = threading.Lock()
+        self.began_ns = 0  # the cell's start, by the clock of the threads
+
+    def take(self) -> int:
+        """Return the next intended start, by the clock of the threads."""
+        with self._lock:
+            return self.began_ns + next(self._starts_ns)
+
+
 class CellRun:
-    """State that the threads of one worker share in one cell. `stopping` is all that they read in their loop."""
+    """State that the threads of one worker share in one cell. `stopping` and `turns` are all that they read in their
+    loop."""
 
     def __init__(
         self,
@@ -93,6 +124,7 @@ class CellRun:
         run: int,
         payload_bytes: int,
         procedure: str = SEND_MESSAGE,
+        turns: Turns | None = None,
     ) -> None:
         self.connection_string = connection_string
         self.initiator = initiator
@@ -100,6 +132,7 @@ class CellRun:
         self.payload_bytes = payload_bytes
         self.call = call(procedure)
         self.stopping = False
+        self.turns = turns  # None: the closed loop
         self.clock_offset_ns = clock_offset_ns()
 
 
@@ -193,33 +226,34 @@ class ClientThread:
         return True
 
     def _send_until_stopping(self, run: CellRun) -> None:
-        """Runs the closed loop. It shares nothing with other threads but `run.stopping`."""
+        """Runs the loop. It shares nothing with other threads but `run.stopping` and `run.turns`."""
         log = self.log
         execute, send, handle, body = self._cursor.execute, run.call, self._handle, self._body
-        offset, clock, stamp = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into
+        offset, clock, stamp, turns = run.clock_offset_ns, time.perf_counter_ns, STAMP.pack_into, run.turns
         failures_in_a_row = 0
         sequence = 0
         while not run.stopping and failures_in_a_row < FAILURES_IN_A_ROW_MAX:
             chunk, first = divmod(sequence, CALLS_PER_CHUNK)
             if chunk == len(log.starts):
-                log.starts.append(_chunk())
-                log.latencies.append(_chunk())
-            starts, latencies = log.starts[chunk], log.latencies[chunk]
+                for chunks in (log.intended, log.starts, log.latencies):
+                    chunks.append(_chunk())
+            intendeds, starts, latencies = log.intended[chunk], log.starts[chunk], log.latencies[chunk]
             for index in range(first, CALLS_PER_CHUNK):
+                intended = clock() if turns is None else _turn(turns, run)
                 if run.stopping:
                     break
-                started = clock()
-                stamp(body, STAMP_OFFSET, sequence, started + offset)
+                started = intended if turns is None else clock()
+                stamp(body, STAMP_OFFSET, sequence, intended + offset)
                 try:
                     execute(send, handle, body)
                 except pyodbc.Error as error:
-                    latencies[index] = clock() - started
+                    latencies[index] = clock() - intended
                     in_a_row = bool(log.failures) and log.failures[-1][0] == sequence - 1
                     failures_in_a_row = failures_in_a_row + 1 if in_a_row else 1
                     log.failures.append((sequence, error_text(error)))
                 else:
-                    latencies[index] = clock() - started
-                starts[index] = started
+                    latencies[index] = clock() - intended
+                intendeds[index], starts[index] = intended, started
                 sequence += 1
                 log.count = sequence
                 if failures_in_a_row >= FAILURES_IN_A_ROW_MAX:
@@ -232,6 +266,14 @@ class ClientThread:
             self.state = ThreadState.GAVE_UP
         else:
             self.state = ThreadState.FINISHED
+
+
+def _turn(turns: Turns, run: CellRun) -> int:
+    """Take the next intended start and sleep until then, or until the run is stopping."""
+    intended = turns.take()
+    while not run.stopping and (left_ns := intended - time.perf_counter_ns()) > 0:
+        time.sleep(min(left_ns / 1e9, STOP_LOOK_S))
+    return intended
 
 
 def input_sizes(connection: pyodbc.Connection, payload_bytes: int) -> list[tuple[int, int, int]]:

@@ -23,7 +23,7 @@ from locust.log import setup_logging
 from harness.load.locust_process import Pipe, Seats, TestClient
 from harness.load.messages import Connect, Connected, Done, Prepare, Start, Stop, Stopped, WorkerProgress
 from harness.load.plan import GeneratorHealth
-from harness.load.threads import CellRun, ClientThread, ThreadState, clock_offset_ns
+from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
 from harness.matrix import Cell
 from harness.records import write_calls
 
@@ -50,9 +50,10 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
 class HealthMeter:
     """Measures one worker from its creation on."""
 
-    def __init__(self, initiator: int, threads: int) -> None:
+    def __init__(self, initiator: int, threads: int, *, is_closed_loop: bool = True) -> None:
         self._initiator = initiator
         self._threads = threads
+        self._is_closed_loop = is_closed_loop
         self._started_ns = time.perf_counter_ns()
         self._processor_ns = time.process_time_ns()
         self._hub_lag_ns_max = 0
@@ -61,7 +62,7 @@ class HealthMeter:
         self._hub_lag_ns_max = max(self._hub_lag_ns_max, late_ns)
 
     def read(self, time_in_calls_ns: int, *, until_ns: int) -> GeneratorHealth:
-        """Health from the start until now; `time_in_calls_ns` is the sum of all latencies until `until_ns`."""
+        """Health from the start until now; `time_in_calls_ns` is the sum over all calls until `until_ns`."""
         elapsed_ns = max(1, time.perf_counter_ns() - self._started_ns)
         calls_window_ns = max(1, until_ns - self._started_ns)
         return GeneratorHealth(
@@ -69,6 +70,7 @@ class HealthMeter:
             processor_percent=100 * (time.process_time_ns() - self._processor_ns) / elapsed_ns,
             hub_lag_ms_max=self._hub_lag_ns_max / 1e6,
             time_in_calls=time_in_calls_ns / (calls_window_ns * max(1, self._threads)),
+            is_closed_loop=self._is_closed_loop,
         )
 
 
@@ -124,7 +126,7 @@ class Worker:
         self._meter: HealthMeter | None = None
         self._started_ns = 0
         self._collected: list[tuple[int, int]] = []  # calls and failures of each thread already in the statistics
-        self._in_calls_ns = 0  # sum of their latencies
+        self._in_calls_ns = 0  # sum of their durations
 
     def connect(self, order: Connect) -> Connected:
         """Becomes a worker of the master."""
@@ -147,6 +149,7 @@ class Worker:
             run=order.run,
             payload_bytes=order.payload_bytes,
             procedure=order.procedure,
+            turns=Turns(order.open_loop.starts_ns(self._initiator, order.attempt)) if order.open_loop else None,
         )
         self._threads = seats.threads
         for number, (thread, handle) in enumerate(zip(self._threads, order.handles, strict=True), start=1):
@@ -166,9 +169,12 @@ class Worker:
 
     def start(self, _: Start) -> Done:
         assert self._run is not None
-        self._meter = HealthMeter(self._initiator, len(self._threads))
+        turns = self._run.turns
+        self._meter = HealthMeter(self._initiator, len(self._threads), is_closed_loop=turns is None)
         self._run.clock_offset_ns = clock_offset_ns()
         self._started_ns = time.perf_counter_ns()
+        if turns is not None:
+            turns.began_ns = self._started_ns
         for thread in self._threads:
             thread.start()
         return Done()
@@ -229,7 +235,7 @@ class Worker:
 
     def _last_return_ns(self) -> int:
         returns = [
-            int(log.starts_ns()[-1] + log.latencies_ns()[-1]) for log in (t.log for t in self._threads) if log.count
+            int(log.intended_ns()[-1] + log.latencies_ns()[-1]) for log in (t.log for t in self._threads) if log.count
         ]
         return max(returns, default=time.perf_counter_ns())
 
@@ -268,7 +274,7 @@ class Worker:
             known_calls, known_failures = self._collected[place]
             count, failed = thread.log.count, len(thread.log.failures)
             latencies_ns = thread.log.latencies_ns(known_calls, count)
-            self._in_calls_ns += int(latencies_ns.sum())
+            self._in_calls_ns += int((latencies_ns - thread.log.lateness_ns(known_calls, count)).sum())
             log_calls(
                 self._environment.stats,
                 latencies_ns,

@@ -19,8 +19,9 @@ How numbers are computed:
   values.
 * End-to-end latency is that of every message *sent* in the window, whenever it was processed, so that it includes the
   backlog. The clocks of two machines may differ: negative values are kept and counted.
-* Clients are a closed loop (each thread waits for its call), so latencies do not show how long calls of an open arrival
-  stream would have waited.
+* In the closed loop each thread waits for its call, so latencies do not show how long calls of an open arrival stream
+  would have waited. In an open loop latencies, end to end too, count from the intended start of a send and are those of
+  the sends that were intended to start in the window; `late_calls` and `missed_calls` of them started late or never.
 * A target that processed less than nine tenths of what was sent in the window fell behind (`target_kept_up` is false).
   Its rate is not sustained, and depends on where in the growth of the backlog the window lies. `until_drained_per_s`
   does not: it is all messages divided by the time from the first call until the last message was processed.
@@ -160,8 +161,8 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         "file_io": instance_activity.file_io(rows["file_io"], counting),
         "counters": instance_activity.counters(rows["samples"], counting),
     }
-    # A table that is copied elsewhere still names its run and lab.
-    origin = [F.lit(str(manifest.get(name, "unknown"))).alias(name) for name in ("run_id", "lab")]
+    # A table that is copied elsewhere still names its run, lab and load model.
+    origin = [F.lit(str(manifest.get(name, "unknown"))).alias(name) for name in ("run_id", "lab", "load_model")]
     return {name: table.select(*origin, "*") for name, table in tables.items()}
 
 

@@ -9,6 +9,7 @@ from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 AXES = ("cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes")
 ATTEMPT = ("cell_id", "attempt")
+OPEN_LOOP = ("rate_per_s", "due_calls", "late_calls", "missed_calls")
 MOMENTS = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
 NS_PER_S = 1_000_000_000
 # A target that processes a smaller part of what is sent falls behind: its rate in the window is not sustained.
@@ -25,7 +26,7 @@ def completed_attempts(cells: DataFrame) -> DataFrame:
         .orderBy(F.col("attempt").desc())
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    promised = (*AXES, "attempt", *MOMENTS, "settled", "sent_messages", "processed_messages")
+    promised = (*AXES, "attempt", *MOMENTS, "settled", "sent_messages", "processed_messages", *OPEN_LOOP)
     needed = cells.select(*promised, "outcome")
     completed = needed.where((F.col("outcome") == "completed") & (F.col("measured_to_ns") > F.col("measured_from_ns")))
     return completed.withColumn("place", F.row_number().over(latest_first)).where(F.col("place") == 1).select(*promised)
@@ -33,7 +34,9 @@ def completed_attempts(cells: DataFrame) -> DataFrame:
 
 def with_moments(rows: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return the rows of attempts that count, with the moments of their attempt."""
-    moments = attempts.select(*ATTEMPT, "started_at_ns", "measured_from_ns", "measured_to_ns", "drained_at_ns")
+    moments = attempts.select(
+        *ATTEMPT, "started_at_ns", "measured_from_ns", "measured_to_ns", "drained_at_ns", "rate_per_s"
+    )
     return rows.join(F.broadcast(moments), on=list(ATTEMPT), how="inner")
 
 
@@ -91,6 +94,7 @@ def cells(
         _seconds("started_at_ns", "stopped_at_ns").alias("load_s"),
         _seconds("stopped_at_ns", "drained_at_ns").alias("drain_s"),
         *("sent_messages", "processed_messages", "started_at_ns"),
+        *(F.when(F.col("rate_per_s") > 0, F.col(name)).alias(name) for name in OPEN_LOOP),  # null in the closed loop
     )
 
 

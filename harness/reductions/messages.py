@@ -15,19 +15,30 @@ SECONDS_MAX = 4 * 3600
 def _returned(calls: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return the calls of the send procedure that succeeded, with the time of their return."""
     returned = calls.where(F.col("succeeded")).select(
-        *ATTEMPT, (F.col("started_at_ns") + F.col("latency_ns")).alias("returned_at_ns"), "latency_ns"
+        *ATTEMPT,
+        "intended_at_ns",
+        (F.col("intended_at_ns") + F.col("latency_ns")).alias("returned_at_ns"),
+        "latency_ns",
     )
     return with_moments(returned, attempts)
 
 
 def calls_in_window(calls: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Return one row per attempt: how many calls of the send procedure returned in the window, and their latency."""
-    inside = _returned(calls, attempts).where(in_window("returned_at_ns"))
-    counted = inside.groupBy(*ATTEMPT).agg(
-        F.count(F.lit(1)).alias("calls_in_window"), F.max("latency_ns").alias("longest")
+    """Return one row per attempt: how many calls of the send procedure returned in the window, and their latency.
+
+    The latency of an open loop is that of the calls intended to start in the window, whenever they returned. Otherwise
+    a stall at its end would leave out the calls that waited longest.
+    """
+    returned = _returned(calls, attempts)
+    inside = in_window("returned_at_ns")
+    timed = F.when(F.col("rate_per_s") > 0, in_window("intended_at_ns")).otherwise(inside)
+    counted = returned.groupBy(*ATTEMPT).agg(
+        F.count(F.when(inside, F.lit(1))).alias("calls_in_window"),
+        F.count(F.when(timed, F.lit(1))).alias("calls_timed"),
+        F.max(F.when(timed, F.col("latency_ns"))).alias("longest"),
     )
     return (
-        quantiles(inside, counted, "calls_in_window", "latency_ns", "latency_us")
+        quantiles(returned.where(timed), counted, "calls_timed", "latency_ns", "latency_us")
         .join(F.broadcast(counted), on=list(ATTEMPT), how="inner")
         .select(
             *ATTEMPT,

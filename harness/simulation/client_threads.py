@@ -1,4 +1,5 @@
-"""The threads of the test clients in virtual time: each is a task that calls in a closed loop on its own dialog.
+"""The threads of the test clients in virtual time: each is a task that calls on its own dialog, in a closed loop or by
+the schedule of an open loop, which the threads of an initiator share as `load.threads` does.
 
 A client has a session with the clients' login, which may only send. It calls the plan's procedure by RPC, with a body
 as `load.payload` lays it out. Driver, protocol and network between client and instance, there and back, are one delay
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,13 +32,15 @@ from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab
 
 STOP_TIMEOUT_S = 10.0  # for the last calls to return
 FAILURES_IN_A_ROW_MAX = 10  # a client that cannot send must not spin
+STOP_LOOK_NS = SECOND // 10  # a thread that waits for its turn looks so often whether the run is stopping
 _BODY_TYPE = SqlType("varbinary", MAX)
 
 
 @dataclass
 class CallLog:
-    """Start, latency and error of each call of one client."""
+    """Intended start, start, latency from the intended start, and error of each call of one client."""
 
+    intended: array[int] = field(default_factory=lambda: array("q"))  # UTC
     starts: array[int] = field(default_factory=lambda: array("q"))  # UTC
     latencies: array[int] = field(default_factory=lambda: array("q"))
     failures: list[tuple[int, str]] = field(default_factory=list)  # index of the call, text
@@ -44,6 +48,9 @@ class CallLog:
     @property
     def count(self) -> int:
         return len(self.latencies)
+
+    def intended_ns(self) -> npt.NDArray[np.int64]:
+        return np.array(self.intended, dtype=np.int64)
 
     def starts_ns(self) -> npt.NDArray[np.int64]:
         return np.array(self.starts, dtype=np.int64)
@@ -72,6 +79,14 @@ class _Run:
         self.call_ns = round(costs.call_us * 1000)
         self.round_trip_ns = round(costs.round_trip_us * 1000) + (self.call_ns if cores is None else 0)
         self.think_time_ns = round(costs.think_time_us * 1000)
+        open_loop = plan.open_loop
+        # By initiator, from the cell's start; empty in the closed loop.
+        self.turns: dict[int, Iterator[int]] = (
+            {number: open_loop.starts_ns(number, plan.attempt) for number in range(1, plan.cell.initiators + 1)}
+            if open_loop
+            else {}
+        )
+        self.started_at_ns = 0  # UTC
 
 
 class ClientThread:
@@ -99,21 +114,30 @@ class ClientThread:
         run, session, body, handle = self._run, self.session, self._body, self._handle
         clock, cores = session.engine.clock, run.cores
         offset_ns = clock.utc_ns() - clock.now_ns
-        starts, latencies = self.log.starts, self.log.latencies
+        intendeds, starts, latencies = self.log.intended, self.log.starts, self.log.latencies
+        turns = run.turns.get(self.initiator)
         sequence = failures_in_a_row = 0
         sink = _FirstError()
         yield Delay(first_delay_ns)
         while not run.stopping:
             if run.think_time_ns:
                 yield Delay(run.think_time_ns)
+            intended_ns = clock.now_ns
+            if turns is not None:
+                intended_ns = run.started_at_ns - offset_ns + next(turns)
+                while not run.stopping and (left_ns := intended_ns - clock.now_ns) > 0:
+                    yield Delay(min(left_ns, STOP_LOOK_NS))
+                if run.stopping:
+                    break
             started_ns = clock.now_ns
-            STAMP.pack_into(body, STAMP_OFFSET, sequence, started_ns + offset_ns)
+            STAMP.pack_into(body, STAMP_OFFSET, sequence, intended_ns + offset_ns)
             yield Delay(run.round_trip_ns)
             if cores is not None:
                 yield from cores.use(run.call_ns)
             yield from session.rpc(run.procedure, (handle, Parameter("", _BODY_TYPE, bytes(body), False)), sink)
+            intendeds.append(intended_ns + offset_ns)
             starts.append(started_ns + offset_ns)
-            latencies.append(clock.now_ns - started_ns)
+            latencies.append(clock.now_ns - intended_ns)
             if sink.text:
                 self.log.failures.append((sequence, sink.text))
                 sink.text = ""
@@ -154,7 +178,7 @@ class SimulatedClients:
 
     def start(self) -> None:
         """Start all clients within one round trip, in random order: real computers never start at the same moment."""
-        self._started_at_ns = self._lab.clock.utc_ns()
+        self._started_at_ns = self._run.started_at_ns = self._lab.clock.utc_ns()
         self._before = (0, self._started_at_ns)
         entropy = self._lab.world.entropy("start", self._plan.cell.id, self._plan.attempt)
         for client in self._clients:
@@ -205,6 +229,7 @@ class SimulatedClients:
                 if (problem := client.reason if client.has_finished else "has not returned from its last call")
             ],
             health=[],
+            barriers_at_ns=dict.fromkeys(range(1, plan.cell.initiators + 1), self._started_at_ns),
         )
 
     def _client(self, instance: Instance, initiator: int, thread: int, filler: bytes) -> ClientThread:

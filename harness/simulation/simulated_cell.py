@@ -22,6 +22,7 @@ from harness.lab import dialog_pool, link, scripts
 from harness.lab.instances import LabError, connections
 from harness.load import plan
 from harness.load.plan import Sending
+from harness.load_model import OpenLoop
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell
 from harness.observe import dialog_pages, latch_watch, snapshots
 from harness.observe.latch_watch import SAMPLE_EVERY_S, PageObjects, Watched
@@ -49,11 +50,12 @@ _POLL_S = 0.5  # well below the three seconds after which an idle reader ends
 
 @dataclass(frozen=True)
 class Times:
-    """How long the phases of a cell last, in virtual seconds."""
+    """How long the phases of a cell last, in virtual seconds, and when its clients send."""
 
     settle: float  # passes in full, even if the rate is steady before
     measure: float
     drain: float = 60.0
+    open_loop: OpenLoop | None = None
 
 
 def run(

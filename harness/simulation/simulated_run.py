@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness import load_model
 from harness import settings as settings_module
 from harness.lab import interruption
 from harness.matrix import Cell
@@ -37,7 +38,9 @@ def simulate(
     model = hardware.as_manifest()
     results = run_folder.open_run(settings, cells=len(cells), driver=None, resume=resume, model=model)
     reporter.note(f"{len(cells)} cells; results in {results}")
-    experiment = Experiment(hardware, settings.seed, settings.settle, settings.measure, results.absolute())
+    experiment = Experiment(
+        hardware, settings.seed, settings.settle, settings.measure, results.absolute(), settings.open_loop
+    )
     with interruption.noted():
         outcome = _run(experiment, cells, settings.master, open_world, reporter)
     run_folder.finish(results)
@@ -49,7 +52,8 @@ def first_lines(settings: SimulationSettings) -> list[str]:
     return [
         f"lab: simulated - a model of the hardware {settings.hardware!r} in virtual time; "
         "its numbers are not SQL Server's and measure nothing",
-        f"seed {settings.seed}, settling {settings.settle:g} s and measuring {settings.measure:g} s of virtual time",
+        f"seed {settings.seed}, settling {settings.settle:g} s and measuring {settings.measure:g} s of virtual time, "
+        f"{load_model.describe(settings.open_loop)}",
     ]
 
 

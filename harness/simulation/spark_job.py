@@ -35,6 +35,7 @@ from pyspark import SparkContext
 
 from harness.failures import MachineFailure
 from harness.lab.processes import die_with_parent
+from harness.load_model import OpenLoop
 from harness.matrix import INITIATORS, THREADS, Cell
 from harness.records import written_whole
 from harness.reductions.spark_session import context
@@ -81,6 +82,7 @@ class Experiment:
     settle_s: float  # of virtual time
     measure_s: float  # of virtual time
     results: Path  # absolute
+    open_loop: OpenLoop | None = None
 
 
 # Runs a cell in a fork of a world, writes its raw records, and raises CellFailed if that fails.
@@ -91,7 +93,7 @@ OpenWorld = Callable[[Experiment, str, int], RunCell]
 def open_warmed_world(experiment: Experiment, server_version: str, dialog_ratio: int) -> RunCell:
     """Implement `OpenWorld`."""
     world = WarmedWorld(experiment.parameters, server_version, dialog_ratio, seed=experiment.seed)
-    times = Times(experiment.settle_s, experiment.measure_s)
+    times = Times(experiment.settle_s, experiment.measure_s, open_loop=experiment.open_loop)
     return lambda cell, attempt: world.run(cell, attempt, times, experiment.results)
 
 

@@ -23,12 +23,14 @@ from harness.lab.error_remedies import error_text, explain
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError
 from harness.load.plan import SEND_MESSAGE, CellPlan, LoadError, LoadReport, Progress, Sending
+from harness.load_model import OpenLoop
 from harness.matrix import Cell
 from harness.observe import dialog_pages
 from harness.observe.observers import Observed
 from harness.sweep import accounting
 from harness.sweep.accounting import Accounting
 from harness.sweep.journal import Phases
+from harness.sweep.punctuality import IN_TIME, Calls, Punctuality, punctuality
 
 if TYPE_CHECKING:
     import pyodbc
@@ -57,7 +59,9 @@ class Measured:
     processed_per_s: float
     sent: int
     window_s: float
-    latencies_us: Mapping[str, float]  # p50, p95, p99 of the calls that returned in the window
+    # p50, p95, p99 of the calls that returned in the window; in an open loop of those intended to start in it
+    latencies_us: Mapping[str, float]
+    punctuality: Punctuality = IN_TIME
 
 
 @dataclass
@@ -101,7 +105,7 @@ class Observers(Protocol):
 
 
 class Times(Protocol):
-    """Seconds of the lab's clock: `Settings`, or those of a simulated cell."""
+    """Seconds of the lab's clock, and when clients send: `Settings`, or those of a simulated cell."""
 
     @property
     def settle(self) -> float: ...
@@ -111,6 +115,9 @@ class Times(Protocol):
 
     @property
     def drain(self) -> float: ...
+
+    @property
+    def open_loop(self) -> OpenLoop | None: ...
 
 
 @dataclass
@@ -183,6 +190,7 @@ class Attempt:
     moments: Moments = field(default_factory=Moments)
     report: LoadReport | None = None
     accounting: Accounting = field(default_factory=Accounting)
+    punctuality: Punctuality = IN_TIME
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's used dialogs, where they are known
     changes: Mapping[str, dict[str, list[Any]]] = field(default_factory=dict)  # records of changes over the window
 
@@ -210,6 +218,7 @@ class Attempt:
                     sending.handles,
                     self.results,
                     sending.procedure,
+                    self.settings.open_loop,
                 )
             )
         parts.observers.begin(1 + self.cell.initiators)
@@ -235,7 +244,12 @@ class Attempt:
             self._write(observed.records, deliveries)
             measured = self._measured(report, deliveries)
             self._write_cell("completed", "")
-        for complaint in (*observed.failures, *(text for health in report.health for text in health.complaints())):
+        made = round(measured.sent_per_s * measured.window_s)
+        for complaint in (
+            *observed.failures,
+            *(text for health in report.health for text in health.complaints()),
+            *filter(None, [self.punctuality.complaint(made, measured.window_s, self.cell.initiators)]),
+        ):
             self.phases.reporter.note(f"{self.phases.cell}: {complaint}")
         return measured
 
@@ -349,35 +363,43 @@ class Attempt:
             "duplicated_messages": counts.duplicated,
             "misordered_messages": counts.misordered,
             "failed_calls": report.failed_calls if report else 0,
+            **self.punctuality.columns(),
         }
         records.write(self.results, "cells", self.cell, self.number, {name: [value] for name, value in values.items()})
 
     def _measured(self, report: LoadReport, deliveries: dict[str, list[Any]]) -> Measured:
         first, last = self.moments.measured_from_ns, self.moments.measured_to_ns
         window_s = (last - first) / 1e9
-        returned, latencies = self._calls()
+        calls = self._calls()
+        intended, _, returned = (np.concatenate(columns) for columns in zip(*calls.values(), strict=True))
         inside = (returned >= first) & (returned < last)
+        timed = inside
+        if open_loop := self.settings.open_loop:
+            timed = (intended >= first) & (intended < last)
+            self.punctuality = punctuality(open_loop, calls, report.barriers_at_ns, self.number, range(first, last))
         processed = np.asarray(deliveries["processed_at_ns"], dtype=np.int64)
-        shares = np.percentile(latencies[inside], PERCENTILES) / 1000 if inside.any() else [float("nan")] * 3
+        latencies = (returned - intended)[timed]
+        shares = np.percentile(latencies, PERCENTILES) / 1000 if timed.any() else [float("nan")] * 3
         return Measured(
             sent_per_s=int(inside.sum()) / window_s,
             processed_per_s=int(((processed >= first) & (processed < last)).sum()) / window_s,
             sent=report.sent_messages,
             window_s=window_s,
             latencies_us={f"p{p}": float(value) for p, value in zip(PERCENTILES, shares, strict=True)},
+            punctuality=self.punctuality,
         )
 
-    def _calls(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
-        """When each call returned, and its latency, from the workers' files."""
-        returned, latencies = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    def _calls(self) -> dict[int, Calls]:
+        """Read the calls of each initiator's clients from the workers' files."""
+        found = {}
         for number in range(1, self.cell.initiators + 1):
             path = records.raw_path(self.results, "calls", self.cell, self.number, f"i{number}")
-            # A simulated cell is a process of its own and would start threads for two columns.
-            table = pq.ParquetFile(path).read(["started_at_ns", "latency_ns"], use_threads=False)
-            latency = table["latency_ns"].to_numpy()
-            latencies.append(latency)
-            returned.append(table["started_at_ns"].to_numpy() + latency)
-        return np.concatenate(returned), np.concatenate(latencies)
+            # A simulated cell is a process of its own and would start threads for three columns.
+            names = ["intended_at_ns", "started_at_ns", "latency_ns"]
+            table = pq.ParquetFile(path).read(names, use_threads=False)
+            intended, started, latency = (table[name].to_numpy() for name in names)
+            found[number] = Calls(intended, started, intended + latency)
+        return found
 
 
 @contextlib.contextmanager

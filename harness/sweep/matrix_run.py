@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness import load_model
 from harness.failures import UsageFailure
 from harness.lab import compose, drivers, interruption
 from harness.lab.opening import Selection, Topology, select_lab
@@ -22,7 +23,7 @@ from harness.matrix import (
     sweep_order,
 )
 from harness.reporting import Reporter, duration
-from harness.settings import RunSettings, Settings
+from harness.settings import RunSettings, Settings, SettingsError
 from harness.sweep import journal, run_folder
 from harness.sweep.loop import Sweep, Tally
 from harness.sweep.testbed import LabTestbed
@@ -60,8 +61,9 @@ def sweep(
     plan = f"{len(cells)} cells, about {duration(length_s)}"
     if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
         return None
+    _note_bound(settings, cells, reporter)
     results = open_results(settings, cells, resume)
-    reporter.note(f"{plan}; results in {results}")
+    reporter.note(f"{plan}, {load_model.describe(settings.open_loop)}; results in {results}")
     tally = run_cells(selection, results, cells, reporter)
     return Outcome(results, len(cells), tally.completed, tally.failed, tally.last_reason)
 
@@ -79,16 +81,32 @@ def single(
     reporter.note(selection.first_line)
     cell = _named_cell(cell_id, given_axes, selection.topology)
     selection = replace(selection, settings=selection.settings.model_copy(update={"cells": (cell.id,)}))
-    reporter.note(f"cell: {cell.id}")
+    reporter.note(f"cell: {cell.id}, {load_model.describe(selection.settings.open_loop)}")
+    _note_bound(selection.settings, [cell], reporter)
     results = open_results(selection.settings, [cell])
     tally = run_cells(selection, results, [cell], reporter)
     if measured := tally.last:
         latencies = ", ".join(f"{name} {value / 1000:.2f} ms" for name, value in measured.latencies_us.items())
         reporter.note(f"sent:       {measured.sent_per_s:,.0f} messages/s")
         reporter.note(f"processed:  {measured.processed_per_s:,.0f} messages/s")
-        reporter.note(f"latency:    {latencies} (of a send: the call commits one message)")
+        since = "from its intended start" if selection.settings.open_loop else "the call commits one message"
+        reporter.note(f"latency:    {latencies} (of a send: {since})")
+        if selection.settings.open_loop:
+            kept = measured.punctuality
+            reporter.note(f"open loop:  {kept.due:,} sends due, {kept.late:,} started late, {kept.missed:,} never")
         reporter.note(f"accounting: {measured.sent:,} messages sent, each processed once and in order")
     return Outcome(results, 1, tally.completed, tally.failed, tally.last_reason)
+
+
+def _note_bound(settings: RunSettings, cells: Sequence[Cell], reporter: Reporter) -> None:
+    """Say how slow sends may become before the threads of an open loop are too few for its rate."""
+    if open_loop := settings.open_loop:
+        threads = min(cell.threads for cell in cells)
+        reporter.note(
+            f"{threads} thread{'s' * (threads > 1)} per initiator can make {open_loop.rate_per_s:,g} sends/s while a "
+            f"send takes at most {1000 * threads / open_loop.rate_per_s:,.3g} ms on average; "
+            "if it takes longer, sends start late or never"
+        )
 
 
 def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
@@ -200,6 +218,8 @@ class Group:
 
 def chosen_cells(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]) -> list[Cell]:
     """The cells that the settings select on a lab with so many initiators, in the order in which they run."""
+    if settings.rate is not None and not (settings.cells or settings.quick):
+        raise SettingsError("--rate is the same for all cells: select those that it fits with --cells, or --quick")
     cells = select(all_cells(settings.server_versions, initiators_max=initiators_max), settings.cells)
     if settings.quick:
         slice_ = [cell for cell in quick_slice(settings.server_versions) if cell.initiators <= initiators_max]

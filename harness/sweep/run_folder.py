@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness import records
+from harness import load_model, records
 from harness.failures import MachineFailure, UsageFailure, nearest
 from harness.lab.drivers import Driver
 from harness.records import MANIFEST
@@ -152,7 +152,7 @@ def new_manifest(run_id: str, settings: RunSettings, *, cells: int, driver: Driv
         "code": code_fingerprint(),
         "seed": settings.seed,
         "cells": cells,
-        "load_model": "closed loop: each thread calls again when its call has returned",
+        "load_model": load_model.describe(settings.open_loop),
         "settings": settings_of(settings),
         "machine": machine(),
         "versions": versions(driver),

@@ -118,11 +118,11 @@ class _Raw:
     def calls(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return the moment at which each call of all initiators' clients returned, and its latency."""
         pieces = [
-            self.numbers("calls", "started_at_ns", "latency_ns", writer=f"i{number}")
+            self.numbers("calls", "intended_at_ns", "latency_ns", writer=f"i{number}")
             for number in range(1, self._cell.initiators + 1)
         ]
-        started, latency = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-        return started + latency, latency
+        intended, latency = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+        return intended + latency, latency
 
     def inside(self, moments_ns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         inside: npt.NDArray[np.bool_] = (moments_ns >= self.first) & (moments_ns < self.last)

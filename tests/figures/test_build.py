@@ -29,7 +29,7 @@ def framed(folder):
         for name, drawing in drawings(run).items():
             with suppress(Missing):
                 sheets[name] = drawing()
-                frame(sheets[name], origin(run.lab, sheets[name].versions), footer(run))
+                frame(sheets[name], origin(run.lab, run.load_model, sheets[name].versions), footer(run))
                 sheets[name].draw_without_rendering()
     return sheets
 
@@ -103,12 +103,14 @@ def test_the_line_above_a_title_names_the_lab_and_the_versions_shown(flat_run, s
     def head(run, name):
         return min(framed(run)[name].texts, key=lambda text: -text.get_position()[1]).get_text()
 
-    assert head(flat_run, "gain-map") == "Embedded lab, not SQL Server (it imitates 2005 and 2008)"
+    assert head(flat_run, "gain-map") == "Embedded lab, not SQL Server (it imitates 2005 and 2008) · closed loop"
     for sheet in FIGURES:
         if sheet in framed(server_run):
             assert head(server_run, sheet) == "SQL Server 2022"
     # The busiest cell is of one version.
-    assert head(quick_run, "queues") in [f"Embedded lab, not SQL Server (it imitates {year})" for year in (2005, 2008)]
+    assert head(quick_run, "queues") in [
+        f"Embedded lab, not SQL Server (it imitates {year}) · closed loop" for year in (2005, 2008)
+    ]
 
 
 def test_one_version_of_sql_server_has_no_bars_and_its_footer_names_the_clients_processor(server_run):
@@ -273,7 +275,9 @@ def test_figures_that_cannot_be_written_are_an_error_of_one_line(quick_run, tmp_
 def test_a_model_is_called_a_model_above_and_below_every_figure(tmp_path):
     settings = {"measure": 1.0, "lab": "simulated", "hardware": "somewhere/paper.toml"}
     run = read(write_reduced(tmp_path / "run", all_cells()[:8], lab="simulated", settings=settings))
-    assert origin(run.lab, ["2005", "2008"]) == "A model, not SQL Server (simulated lab; it models 2005 and 2008)"
+    assert origin(run.lab, run.load_model, ["2005", "2008"]) == (
+        "A model, not SQL Server (simulated lab; it models 2005 and 2008) · closed loop"
+    )
     lab, identity, machine = footer(run)
     assert lab.startswith("Simulated lab: a model, ") and lab.endswith("Not SQL Server, and not a measurement")
     assert "1 s of virtual time measured a cell" in identity

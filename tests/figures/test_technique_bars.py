@@ -77,7 +77,9 @@ def test_without_a_row_there_is_nothing_to_draw() -> None:
 
 def folder_of(tmp_path: Path, lab: str) -> Path:
     (tmp_path / "reduced").mkdir()
-    (tmp_path / "manifest.json").write_text(json.dumps({"run_id": "a run", "lab": lab, "scenario": {}}))
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"run_id": "a run", "lab": lab, "load_model": "closed loop", "scenario": {}})
+    )
     steps().to_parquet(tmp_path / technique_bars.TABLE)
     return tmp_path
 
@@ -85,8 +87,8 @@ def folder_of(tmp_path: Path, lab: str) -> Path:
 @pytest.mark.parametrize(
     "lab, head",
     [
-        ("embedded", "Embedded lab, not SQL Server (it imitates 2008)"),
-        ("simulated", "A model, not SQL Server (simulated lab; it models 2008)"),
+        ("embedded", "Embedded lab, not SQL Server (it imitates 2008) · closed loop"),
+        ("simulated", "A model, not SQL Server (simulated lab; it models 2008) · closed loop"),
     ],
 )
 def test_the_files_say_that_the_numbers_are_not_those_of_sql_server(tmp_path: Path, lab: str, head: str) -> None:

@@ -1,5 +1,6 @@
 """One client thread against the echo server."""
 
+import itertools
 import time
 
 import numpy as np
@@ -7,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.load import threads
-from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, ThreadState
+from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, ThreadState, Turns
 from harness.matrix import Cell
 from harness.records import write_calls
 from tests.load import echo_server
@@ -160,3 +161,45 @@ def test_the_recorder_writes_a_file_even_where_nothing_was_sent(tmp_path):
     cell = Cell.parse("i1-t1-r1-p100-v2008")
     path = write_calls([ClientThread()], results=tmp_path, cell=cell, attempt=1, initiator=1, clock_offset_ns=0)
     assert pq.read_table(path).num_rows == 0
+
+
+def test_in_the_open_loop_threads_share_the_schedule_and_latency_counts_from_it(echo, thread):
+    gap_ns = 20_000_000
+    other = ClientThread()
+    turns = Turns(number * gap_ns for number in itertools.count())
+    run = a_run(echo, turns=turns)
+    try:
+        for number, one in enumerate((thread, other), start=1):
+            one.prepare(run, number, HANDLE)
+            assert wait_for(one, ThreadState.READY, ThreadState.UNPREPARED) is ThreadState.READY, one.reason
+        turns.began_ns = time.perf_counter_ns()
+        for one in (thread, other):
+            one.start()
+        while thread.log.count + other.log.count < 6:
+            time.sleep(0.001)
+        run.stopping = True
+        for one in (thread, other):
+            assert wait_for(one, ThreadState.FINISHED, ThreadState.GAVE_UP) is ThreadState.FINISHED
+    finally:
+        other.retire()
+    logs = [thread.log, other.log]
+    intended = np.concatenate([log.intended_ns() for log in logs])
+    assert sorted(intended) == [turns.began_ns + number * gap_ns for number in range(len(intended))]
+    for log in logs:
+        lateness = log.lateness_ns(0, log.count)
+        assert (lateness >= 0).all()
+        assert (log.latencies_ns() > lateness).all()
+
+
+def test_a_thread_that_waits_for_its_turn_stops(echo, thread):
+    turns = Turns(iter([0, 3600 * 10**9]))
+    run = a_run(echo, turns=turns)
+    thread.prepare(run, 1, HANDLE)
+    wait_for(thread, ThreadState.READY)
+    turns.began_ns = time.perf_counter_ns()
+    thread.start()
+    while not thread.log.count:
+        time.sleep(0.001)
+    run.stopping = True
+    assert wait_for(thread, ThreadState.FINISHED) is ThreadState.FINISHED
+    assert thread.log.count == 1

@@ -37,12 +37,16 @@ def raw(spark):
         }
         names = SCHEMAS[kind].names
         known = [
-            {name: _EMPTY.get(str(SCHEMAS[kind].field(name).type), 0) for name in names} | key | row for row in rows
+            {name: _EMPTY.get(str(SCHEMAS[kind].field(name).type), 0) for name in names}
+            | key
+            | {"intended_at_ns": row.get("started_at_ns", 0)}  # as in the closed loop
+            | row
+            for row in rows
         ]
         return spark.createDataFrame([tuple(_typed(row, name) for name in names) for row in known], raw_schema(kind))
 
     def _typed(row: dict[str, Any], name: str) -> Any:
-        return float(row[name]) if name == "value" else row[name]
+        return float(row[name]) if name in ("value", "rate_per_s") else row[name]
 
     return make
 

@@ -147,6 +147,7 @@ class FakeClients:
                 "initiator": [row[0] for row in rows],
                 "thread": [row[1] for row in rows],
                 "sequence": [row[2] for row in rows],
+                "intended_at_ns": [self._started_ns + 1] * len(rows),
                 "started_at_ns": [self._started_ns + 1] * len(rows),
                 "latency_ns": [1000] * len(rows),
                 "succeeded": [True] * len(rows),

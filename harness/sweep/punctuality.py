@@ -1,0 +1,68 @@
+"""How well the clients of an open loop kept to their intended starts within the measured window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.load_model import LATE_NS, OpenLoop
+
+SHORTFALL_MAX = 0.02  # of the sends that were due
+
+
+class Calls(NamedTuple):
+    """The calls of one initiator's clients, in nanoseconds since 1970."""
+
+    intended: npt.NDArray[np.int64]
+    started: npt.NDArray[np.int64]
+    returned: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Punctuality:
+    """The sends that were intended to start in the window; all is 0 in the closed loop."""
+
+    rate_per_s: float = 0.0  # asked, of each initiator
+    due: int = 0
+    late: int = 0  # started more than LATE_NS after their intended start
+    missed: int = 0  # never started: the cell ended before a thread was free
+
+    def columns(self) -> dict[str, Any]:
+        """Return the values of the cell's record."""
+        return {
+            "rate_per_s": self.rate_per_s,
+            "due_calls": self.due,
+            "late_calls": self.late,
+            "missed_calls": self.missed,
+        }
+
+    def complaint(self, made: int, window_s: float, initiators: int) -> str:
+        """Say that the rate was not made where too few calls returned in the window; else return nothing."""
+        if not self.rate_per_s or made >= (1 - SHORTFALL_MAX) * self.due:
+            return ""
+        rate_per_s = made / window_s / initiators
+        return (
+            f"the clients did not make {self.rate_per_s:,g}/s per initiator, but {rate_per_s:,.0f}/s: "
+            f"{self.late:,} of {self.due:,} sends started late, {self.missed:,} never; use more threads or a lower rate"
+        )
+
+
+IN_TIME = Punctuality()
+
+
+def punctuality(
+    open_loop: OpenLoop, calls: Mapping[int, Calls], barriers_at_ns: Mapping[int, int], attempt: int, window: range
+) -> Punctuality:
+    """Compare the calls of each initiator with its schedule, which begins when its barrier opens."""
+    due = late = started = 0
+    for initiator, own in calls.items():
+        from_ns, to_ns = (at_ns - barriers_at_ns[initiator] for at_ns in (window.start, window.stop))
+        due += open_loop.due(initiator, attempt, from_ns, to_ns)
+        inside = (own.intended >= window.start) & (own.intended < window.stop)
+        started += int(inside.sum())
+        late += int((inside & (own.started - own.intended > LATE_NS)).sum())
+    return Punctuality(open_loop.rate_per_s, due, late, due - started)
