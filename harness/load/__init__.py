@@ -6,8 +6,9 @@ initiator. Master runner, worker runners, user class, the distribution of users 
 
 **One thread, one client.** A Locust user owns a native thread for its whole life, with its own connection and its own
 used dialog (`threads.ClientThread`). pyodbc blocks inside the driver, where gevent cannot switch, so the loop that
-sends never returns to the hub: it runs from the start of a cell to its stop, closed loop as in the paper, and writes
-each call's start and latency into arrays that nobody else writes. It never logs, prints or takes a lock that gevent has
+sends never returns to the hub: it runs from the start of a cell to its stop, a closed loop as in the paper unless a
+rate is asked for (`harness.load_model`). It writes each call's start and latency into arrays that nobody else writes,
+and it never logs, prints or takes a lock that gevent has
 patched: under `monkey.patch_all` two logging threads block each other for ever, and counts are lost without an error.
 Workers therefore run with `LOCUST_SKIP_MONKEY_PATCH=1`, where threads, locks and time are the real ones; only the hub
 (messages, heartbeats, statistics) is gevent's. The master keeps Locust's patches: it has no native thread, and its web

@@ -30,6 +30,7 @@ class WebPage:
 
     port: int
     lab: str  # what the page says it loads
+    rate: str = ""  # default of the form's field; empty: the closed loop
 
 
 class _Peer:
@@ -189,7 +190,8 @@ class LocustClients:
         started = [number for number in wanted if number not in self._workers]
         is_first = self._master is None
         if self._master is None:
-            options = [] if self._web is None else ["--web-port", str(self._web.port), "--lab", self._web.lab]
+            web = self._web
+            options = [] if web is None else ["--web-port", str(web.port), "--lab", web.lab, "--rate", web.rate]
             self._master = _Peer(self._child("locust-master", "harness.load.master", *options), self._news)
         for number in started:
             options = [] if self._web is None else ["--report-interval", "1"]

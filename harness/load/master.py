@@ -113,6 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--web-port", type=int)
     parser.add_argument("--lab", default="lab", help="what the web page says it loads")
+    parser.add_argument("--rate", default="", help="default of the web page's field")
     options = parser.parse_args()
     setup_logging("WARNING")  # type: ignore[no-untyped-call]
     pipe = Pipe()
@@ -125,7 +126,9 @@ def main() -> None:
     if options.web_port is not None:
         from harness.load.web import WebInterface  # noqa: PLC0415  only `harness ui` needs it
 
-        handlers |= WebInterface(environment, master, pipe, options.web_port, options.lab).handlers
+        handlers |= WebInterface(
+            environment, master, pipe, options.web_port, lab=options.lab, rate=options.rate
+        ).handlers
     pipe.serve(handlers)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.load.plan import GeneratorHealth
-from harness.load_model import OpenLoop
+from harness.load_model import CLOSED_LOOP, RATE_MAX_PER_S, OpenLoop, parse_rate
 from harness.matrix import DIALOG_RATIOS, INITIATORS, PAYLOADS_BYTES, THREADS
 
 
@@ -146,13 +146,17 @@ class WebScenario:
     threads: int = 10
     dialog_ratio: int = 150
     payload_bytes: int = 100
+    rate: str = ""  # of an open loop: 500/s; empty: the closed loop
 
     @classmethod
     def from_form(cls, form: Mapping[str, str]) -> WebScenario:
         """The scenario of a submitted form; raises BadScenario for the first wrong field."""
-        values = {}
+        values: dict[str, Any] = {}
         for name, default in cls().fields().items():
             text = form.get(name, str(default)).strip()
+            if name == "rate":
+                values[name] = _valid_rate(text)
+                continue
             allowed = range(1, THREADS_MAX + 1) if name == "threads" else CHOICES[name][1]
             if not text.isdecimal() or int(text) not in allowed:
                 valid = f"1 to {THREADS_MAX}" if name == "threads" else ", ".join(map(str, allowed))
@@ -160,13 +164,28 @@ class WebScenario:
             values[name] = int(text)
         return cls(**values)
 
-    def fields(self) -> dict[str, int]:
+    def fields(self) -> dict[str, int | str]:
         return asdict(self)
+
+    @property
+    def rate_per_s(self) -> float | None:
+        return parse_rate(self.rate) if self.rate else None
 
     def __str__(self) -> str:
         initiators = f"{self.initiators} initiator{'s' if self.initiators > 1 else ''}"
         dialogs = "every dialog" if self.dialog_ratio == 1 else f"every {self.dialog_ratio}th dialog"
-        return f"{initiators} × {self.threads} threads, {dialogs}, {self.payload_bytes} bytes"
+        load = f"open loop, {self.rate}" if self.rate else CLOSED_LOOP
+        return f"{initiators} × {self.threads} threads, {dialogs}, {self.payload_bytes} bytes, {load}"
+
+
+def _valid_rate(text: str) -> str:
+    """Return the text of a rate, or of none; raises BadScenario."""
+    try:
+        if text and not 0 < parse_rate(text) <= RATE_MAX_PER_S:
+            raise ValueError(f"{text!r} is not valid (valid: up to {RATE_MAX_PER_S}/s; empty: {CLOSED_LOOP})")
+    except ValueError as error:
+        raise BadScenario(f"rate: {error}") from None
+    return text
 
 
 @dataclass(frozen=True)

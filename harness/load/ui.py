@@ -32,7 +32,9 @@ from harness.load.messages import (
     WebScenario,
 )
 from harness.load.plan import CellPlan, LoadError
+from harness.load_model import OpenLoop
 from harness.matrix import Cell
+from harness.settings import RunSettings
 
 DRAIN_TIMEOUT_S = 120.0
 WATCH_S = 0.5
@@ -54,8 +56,9 @@ class Stage(Protocol):
 class LabStage:
     """A lab with dialogs for the last scenario."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, settings: RunSettings) -> None:
         self._lab = lab
+        self._settings = settings
         self._pool: tuple[int, int, int] | None = None  # initiators, ratio, used dialogs
         self._used = False
 
@@ -81,9 +84,9 @@ class LabStage:
         taking_part = self._lab.initiators[: scenario.initiators]
         with connections(taking_part) as opened:
             handles = [own[: scenario.threads] for own in dialog_pool.used(opened)]
-        return plan_of(
-            scenario, run, self._lab.version, [instance.client_connection_string() for instance in taking_part], handles
-        )
+        strings = [instance.client_connection_string() for instance in taking_part]
+        open_loop = self._settings.model_copy(update={"rate": scenario.rate_per_s}).open_loop
+        return plan_of(scenario, run, self._lab.version, strings, handles, open_loop)
 
     def check(self) -> None:
         self._lab.check()
@@ -97,12 +100,17 @@ class LabStage:
             dialog_pool.empty_tables(self._lab, target)
 
 
-def plan_of(
-    scenario: WebScenario, run: int, version: str, connection_strings: Sequence[str], handles: Sequence[Sequence[str]]
+def plan_of(  # noqa: PLR0917
+    scenario: WebScenario,
+    run: int,
+    version: str,
+    connection_strings: Sequence[str],
+    handles: Sequence[Sequence[str]],
+    open_loop: OpenLoop | None,
 ) -> CellPlan:
     """A cell that keeps no records."""
     cell = Cell(version, scenario.initiators, scenario.dialog_ratio, scenario.threads, scenario.payload_bytes)
-    return CellPlan(cell, 1, run, connection_strings, handles, None)
+    return CellPlan(cell, 1, run, connection_strings, handles, None, open_loop=open_loop)
 
 
 class Player:
@@ -151,7 +159,8 @@ class Player:
 
 def main(selection: Selection, *, port: int = 8089, version: str | None = None, say: Tell = print) -> None:
     """Serves until Ctrl-C or SIGTERM, which leave as KeyboardInterrupt."""
-    topology = selection.topology
+    topology, settings = selection.topology, selection.settings
+    rate = "" if settings.rate is None else f"{settings.rate:g}/s"
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-ui-")))
         stack.enter_context(interruption.noted())
@@ -161,14 +170,14 @@ def main(selection: Selection, *, port: int = 8089, version: str | None = None, 
                 version=version or topology.sweep_versions[-1],
                 initiators=topology.initiators_max,
                 directory=directory / "lab",
-                driver=selection.settings.driver,
+                driver=settings.driver,
                 watch=interruption.check,
                 tell=say,
             )
         )
         clients = stack.enter_context(
-            LocustClients(log_directory=directory / "logs", web=WebPage(port, f"{topology.kind} lab"))
+            LocustClients(log_directory=directory / "logs", web=WebPage(port, f"{topology.kind} lab", rate))
         )
         clients.launch(1)
         say(f"http://127.0.0.1:{port} is Locust with the {topology.kind} lab behind it; Ctrl-C ends both")
-        Player(LabStage(opened), clients).serve()
+        Player(LabStage(opened, settings), clients).serve()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -50,7 +51,7 @@ class ScenarioShape(LoadTestShape):
 class WebInterface:
     """The start form, its validation, and the cell behind Locust's own start and stop."""
 
-    def __init__(self, environment: Any, master: Any, pipe: Pipe, port: int, lab: str) -> None:
+    def __init__(self, environment: Any, master: Any, pipe: Pipe, port: int, *, lab: str, rate: str) -> None:
         self._environment = environment
         self._master = master
         self._pipe = pipe
@@ -62,7 +63,7 @@ class WebInterface:
             Status: self._on_status,
             WorkerLost: self._on_worker_lost,
         }
-        environment.events.init_command_line_parser.add_listener(add_fields)
+        environment.events.init_command_line_parser.add_listener(partial(add_fields, rate))
         sys.argv = sys.argv[:1]  # Locust parses it again for the form's defaults
         environment.parsed_options = argument_parser.get_parser(default_config_files=[]).parse_args([])
         environment.host = lab
@@ -151,9 +152,12 @@ class WebInterface:
         self._status = self._failure or "stopped"
 
 
-def add_fields(parser: Any) -> None:
-    """The scenario's fields, on the start form's custom parameters."""
+def add_fields(rate: str, parser: Any) -> None:
+    """The scenario's fields, on the start form's custom parameters; `rate` is the default of its field."""
     for name, default in WebScenario().fields().items():
+        if name == "rate":
+            parser.add_argument("--rate", default=rate, help="open loop: 500/s per initiator; empty: closed loop")
+            continue
         meaning, choices = CHOICES.get(name, (f"per initiator, 1 to {THREADS_MAX}", None))
         parser.add_argument(
             f"--{name.replace('_', '-')}", type=int, default=default, choices=choices, help=meaning, is_required=True

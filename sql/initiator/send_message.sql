@@ -1,6 +1,6 @@
 /*
 Purpose:   dbo.SendMessage sends one message in one transaction: the unit of the paper's load.
-Called by: every client thread, in a closed loop, on its own connection and its own dialog, as a login that may
+Called by: every client thread, in a closed or an open loop, on its own connection and its own dialog, as a login that may
            execute this procedure and nothing else.
 Assumes:   @handle is one of dbo.dialogs, and the caller has no transaction of its own open.
            "To send a message, the current user must have RECEIVE permission on the queue of every service that

@@ -11,6 +11,7 @@ from harness.load import ui
 from harness.load.locust_clients import LocustClients, WebPage
 from harness.load.messages import WebScenario
 from harness.load.plan import CellPlan
+from harness.load_model import OpenLoop
 from tests.load import echo_server
 
 
@@ -25,7 +26,10 @@ class EchoStage:
         database = {42: "Refuse", 43: "FailAll"}.get(scenario.threads, "Echo")
         strings = [self._server.connection_string(database)] * scenario.initiators
         handles = [echo_server.handles(scenario.threads)] * scenario.initiators
-        return ui.plan_of(scenario, run, "2008", strings, handles)
+        rate = scenario.rate_per_s
+        return ui.plan_of(
+            scenario, run, "2008", strings, handles, None if rate is None else OpenLoop(rate, "constant", 1)
+        )
 
     def check(self) -> None:
         assert self._server.process.poll() is None

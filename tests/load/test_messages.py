@@ -65,6 +65,8 @@ def test_fields_left_out_have_the_forms_defaults():
         ("threads", "", "threads: '' is not valid (valid: 1 to 50)"),
         ("initiators", "4", "initiators: '4' is not valid (valid: 1, 2, 3)"),
         ("dialog_ratio", "2", "dialog ratio: '2' is not valid (valid: 1, 150)"),
+        ("rate", "fast", "rate: invalid rate 'fast': write 500/s or 30/min"),
+        ("rate", "0/s", "rate: '0/s' is not valid (valid: up to 60000/s; empty: closed loop)"),
         ("payload_bytes", "-1", "payload bytes: '-1' is not valid (valid: 100, 1024, 4096, 8192)"),
     ],
 )
@@ -75,5 +77,7 @@ def test_a_wrong_field_is_named_with_what_it_may_be(name, value, message):
 
 
 def test_a_scenario_reads_as_a_sentence():
-    assert str(WebScenario()) == "1 initiator × 10 threads, every 150th dialog, 100 bytes"
-    assert str(WebScenario(3, 2, 1, 4096)) == "3 initiators × 2 threads, every dialog, 4096 bytes"
+    assert str(WebScenario()) == "1 initiator × 10 threads, every 150th dialog, 100 bytes, closed loop"
+    scenario = WebScenario(3, 2, 1, 4096, "30/min")
+    assert str(scenario) == "3 initiators × 2 threads, every dialog, 4096 bytes, open loop, 30/min"
+    assert scenario.rate_per_s == 0.5 and WebScenario().rate_per_s is None

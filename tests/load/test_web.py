@@ -15,7 +15,7 @@ from tests.processes import children_of, command_line
 
 pytestmark = pytest.mark.process
 
-FIELDS = {"initiators": 1, "threads": 2, "dialog_ratio": 150, "payload_bytes": 100}
+FIELDS = {"initiators": 1, "threads": 2, "dialog_ratio": 150, "payload_bytes": 100, "rate": ""}
 
 
 class Page:
@@ -81,7 +81,7 @@ def test_the_start_form_has_the_scenarios_fields_in_order(page):
     html = page.get("/")
     options = json.loads(html.split("window.templateArgs = ")[1].split("\n")[0])["extra_options"]
     assert list(options) == list(FIELDS)
-    assert [options[name]["choices"] for name in FIELDS] == [[1, 2, 3], None, [1, 150], [100, 1024, 4096, 8192]]
+    assert [options[name]["choices"] for name in FIELDS] == [[1, 2, 3], None, [1, 150], [100, 1024, 4096, 8192], None]
     assert "scenario-status" in html
 
 
@@ -102,13 +102,22 @@ def test_calls_flow_stop_and_flow_again_with_other_fields(page):
     call = running["stats"][0]
     assert (call["method"], call["name"], call["avg_content_length"]) == ("CALL", "dbo.SendMessage", 1024)
     assert 0 < call["median_response_time"] < 1000
-    assert page.status() == "3 initiators × 4 threads, every 150th dialog, 1024 bytes"
+    assert page.status() == "3 initiators × 4 threads, every 150th dialog, 1024 bytes, closed loop"
     assert page.start()["message"] == "a scenario is running: stop it first"
     page.stop()
     assert page.status() == "stopped"
     assert page.start(initiators=1, threads=2, dialog_ratio=1)["success"]
     again = page.wait_for(lambda stats: requests(stats) > 500 and stats["user_count"] == 2, "calls again")
     assert sorted(worker["user_count"] for worker in again["workers"]) == [0, 0, 2]
+    page.stop()
+
+
+def test_a_rate_holds_the_clients_back(page):
+    assert page.start(threads=2, rate="20/s")["success"]
+    began = time.monotonic()
+    stats = page.wait_for(lambda stats: requests(stats) >= 20, "calls at a rate")
+    assert requests(stats) <= 20 * (time.monotonic() - began) + 21
+    assert page.status() == "1 initiator × 2 threads, every 150th dialog, 100 bytes, open loop, 20/s"
     page.stop()
 
 
