@@ -37,15 +37,12 @@ def calls_in_window(calls: DataFrame, attempts: DataFrame) -> DataFrame:
         F.count(F.when(timed, F.lit(1))).alias("calls_timed"),
         F.max(F.when(timed, F.col("latency_ns"))).alias("longest"),
     )
-    return (
-        quantiles(returned.where(timed), counted, "calls_timed", "latency_ns", "latency_us")
-        .join(F.broadcast(counted), on=list(ATTEMPT), how="inner")
-        .select(
-            *ATTEMPT,
-            *_names("latency_us"),
-            "calls_in_window",
-            F.round(F.col("longest") / 1000, 3).alias("latency_us_max"),
-        )
+    latencies = quantiles(returned.where(timed), counted, "calls_timed", "latency_ns", "latency_us")
+    return counted.join(latencies, on=list(ATTEMPT), how="left").select(
+        *ATTEMPT,
+        *_names("latency_us"),
+        "calls_in_window",
+        F.round(F.col("longest") / 1000, 3).alias("latency_us_max"),
     )
 
 

@@ -106,7 +106,7 @@ def test_the_line_above_a_title_names_the_lab_and_the_versions_shown(flat_run, s
     assert head(flat_run, "gain-map") == "Embedded lab, not SQL Server (it imitates 2005 and 2008) · closed loop"
     for sheet in FIGURES:
         if sheet in framed(server_run):
-            assert head(server_run, sheet) == "SQL Server 2022"
+            assert head(server_run, sheet) == "SQL Server 2022 · closed loop"
     # The busiest cell is of one version.
     assert head(quick_run, "queues") in [
         f"Embedded lab, not SQL Server (it imitates {year}) · closed loop" for year in (2005, 2008)

@@ -29,6 +29,21 @@ def test_a_call_belongs_to_the_window_in_which_it_returns(spark, raw, attempts):
     assertDataFrameEqual(messages.calls_in_window(calls, attempts), expected)
 
 
+def test_the_latency_of_an_open_loop_is_that_of_the_calls_due_in_the_window(spark, raw):
+    attempts = completed_attempts(raw("cells", [COMPLETED | {"rate_per_s": 2.0, "due_calls": 3, "missed_calls": 1}]))
+    calls = raw(
+        "calls",
+        [
+            {"intended_at_ns": 1 * S - 1, "started_at_ns": 1 * S - 1, "latency_ns": 500 * US},  # due before the window
+            {"intended_at_ns": 2 * S, "started_at_ns": 2 * S, "latency_ns": 7 * US},
+            {"intended_at_ns": 3 * S - 1, "started_at_ns": 3 * S + S, "latency_ns": 2 * S},  # returns long after it
+        ],
+    )
+    (row,) = messages.calls_in_window(calls, attempts).collect()
+    assert row.calls_in_window == 2, "the rate counts what returned in the window"
+    assert (row.latency_us_p50, row.latency_us_max) == ((7 + 2_000_000) / 2, 2_000_000)
+
+
 def test_calls_of_an_attempt_that_does_not_count_are_left_out(spark, raw, attempts):
     calls = raw("calls", [{"attempt": 2, "started_at_ns": 2 * S, "latency_ns": 7 * US}])
     assert messages.calls_in_window(calls, attempts).isEmpty()
