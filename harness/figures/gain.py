@@ -13,6 +13,7 @@ from harness.figures.parts import (
     Sheet,
     behind_note,
     count,
+    log_thread_axis,
     note,
     over_versions,
     paper_colour,
@@ -21,7 +22,6 @@ from harness.figures.parts import (
     payload_name,
     percent,
     signed,
-    thread_axis,
     versions_note,
 )
 from harness.figures.reduced_run import Missing
@@ -43,7 +43,7 @@ def by_threads(gain: pd.DataFrame) -> Sheet:
     ax = fig.subplots()
     ax.axhline(0, color=paper_colour(), linewidth=0.9)
     payload_lines(fig, ax, gain, "total_threads", "gain_percent")
-    thread_axis(
+    log_thread_axis(
         ax,
         list(gain.total_threads),
         f"client threads in all ({count(initiators)} × threads per initiator; log scale)",

@@ -13,6 +13,7 @@ from harness.figures.parts import (
     Sheet,
     count,
     cycle_entry,
+    legend_below,
     note,
     payload_lines,
     short,
@@ -45,8 +46,7 @@ def waits(waits: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         ax.set_title(f"{ROLES[role]}{' (all together)' if role == 'initiator' else ''}")
         ax.set_xlabel("waiting, ms per 1,000 messages processed")
     handles, labels = panels[0].get_legend_handles_labels()
-    # The longest waits are on top: the lower right corner is free.
-    panels[-1].legend(handles[::-1], labels[::-1], loc="lower right")
+    legend_below(panels[-1], dict(zip(labels[::-1], handles[::-1], strict=True)))
     cells_words = f"{len(cells)} cells, the same for both ratios" if paired else f"{len(cells)} cells"
     fig.entitle(
         "What the instances waited for, by wait type",

@@ -12,6 +12,7 @@ from harness.figures.parts import (
     Sheet,
     count,
     cycle_entry,
+    legend_below,
     muted_colour,
     note,
     over_versions,
@@ -69,7 +70,7 @@ def spread(page_spread: pd.DataFrame) -> Sheet:
         ax.set_title(f"{version}: {_sequence_words(rows)}")
         ax.set_xlabel("used dialogs of an initiator (its client threads)")
     panels[0].set_ylabel("pages of sys.sysdesend that hold them")
-    panels[0].legend(loc="upper left")
+    legend_below(panels[-1])
     paper = (
         f"The paper: at most {SYSDESEND_ROWS_PER_PAGE} rows fit on a page, so every {TRICK_DIALOG_RATIO}th dialog has"
     )
@@ -152,13 +153,7 @@ def latches(latch_share: pd.DataFrame) -> Sheet:
         ax.set_xticks(range(len(threads)), [str(number) for number in threads])
         ax.set_xlabel("client threads per initiator")
     drawn = dict(pair for ax in panels.flat for pair in zip(*ax.get_legend_handles_labels()[::-1], strict=True))
-    panels[-1][-1].legend(
-        [drawn[name] for name in OBJECTS if name in drawn],
-        [name for name in OBJECTS if name in drawn],
-        loc="upper left",
-        bbox_to_anchor=(0, 0.86 if roles == ["initiator"] else 1),
-        ncols=2,
-    )
+    legend_below(panels[-1][-1], {name: drawn[name] for name in OBJECTS if name in drawn})
     fig.entitle(f"Whose pages tasks waited for: page latches by object, {count(initiators)}", _finding(shown), shown)
     return fig
 
@@ -244,7 +239,7 @@ def _stack(ax: Axes, stacks: pd.DataFrame, *, named: bool) -> None:
     for place, name in enumerate(OBJECTS):
         heights = stacks[name].to_numpy()
         colour = "#b9b9c0" if name == UNRESOLVED else cycle_entry(place)["color"]
-        if heights.any() or place < 2:
+        if heights.any():
             ax.bar(at, heights, 0.72, bottom=floor, color=colour, hatch=HATCHES[place], label=name, linewidth=0)
         floor += heights
     ax.grid(visible=False, axis="x")

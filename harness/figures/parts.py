@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.transforms import ScaledTranslation
 from scipy.optimize import isotonic_regression
 
 from harness.figures.reduced_run import listed
@@ -22,8 +23,13 @@ from harness.matrix import PAYLOADS_BYTES
 from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 
 # A number of the paper is drawn to scale up to this many times the data's maximum, else as an arrow at the edge.
-ON_SCALE = 2.5
+ON_SCALE = 1.4
 LABEL_GAP_POINTS = 10.5
+NUMBER_WIDTH_POINTS = 13.0  # a tick's number of two digits and the gap to the next
+LOG_STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(range(1, 10)), tuple(step / 10 for step in range(10, 100)))
+TICKS_MIN = 3
+BELOW_LABEL_IN, BELOW_PANEL_IN = 0.46, 0.1
+LEGEND_COLUMNS_MAX = 3  # more are wider than a panel
 # The values that are drawn hollow where they are not sustained.
 RATES = ("processed_per_s", "gain_percent")
 PAPER_STYLE = 4  # entry of the style's cycle
@@ -67,9 +73,7 @@ def count(initiators: int) -> str:
 
 
 def threads_label(initiators: int) -> str:
-    if initiators == 1:
-        return "client threads (log scale)"
-    return f"client threads per initiator ({count(initiators)}; log scale)"
+    return "client threads" if initiators == 1 else f"client threads per initiator ({count(initiators)})"
 
 
 def payload_name(payload_bytes: int) -> str:
@@ -186,24 +190,79 @@ def spread_apart(positions: Sequence[float], gap: float) -> list[float]:
     return placed.tolist()
 
 
-def thread_axis(
-    ax: Axes, values: Sequence[int], label: str, *, name: Callable[[int], str] = str, label_gap: float = 0.0
-) -> None:
-    """Make the x axis logarithmic, with a tick at each number of threads that was run.
+def thread_axis(ax: Axes, values: Sequence[int], label: str) -> None:
+    """Make the x axis linear from 0, with a tick at each number of threads that was run.
 
-    A tick closer than `label_gap` decades to the next one has no number, because narrow panels have no room for it.
+    What is proportional to the threads is a straight line where the y axis is linear too.
     """
     ticks = sorted({int(value) for value in values})
-    named = ticks[-1:]
-    for tick in reversed(ticks[:-1]):
-        if math.log10(named[-1] / tick) >= label_gap:
-            named.append(tick)
+    ax.set_xlim(0, ticks[-1] * 1.03)
+    _thread_ticks(ax, ticks, str)
+    ax.set_xlabel(label)
+
+
+def log_thread_axis(ax: Axes, values: Sequence[int], label: str, *, name: Callable[[int], str] = str) -> None:
+    """Make the x axis logarithmic, with a tick at each number of threads that was run."""
+    ticks = sorted({int(value) for value in values})
     ax.set_xscale("log")
     ax.set_xlim(ticks[0] / 1.05, ticks[-1] * 1.05)
+    _thread_ticks(ax, ticks, name)
+    ax.set_xlabel(label)
+
+
+def _thread_ticks(ax: Axes, ticks: Sequence[int], name: Callable[[int], str]) -> None:
+    """Place the ticks; the number of a tick is written if the panel has room for it beside those of more threads.
+
+    The final width of a panel is known only when it is drawn.
+    """
+
+    def text(value: float, _: int | None) -> str:
+        wide = NUMBER_WIDTH_POINTS * max(len(name(ticks[-1])) / 2, 1)
+        named = list[float]()
+        for tick in reversed(ticks):
+            place = float(ax.transData.transform((tick, 0))[0]) * 72 / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
+            if not named or named[-1] - place >= wide:
+                named.append(place)
+                if tick == round(value):
+                    return name(tick)
+        return ""
+
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: name(round(value)) if round(value) in named else ""))
-    ax.set_xlabel(label)
+    ax.xaxis.set_major_formatter(FuncFormatter(text))
+
+
+def log_value_axis(ax: Axes, lowest: float, highest: float) -> None:
+    """Make the y axis logarithmic around positive values, with at least three numbers, in steps as coarse as that
+    allows."""
+    low, high = lowest / 1.15, highest * 1.15
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in LOG_STEPS:
+        ticks = [step * 10.0**decade for decade in decades for step in steps if low <= step * 10.0**decade <= high]
+        if len(ticks) >= TICKS_MIN:
+            break
+    ax.set_yscale("log")
+    ax.set_ylim(low, high)
+    ax.yaxis.set_major_locator(FixedLocator(ticks))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+
+
+def legend_below(ax: Axes, named: Mapping[str, Any] | None = None) -> None:
+    """Draw the legend below a panel and its label, where it cannot cover data: `named`, or what has a label."""
+    named = named or dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    under = BELOW_LABEL_IN if ax.get_xlabel() else BELOW_PANEL_IN
+    ax.legend(
+        list(named.values()),
+        list(named),
+        loc="upper right",
+        bbox_to_anchor=(1, 0),
+        bbox_transform=ax.transAxes + ScaledTranslation(0, -under, figure.dpi_scale_trans),
+        ncols=min(len(named), LEGEND_COLUMNS_MAX),
+        borderaxespad=0,
+    )
 
 
 def paper_level(ax: Axes, value: float, words: str, data_max: float) -> None:

@@ -12,6 +12,7 @@ from harness.figures.parts import (
     behind_note,
     count,
     cycle_entry,
+    legend_below,
     over_versions,
     paper_colour,
     payload_lines,
@@ -158,7 +159,7 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
     panels[0].set_ylim(0, 1.08)
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0))
     panels[0].set_ylabel("messages processed, % of the run's own peak")
-    panels[0].legend(loc="lower right", fontsize="small")
+    legend_below(panels[-1])
     apart = points.pivot_table(index=["initiators", "dialog_ratio", "threads"], columns="run", values="part")
     difference = 100 * (apart[names[1]] - apart[names[0]]).abs()
     fig.entitle(

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from harness.figures.parts import Sheet, count, cycle_entry, muted_colour, note, payload_name, thousands
+from harness.figures.parts import Sheet, count, cycle_entry, legend_below, muted_colour, note, payload_name, thousands
 from harness.figures.reduced_run import Missing
 from harness.records import ResultsError
 
@@ -58,7 +58,7 @@ def draw(table: pd.DataFrame) -> Sheet:
     panels[-1].set_xlabel("messages per second")
     thousands(panels[-1].xaxis)
     panels[-1].xaxis.set_major_locator(MaxNLocator(8))
-    panels[0].legend(loc="lower center", bbox_to_anchor=(1.04, 1.0), ncols=2, borderaxespad=0.4, markerscale=0.7)
+    legend_below(panels[-1])
     fig.entitle("What the paper's recommendations are worth", _finding(table, means), table)
     return fig
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from harness.figures.parts import (
     RATIO_WORDS,
@@ -12,6 +11,9 @@ from harness.figures.parts import (
     behind_note,
     count,
     cycle_entry,
+    legend_below,
+    log_thread_axis,
+    log_value_axis,
     muted_colour,
     note,
     over_versions,
@@ -62,12 +64,19 @@ def by_threads(cells: pd.DataFrame, initiators: int) -> Sheet:
 
 
 def _finding(points: pd.DataFrame, cells: pd.DataFrame, initiators: int) -> str:
-    best = points.loc[points["mean"].idxmax()]
     figure = f"Corresponds to the paper's figure {PAPER_FIGURE[initiators]}. " if initiators in PAPER_FIGURE else ""
+    return f"{figure}{_peak(points, initiators)} {versions_note(cells)} {behind_note(cells)}"
+
+
+def _peak(points: pd.DataFrame, initiators: int) -> str:
+    """Name the highest of the filled points: a rate that is not sustained is no peak."""
+    sustained = points[points.target_kept_up]
+    if sustained.empty:
+        return "No rate is sustained, so there is no peak."
+    best = sustained.loc[sustained["mean"].idxmax()]
     return (
-        f"{figure}Peak: {best['mean']:,.0f} messages/s at {initiators} × {best['threads']:.0f} threads with "
-        f"{payload_name(int(best['payload_bytes']))} a message, {used_dialogs(best['dialog_ratio'])}. "
-        f"{versions_note(cells)} {behind_note(cells)}"
+        f"Peak: {best['mean']:,.0f} messages/s at {initiators} × {best['threads']:.0f} threads with "
+        f"{payload_name(int(best['payload_bytes']))} a message, {used_dialogs(best['dialog_ratio'])}."
     )
 
 
@@ -84,16 +93,13 @@ def latency(cells: pd.DataFrame) -> Sheet:
         for ax, number in zip(row, initiators, strict=True):
             of_number = cells[cells.initiators == number]
             payload_lines(fig, ax, of_number, "threads", column, scale=0.001)
-            thread_axis(ax, list(cells.threads), "", label_gap=0.17)
-            ax.set_yscale("log")
+            log_thread_axis(ax, list(cells.threads), "")
             ax.set_title(f"{count(int(number)).capitalize()}, {words}")
         row[0].set_ylabel("latency of a call, ms (log scale)")
     for ax in panels[-1]:
-        ax.set_xlabel("client threads per initiator")
-    axis = panels[0][0].yaxis
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())
+        ax.set_xlabel("client threads per initiator (log scale)")
+    shown = cells[[column for column, _ in LATENCIES]] * 0.001
+    log_value_axis(panels[0][0], float(shown.min(axis=None)), float(shown.max(axis=None)))
     fig.entitle(
         f"Latency of a send by client threads, {used_dialogs(ratio)}",
         f"Calls that returned in the measured window. Closed loop: a thread calls again after its call has returned, "
@@ -128,7 +134,7 @@ def queues(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         ax.set_ylim(bottom=0, top=max(ax.get_ylim()[1], 1))
         ax.set_xlim(0, length)
         thousands(ax.yaxis)
-        ax.legend(loc="best")
+        legend_below(ax)
         _phases(ax, cell, named=ax is rates)
     depth = (rows.queue_depth.fillna(0) + rows.transmission_queue_depth.fillna(0)).max()
     fig.entitle(

@@ -1,5 +1,6 @@
 import shutil
 
+import pandas as pd
 import pytest
 
 from harness.figures import draw
@@ -37,6 +38,25 @@ def paper_run(tmp_path_factory):
 def quick_run(tmp_path_factory):
     """The 24 cells of `make quick`: one point a line, one version a point."""
     return write_reduced(tmp_path_factory.mktemp("quick") / "20261121-0900-quick", quick_slice(), shape="paper")
+
+
+@pytest.fixture(scope="session")
+def plain_run(tmp_path_factory):
+    """One version that waits for its logs only, alike with both ratios and at both roles; page latches of one table;
+    latencies of 6 to 18 ms."""
+    cells = [cell for cell in all_cells() if cell.server_version == "2008"]
+    run = write_reduced(tmp_path_factory.mktemp("plain") / "20261121-0900-plain", cells, shape="paper")
+    tables = {name: pd.read_parquet(run / "reduced" / f"{name}.parquet") for name in ("cells", "waits", "latch_share")}
+    measured = tables["cells"]
+    for column in ("latency_us_p50", "latency_us_p95"):
+        measured[column] = 6000 + 12_000 * measured.threads / measured.threads.max()
+    waits = tables["waits"][tables["waits"].wait_type == "WRITELOG"]
+    tables["waits"] = waits.assign(wait_time_ms=1000)
+    latches = tables["latch_share"]
+    tables["latch_share"] = latches[latches.object_name == "sys.sysdesend"]
+    for name, table in tables.items():
+        table.to_parquet(run / "reduced" / f"{name}.parquet", index=False)
+    return run
 
 
 @pytest.fixture(scope="session")

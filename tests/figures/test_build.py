@@ -3,13 +3,15 @@ import json
 import shutil
 from contextlib import suppress
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import style
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 from PIL import Image
 
-from harness.figures import build, draw
+from harness.figures import build, draw, throughput
 from harness.figures.build import FORMATS, STYLE, drawings, frame, wrap, write
 from harness.figures.reduced_run import Missing, footer, origin, read
 from harness.matrix import Cell, all_cells
@@ -58,6 +60,81 @@ def test_a_run_has_every_figure_complete_and_without_empty_panels(run, absent, r
             assert ax.get_ylabel() or ax.get_xlabel() or ax.get_title(loc="left"), name
 
 
+RUNS = ("flat_run", "paper_run", "plain_run", "quick_run", "server_run")
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_no_text_leaves_the_canvas(run, request):
+    for name, sheet in framed(request.getfixturevalue(run)).items():
+        canvas = sheet.bbox.padded(1)
+        for text in [*sheet.texts, *(text for ax in sheet.axes for text in words_of(ax))]:
+            box = text.get_window_extent()
+            inside = canvas.x0 <= box.x0 and canvas.y0 <= box.y0 and box.x1 <= canvas.x1 and box.y1 <= canvas.y1
+            assert inside, (name, text.get_text())
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_legend_covers_neither_data_nor_words_and_names_only_what_is_drawn(run, request):
+    for name, sheet in framed(request.getfixturevalue(run)).items():
+        for legend in (ax.get_legend() for ax in sheet.axes if ax.get_legend()):
+            box = legend.get_window_extent()
+            for ax in sheet.axes:
+                covered = [*data_boxes(ax), *(text.get_window_extent() for text in words_of(ax))]
+                assert not any(box.overlaps(other) for other in covered), name
+            drawn = {label for ax in sheet.axes for label in labels_of_drawn(ax)}
+            assert {text.get_text() for text in legend.get_texts()} <= drawn, name
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_an_axis_of_numbers_has_three_numbers_or_one_for_each_place_on_it(run, request):
+    for name, sheet in framed(request.getfixturevalue(run)).items():
+        for ax in sheet.axes:
+            for axis in (ax.xaxis, ax.yaxis):
+                fixed = getattr(axis.get_major_locator(), "locs", None)
+                places = 3 if fixed is None else len(fixed)
+                shared = not any(label.get_visible() for label in axis.get_majorticklabels())
+                numbers = [label.get_text() for label in numbers_of(axis)]
+                assert shared or len(numbers) >= min(3, places), (name, axis.axis_name, numbers)
+
+
+def numbers_of(axis):
+    """Return the numbers that stand at ticks; those of ticks outside the limits exist but are not drawn."""
+    low, high = sorted(axis.get_view_interval())
+    place = {"x": 0, "y": 1}[axis.axis_name]
+    labels = [label for label in axis.get_majorticklabels() if label.get_visible() and label.get_text()]
+    return [label for label in labels if low <= label.get_position()[place] <= high]
+
+
+def words_of(ax):
+    """What stands around the data: notes, title, labels, numbers at ticks."""
+    around = [*ax.texts, ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label]
+    return [*(text for text in around if text.get_text().strip()), *numbers_of(ax.xaxis), *numbers_of(ax.yaxis)]
+
+
+def data_boxes(ax):
+    """The bars of a panel, and the points of its lines."""
+    for patch in ax.patches:
+        if patch.get_window_extent().width and patch.get_window_extent().height:
+            yield patch.get_window_extent()
+    for line in ax.lines:
+        for x, y in ax.transData.transform(np.column_stack([line.get_xdata(), line.get_ydata()])):
+            yield Bbox.from_extents(x - 3, y - 3, x + 3, y + 3)
+
+
+def labels_of_drawn(ax):
+    """The labels of bars with an extent and of lines with a point."""
+    for container in ax.containers:
+        bars = [bar for bar in getattr(container, "patches", []) if bar.get_width() and bar.get_height()]
+        if bars or not hasattr(container, "patches"):
+            yield container.get_label()
+    for line in ax.lines:
+        if len(line.get_xdata()):
+            yield line.get_label()
+    for points in ax.collections:
+        if len(points.get_offsets()):
+            yield points.get_label()
+
+
 def test_names_of_lines_do_not_overlap(flat_run):
     for name, sheet in framed(flat_run).items():
         for ax in sheet.axes:
@@ -80,8 +157,7 @@ def test_a_number_of_the_paper_is_marked_as_the_papers_on_any_scale(paper_run, f
     for run in (paper_run, flat_run):
         (mark,) = [text for text in words(framed(run)[name]) if stated in text]
         assert "the paper" in mark and "SQL Server" in mark
-        far_away = run is flat_run and not name.startswith("figure-2")
-        assert ("above this scale" in mark) == far_away
+        assert ("above this scale" in mark) == (run is flat_run)
 
 
 def test_every_figure_says_where_it_comes_from(flat_run):
@@ -220,10 +296,19 @@ def test_rates_that_are_not_sustained_are_hollow_or_in_brackets_with_a_note(pape
     assert [list(line.get_xdata()) for line in hollow] == [[150]] * 4
     assert "Largest sustained gain: +247 % at 3 × 40 threads" in sheet.subtitle
     assert "Hollow: the target fell behind" in sheet.subtitle
-    assert "Hollow" in framed_one(run, "figure-4-throughput-3-initiators").subtitle
+    subtitle = framed_one(run, "figure-4-throughput-3-initiators").subtitle
+    assert "Hollow" in subtitle
+    assert "at 3 × 40 threads" in subtitle, "the rate with 50 threads is higher, but hollow"
     squares = [text.get_text() for ax in framed_one(run, "gain-map").axes for text in ax.texts]
     assert sum(square.startswith("(") for square in squares) == 3 * 4
     assert "Hollow" not in framed_one(paper_run, "figure-5-gain").subtitle
+
+
+def test_a_run_without_a_sustained_rate_has_no_peak(server_run):
+    cells = read(server_run).cells.assign(target_kept_up=False)
+    with style.context(STYLE):
+        subtitle = throughput.by_threads(cells, 1).subtitle
+    assert "Peak" not in subtitle and "No rate is sustained" in subtitle
 
 
 def framed_one(folder, name):
