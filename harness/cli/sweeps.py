@@ -34,6 +34,7 @@ from harness.cli.results import reduce_and_draw
     "server_versions",
     "cells",
     "quick",
+    "repeats",
     "rate",
     "arrivals",
     "measure",
@@ -57,6 +58,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
     Examples:
       harness matrix --lab embedded                     all 528 cells, about 20 minutes
       harness matrix --quick                            24 cells that span all axes
+      harness matrix --quick --repeats 5                each five times, in five blocks
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
       harness matrix --cells 'i1-t50-*-p100' --rate 500/s
       harness matrix --resume results/20260101-120000-sqlserver
@@ -139,7 +141,8 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(
     *LAB_OPTIONS,
-    *("server_versions", "cells", "quick", "rate", "arrivals", "measure", "settle", "drain", "seed", "settings"),
+    *("server_versions", "cells", "quick", "repeats", "rate", "arrivals"),
+    *("measure", "settle", "drain", "seed", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
 def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
@@ -156,8 +159,8 @@ def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
     with one_line_errors():
         chosen = opening.select_lab(options, settings_file=settings_file)
         say(chosen.first_line)
-        cells = matrix_run.chosen_cells(chosen.settings, initiators_max=chosen.topology.initiators_max)
-        for line in matrix_run.plan_lines(chosen.settings, cells, list_cells=list_cells):
+        visits = matrix_run.chosen_visits(chosen.settings, initiators_max=chosen.topology.initiators_max)
+        for line in matrix_run.plan_lines(chosen.settings, visits, list_cells=list_cells):
             say(line)
 
 
@@ -175,7 +178,9 @@ def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
 @settings_options("results")
 @click.option("--seed", metavar="NUMBER", help="Seed of every random choice in the simulated lab (default 1).")
 @settings_options("hardware")
-@click.option("--repeats", default=1, show_default=True, type=click.IntRange(1, 100), help="Runs of each step.")
+@click.option(
+    "--repeats", metavar="N", help="Run every step so often, in blocks: each is one pass over them (default 1)."
+)
 @click.option(
     "--scenario",
     "scenario_file",
@@ -189,7 +194,7 @@ def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
     type=PATH,
     help="Also copy the table into the folder of a run of cells on the same lab, for its claims and its report.",
 )
-def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **options: Any) -> None:
+def techniques(scenario_file: Path | None, add_to: Path | None, **options: Any) -> None:
     """Run the paper's recommendations, and what it warns of, one after another under the same load; then print a
     table and draw a figure of what each is worth.
 
@@ -211,7 +216,7 @@ def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **
 
     with one_line_errors():
         with reporting.on_console() as reporter:
-            outcome = scenario_run.run(options, reporter, repeats=repeats, scenario_file=scenario_file, add_to=add_to)
+            outcome = scenario_run.run(options, reporter, scenario_file=scenario_file, add_to=add_to)
         _print_table(outcome.results)
         say(f"results: {outcome.results}")
     require_all_completed(outcome, "runs")

@@ -11,6 +11,7 @@ from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from harness import claims
+from harness.claims.judgement import of_the_trick, over_blocks
 from harness.figures import gain, instance_activity, pages, report, technique_bars, throughput
 from harness.figures.parts import Sheet, muted_colour, name_lines
 from harness.figures.reduced_run import Missing, Run, footer, is_techniques_run, origin, read
@@ -62,21 +63,22 @@ def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
 
 def drawings(run: Run) -> dict[str, Drawing]:
     """Return the drawing of every figure of a run, by the name of its files."""
+    merged = over_blocks(run)
     throughputs = {
         f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
-            throughput.by_threads, run.cells, initiators
+            throughput.by_threads, merged.cells, initiators
         )
         for initiators, number in throughput.PAPER_FIGURE.items()
     }
     return {
         **throughputs,
-        "figure-5-gain": functools.partial(gain.by_threads, run.gain),
-        "gain-map": functools.partial(gain.over_matrix, run.gain),
-        "waits": functools.partial(instance_activity.waits, run.waits, run.cells),
+        "figure-5-gain": functools.partial(gain.by_threads, of_the_trick(merged.gain)),
+        "gain-map": functools.partial(gain.over_matrix, of_the_trick(merged.gain)),
+        "waits": functools.partial(instance_activity.waits, merged.waits, merged.cells),
         "page-latches": functools.partial(pages.latches, run.latch_share),
         "page-spread": functools.partial(pages.spread, run.page_spread),
-        "log-writes": functools.partial(instance_activity.logs, run.file_io),
-        "latency": functools.partial(throughput.latency, run.cells),
+        "log-writes": functools.partial(instance_activity.logs, merged.file_io),
+        "latency": functools.partial(throughput.latency, merged.cells),
         "queues": functools.partial(throughput.queues, run.seconds, run.cells),
         # The table was added by a run of `harness techniques`.
         **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),

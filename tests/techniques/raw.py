@@ -17,7 +17,7 @@ def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | Non
     folder, cell = turn.folder(results), turn.cell
 
     def write(kind: str, columns: dict[str, list[Any]], writer: str = "") -> None:
-        records.write(folder, kind, cell, attempt, columns, writer=writer)
+        records.write(folder, kind, turn.visit, attempt, columns, writer=writer)
 
     moments = {name: [0] for name in ("started_at_ns", "stopped_at_ns", "drained_at_ns")}
     counts = {f"{name}_messages": [12] for name in ("sent", "processed", "lost", "duplicated", "misordered")}
