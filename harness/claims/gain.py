@@ -18,7 +18,6 @@ from harness.claims.judgement import (
     Measurement,
     NotMeasured,
     geometric_mean,
-    of_the_trick,
     spread_of,
     spread_of_quotient,
 )
@@ -89,7 +88,6 @@ def _pairs(evidence: Evidence) -> pd.DataFrame:
 
 
 def _of_initiators(gain: pd.DataFrame, initiators: int) -> pd.DataFrame:
-    gain = of_the_trick(gain)
     return gain[(gain.initiators == initiators) & (gain.factor > 0)] if len(gain) else gain
 
 

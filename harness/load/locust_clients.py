@@ -104,7 +104,6 @@ class LocustClients:
         orders = {
             self._workers[initiator]: messages.Prepare(
                 plan.cell.id,
-                plan.visit.block,
                 plan.attempt,
                 plan.run,
                 plan.cell.payload_bytes,

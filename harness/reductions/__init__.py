@@ -7,9 +7,8 @@ with a `select` or `agg` of the columns that it promises. `raw_files` decides wh
 and stops Spark, `reduce` runs everything and writes the tables. No raw rows are collected, and no Python code runs
 inside Spark.
 
-Every table has its rows for each cell and block. The latest attempt of a cell in a block counts that both the journal
-and the cell's own record call completed, if all its files can be read. Everything else is left out and named through
-`progress`.
+The latest attempt of a cell counts that both the journal and the cell's own record call completed, if all its files can
+be read. Everything else is left out and named through `progress`.
 
 How numbers are computed:
 
@@ -56,11 +55,11 @@ __all__ = ["SparkUnavailable", "reduce"]
 
 # Not every instance provides the records of these tables, or has any.
 MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io", "counters")
-_CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes", "block")
+_CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes")
 ORDER = {
     "cells": _CELLS_IN_ORDER,
     "seconds": (*_CELLS_IN_ORDER, "second"),
-    "gain": ("server_version", "initiators", "threads", "payload_bytes", "dialog_ratio", "block"),
+    "gain": ("server_version", "initiators", "threads", "payload_bytes"),
     "waits": (*_CELLS_IN_ORDER, "role", "place"),
     "page_spread": (*_CELLS_IN_ORDER, "instance"),
     "latch_share": (*_CELLS_IN_ORDER, "instance", "object_name", "wait_type"),

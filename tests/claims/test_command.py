@@ -1,17 +1,16 @@
 """`harness claims` and the report: the verdicts that a user sees."""
 
+from pathlib import Path
+
 import pytest
 
 from harness import cli
-from harness.matrix import all_cells, quick_slice
+from harness.matrix import quick_slice
 from tests.results_fixture import write_reduced
 
 pytestmark = pytest.mark.drawing
 
-
-@pytest.fixture
-def flat(tmp_path):
-    return write_reduced(tmp_path / "flat", all_cells())
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "embedded"
 
 
 def printed(arguments, capsys):
@@ -21,8 +20,8 @@ def printed(arguments, capsys):
     return end.value.code, out, error
 
 
-def test_the_table_names_its_lab_and_ends_with_the_count(capsys, flat):
-    code, out, _ = printed(["claims", str(flat)], capsys)
+def test_the_table_names_its_lab_and_ends_with_the_count(capsys):
+    code, out, _ = printed(["claims", str(REFERENCE)], capsys)
     lines = out.splitlines()
     assert code == 0
     assert lines[0].startswith("Embedded lab, not SQL Server")
@@ -30,8 +29,8 @@ def test_the_table_names_its_lab_and_ends_with_the_count(capsys, flat):
     assert "over 18,000" in out and "holds from 18,000 messages/s" in " ".join(out.split())
 
 
-def test_markdown_is_the_table_alone(capsys, flat):
-    code, out, _ = printed(["claims", str(flat), "--markdown"], capsys)
+def test_markdown_is_the_table_alone(capsys):
+    code, out, _ = printed(["claims", str(REFERENCE), "--markdown"], capsys)
     assert code == 0
     assert out.startswith("| the paper says | its number | this run | provenance | verdict |\n|---|---|---|---|---|\n")
     assert {line[0] for line in out.splitlines()} == {"|"}
