@@ -60,6 +60,19 @@ class Cell:
         return cls(match[5], initiators, ratio, threads, payload)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Visit:
+    """A cell in a block, which is one pass over the selected cells: the item of a sweep."""
+
+    cell: Cell
+    block: int = 1
+
+    @property
+    def id(self) -> str:
+        """The id of the cell; with the block it names the visit."""
+        return self.cell.id
+
+
 def all_cells(versions: Sequence[str] = PAPER_VERSIONS, *, initiators_max: int = INITIATORS[-1]) -> list[Cell]:
     """The whole matrix in the order of the axes: 528 cells for two versions and three initiators."""
     return [
@@ -88,25 +101,30 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
     return [cell for cell in cells if not patterns or cell.id in wanted]
 
 
-def sweep_order(cells: Sequence[Cell], seed: int) -> list[Cell]:
-    """Cells in the order in which a sweep runs them.
+def sweep_order(cells: Sequence[Cell], seed: int, repeats: int = 1) -> list[Visit]:
+    """The visits of a sweep in the order in which it makes them: one block after another."""
+    return [Visit(cell, block) for block in range(1, repeats + 1) for cell in _in_block(cells, seed, block)]
+
+
+def _in_block(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
+    """The cells in the order of one block.
 
     Groups (version, initiators, ratio) stay together, because a change of group rebuilds the dialog pools. Versions and
     initiators are shuffled, the ratios of one (version, initiators) are neighbours in random order, and cells are
     shuffled inside a group. The two groups of a pair have the same inner order, so that a cell and its partner of the
     other ratio run at the same distance from each other.
     """
-    rng = random.Random(seed)
-    blocks = sorted({(cell.server_version, cell.initiators) for cell in cells})
-    rng.shuffle(blocks)
+    rng = random.Random(f"{seed} {block}")
+    neighbours = sorted({(cell.server_version, cell.initiators) for cell in cells})
+    rng.shuffle(neighbours)
     ordered: list[Cell] = []
-    for version, initiators in blocks:
-        block = [cell for cell in cells if (cell.server_version, cell.initiators) == (version, initiators)]
-        points = sorted({(cell.threads, cell.payload_bytes) for cell in block})
+    for version, initiators in neighbours:
+        chosen = [cell for cell in cells if (cell.server_version, cell.initiators) == (version, initiators)]
+        points = sorted({(cell.threads, cell.payload_bytes) for cell in chosen})
         rng.shuffle(points)
-        ratios = sorted({cell.dialog_ratio for cell in block})
+        ratios = sorted({cell.dialog_ratio for cell in chosen})
         rng.shuffle(ratios)
-        by_place = {(cell.dialog_ratio, cell.threads, cell.payload_bytes): cell for cell in block}
+        by_place = {(cell.dialog_ratio, cell.threads, cell.payload_bytes): cell for cell in chosen}
         ordered.extend(
             by_place[ratio, threads, payload]
             for ratio in ratios

@@ -1,8 +1,8 @@
 """The rows of `results/<run>/raw/`: every field with its type, unit and meaning.
 
-Each kind of record has one flat folder. Files are Parquet, named `<cell id>-a<attempt>[-<writer>].parquet`, written
-under a temporary name and renamed. Every row begins with the columns of `KEY`, so that a file describes itself. A row
-counts only if `cells` has a row with the same cell and attempt and outcome `completed`.
+Each kind of record has one flat folder. Files are Parquet, named `<cell id>-b<block>-a<attempt>[-<writer>].parquet`,
+written under a temporary name and renamed. Every row begins with the columns of `KEY`, so that a file describes itself.
+A row counts only if `cells` has a row with the same cell, block and attempt and outcome `completed`.
 
 All `..._at_ns` are nanoseconds since 1970-01-01 UTC; all `..._ns` durations in nanoseconds.
 """
@@ -24,11 +24,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from harness.failures import UsageFailure
-from harness.matrix import Cell
+from harness.matrix import Visit
 
 MANIFEST = "manifest.json"  # of a run
 KEY = [
     pa.field("cell_id", pa.string(), nullable=False),
+    pa.field("block", pa.int32(), nullable=False),  # 1.. the pass over the selected cells
     pa.field("attempt", pa.int32(), nullable=False),  # 1, or 2 for the retry
     pa.field("server_version", pa.string(), nullable=False),
     pa.field("initiators", pa.int32(), nullable=False),
@@ -43,7 +44,7 @@ def _kind(*fields: tuple[str, pa.DataType]) -> pa.Schema:
 
 
 SCHEMAS: Mapping[str, pa.Schema] = {
-    # One row per cell and attempt: the protocol's moments and the accounting. 0: the moment was never reached.
+    # One row per cell, block and attempt: the protocol's moments and the accounting. 0: the moment was never reached.
     "cells": _kind(
         ("outcome", pa.string()),  # completed | failed
         ("reason", pa.string()),  # why it failed, one line; empty if completed
@@ -168,19 +169,21 @@ def columns(kind: str, rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
     return {name: [row[place] for row in rows] for place, name in enumerate(FIELDS[kind])}
 
 
-def raw_path(results: Path, kind: str, cell: Cell, attempt: int, writer: str = "") -> Path:
+def raw_path(results: Path, kind: str, visit: Visit, attempt: int, writer: str = "") -> Path:
     suffix = f"-{writer}" if writer else ""
-    return results / "raw" / kind / f"{cell.id}-a{attempt}{suffix}.parquet"
+    return results / "raw" / kind / f"{visit.id}-b{visit.block}-a{attempt}{suffix}.parquet"
 
 
 def write(
-    results: Path, kind: str, cell: Cell, attempt: int, columns: Mapping[str, Sequence[Any]], *, writer: str = ""
+    results: Path, kind: str, visit: Visit, attempt: int, columns: Mapping[str, Sequence[Any]], *, writer: str = ""
 ) -> Path:
     """Writes one file of `kind`, whole or not at all; `columns` are those behind KEY, of equal length."""
     schema = SCHEMAS[kind]
     length = len(next(iter(columns.values())))
+    cell = visit.cell
     key: dict[str, Any] = {
         "cell_id": cell.id,
+        "block": visit.block,
         "attempt": attempt,
         "server_version": cell.server_version,
         "initiators": cell.initiators,
@@ -194,7 +197,7 @@ def write(
         else pa.array(columns[field.name], type=field.type)
         for field in schema
     ]
-    path = raw_path(results, kind, cell, attempt, writer)
+    path = raw_path(results, kind, visit, attempt, writer)
     path.parent.mkdir(parents=True, exist_ok=True)
     # Numbers hardly ever repeat: a dictionary of them makes the file larger.
     texts = [field.name for field in schema if field.type == pa.string()]
@@ -249,7 +252,13 @@ class RecordedThread(Protocol):
 
 
 def write_calls(
-    threads: Sequence[RecordedThread], *, results: Path, cell: Cell, attempt: int, initiator: int, clock_offset_ns: int
+    threads: Sequence[RecordedThread],
+    *,
+    results: Path,
+    visit: Visit,
+    attempt: int,
+    initiator: int,
+    clock_offset_ns: int,
 ) -> Path:
     """Writes the initiator's file for one attempt at a cell, once its threads have finished or are abandoned."""
     counts = [thread.log.count for thread in threads]
@@ -274,7 +283,7 @@ def write_calls(
         "latency_ns": joined(log.latencies_ns(0, count) for log, count in logs),
         "succeeded": succeeded,
     }
-    return write(results, "calls", cell, attempt, columns, writer=f"i{initiator}")
+    return write(results, "calls", visit, attempt, columns, writer=f"i{initiator}")
 
 
 class ResultsError(UsageFailure):

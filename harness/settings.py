@@ -110,6 +110,7 @@ class RunSettings(BaseModel):
     lab: str = Field(description="where the instances run")
     server_versions: Patterns = Field(("2005", "2008"), description="the version axis of the matrix")
     cells: Patterns = Field((), description="shell patterns on cell ids")
+    repeats: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="blocks: how often each cell is run")
     quick: bool = Field(False, description="24 cells that span all axes instead of all 528")
     measure: Annotated[Duration, Field(ge=0.1, le=24 * 3600)] = Field(1.0, description="length of the measured window")
     settle: Annotated[Duration, Field(ge=0, le=3600)] = Field(

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from harness import records
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from tests import instances_fixture
 from tests.instances_fixture import instances
 
@@ -31,9 +31,9 @@ WAITS = {
 FLAT_WAITS = {"initiator": {"WRITELOG": 0.97, "LCK_M_X": 0.03}, "target": {"WRITELOG": 0.7, "LCK_M_X": 0.3}}
 
 
-def rate(cell: Cell, shape: str) -> float:
-    """Messages a second that a cell reaches."""
-    noise = random.Random(cell.id).uniform(0.97, 1.03)
+def rate(cell: Cell, shape: str, block: int = 1) -> float:
+    """Messages a second that a cell reaches in a block."""
+    noise = random.Random(cell.id + " again" * (block - 1)).uniform(0.97, 1.03)
     size = {100: 1.0, 1024: 0.95, 4096: 0.8, 8192: 0.62}.get(cell.payload_bytes, 0.7)
     if shape == "flat":
         top = {1: 2600, 2: 2450, 3: 2300}[cell.initiators]
@@ -67,10 +67,13 @@ def write_manifest(folder: Path, **changes: Any) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest(run_id, **changes), indent=2))
 
 
-def write_journal(folder: Path, entries: Sequence[tuple[str, int, str]]) -> None:
+def write_journal(folder: Path, entries: Sequence[tuple[str, int, str]], block: int = 1) -> None:
     with (folder / "journal.jsonl").open("a") as journal:
         for cell_id, attempt, outcome in entries:
-            journal.write(json.dumps({"cell": cell_id, "attempt": attempt, "outcome": outcome, "reason": ""}) + "\n")
+            journal.write(
+                json.dumps({"cell": cell_id, "block": block, "attempt": attempt, "outcome": outcome, "reason": ""})
+                + "\n"
+            )
 
 
 def write_raw(
@@ -82,23 +85,26 @@ def write_raw(
     settle_s: float = 0.5,
     measure_s: float = 1.0,
     drain_s: float = 0.4,
+    blocks: int = 1,
 ) -> Path:
     """A run folder with raw records, journal and manifest of completed cells."""
     write_manifest(folder)
     started_at_ns = STARTED_AT_NS
-    for cell in cells:
-        write_cell(
-            folder,
-            cell,
-            rate(cell, shape) / scale,
-            shape=shape,
-            started_at_ns=started_at_ns,
-            settle_s=settle_s,
-            measure_s=measure_s,
-            drain_s=drain_s,
-        )
-        started_at_ns += int((settle_s + measure_s + drain_s + 1) * NS)
-    write_journal(folder, [(cell.id, 1, "completed") for cell in cells])
+    for block in range(1, blocks + 1):
+        for cell in cells:
+            write_cell(
+                folder,
+                cell,
+                rate(cell, shape, block) / scale,
+                shape=shape,
+                started_at_ns=started_at_ns,
+                settle_s=settle_s,
+                measure_s=measure_s,
+                drain_s=drain_s,
+                block=block,
+            )
+            started_at_ns += int((settle_s + measure_s + drain_s + 1) * NS)
+        write_journal(folder, [(cell.id, 1, "completed") for cell in cells], block)
     return folder
 
 
@@ -113,9 +119,11 @@ def write_cell(
     measure_s: float = 1.0,
     drain_s: float = 0.4,
     attempt: int = 1,
+    block: int = 1,
 ) -> None:
     """All raw records of one completed cell whose clients reach `per_s` calls a second."""
-    rng = np.random.default_rng(random.Random(cell.id).getrandbits(32))
+    visit = Visit(cell, block)
+    rng = np.random.default_rng(random.Random(f"{cell.id} {block}").getrandbits(32))
     measured_from_ns = started_at_ns + int(settle_s * NS)
     measured_to_ns = measured_from_ns + int(measure_s * NS)
     stopped_at_ns = measured_to_ns + NS // 50
@@ -123,7 +131,7 @@ def write_cell(
     sent: list[dict[str, np.ndarray]] = []
     for initiator in range(1, cell.initiators + 1):
         calls = _calls(cell, initiator, per_s / cell.initiators, (started_at_ns, measured_to_ns), rng)
-        records.write(folder, "calls", cell, attempt, calls, writer=str(initiator))
+        records.write(folder, "calls", visit, attempt, calls, writer=str(initiator))
         sent.append(calls)
     all_calls = {name: np.concatenate([calls[name] for calls in sent]) for name in sent[0]}
     returned = all_calls["started_at_ns"] + all_calls["latency_ns"]
@@ -131,7 +139,7 @@ def write_cell(
     records.write(
         folder,
         "deliveries",
-        cell,
+        visit,
         attempt,
         {
             "initiator": all_calls["initiator"],
@@ -144,10 +152,10 @@ def write_cell(
     # A RECEIVE takes what came within some 10 ms.
     slots, counts = np.unique(processed // 10_000_000, return_counts=True)
     received = {"received_at_ns": (slots + 1) * 10_000_000, "messages": counts, "session_id": 51 + slots % 4}
-    records.write(folder, "receives", cell, attempt, received)
+    records.write(folder, "receives", visit, attempt, received)
     samples = _samples(cell, per_s, (started_at_ns, measured_from_ns, measured_to_ns, stopped_at_ns, drained_at_ns))
-    records.write(folder, "samples", cell, attempt, samples)
-    records.write(folder, "waits", cell, attempt, _waits(cell, per_s * measure_s, shape))
+    records.write(folder, "samples", visit, attempt, samples)
+    records.write(folder, "waits", visit, attempt, _waits(cell, per_s * measure_s, shape))
     columns_by_kind = {
         "dialog_pages": instances_fixture.dialog_pages(cell),
         "latch_waits": instances_fixture.latch_waits(cell, shape, measured_from_ns, measure_s),
@@ -155,11 +163,11 @@ def write_cell(
         "file_io": instances_fixture.file_io(cell, per_s * measure_s),
     }
     for kind, columns in columns_by_kind.items():
-        records.write(folder, kind, cell, attempt, columns)
+        records.write(folder, kind, visit, attempt, columns)
     records.write(
         folder,
         "processors",
-        cell,
+        visit,
         attempt,
         {
             "instance": instances(cell),
@@ -172,7 +180,7 @@ def write_cell(
     records.write(
         folder,
         "cells",
-        cell,
+        visit,
         attempt,
         {
             "outcome": ["completed"],
@@ -260,18 +268,22 @@ def _waits(cell: Cell, messages: float, shape: str) -> Mapping[str, list[Any]]:
 
 
 def write_reduced(
-    folder: Path, cells: Sequence[Cell], *, shape: str = "flat", factor: float = 1.0, **changes: Any
+    folder: Path, cells: Sequence[Cell], *, shape: str = "flat", factor: float = 1.0, blocks: int = 1, **changes: Any
 ) -> Path:
     """A run folder with manifest and reduced tables, as a reduction of `shape` would leave them; no raw records."""
     write_manifest(folder, **changes)
     lab = str(changes.get("lab", "embedded"))
+    visits = [Visit(cell, block) for block in range(1, blocks + 1) for cell in cells]
     tables = {
-        "cells": pd.DataFrame([_reduced_cell(cell, shape, factor, folder.name, lab) for cell in cells]),
-        "seconds": pd.DataFrame([row for cell in cells for row in _reduced_seconds(cell, shape, factor)]),
-        "waits": pd.DataFrame([row for cell in cells for row in _reduced_waits(cell, shape, factor)]),
+        "cells": pd.DataFrame([_reduced_cell(visit, shape, factor, folder.name, lab) for visit in visits]),
+        "seconds": pd.DataFrame([row for visit in visits for row in _reduced_seconds(visit, shape, factor)]),
+        "waits": pd.DataFrame([row for visit in visits for row in _reduced_waits(visit, shape, factor)]),
     }
     tables["gain"] = _reduced_gain(tables["cells"])
-    reduced = [instances_fixture.reduced(_axes(cell), cell, shape, rate(cell, shape) * factor) for cell in cells]
+    reduced = [
+        instances_fixture.reduced(_axes(visit), visit.cell, shape, rate(visit.cell, shape, visit.block) * factor)
+        for visit in visits
+    ]
     tables |= {name: pd.DataFrame([row for each in reduced for row in each[name]]) for name in reduced[0]}
     tables = {name: table.assign(run_id=folder.name, lab=lab) for name, table in tables.items()}
     (folder / "reduced").mkdir(exist_ok=True)
@@ -281,9 +293,11 @@ def write_reduced(
     return folder
 
 
-def _axes(cell: Cell) -> dict[str, Any]:
+def _axes(visit: Visit) -> dict[str, Any]:
+    cell = visit.cell
     return {
         "cell_id": cell.id,
+        "block": visit.block,
         "server_version": cell.server_version,
         "initiators": cell.initiators,
         "threads": cell.threads,
@@ -293,14 +307,16 @@ def _axes(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _reduced_cell(cell: Cell, shape: str, factor: float, run_id: str, lab: str) -> dict[str, Any]:
-    per_s = rate(cell, shape) * factor
+def _reduced_cell(visit: Visit, shape: str, factor: float, run_id: str, lab: str) -> dict[str, Any]:
+    cell = visit.cell
+    per_s = rate(cell, shape, visit.block) * factor
     latency = cell.total_threads / per_s * 1e6
-    axes = _axes(cell)
+    axes = _axes(visit)
     return {
         "run_id": run_id,
         "lab": lab,
         "cell_id": axes.pop("cell_id"),
+        "block": axes.pop("block"),
         "attempt": axes.pop("attempt"),
         "server_version": axes.pop("server_version"),
         "initiators": axes.pop("initiators"),
@@ -338,13 +354,13 @@ def _reduced_cell(cell: Cell, shape: str, factor: float, run_id: str, lab: str) 
     }
 
 
-def _reduced_seconds(cell: Cell, shape: str, factor: float) -> list[dict[str, Any]]:
-    per_s = rate(cell, shape) * factor
+def _reduced_seconds(visit: Visit, shape: str, factor: float) -> list[dict[str, Any]]:
+    per_s = rate(visit.cell, shape, visit.block) * factor
     sent = [0.7, 1.0, 1.02, 0.3, 0.0, 0.0]
     processed = [0.5, 0.95, 1.0, 0.42, 0.13, 0.02]
     backlog = np.cumsum(np.array(sent) - np.array(processed)) * per_s
     return [
-        _axes(cell)
+        _axes(visit)
         | {
             "second": second,
             "sent": int(sent[second] * per_s),
@@ -356,15 +372,16 @@ def _reduced_seconds(cell: Cell, shape: str, factor: float) -> list[dict[str, An
     ]
 
 
-def _reduced_waits(cell: Cell, shape: str, factor: float) -> list[dict[str, Any]]:
-    per_s = rate(cell, shape) * factor
+def _reduced_waits(visit: Visit, shape: str, factor: float) -> list[dict[str, Any]]:
+    cell = visit.cell
+    per_s = rate(cell, shape, visit.block) * factor
     rows = []
     for role in ("initiator", "target"):
         whole = per_s * (0.8 if role == "target" else cell.total_threads * 0.3)
         shares = sorted(wait_shares(cell, role, shape).items(), key=lambda item: -item[1])
         for place, (wait_type, share) in enumerate(shares, start=1):
             rows.append(
-                _axes(cell)
+                _axes(visit)
                 | {
                     "role": role,
                     "place": place,
@@ -379,21 +396,23 @@ def _reduced_waits(cell: Cell, shape: str, factor: float) -> list[dict[str, Any]
 
 
 def _reduced_gain(cells: pd.DataFrame) -> pd.DataFrame:
-    pair = ["run_id", "lab", "server_version", "initiators", "threads", "payload_bytes", "total_threads"]
+    point = ["initiators", "threads", "payload_bytes"]
+    pair = ["run_id", "lab", "block", "server_version", *point, "total_threads"]
     base = cells[cells.dialog_ratio == 1].set_index(pair)
-    trick = cells[cells.dialog_ratio == 150].set_index(pair)
+    other = cells[cells.dialog_ratio != 1].set_index(pair)
     rates = ["processed_per_s", "sent_per_s", "until_drained_per_s", "target_kept_up"]
-    both = trick[rates].join(base[rates], how="inner", lsuffix="_150", rsuffix="_1")
+    both = other[[*rates, "dialog_ratio"]].join(base[rates], how="inner", rsuffix="_1")
+    factor = both.processed_per_s / both.processed_per_s_1
     table = pd.DataFrame(
         {
+            "dialog_ratio": both.dialog_ratio,
             "processed_per_s_ratio_1": both.processed_per_s_1,
-            "processed_per_s_ratio_150": both.processed_per_s_150,
-            "factor": both.processed_per_s_150 / both.processed_per_s_1,
-            "gain_percent": 100 * (both.processed_per_s_150 / both.processed_per_s_1 - 1),
-            "sent_factor": both.sent_per_s_150 / both.sent_per_s_1,
-            "until_drained_factor": both.until_drained_per_s_150 / both.until_drained_per_s_1,
-            "target_kept_up": both.target_kept_up_150 & both.target_kept_up_1,
+            "processed_per_s": both.processed_per_s,
+            "factor": factor,
+            "gain_percent": 100 * (factor - 1),
+            "sent_factor": both.sent_per_s / both.sent_per_s_1,
+            "until_drained_factor": both.until_drained_per_s / both.until_drained_per_s_1,
+            "target_kept_up": both.target_kept_up & both.target_kept_up_1,
         }
-    ).reset_index()
-    order = ["run_id", "lab", "server_version", "initiators", "threads", "payload_bytes", "total_threads"]
-    return table[[*order, *(name for name in table.columns if name not in order)]]
+    )
+    return table.reset_index()

@@ -23,7 +23,6 @@ COMMANDS = [
     "simulate",
     "calibrate",
     "techniques",
-    "rates",
     "lab",
     "doctor",
     "serve",

@@ -40,7 +40,7 @@ def test_a_pattern_that_matches_nothing_names_the_nearest_cells():
 
 def test_a_sweep_keeps_groups_together_and_runs_the_two_ratios_of_a_block_as_neighbours():
     cells = matrix.all_cells()
-    ordered = matrix.sweep_order(cells, seed=7)
+    ordered = [visit.cell for visit in matrix.sweep_order(cells, seed=7)]
     assert sorted(ordered) == sorted(cells)
     groups = [cell.group for index, cell in enumerate(ordered) if index == 0 or ordered[index - 1].group != cell.group]
     assert len(groups) == len(set(groups)) == 12

@@ -46,6 +46,7 @@ from harness.claims.judgement import (
     counted,
     evidence,
     figure,
+    over_blocks,
 )
 from harness.claims.provenance import Provenance, provenance
 from harness.records import written_whole
@@ -80,7 +81,7 @@ def evaluate(tables: Tables, *, lab: str, hardware: str = "") -> list[Judgement]
 
     `hardware` is the name of what a simulated lab modelled.
     """
-    found = evidence(tables)
+    found = evidence(over_blocks(tables))
     return [judge(claim, found, provenance(claim.key, lab=lab, hardware=hardware)) for claim in CLAIMS]
 
 

@@ -18,6 +18,7 @@ from harness.claims.judgement import (
     Measurement,
     NotMeasured,
     geometric_mean,
+    of_the_trick,
     spread_of,
     spread_of_quotient,
 )
@@ -88,6 +89,7 @@ def _pairs(evidence: Evidence) -> pd.DataFrame:
 
 
 def _of_initiators(gain: pd.DataFrame, initiators: int) -> pd.DataFrame:
+    gain = of_the_trick(gain)
     return gain[(gain.initiators == initiators) & (gain.factor > 0)] if len(gain) else gain
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from harness.claims.provenance import Provenance
-from harness.whitepaper import Claim
+from harness.whitepaper import TRICK_DIALOG_RATIO, Claim
 
 
 class Verdict(StrEnum):
@@ -71,6 +73,69 @@ def is_valid(rows: pd.DataFrame) -> pd.Series:
 def fell_behind(cells: pd.DataFrame) -> pd.Series:
     """Whether the target of each cell processed less than what was sent."""
     return ~cells.target_kept_up.astype(bool)
+
+
+# What the rows of a table are the same in, whatever their block.
+_CELL = ["cell_id", "server_version", "initiators", "threads", "total_threads", "dialog_ratio", "payload_bytes"]
+_SAME = ["run_id", "lab", *_CELL]
+_WAIT = [*_SAME, "role", "wait_type"]
+_FILE = [*_SAME, "instance", "database_name", "file_name", "file_type"]
+SomeTables = TypeVar("SomeTables", bound=Tables)
+
+
+def over_blocks(tables: SomeTables) -> SomeTables:
+    """Return the tables with one row where cells, gain, waits and files have one for each block.
+
+    Rates, latencies and factors become their geometric means over the blocks. Waits and file activity become
+    arithmetic means over the cell's blocks; a block without such a row counts as zero. The other tables stay.
+    """
+    cells = _geometric(tables.cells, _SAME)
+    gain = _geometric(tables.gain, _SAME)
+    if gain is not tables.gain:
+        gain["gain_percent"] = 100 * (gain.factor - 1)
+    blocks = tables.cells.groupby("cell_id").block.nunique() if _has_blocks(tables.cells) else None
+    waits, files = (
+        table if blocks is None or table.empty else _arithmetic(table, same, blocks)
+        for table, same in ((tables.waits, _WAIT), (tables.file_io, _FILE))
+    )
+    return dataclasses.replace(tables, cells=cells, gain=gain, waits=waits, file_io=files)
+
+
+def _has_blocks(table: pd.DataFrame) -> bool:
+    return len(table) > 0 and table.block.nunique() > 1
+
+
+def _geometric(table: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:
+    """Merge the rows that are the same but for their block. A flag is true if it is in all blocks."""
+    if not _has_blocks(table):
+        return table
+    keys = [name for name in same if name in table]
+    measured = table.drop(columns=["block", "attempt"], errors="ignore")
+    flags = [name for name in measured.select_dtypes(bool) if name not in keys]
+    numbers = [name for name in measured.select_dtypes("number") if name not in keys]
+    others = [name for name in measured if name not in (*keys, *flags, *numbers)]
+    groups = measured.groupby(keys, as_index=True)
+    merged = groups[others].first().join(groups[flags].all())
+    values = measured[numbers]
+    by = [measured[name] for name in keys]
+    means = np.exp(np.log(values.where(values > 0)).groupby(by).mean())
+    # Where a block has no positive value there is no geometric mean.
+    means = means.where(~(values <= 0).groupby(by).any(), values.groupby(by).mean())
+    return merged.join(means).reset_index()[list(measured)]
+
+
+def _arithmetic(table: pd.DataFrame, same: Sequence[str], blocks: pd.Series) -> pd.DataFrame:
+    keys = [name for name in same if name in table]
+    measured = table.drop(columns=["block", "attempt"])
+    numbers = [name for name in measured.select_dtypes("number") if name not in keys]
+    sums = measured.groupby(keys)[numbers].sum().reset_index()
+    sums[numbers] = sums[numbers].div(sums.cell_id.map(blocks), axis=0)
+    return sums
+
+
+def of_the_trick(gain: pd.DataFrame) -> pd.DataFrame:
+    """Choose the pairs of the 150 trick from a table of gains, which may have other dialog ratios."""
+    return gain[gain.dialog_ratio == TRICK_DIALOG_RATIO] if len(gain) else gain
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "repeat it, or separate several by spaces.",
         multiple=True,
     ),
+    "repeats": _option("--repeats", "N", "Run every cell so often, in blocks: each is one pass over them (default 1)."),
     "quick": click.option(
         "--quick", is_flag=True, default=None, help="24 cells that span all axes instead of all 528."
     ),

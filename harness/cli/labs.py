@@ -190,8 +190,8 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
         interruption.noted(),
         _opened(options, settings_file, initiators, server_version) as (chosen, opened),
     ):
-        cells = matrix_run.chosen_cells(chosen.settings, initiators_max=len(opened.initiators))
-        findings = parts.examine(opened, cells=cells, settings=chosen.settings, tell=say)
+        visits = matrix_run.chosen_visits(chosen.settings, initiators_max=len(opened.initiators))
+        findings = parts.examine(opened, cells=[visit.cell for visit in visits], settings=chosen.settings, tell=say)
         for finding in findings:
             say(str(finding))
         parts.raise_errors(findings)

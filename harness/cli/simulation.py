@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the cells on a model of the paper's hardware.")
-@settings_options("cells", "quick", "rate", "arrivals")
+@settings_options("cells", "quick", "repeats", "rate", "arrivals")
 @click.option(
     "--faults",
     is_flag=True,
@@ -74,6 +74,7 @@ def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: An
     Examples:
       harness simulate
       harness simulate --quick --seed 7
+      harness simulate --quick --repeats 3
       harness simulate --cells 'i3-t50-*' --measure 5s --hardware my-servers.toml
       harness simulate --cells 'i1-t50-*-p100' --rate 500/s --arrivals poisson
       harness simulate --resume results/20260101-120000-simulated

@@ -1,5 +1,4 @@
-"""Commands that put load on a lab: the matrix, one cell, one cell at several rates, by hand, the paper's techniques;
-and the plan of a sweep."""
+"""Commands that put load on a lab: the matrix, one cell, by hand, the paper's techniques; and the plan of a sweep."""
 
 # ruff: noqa: PLC0415  a command imports its parts only when it runs
 
@@ -7,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -28,9 +27,6 @@ from harness.cli.conventions import (
 )
 from harness.cli.results import reduce_and_draw
 
-if TYPE_CHECKING:
-    from harness.load_model import Arrivals
-
 
 @click.command(epilog=EXIT_CODES)
 @settings_options(
@@ -38,6 +34,7 @@ if TYPE_CHECKING:
     "server_versions",
     "cells",
     "quick",
+    "repeats",
     "rate",
     "arrivals",
     "measure",
@@ -61,6 +58,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
     Examples:
       harness matrix --lab embedded                     all 528 cells, about 20 minutes
       harness matrix --quick                            24 cells that span all axes
+      harness matrix --quick --repeats 5                each five times, in five blocks
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
       harness matrix --cells 'i1-t50-*-p100' --rate 500/s
       harness matrix --resume results/20260101-120000-sqlserver
@@ -143,7 +141,8 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(
     *LAB_OPTIONS,
-    *("server_versions", "cells", "quick", "rate", "arrivals", "measure", "settle", "drain", "seed", "settings"),
+    *("server_versions", "cells", "quick", "repeats", "rate", "arrivals"),
+    *("measure", "settle", "drain", "seed", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
 def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
@@ -160,93 +159,28 @@ def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
     with one_line_errors():
         chosen = opening.select_lab(options, settings_file=settings_file)
         say(chosen.first_line)
-        cells = matrix_run.chosen_cells(chosen.settings, initiators_max=chosen.topology.initiators_max)
-        for line in matrix_run.plan_lines(chosen.settings, cells, list_cells=list_cells):
+        visits = matrix_run.chosen_visits(chosen.settings, initiators_max=chosen.topology.initiators_max)
+        for line in matrix_run.plan_lines(chosen.settings, visits, list_cells=list_cells):
             say(line)
 
 
-_any_lab = click.option(
+@click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
+@click.option(
     "--lab",
     metavar="NAME",
     help="Where the instances run: sqlserver, embedded or simulated. Default: sqlserver where a Docker engine "
     "answers or --lab-file names servers, else embedded.",
 )
-_other_lab_options = tuple(name for name in LAB_OPTIONS if name != "lab")
-
-
-@click.command(epilog=EXIT_CODES, short_help="One cell at 10 to 110 % of its rate: latency against throughput.")
-@click.argument("cell")
-@_any_lab
-@settings_options(*_other_lab_options)
-@click.option(
-    "--arrivals",
-    type=click.Choice(["constant", "poisson"]),
-    default="constant",
-    show_default=True,
-    help="Intended starts of the open loops: constant intervals, or a Poisson process by the seed.",
-)
-@click.option("--measure", metavar="TIME", help="Length of a step's window (default 30s, embedded and simulated 5s).")
-@settings_options("settle", "drain", "seed", "hardware", "results")
-def rates(cell: str, arrivals: Arrivals, **options: Any) -> None:
-    """Run a cell in the closed loop, then in open loops at 10 %, 20 %, ... 110 % of its rate; print a table and draw
-    latency against throughput.
-
-    In an open loop each initiator's clients send at the rate, whatever the answers take, and a latency counts from the
-    intended start of a send: it includes the time in which no thread was free. `--lab simulated` is a model of the
-    paper's hardware in virtual time; its numbers are not SQL Server's.
-
-    \b
-    Examples:
-      harness rates i1-t10-r150-p100-v2008 --lab embedded
-      harness rates i3-t50-r1-p100-v2008 --lab simulated --arrivals poisson
-      harness rates i1-t50-r150-p100-v2022 --lab-file lab.toml --measure 1m
-    """
-    from harness import reporting
-    from harness.rates import rates_run
-
-    with one_line_errors():
-        with reporting.on_console() as reporter:
-            outcome = rates_run.run(options, reporter, cell_id=cell, arrivals=arrivals)
-        _print_rates(outcome.results)
-        say(f"results: {outcome.results}")
-    require_all_completed(outcome, "steps")
-
-
-def _print_rates(results: Path) -> None:
-    """Prints the numbers of the completed steps."""
-    import pandas as pd
-
-    path = results / "reduced" / "rates.parquet"
-    if not path.is_file():
-        return
-    rows = [["load", "asked/s", "sent/s", "processed/s", "p50 ms", "p95 ms", "p99 ms", "late", "never"]]
-    for step in pd.read_parquet(path).itertuples():
-        latencies = (step.latency_us_p50, step.latency_us_p95, step.latency_us_p99)
-        is_open = pd.notna(step.percent)
-        rows.append(
-            [
-                f"open loop, {step.percent:.0f} %" if is_open else "closed loop",
-                f"{step.asked_per_s:,.0f}" if is_open else "",
-                f"{step.sent_per_s:,.0f}{'' if step.was_made else ' (not made)'}",
-                f"{step.processed_per_s:,.0f}",
-                *(f"{value / 1000:,.2f}" if pd.notna(value) else "too few calls" for value in latencies),
-                *(f"{value:,.0f}" if is_open else "" for value in (step.late_calls, step.missed_calls)),
-            ]
-        )
-    say("Latency counts from the intended start; in the closed loop, from the call:")
-    print_rows(rows)
-
-
-@click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
-@_any_lab
-@settings_options(*_other_lab_options, "server_versions")
+@settings_options(*(name for name in LAB_OPTIONS if name != "lab"), "server_versions")
 @click.option("--measure", metavar="TIME", help="Length of a step's measured window (default the scenario's).")
 @click.option("--settle", metavar="TIME", help="Longest wait for a steady rate before it (default the scenario's).")
 @click.option("--drain", metavar="TIME", help="Longest wait until all messages are processed (default the scenario's).")
 @settings_options("results")
 @click.option("--seed", metavar="NUMBER", help="Seed of every random choice in the simulated lab (default 1).")
 @settings_options("hardware")
-@click.option("--repeats", default=1, show_default=True, type=click.IntRange(1, 100), help="Runs of each step.")
+@click.option(
+    "--repeats", metavar="N", help="Run every step so often, in blocks: each is one pass over them (default 1)."
+)
 @click.option(
     "--scenario",
     "scenario_file",
@@ -260,7 +194,7 @@ def _print_rates(results: Path) -> None:
     type=PATH,
     help="Also copy the table into the folder of a run of cells on the same lab, for its claims and its report.",
 )
-def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **options: Any) -> None:
+def techniques(scenario_file: Path | None, add_to: Path | None, **options: Any) -> None:
     """Run the paper's recommendations, and what it warns of, one after another under the same load; then print a
     table and draw a figure of what each is worth.
 
@@ -282,7 +216,7 @@ def techniques(repeats: int, scenario_file: Path | None, add_to: Path | None, **
 
     with one_line_errors():
         with reporting.on_console() as reporter:
-            outcome = scenario_run.run(options, reporter, repeats=repeats, scenario_file=scenario_file, add_to=add_to)
+            outcome = scenario_run.run(options, reporter, scenario_file=scenario_file, add_to=add_to)
         _print_table(outcome.results)
         say(f"results: {outcome.results}")
     require_all_completed(outcome, "runs")

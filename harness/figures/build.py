@@ -11,9 +11,10 @@ from matplotlib import style
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from harness import claims
-from harness.figures import gain, instance_activity, pages, rate_lines, report, technique_bars, throughput
+from harness.claims.judgement import of_the_trick, over_blocks
+from harness.figures import gain, instance_activity, pages, report, technique_bars, throughput
 from harness.figures.parts import Sheet, muted_colour, name_lines
-from harness.figures.reduced_run import Missing, Run, footer, is_rates_run, is_techniques_run, origin, read
+from harness.figures.reduced_run import Missing, Run, footer, is_techniques_run, origin, read
 from harness.records import ResultsError, read_manifest
 from harness.reporting import to_standard_error
 
@@ -33,13 +34,11 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     """Write `figures/`, `reduced/claims` and `report.html` of a run from its reduced tables; return the files, the
     report last.
 
-    A run of `harness techniques` or `harness rates` has no cells: only its own figure is drawn.
-    `progress` gets a line for each figure that is left out, with the reason. Raises ResultsError.
+    A run of `harness techniques` has no cells: of it, only `figures/techniques` is drawn. `progress` gets a line for
+    each figure that is left out, with the reason. Raises ResultsError.
     """
     if is_techniques_run(results):
         return _draw_techniques(results, progress)
-    if is_rates_run(results):
-        return _draw_rates(results, progress)
     run = read(Path(results))
     head = functools.partial(origin, run.lab, run.load_model)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
@@ -62,31 +61,24 @@ def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
     return write(drawings, results / "figures", head, foot, progress)
 
 
-def _draw_rates(results: Path, progress: Progress) -> list[Path]:
-    table = rate_lines.read(results)
-    run = Run(folder=results, manifest=read_manifest(results), cells=table)
-    head = functools.partial(origin, run.lab, run.load_model)
-    foot = footer(run, counted=f"{len(table)} steps")
-    return write({"rates": functools.partial(rate_lines.draw, table)}, results / "figures", head, foot, progress)
-
-
 def drawings(run: Run) -> dict[str, Drawing]:
     """Return the drawing of every figure of a run, by the name of its files."""
+    merged = over_blocks(run)
     throughputs = {
         f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
-            throughput.by_threads, run.cells, initiators
+            throughput.by_threads, merged.cells, initiators
         )
         for initiators, number in throughput.PAPER_FIGURE.items()
     }
     return {
         **throughputs,
-        "figure-5-gain": functools.partial(gain.by_threads, run.gain),
-        "gain-map": functools.partial(gain.over_matrix, run.gain),
-        "waits": functools.partial(instance_activity.waits, run.waits, run.cells),
+        "figure-5-gain": functools.partial(gain.by_threads, of_the_trick(merged.gain)),
+        "gain-map": functools.partial(gain.over_matrix, of_the_trick(merged.gain)),
+        "waits": functools.partial(instance_activity.waits, merged.waits, merged.cells),
         "page-latches": functools.partial(pages.latches, run.latch_share),
         "page-spread": functools.partial(pages.spread, run.page_spread),
-        "log-writes": functools.partial(instance_activity.logs, run.file_io),
-        "latency": functools.partial(throughput.latency, run.cells),
+        "log-writes": functools.partial(instance_activity.logs, merged.file_io),
+        "latency": functools.partial(throughput.latency, merged.cells),
         "queues": functools.partial(throughput.queues, run.seconds, run.cells),
         # The table was added by a run of `harness techniques`.
         **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),

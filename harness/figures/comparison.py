@@ -17,7 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.claims.judgement import geometric_mean
+from harness.claims.judgement import geometric_mean, of_the_trick, over_blocks
 from harness.figures import side_by_side
 from harness.figures.build import Drawing, Progress, write
 from harness.figures.reduced_run import Run, footer, listed, origin, read
@@ -50,6 +50,8 @@ def compare(
     """
     console = console or Console()
     runs = read(Path(a)), read(Path(b))
+    feet = [footer(run) for run in runs]
+    runs = over_blocks(runs[0]), over_blocks(runs[1])
     table = ratios(*pair(runs[0].cells, runs[1].cells))
     if table.empty:
         raise ResultsError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
@@ -61,7 +63,7 @@ def compare(
         raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
     notes = [*version_note(*runs), *differences(*runs), *left_out(*runs, table)]
     _print(console, runs, table, notes)
-    drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress)
+    drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(feet, notes), progress)
     return [folder / "ratios.csv", *drawn]
 
 
@@ -199,7 +201,7 @@ def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
 def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
     same_version = by_version(runs[0].cells, runs[1].cells)
     cells = common(runs[0].cells, runs[1].cells, same_version=same_version)
-    gains = common(runs[0].gain, runs[1].gain, same_version=same_version)
+    gains = common(of_the_trick(runs[0].gain), of_the_trick(runs[1].gain), same_version=same_version)
     names = ("a", "b")
     drawings: dict[str, Drawing] = {
         f"throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
@@ -219,10 +221,9 @@ def _head(runs: tuple[Run, Run]) -> str:
     )
 
 
-def _foot(runs: tuple[Run, Run], notes: Sequence[str]) -> list[str]:
+def _foot(feet: Sequence[Sequence[str]], notes: Sequence[str]) -> list[str]:
     lines = []
-    for name, run in zip("ab", runs, strict=True):
-        lab, identity, machine = footer(run)
+    for name, (lab, identity, machine) in zip("ab", feet, strict=True):
         lines += [f"{name} · {identity}", f"{lab} · {machine}"]
     if lines[1] == lines[3]:
         lines = [lines[0], lines[2], lines[3]]

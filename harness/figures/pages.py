@@ -223,7 +223,7 @@ def _finding(shown: pd.DataFrame) -> str:
 
 def _samples(rows: pd.DataFrame) -> float:
     """Count the samples of instances: those of an instance count once, whatever objects its tasks waited for."""
-    return float(rows.drop_duplicates(["cell_id", "instance"]).looks.sum())
+    return float(rows.drop_duplicates(["cell_id", "block", "instance"]).looks.sum())
 
 
 def _means(rows: pd.DataFrame, threads: list[int]) -> pd.DataFrame:

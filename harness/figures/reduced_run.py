@@ -19,8 +19,10 @@ TABLES = ("cells", "seconds", "gain", "waits")
 OPTIONAL_TABLES = ("page_spread", "latch_share", "file_io", "techniques")
 # The newest columns of the reductions: tables without them were written by an older harness.
 LATEST_COLUMNS = {
-    "cells": {"target_kept_up", "until_drained_per_s"},
-    "gain": {"target_kept_up", "until_drained_factor"},
+    "cells": {"block", "target_kept_up", "until_drained_per_s"},
+    "seconds": {"block"},
+    "gain": {"block", "dialog_ratio", "target_kept_up", "until_drained_factor"},
+    "waits": {"block"},
 }
 
 LAB_WORDS = {
@@ -109,11 +111,6 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
     return table
 
 
-def is_rates_run(folder: Path) -> bool:
-    """Return whether a folder is a run of `harness rates`."""
-    return "rates" in read_manifest(folder)
-
-
 def listed(words: Sequence[str]) -> str:
     """Join words: `a`, `a and b`, `a, b and c`."""
     return " and ".join([*([", ".join(words[:-1])] if len(words) > 1 else []), *words[-1:]])
@@ -134,7 +131,7 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
     versions = f"{words if len(run.versions) > 1 else words.removesuffix('s')} {listed(run.versions)}"
     identity = (
         f"run {run.run_id}",
-        counted or f"{len(run.cells)} cells",
+        counted or _counted(run.cells),
         f"{_measured(run.cells)}{' of virtual time' * run.is_model} measured {'each' if counted else 'a cell'}",
         versions,
         f"harness {manifest.get('harness_version', '?')}{tree}",
@@ -151,6 +148,15 @@ def footer(run: Run, *, counted: str = "") -> list[str]:
         computer[:1] = [f"modelled hardware: {run.hardware or '?'}", *(f"computed on {name}" for name in computer[:1])]
     lab = "; ".join([LAB_WORDS.get(run.lab, f"{run.lab} lab"), *(_builds(manifest) if run.lab == "sqlserver" else [])])
     return [lab[:1].upper() + lab[1:], " · ".join(identity), " · ".join([run.load_model, *computer])]
+
+
+def _counted(cells: pd.DataFrame) -> str:
+    """Count cells, and blocks if there are several: `528 cells in up to 3 blocks`."""
+    ids = f"{cells.cell_id.nunique()} cells"
+    if cells.block.nunique() == 1:
+        return ids
+    each = cells.groupby("cell_id").block.nunique()
+    return f"{ids} in {'up to ' if each.min() < each.max() else ''}{each.max()} blocks"
 
 
 def _builds(manifest: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 
 from harness.claims import Judgement, counted
-from harness.claims.judgement import geometric_mean
+from harness.claims.judgement import geometric_mean, of_the_trick, over_blocks
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages
 from harness.figures.parts import count, over_versions, payload_name, percent, used_dialogs
@@ -44,6 +44,8 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    foot, circumstances = footer(run), facts(run)
+    run = over_blocks(run)
     rows = headlines(run)
     page = environment.get_template("report.html").render(
         origin=origin(run.lab, run.load_model, run.versions),
@@ -60,8 +62,8 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         several_versions=len(run.versions) > 1,
         behind=any(BEHIND in peak.text for row in rows for peak in (row.peak_trick, row.peak_base)),
         figures=[(path.stem, _embedded(path)) for path in figures if path.suffix == ".svg"],
-        footer=footer(run),
-        facts=facts(run),
+        footer=foot,
+        facts=circumstances,
     )
     path = run.folder / NAME
     try:
@@ -151,7 +153,7 @@ def findings(run: Run) -> list[Finding]:
         Finding("Throughput", tuple(_throughput(run.cells))),
         Finding(
             "The 150 trick",
-            _said(lambda: _gain(run.gain)),
+            _said(lambda: _gain(of_the_trick(run.gain))),
             f"up to +{GAIN_MAX_PERCENT.value:.0f} %; none at {NO_GAIN_UP_TO.value:.0f} threads in all or fewer, "
             f"noticeable from {GAIN_NOTICEABLE_FROM.value:.0f}",
         ),
@@ -182,7 +184,8 @@ def headlines(run: Run) -> list[Headline]:
     rows = []
     for initiators in sorted(int(number) for number in run.cells.initiators.unique()):
         cells = run.cells[run.cells.initiators == initiators]
-        gains = run.gain[run.gain.initiators == initiators]
+        gains = of_the_trick(run.gain)
+        gains = gains[gains.initiators == initiators]
         best = _best(cells)
         stated = PEAK_THROUGHPUT.get(initiators)
         rows.append(

@@ -19,7 +19,7 @@ KINDS = {
 }
 # The columns of the table of `harness.techniques` that the figure and its footer read.
 COLUMNS = (
-    *("server_version", "place", "kind", "technique", "title", "compared_with", "run"),
+    *("server_version", "place", "kind", "technique", "title", "compared_with", "block"),
     *("initiators", "threads", "payload_bytes", "measured_s"),
     *("processed_per_s", "sent_per_s", "latency_us_p95", "readers"),
 )
@@ -74,7 +74,7 @@ def over_runs(table: pd.DataFrame) -> pd.DataFrame:
         sent_max=("sent_per_s", "max"),
         latency_us_p95=("latency_us_p95", "mean"),
         readers=("readers", "max"),
-        runs=("run", "nunique"),
+        runs=("block", "nunique"),
     )
 
 

@@ -112,7 +112,7 @@ def latency(cells: pd.DataFrame) -> Sheet:
 def queues(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
     """Draw the cell whose queues were deepest."""
     cell = busiest(seconds, cells)
-    rows = seconds[seconds.cell_id == cell.cell_id].sort_values("second")
+    rows = seconds[(seconds.cell_id == cell.cell_id) & (seconds.block == cell.block)].sort_values("second")
     length = float(cell.load_s + cell.drain_s)
     width = (length - rows.second).clip(upper=1.0)
     rows, width = rows[width >= SHORTEST_SECOND], width[width >= SHORTEST_SECOND]
@@ -148,13 +148,14 @@ def queues(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
 
 
 def busiest(seconds: pd.DataFrame, cells: pd.DataFrame) -> pd.Series:
-    """Choose the cell with the deepest queues among those sampled often enough; of two, the faster one."""
-    sampled = seconds.dropna(subset=["queue_depth"]).groupby("cell_id").size()
-    known = cells[cells.cell_id.isin(sampled[sampled >= SECONDS_WITH_DEPTH].index)]
+    """Choose the cell and block with the deepest queues among those sampled often enough; of two, the faster one."""
+    sampled = seconds.dropna(subset=["queue_depth"]).groupby(["cell_id", "block"]).size()
+    often = sampled[sampled >= SECONDS_WITH_DEPTH].index
+    known = cells[pd.MultiIndex.from_frame(cells[["cell_id", "block"]]).isin(often)]
     if known.empty:
         raise Missing("no cell has samples of its queues in two seconds")
     depth = known.queue_depth_peak.fillna(0) + known.transmission_queue_depth_peak.fillna(0)
-    ranked = known.assign(depth=depth).sort_values(["depth", "processed_per_s", "cell_id"])
+    ranked = known.assign(depth=depth).sort_values(["depth", "processed_per_s", "cell_id", "block"])
     return ranked.iloc[-1]
 
 

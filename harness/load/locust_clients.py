@@ -104,6 +104,7 @@ class LocustClients:
         orders = {
             self._workers[initiator]: messages.Prepare(
                 plan.cell.id,
+                plan.visit.block,
                 plan.attempt,
                 plan.run,
                 plan.cell.payload_bytes,

@@ -78,6 +78,7 @@ class Prepare(Message):
     """Asks a worker to connect every thread of a cell and to let it wait at the barrier."""
 
     cell: str
+    block: int
     attempt: int
     run: int  # goes into every message's header
     payload_bytes: int

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.failures import MachineFailure
 from harness.load_model import OpenLoop
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 
 # Both take an identifier and a body: the first the handle of the dialog to send on, the second the target's broker
 # instance, to which it begins a dialog for this message alone.
@@ -44,13 +44,13 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class CellPlan:
-    """One attempt at one cell.
+    """One attempt at one cell in a block.
 
     `connection_strings` has one per initiator, to its database. `handles` has, for each initiator, the first parameters
     of `procedure`, one for each thread or more: a test client looks up nothing.
     """
 
-    cell: Cell
+    visit: Visit
     attempt: int
     run: int  # goes into every message's header
     connection_strings: Sequence[str] = field(repr=False)
@@ -58,6 +58,10 @@ class CellPlan:
     results: Path | None  # None: keeps no records
     procedure: str = SEND_MESSAGE
     open_loop: OpenLoop | None = None  # None: the closed loop
+
+    @property
+    def cell(self) -> Cell:
+        return self.visit.cell
 
     def __post_init__(self) -> None:
         assert len(self.connection_strings) == len(self.handles) == self.cell.initiators

@@ -33,7 +33,7 @@ from harness.load.messages import (
 )
 from harness.load.plan import CellPlan, LoadError
 from harness.load_model import OpenLoop
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.settings import RunSettings
 
 DRAIN_TIMEOUT_S = 120.0
@@ -110,7 +110,7 @@ def plan_of(  # noqa: PLR0917
 ) -> CellPlan:
     """A cell that keeps no records."""
     cell = Cell(version, scenario.initiators, scenario.dialog_ratio, scenario.threads, scenario.payload_bytes)
-    return CellPlan(cell, 1, run, connection_strings, handles, None, open_loop=open_loop)
+    return CellPlan(Visit(cell), 1, run, connection_strings, handles, None, open_loop=open_loop)
 
 
 class Player:

@@ -24,7 +24,7 @@ from harness.load.locust_process import Pipe, Seats, TestClient
 from harness.load.messages import Connect, Connected, Done, Prepare, Start, Stop, Stopped, WorkerProgress
 from harness.load.plan import GeneratorHealth
 from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.records import write_calls
 
 # The sweep decides from the counts whether the rate is steady; latencies cost more and are less urgent.
@@ -224,7 +224,7 @@ class Worker:
             write_calls(
                 self._threads,
                 results=Path(order.results),
-                cell=Cell.parse(order.cell),
+                visit=Visit(Cell.parse(order.cell), order.block),
                 attempt=order.attempt,
                 initiator=self._initiator,
                 clock_offset_ns=self._run.clock_offset_ns,

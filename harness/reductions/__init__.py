@@ -7,8 +7,9 @@ with a `select` or `agg` of the columns that it promises. `raw_files` decides wh
 and stops Spark, `reduce` runs everything and writes the tables. No raw rows are collected, and no Python code runs
 inside Spark.
 
-The latest attempt of a cell counts that both the journal and the cell's own record call completed, if all its files can
-be read. Everything else is left out and named through `progress`.
+Every table has its rows for each cell and block. The latest attempt of a cell in a block counts that both the journal
+and the cell's own record call completed, if all its files can be read. Everything else is left out and named through
+`progress`.
 
 How numbers are computed:
 
@@ -55,11 +56,11 @@ __all__ = ["SparkUnavailable", "reduce"]
 
 # Not every instance provides the records of these tables, or has any.
 MAY_BE_EMPTY = ("page_spread", "latch_share", "latches", "file_io", "counters")
-_CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes")
+_CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "payload_bytes", "block")
 ORDER = {
     "cells": _CELLS_IN_ORDER,
     "seconds": (*_CELLS_IN_ORDER, "second"),
-    "gain": ("server_version", "initiators", "threads", "payload_bytes"),
+    "gain": ("server_version", "initiators", "threads", "payload_bytes", "dialog_ratio", "block"),
     "waits": (*_CELLS_IN_ORDER, "role", "place"),
     "page_spread": (*_CELLS_IN_ORDER, "instance"),
     "latch_share": (*_CELLS_IN_ORDER, "instance", "object_name", "wait_type"),

@@ -1,28 +1,28 @@
-"""The attempt of each cell that counts, the table of completed cells, and the gain of the 150 trick for each pair."""
+"""The attempt of each cell that counts, the table of completed cells, and the gain of a dialog ratio for each pair."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
+from harness.whitepaper import BASE_DIALOG_RATIO
 
-AXES = ("cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes")
-ATTEMPT = ("cell_id", "attempt")
+AXES = ("cell_id", "block", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes")
+ATTEMPT = ("cell_id", "block", "attempt")
 OPEN_LOOP = ("rate_per_s", "due_calls", "late_calls", "missed_calls")
 MOMENTS = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
 NS_PER_S = 1_000_000_000
 # A target that processes a smaller part of what is sent falls behind: its rate in the window is not sustained.
 KEPT_UP = 0.9
 
-PAIR = ("server_version", "initiators", "threads", "payload_bytes")
+PAIR = ("block", "server_version", "initiators", "threads", "payload_bytes")
 RATES = (("processed_per_s", "factor"), ("sent_per_s", "sent_factor"), ("until_drained_per_s", "until_drained_factor"))
 
 
 def completed_attempts(cells: DataFrame) -> DataFrame:
-    """Return one row per cell: its latest completed attempt, with its moments and message counts."""
+    """Return one row per cell and block: its latest completed attempt, with its moments and message counts."""
     latest_first = (
-        Window.partitionBy("cell_id")
+        Window.partitionBy("cell_id", "block")
         .orderBy(F.col("attempt").desc())
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
@@ -69,13 +69,13 @@ def cells(
     peaks: DataFrame,
     top_waits: DataFrame,
 ) -> DataFrame:
-    """Return one row per cell: axes, rates of the measured window, latencies, queue depths, waits, durations."""
+    """Return one row per cell and block: axes, rates of the measured window, latencies, depths, waits, durations."""
     known = attempts.select("*", elapsed_s("measured_from_ns", "measured_to_ns").alias("window_s"))
     for part in (calls, processed, end_to_end, processors, peaks, top_waits):
         known = known.join(part, on=list(ATTEMPT), how="left")
     until_drained_s = elapsed_s("started_at_ns", "drained_at_ns")
     return known.select(
-        *("cell_id", "attempt", "server_version", "initiators", "threads"),
+        *("cell_id", "block", "attempt", "server_version", "initiators", "threads"),
         (F.col("initiators") * F.col("threads")).alias("total_threads"),
         *("dialog_ratio", "payload_bytes"),
         _rate("calls_in_window").alias("sent_per_s"),
@@ -99,40 +99,38 @@ def cells(
 
 
 def gain(cells: DataFrame) -> DataFrame:
-    """Return one row per pair of cells that differ only in the dialog ratio, with the gain of the 150 trick.
+    """Return one row per block and pair of cells that differ only in the dialog ratio, one of them using every dialog.
 
+    `factor` is the rate of the cell with `dialog_ratio` divided by that of the other, whose columns end in `_ratio_1`.
     If a target of the pair did not keep up, its rate in the window depends on how far the backlog had grown.
     `until_drained_factor` does not: it compares all messages by the time until the last was processed.
     """
     needed = cells.select(*PAIR, "total_threads", "dialog_ratio", "target_kept_up", *(name for name, _ in RATES))
-    base = _of_ratio(needed, BASE_DIALOG_RATIO).drop("total_threads")
-    trick = _of_ratio(needed, TRICK_DIALOG_RATIO)
-    factor = F.col("processed_per_s_ratio_150") / F.col("processed_per_s_ratio_1")
+    is_base = F.col("dialog_ratio") == BASE_DIALOG_RATIO
+    base = needed.where(is_base).select(
+        *PAIR,
+        F.col("target_kept_up").alias("target_kept_up_ratio_1"),
+        *(F.col(rate).alias(f"{rate}_ratio_1") for rate, _ in RATES),
+    )
+    factor = F.col("processed_per_s") / F.col("processed_per_s_ratio_1")
     return (
-        trick.join(base, on=list(PAIR), how="inner")
-        .where((F.col("processed_per_s_ratio_1") > 0) & F.col("processed_per_s_ratio_150").isNotNull())
+        needed.where(~is_base)
+        .join(base, on=list(PAIR), how="inner")
+        .where((F.col("processed_per_s_ratio_1") > 0) & F.col("processed_per_s").isNotNull())
         .select(
             *PAIR,
+            "dialog_ratio",
             "total_threads",
             "processed_per_s_ratio_1",
-            "processed_per_s_ratio_150",
+            "processed_per_s",
             F.round(factor, 4).alias("factor"),
             F.round(100 * (factor - 1), 2).alias("gain_percent"),
             *(
-                F.round(F.col(f"{rate}_ratio_150") / F.nullif(f"{rate}_ratio_1", F.lit(0.0)), 4).alias(name)
+                F.round(F.col(rate) / F.nullif(f"{rate}_ratio_1", F.lit(0.0)), 4).alias(name)
                 for rate, name in RATES[1:]
             ),
-            (F.col("target_kept_up_ratio_1") & F.col("target_kept_up_ratio_150")).alias("target_kept_up"),
+            (F.col("target_kept_up_ratio_1") & F.col("target_kept_up")).alias("target_kept_up"),
         )
-    )
-
-
-def _of_ratio(cells: DataFrame, ratio: int) -> DataFrame:
-    return cells.where(F.col("dialog_ratio") == ratio).select(
-        *PAIR,
-        "total_threads",
-        F.col("target_kept_up").alias(f"target_kept_up_ratio_{ratio}"),
-        *(F.col(rate).alias(f"{rate}_ratio_{ratio}") for rate, _ in RATES),
     )
 
 

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from harness.failures import MachineFailure
 from harness.records import SCHEMAS, ResultsError, read_manifest
 
-RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
+RAW_FILE = re.compile(r"(?P<cell>i\d+-t\d+-r\d+-p\d+-v\d+)-b(?P<block>\d+)-a(?P<attempt>\d+)(-.+)?\.parquet")
 # A completed cell has no throughput without these. Other kinds may be missing and leave nulls.
 REQUIRED_KINDS = ("calls", "receives")
 
-Attempt = tuple[str, int]
+Attempt = tuple[str, int, int]  # cell id, block, attempt
 
 
 class SparkUnavailable(MachineFailure):
@@ -44,10 +44,12 @@ def read(results: Path) -> RawRecords:
         raise ResultsError(f"{results} has no raw records (no folder raw/): run `harness matrix` first")
     notes: list[str] = []
     readable, damaged = _sort_files(raw, notes)
+    if not readable["cells"] and _is_of_another_version(raw):
+        raise ResultsError(f"{raw} was recorded by another version of the harness: run the cells again")
     completed = _completed_in_journal(results / "journal.jsonl", notes)
     chosen = {attempt for attempt in readable["cells"] if completed is None or attempt in completed}
     for attempt in sorted(chosen):
-        name = f"{attempt[0]} (attempt {attempt[1]})"
+        name = f"{attempt[0]} (block {attempt[1]}, attempt {attempt[2]})"
         missing = [kind for kind in REQUIRED_KINDS if attempt not in readable[kind]]
         if attempt in damaged:
             notes.append(f"{name} is left out: {damaged[attempt]} cannot be read")
@@ -76,12 +78,22 @@ def _sort_files(raw: Path, notes: list[str]) -> tuple[dict[str, dict[Attempt, li
                 if path.suffix != ".tmp":
                     notes.append(f"raw/{kind}/{path.name} is not a raw record and is ignored")
                 continue
-            attempt = (match["cell"], int(match["attempt"]))
+            attempt = (match["cell"], int(match["block"]), int(match["attempt"]))
             if _has_columns(path, schema):
                 readable[kind][attempt].append(path)
             else:
                 damaged[attempt] = f"raw/{kind}/{path.name}"
     return readable, damaged
+
+
+def _is_of_another_version(raw: Path) -> bool:
+    """Whether the records of cells are readable but lack a column of today's."""
+    for path in (raw / "cells").glob("*.parquet"):
+        try:
+            return not set(SCHEMAS["cells"].names) <= set(pq.read_schema(path).names)
+        except (OSError, pa.ArrowException):
+            continue
+    return False
 
 
 def _has_columns(path: Path, schema: pa.Schema) -> bool:
@@ -107,7 +119,7 @@ def _completed_in_journal(path: Path, notes: list[str]) -> set[Attempt] | None:
     for line in lines:
         try:
             entry = json.loads(line)
-            attempt = (str(entry["cell"]), int(entry["attempt"]))
+            attempt = (str(entry["cell"]), int(entry["block"]), int(entry["attempt"]))
             outcome = entry["outcome"]
         except (ValueError, KeyError, TypeError):
             continue

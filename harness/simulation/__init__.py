@@ -15,7 +15,8 @@ A `simulated_cell` runs in a fork (`forks`) of a warmed world, which is linked a
 breaks things under load and checks from outside that no message is lost, repeated or out of order.
 
 Rules: time and entropy come from the world, and entropy from its seed. Nothing depends on the order of a set, on hash()
-of text, on threads or on the machine. The result of a cell depends on the seed, the cell and the number of the attempt.
+of text, on threads or on the machine. The result of a cell depends on the seed, the cell, the block and the number of
+the attempt.
 
 Not modelled: memory, data files and checkpoints, latches of tables other than sys.sysdesend, and the clients' computers
 unless they are the instances' too. Statements of observers take no time.

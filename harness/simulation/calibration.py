@@ -33,7 +33,7 @@ from scipy.optimize import least_squares
 from harness import records
 from harness.failures import MachineFailure, UsageFailure
 from harness.figures import reduced_run
-from harness.matrix import PAPER_VERSIONS, PAYLOADS_BYTES, Cell
+from harness.matrix import PAPER_VERSIONS, PAYLOADS_BYTES, Cell, Visit
 from harness.simulation import forks, simulated_cell
 from harness.simulation.parameters import HardwareError, Parameters
 from harness.simulation.simulated_cell import Times, WarmedWorld
@@ -112,8 +112,8 @@ def _measure(world: WarmedWorld, parameters: Parameters, cell: Cell, kept: Path 
     world.lab.world.change_costs(parameters)
     with contextlib.nullcontext(kept) if kept else tempfile.TemporaryDirectory(dir=folder) as own:
         results = Path(own)
-        measured = simulated_cell.run(world.lab, cell, 1, TIMES, results, pages=world.pages)
-        rows = pq.read_table(records.raw_path(results, "processors", cell, 1)).to_pylist()
+        measured = simulated_cell.run(world.lab, Visit(cell), 1, TIMES, results, pages=world.pages)
+        rows = pq.read_table(records.raw_path(results, "processors", Visit(cell), 1)).to_pylist()
     if not measured.processed_per_s:
         raise CellFailed("no message was processed in its window")
     percent = {

@@ -212,7 +212,7 @@ class SimulatedClients:
             records.write_calls(
                 [client for client in self._clients if client.initiator == initiator],
                 results=plan.results,
-                cell=plan.cell,
+                visit=plan.visit,
                 attempt=plan.attempt,
                 initiator=initiator,
                 clock_offset_ns=0,

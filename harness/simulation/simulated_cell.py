@@ -5,7 +5,7 @@ in the same world: three initiators, each with fifty used dialogs and the dialog
 target with as many queue readers as it may have. The paper's runs lasted minutes, in which the queue monitor launches a
 reader every five seconds; a cell of one second is too short for that.
 
-The result of a cell depends on the seed, the cell and the attempt, but on no earlier cell.
+The result of a cell depends on the seed, the cell, the block and the attempt, but on no earlier cell.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.lab.instances import LabError, connections
 from harness.load import plan
 from harness.load.plan import Sending
 from harness.load_model import OpenLoop
-from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell
+from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit
 from harness.observe import dialog_pages, latch_watch, snapshots
 from harness.observe.latch_watch import SAMPLE_EVERY_S, PageObjects, Watched
 from harness.observe.observers import INTERVAL_S, QUERY_TIMEOUT_S, SAMPLED, Observed, Recording, observed
@@ -60,7 +60,7 @@ class Times:
 
 def run(
     lab: SimulatedLab,
-    cell: Cell,
+    visit: Visit,
     attempt: int,
     times: Times,
     results: Path,
@@ -81,10 +81,10 @@ def run(
         lab.target.connect(),
         [instance.connect() for instance in lab.initiators],
     )
-    taking_part = [instance.name for instance in lab.initiators[: cell.initiators]]
+    taking_part = [instance.name for instance in lab.initiators[: visit.cell.initiators]]
     try:
         return Attempt(
-            cell,
+            visit,
             attempt,
             attempt,
             equipment,
@@ -122,15 +122,21 @@ class WarmedWorld:
         """Run a short cell in this world itself: so queries and procedures are compiled once, not in every fork."""
         cell = Cell(self.server_version, len(self.lab.initiators), self.dialog_ratio, 1, PAYLOADS_BYTES[0])
         with tempfile.TemporaryDirectory() as folder:
-            run(self.lab, cell, 1, Times(0.0, 0.2), Path(folder), pages=self.pages)
+            run(self.lab, Visit(cell), 1, Times(0.0, 0.2), Path(folder), pages=self.pages)
 
-    def run(self, cell: Cell, attempt: int, times: Times, results: Path) -> Measured:
+    def run(self, visit: Visit, attempt: int, times: Times, results: Path) -> Measured:
         """Run a cell in a fork of this world and write its records, or raise CellFailed."""
+        cell = visit.cell
         assert (cell.server_version, cell.dialog_ratio) == (self.server_version, self.dialog_ratio), cell.id
         try:
-            return forks.in_fork(partial(run, self.lab, cell, attempt, times, results, pages=self.pages))
+            return forks.in_fork(partial(self._run_here, visit, attempt, times, results))
         except ForkDied as death:
             raise CellFailed(str(death)) from None
+
+    def _run_here(self, visit: Visit, attempt: int, times: Times, results: Path) -> Measured:
+        """Run a cell in this world itself, with the entropy of its block: so blocks differ as repetitions do."""
+        self.lab.world.reseed(derived_seed(self.lab.world.seed, "block", visit.block))
+        return run(self.lab, visit, attempt, times, results, pages=self.pages)
 
 
 def one_on_each(clients: Sequence[pyodbc.Connection]) -> int:

@@ -10,28 +10,16 @@ from typing import Any
 
 from harness import load_model
 from harness import settings as settings_module
-from harness.failures import nearest
 from harness.lab import interruption
-from harness.matrix import Cell
+from harness.matrix import Visit
 from harness.reporting import Reporter, TimeLeftByWork
-from harness.settings import SettingsError, SimulationSettings
+from harness.settings import SimulationSettings
 from harness.simulation import parameters, spark_job
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
 from harness.sweep import journal, run_folder
 from harness.sweep.journal import Entry, Journal
-from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe
-from harness.sweep.matrix_run import Outcome, chosen_cells
-
-SIMULATED = "simulated"
-LABS = (*settings_module.LABS, SIMULATED)
-
-
-def require_known_lab(options: Mapping[str, Any]) -> str | None:
-    """Return the lab that the options name, which may be `simulated`; raises SettingsError for an unknown one."""
-    lab: str | None = options.get("lab")
-    if lab is not None and lab not in LABS:
-        raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, LABS)}")
-    return lab
+from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe, label
+from harness.sweep.matrix_run import Outcome, chosen_visits, counted
 
 
 def simulate(
@@ -44,17 +32,17 @@ def simulate(
     """Run the cells that the options select, or those that the run in `resume` lacks."""
     settings = _settings(options, resume)
     hardware = parameters.read(settings.hardware)
-    cells = chosen_cells(settings)
+    visits = chosen_visits(settings)
     for line in first_lines(settings):
         reporter.note(line)
     model = hardware.as_manifest()
-    results = run_folder.open_run(settings, cells=len(cells), driver=None, resume=resume, model=model)
-    reporter.note(f"{len(cells)} cells, {load_model.describe(settings.open_loop)}; results in {results}")
+    results = run_folder.open_run(settings, cells=len(visits), driver=None, resume=resume, model=model)
+    reporter.note(f"{counted(settings, visits)}; results in {results}")
     experiment = Experiment(
         hardware, settings.seed, settings.settle, settings.measure, results.absolute(), settings.open_loop
     )
     with interruption.noted():
-        outcome = _run(experiment, cells, settings.master, open_world, reporter)
+        outcome = _run(experiment, visits, settings.master, open_world, reporter)
     run_folder.finish(results)
     return outcome
 
@@ -64,7 +52,8 @@ def first_lines(settings: SimulationSettings) -> list[str]:
     return [
         f"lab: simulated - a model of the hardware {settings.hardware!r} in virtual time; "
         "its numbers are not SQL Server's and measure nothing",
-        f"seed {settings.seed}, settling {settings.settle:g} s and measuring {settings.measure:g} s of virtual time",
+        f"seed {settings.seed}, settling {settings.settle:g} s and measuring {settings.measure:g} s of virtual time, "
+        f"{load_model.describe(settings.open_loop)}",
     ]
 
 
@@ -78,20 +67,20 @@ def _settings(options: Mapping[str, Any], resume: Path | None) -> SimulationSett
 
 
 def _run(
-    experiment: Experiment, cells: Sequence[Cell], master: str, open_world: OpenWorld, reporter: Reporter
+    experiment: Experiment, visits: Sequence[Visit], master: str, open_world: OpenWorld, reporter: Reporter
 ) -> Outcome:
     results = experiment.results
     run_journal = Journal(results / journal.NAME)
-    outcome = Outcome(results, len(cells), 0, 0)
+    outcome = Outcome(results, len(visits), 0, 0)
     spark_job.Mailbox(results).take(run_journal.append)  # entries that a killed run did not collect
     done = run_journal.completed()
     virtual_s = experiment.settle_s + experiment.measure_s
     turns = [
-        Turn(cell, run_journal.attempts(cell.id) + 1, cell_work_s(cell, virtual_s))
-        for cell in cells
-        if cell.id not in done
+        Turn(visit, run_journal.attempts(visit.id, visit.block) + 1, cell_work_s(visit.cell, virtual_s))
+        for visit in visits
+        if (visit.id, visit.block) not in done
     ]
-    outcome.completed = len(cells) - len(turns)
+    outcome.completed = len(visits) - len(turns)
 
     def ended(entry: Entry) -> None:
         run_journal.append(entry)
@@ -100,14 +89,14 @@ def _run(
         else:
             outcome.failed += 1
             outcome.reason = entry.reason
-        text = describe(entry)
-        reporter.phase(f"{entry.cell}: {text}")
-        reporter.cell_done(outcome.completed + outcome.failed, entry.cell, entry.outcome, text)
+        name, text = label(entry.cell, entry.block), describe(entry)
+        reporter.phase(f"{name}: {text}")
+        reporter.cell_done(outcome.completed + outcome.failed, name, entry.outcome, text)
         if entry.outcome == "failed" and shutil.disk_usage(results).free < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(results))  # all further cells would fail
 
-    left = TimeLeftByWork({turn.cell.id: turn.work_s for turn in turns})
-    reporter.begin(len(cells), outcome.completed, left)
+    left = TimeLeftByWork({label(turn.visit.id, turn.visit.block): turn.work_s for turn in turns})
+    reporter.begin(len(visits), outcome.completed, left)
     try:
         reporter.phase("building and warming worlds")
         spark_job.run(experiment, turns, master=master, open_world=open_world, on_entry=ended)

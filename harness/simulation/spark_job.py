@@ -36,7 +36,7 @@ from pyspark import SparkContext
 from harness.failures import MachineFailure
 from harness.lab.processes import die_with_parent
 from harness.load_model import OpenLoop
-from harness.matrix import INITIATORS, THREADS, Cell
+from harness.matrix import INITIATORS, THREADS, Cell, Visit
 from harness.records import written_whole
 from harness.reductions.spark_session import context
 from harness.simulation.parameters import Parameters
@@ -86,7 +86,7 @@ class Experiment:
 
 
 # Runs a cell in a fork of a world, writes its raw records, and raises CellFailed if that fails.
-RunCell = Callable[[Cell, int], Measured]
+RunCell = Callable[[Visit, int], Measured]
 OpenWorld = Callable[[Experiment, str, int], RunCell]
 
 
@@ -94,16 +94,20 @@ def open_warmed_world(experiment: Experiment, server_version: str, dialog_ratio:
     """Implement `OpenWorld`."""
     world = WarmedWorld(experiment.parameters, server_version, dialog_ratio, seed=experiment.seed)
     times = Times(experiment.settle_s, experiment.measure_s, open_loop=experiment.open_loop)
-    return lambda cell, attempt: world.run(cell, attempt, times, experiment.results)
+    return lambda visit, attempt: world.run(visit, attempt, times, experiment.results)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A cell, the number of the attempt, and its expected processor time."""
+    """A cell in a block, the number of the attempt, and its expected processor time."""
 
-    cell: Cell
+    visit: Visit
     attempt: int
     work_s: float
+
+    @property
+    def cell(self) -> Cell:
+        return self.visit.cell
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def elapsed_s(cut: Sequence[Slice], workers: int) -> float:
 def _cut(turns: Sequence[Turn], parts: int) -> list[Slice]:
     share_s = sum(turn.work_s for turn in turns) / parts
     groups: dict[tuple[str, int], list[Turn]] = {}
-    for turn in sorted(turns, key=lambda turn: (-turn.work_s, turn.cell)):
+    for turn in sorted(turns, key=lambda turn: (-turn.work_s, turn.visit)):
         groups.setdefault((turn.cell.server_version, turn.cell.dialog_ratio), []).append(turn)
     found = [
         Slice(*group, tuple(dealt))
@@ -177,13 +181,13 @@ class Mailbox:
 
     def put(self, entry: Entry) -> None:
         self._folder.mkdir(exist_ok=True)
-        with written_whole(self._folder / f"{entry.cell}-a{entry.attempt}.json") as file:
+        with written_whole(self._folder / f"{entry.cell}-b{entry.block}-a{entry.attempt}.json") as file:
             file.write_text(json.dumps(asdict(entry), ensure_ascii=False), encoding="utf-8")
 
     def take(self, keep: Callable[[Entry], None]) -> None:
         """Pass new entries to `keep`, the earliest end first, and delete each afterwards."""
         come = [(Entry(**json.loads(path.read_text(encoding="utf-8"))), path) for path in self._folder.glob("*.json")]
-        for entry, path in sorted(come, key=lambda pair: (pair[0].at, pair[0].cell)):
+        for entry, path in sorted(come, key=lambda pair: (pair[0].at, pair[0].cell, pair[0].block)):
             keep(entry)
             path.unlink()
 
@@ -205,10 +209,10 @@ def run(
 ) -> None:
     """Attempt each turn once and call `on_entry` as each ends; raise JobBroken if Spark cannot continue."""
     mailbox = Mailbox(experiment.results)
-    open_turns = {(turn.cell.id, turn.attempt): turn for turn in turns}
+    open_turns = {(turn.visit.id, turn.visit.block, turn.attempt): turn for turn in turns}
 
     def keep(entry: Entry) -> None:
-        if open_turns.pop((entry.cell, entry.attempt), None):
+        if open_turns.pop((entry.cell, entry.block, entry.attempt), None):
             on_entry(entry)
 
     while open_turns:
@@ -267,7 +271,7 @@ def run_slice(experiment: Experiment, open_world: OpenWorld, part: Slice) -> Non
         began = time.perf_counter()
         measured, reason = None, ""
         try:
-            measured = run_cell(turn.cell, turn.attempt)
+            measured = run_cell(turn.visit, turn.attempt)
         except CellFailed as failure:
             reason = " ".join(str(failure).split())
         except Exception as error:
@@ -280,7 +284,7 @@ def run_slice(experiment: Experiment, open_world: OpenWorld, part: Slice) -> Non
 
 def _write_traceback(error: Exception, turn: Turn, results: Path) -> str:
     """Write the traceback to a file and return a line that names it."""
-    path = results / "tracebacks" / f"{turn.cell.id}-a{turn.attempt}.txt"
+    path = results / "tracebacks" / f"{turn.visit.id}-b{turn.visit.block}-a{turn.attempt}.txt"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     text = " ".join(f"{type(error).__name__}: {error}".split())
@@ -289,7 +293,7 @@ def _write_traceback(error: Exception, turn: Turn, results: Path) -> str:
 
 def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[str, float]) -> Entry:
     return Entry(
-        turn.cell.id,
+        turn.visit.id,
         turn.attempt,
         "completed" if measured else "failed",
         reason,
@@ -298,6 +302,7 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
         sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
         processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
         phases_s=phases_s,
+        block=turn.visit.block,
     )
 
 

@@ -24,7 +24,7 @@ from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError
 from harness.load.plan import SEND_MESSAGE, CellPlan, LoadError, LoadReport, Progress, Sending
 from harness.load_model import OpenLoop
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.observe.observers import Observed
 from harness.sweep import accounting
@@ -177,7 +177,7 @@ def halves_agree(values: Sequence[float]) -> bool:
 class Attempt:
     """The protocol of a cell. Call `run` once."""
 
-    cell: Cell
+    visit: Visit
     number: int
     run_number: int
     equipment: Equipment
@@ -193,6 +193,10 @@ class Attempt:
     punctuality: Punctuality = IN_TIME
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's used dialogs, where they are known
     changes: Mapping[str, dict[str, list[Any]]] = field(default_factory=dict)  # records of changes over the window
+
+    @property
+    def cell(self) -> Cell:
+        return self.visit.cell
 
     def run(self) -> Measured:
         try:
@@ -211,7 +215,7 @@ class Attempt:
             sending = self.sending or Sending(SEND_MESSAGE, own)
             parts.clients.prepare(
                 CellPlan(
-                    self.cell,
+                    self.visit,
                     self.number,
                     self.run_number,
                     [instance.client_connection_string() for instance in self._taking_part()],
@@ -344,7 +348,7 @@ class Attempt:
         if self.pages:
             found["dialog_pages"] = dialog_pages.columns(self.pages, self.cell.threads)
         for kind, columns in found.items():
-            records.write(self.results, kind, self.cell, self.number, columns)
+            records.write(self.results, kind, self.visit, self.number, columns)
 
     def _write_cell(self, outcome: str, reason: str) -> None:
         moments, report, counts = self.moments, self.report, self.accounting
@@ -365,7 +369,7 @@ class Attempt:
             "failed_calls": report.failed_calls if report else 0,
             **self.punctuality.columns(),
         }
-        records.write(self.results, "cells", self.cell, self.number, {name: [value] for name, value in values.items()})
+        records.write(self.results, "cells", self.visit, self.number, {name: [value] for name, value in values.items()})
 
     def _measured(self, report: LoadReport, deliveries: dict[str, list[Any]]) -> Measured:
         first, last = self.moments.measured_from_ns, self.moments.measured_to_ns
@@ -393,7 +397,7 @@ class Attempt:
         """Read the calls of each initiator's clients from the workers' files."""
         found = {}
         for number in range(1, self.cell.initiators + 1):
-            path = records.raw_path(self.results, "calls", self.cell, self.number, f"i{number}")
+            path = records.raw_path(self.results, "calls", self.visit, self.number, f"i{number}")
             # A simulated cell is a process of its own and would start threads for three columns.
             names = ["intended_at_ns", "started_at_ns", "latency_ns"]
             table = pq.ParquetFile(path).read(names, use_threads=False)

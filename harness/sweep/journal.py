@@ -1,4 +1,4 @@
-"""`journal.jsonl`: one line per attempt at a cell, on disk before the next begins, readable after any crash."""
+"""`journal.jsonl`: one line for each attempt at a cell in a block, on disk before the next attempt begins."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NAME = "journal.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """The outcome of one attempt at a cell."""
+    """The outcome of one attempt at a cell in a block."""
 
     cell: str
-    attempt: int  # of this cell: 1, or 2 for the retry
+    attempt: int  # of this cell in this block: 1, or 2 for the retry
     outcome: Literal["completed", "failed"]
     reason: str
     at: str  # ISO 8601, UTC
@@ -30,6 +30,7 @@ class Entry:
     sent_per_s: float = 0.0
     processed_per_s: float = 0.0
     phases_s: dict[str, float] = field(default_factory=dict)  # how long each phase of the protocol took
+    block: int = 1
 
 
 class Journal:
@@ -59,12 +60,12 @@ class Journal:
             os.close(descriptor)
         self.entries.append(entry)
 
-    def completed(self) -> set[str]:
-        """Ids of the completed cells."""
-        return {entry.cell for entry in self.entries if entry.outcome == "completed"}
+    def completed(self) -> set[tuple[str, int]]:
+        """Id and block of each completed cell."""
+        return {(entry.cell, entry.block) for entry in self.entries if entry.outcome == "completed"}
 
-    def attempts(self, cell: str) -> int:
-        return sum(entry.cell == cell for entry in self.entries)
+    def attempts(self, cell: str, block: int) -> int:
+        return sum((entry.cell, entry.block) == (cell, block) for entry in self.entries)
 
     def next_run(self) -> int:
         return 1 + max((entry.run for entry in self.entries), default=0)

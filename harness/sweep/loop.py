@@ -29,10 +29,13 @@ class SweepStopped(MachineFailure):
 
 
 class Named(Protocol):
-    """One item of a sweep: a cell of the matrix, or a turn of a technique."""
+    """One item of a sweep: a cell of the matrix, or a technique, in a block."""
 
     @property
     def id(self) -> str: ...
+
+    @property
+    def block(self) -> int: ...
 
 
 Swept = TypeVar("Swept", bound=Named)
@@ -87,12 +90,12 @@ class Sweep(Generic[Swept]):
     def run(self, cells: Sequence[Swept]) -> Tally:
         """Runs every cell that the journal does not call completed, and tears the testbed down, however it ends."""
         done = self._journal.completed()
-        tally = Tally(completed=sum(cell.id in done for cell in cells))
+        tally = Tally(completed=sum((cell.id, cell.block) in done for cell in cells))
         self._reporter.begin(len(cells), tally.completed, unit=self._unit)
         number = tally.completed
         try:
             for cell in cells:
-                if cell.id in done:
+                if (cell.id, cell.block) in done:
                     continue
                 number += 1
                 entry = self._run_cell(cell, tally)
@@ -101,14 +104,14 @@ class Sweep(Generic[Swept]):
                 else:
                     tally.failed += 1
                     tally.last_reason = entry.reason
-                self._reporter.cell_done(number, cell.id, entry.outcome, describe(entry))
+                self._reporter.cell_done(number, label(entry.cell, entry.block), entry.outcome, describe(entry))
         finally:
             self._reporter.end()
             self._testbed.tear_down()
         return tally
 
     def _run_cell(self, cell: Swept, tally: Tally) -> Entry:
-        before = self._journal.attempts(cell.id)
+        before = self._journal.attempts(cell.id, cell.block)
         for attempt in range(before + 1, before + 1 + ATTEMPTS_MAX):
             entry = self._attempt(cell, attempt, tally)
             if entry.outcome == "completed":
@@ -119,12 +122,12 @@ class Sweep(Generic[Swept]):
             if tally.not_ready >= (NOT_READY_MAX if tally.completed else ATTEMPTS_MAX):
                 raise SweepStopped(f"the lab is not available: {entry.reason}")
             if attempt < before + ATTEMPTS_MAX:
-                self._reporter.note(f"{cell.id} failed and will be tried again: {entry.reason}")
+                self._reporter.note(f"{label(cell.id, cell.block)} failed and will be tried again: {entry.reason}")
         return entry
 
     def _attempt(self, cell: Swept, attempt: int, tally: Tally) -> Entry:
         run = self._journal.next_run()
-        phases = Phases(cell.id, self._reporter)
+        phases = Phases(label(cell.id, cell.block), self._reporter)
         began = time.perf_counter()
         measured, reason = None, ""
         try:
@@ -149,6 +152,7 @@ class Sweep(Generic[Swept]):
             sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
             processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
             phases_s=phases.seconds,
+            block=cell.block,
         )
         self._journal.append(entry)
         if measured:
@@ -160,6 +164,11 @@ class Sweep(Generic[Swept]):
         """Raises OSError where the disk is full: every further cell would fail too."""
         if self._free_bytes(self._results) < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(self._results))
+
+
+def label(cell: str, block: int) -> str:
+    """Name a cell in a block to the user: `i1-t1-r1-p100-v2008`, or `... (block 2)` from the second on."""
+    return cell if block == 1 else f"{cell} (block {block})"
 
 
 def describe(entry: Entry) -> str:

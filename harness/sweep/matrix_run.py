@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.matrix import (
     PAYLOADS_BYTES,
     THREADS,
     Cell,
+    Visit,
     all_cells,
     quick_slice,
     select,
@@ -25,7 +27,7 @@ from harness.matrix import (
 from harness.reporting import Reporter, duration
 from harness.settings import RunSettings, Settings, SettingsError
 from harness.sweep import journal, run_folder
-from harness.sweep.loop import Sweep, Tally
+from harness.sweep.loop import Sweep, Tally, label
 from harness.sweep.testbed import LabTestbed
 
 ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
@@ -56,16 +58,16 @@ def sweep(
     )
     settings = selection.settings
     reporter.note(selection.first_line)
-    cells = chosen_cells(settings, initiators_max=selection.topology.initiators_max)
-    length_s = estimate_s(settings, cells)
-    plan = f"{len(cells)} cells, about {duration(length_s)}"
+    visits = chosen_visits(settings, initiators_max=selection.topology.initiators_max)
+    length_s = estimate_s(settings, visits)
+    plan = f"{counted(settings, visits)}, about {duration(length_s)}"
     if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
         return None
-    _note_bound(settings, cells, reporter)
-    results = open_results(settings, cells, resume)
+    _note_bound(settings, [visit.cell for visit in visits], reporter)
+    results = open_results(settings, visits, resume)
     reporter.note(f"{plan}, {load_model.describe(settings.open_loop)}; results in {results}")
-    tally = run_cells(selection, results, cells, reporter)
-    return Outcome(results, len(cells), tally.completed, tally.failed, tally.last_reason)
+    tally = run_cells(selection, results, visits, reporter)
+    return Outcome(results, len(visits), tally.completed, tally.failed, tally.last_reason)
 
 
 def single(
@@ -80,11 +82,11 @@ def single(
     selection = select_lab(options, settings_file=settings_file)
     reporter.note(selection.first_line)
     cell = _named_cell(cell_id, given_axes, selection.topology)
-    selection = replace(selection, settings=selection.settings.model_copy(update={"cells": (cell.id,)}))
+    selection = replace(selection, settings=selection.settings.model_copy(update={"cells": (cell.id,), "repeats": 1}))
     reporter.note(f"cell: {cell.id}, {load_model.describe(selection.settings.open_loop)}")
     _note_bound(selection.settings, [cell], reporter)
     results = open_results(selection.settings, [cell])
-    tally = run_cells(selection, results, [cell], reporter)
+    tally = run_cells(selection, results, [Visit(cell)], reporter)
     if measured := tally.last:
         latencies = ", ".join(f"{name} {value / 1000:.2f} ms" for name, value in measured.latencies_us.items())
         reporter.note(f"sent:       {measured.sent_per_s:,.0f} messages/s")
@@ -144,12 +146,7 @@ def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any], topology: To
         return axes(given_axes, topology)
     if any(value is not None for value in given_axes.values()):
         raise UnknownName("give a cell id or axes, not both")
-    return named_cell(cell_id, topology.versions, topology.initiators_max)
-
-
-def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INITIATORS[-1]) -> Cell:
-    """The one cell that an id or its begin names; raises UnknownCell or UnknownName."""
-    found = select(all_cells(versions, initiators_max=initiators_max), [cell_id])
+    found = select(all_cells(topology.versions, initiators_max=topology.initiators_max), [cell_id])
     if len(found) > 1:
         raise UnknownName(f"{cell_id!r} matches {len(found)} cells, {found[0].id} to {found[-1].id}: name one")
     return found[0]
@@ -172,11 +169,12 @@ def open_results(settings: Settings, cells: Sequence[Any], resume: Path | None =
     return run_folder.open_run(settings, cells=len(cells), driver=driver, resume=resume, **more)
 
 
-def run_cells(selection: Selection, results: Path, cells: Sequence[Cell], reporter: Reporter) -> Tally:
+def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], reporter: Reporter) -> Tally:
     """Runs the cells on the chosen lab; the manifest says when all have had their turn."""
+    cells = [visit.cell for visit in visits]
     with interruption.noted():
         testbed = LabTestbed(selection.settings, selection.topology, results, cells, reporter)
-        tally = Sweep(testbed, journal.Journal(results / journal.NAME), reporter, results).run(cells)
+        tally = Sweep(testbed, journal.Journal(results / journal.NAME), reporter, results).run(visits)
     run_folder.finish(results)
     return tally
 
@@ -221,44 +219,55 @@ class Group:
         return self.initiators * self.threads * self.dialog_ratio
 
 
-def chosen_cells(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]) -> list[Cell]:
-    """The cells that the settings select on a lab with so many initiators, in the order in which they run."""
+def chosen_visits(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]) -> list[Visit]:
+    """The selected cells that a lab with so many initiators can run, in all blocks and in the order of the run."""
     if settings.rate is not None and not (settings.cells or settings.quick):
         raise SettingsError("--rate is the same for all cells: select those that it fits with --cells, or --quick")
     cells = select(all_cells(settings.server_versions, initiators_max=initiators_max), settings.cells)
     if settings.quick:
         slice_ = [cell for cell in quick_slice(settings.server_versions) if cell.initiators <= initiators_max]
         cells = [cell for cell in cells if cell in set(slice_)] if settings.cells else slice_
-    return sweep_order(cells, settings.seed)
+    return sweep_order(cells, settings.seed, settings.repeats)
 
 
-def groups(cells: Sequence[Cell]) -> list[Group]:
-    """The groups in the order in which they run."""
-    found: dict[tuple[str, int, int], list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(cell.group, []).append(cell)
-    return [Group(*key, len(members), max(cell.threads for cell in members)) for key, members in found.items()]
+def counted(settings: RunSettings, visits: Sequence[Visit]) -> str:
+    """`24 cells`, or `24 cells, each in 5 blocks`."""
+    cells = f"{len({visit.cell for visit in visits})} cells"
+    return cells if settings.repeats == 1 else f"{cells}, each in {settings.repeats} blocks"
 
 
-def estimate_s(settings: Settings, cells: Sequence[Cell]) -> float:
+def groups(visits: Sequence[Visit]) -> list[Group]:
+    """The groups in the order in which they run, again for each block."""
+    return [
+        Group(version, initiators, ratio, len(members), max(visit.cell.threads for visit in members))
+        for (version, initiators, ratio), of_key in itertools.groupby(visits, lambda visit: visit.cell.group)
+        if (members := list(of_key))
+    ]
+
+
+def estimate_s(settings: Settings, visits: Sequence[Visit]) -> float:
     overhead = OVERHEAD[settings.lab]
     each = settings.measure + settings.settle + overhead.drain_s + overhead.cell_s
-    built = groups(cells)
+    built = groups(visits)
+    versions = [version for version, _ in itertools.groupby(built, lambda group: group.server_version)]
     return (
-        len(cells) * each
+        len(visits) * each
         + sum(group.dialogs for group in built) / overhead.dialogs_per_s
         + len(built) * overhead.group_s
-        + len({cell.server_version for cell in cells}) * overhead.version_s
+        + len(versions) * overhead.version_s
     )
 
 
-def plan_lines(settings: Settings, cells: Sequence[Cell], *, list_cells: bool) -> Iterator[str]:
-    built = groups(cells)
+def plan_lines(settings: Settings, visits: Sequence[Visit], *, list_cells: bool) -> Iterator[str]:
+    built = groups(visits)
     dialogs = sum(group.dialogs for group in built)
-    yield f"cells: {len(cells)}, each measured for {settings.measure:g} s after at most {settings.settle:g} s to settle"
+    yield (
+        f"cells: {counted(settings, visits).replace(' cells', '')}, each measured for {settings.measure:g} s after at "
+        f"most {settings.settle:g} s to settle"
+    )
     yield f"groups of cells that share instances and dialogs: {len(built)}"
     yield f"dialogs to build: {dialogs:,}, at most {max((group.dialogs for group in built), default=0):,} at once"
     basis = "" if OVERHEAD[settings.lab].is_measured else " (overhead beside settling and measuring is assumed)"
-    yield f"time: about {duration(estimate_s(settings, cells))} on the {settings.lab} lab{basis}"
+    yield f"time: about {duration(estimate_s(settings, visits))} on the {settings.lab} lab{basis}"
     if list_cells:
-        yield from (cell.id for cell in cells)
+        yield from (label(visit.id, visit.block) for visit in visits)

@@ -15,7 +15,7 @@ from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
 from harness.lab.scripts import ScriptError
 from harness.load.plan import LoadError
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.reporting import Reporter
 from harness.settings import Settings
@@ -45,22 +45,13 @@ class LabTestbed:
         self._pool_used = False
         self._pages: dialog_pages.Spread = {}  # of the current pool
 
-    def make_ready(self, cell: Cell, phases: Phases) -> None:
+    def make_ready(self, cell: Visit, phases: Phases) -> None:
         try:
-            parts = self._equipment.parts
-            if parts is not None and parts.lab.version != cell.server_version:
-                self._group, self._pool_used = None, False
-                self._equipment.close_lab()
-            if self._equipment.parts is None:
-                with phases.phase("lab"):
-                    self._equipment.open(cell.server_version, self._initiators[cell.server_version])
-            if self._group != cell.group:
-                with phases.phase("dialogs"):
-                    self._build_pool(cell)
+            self._make_ready(cell.cell, phases)
         except (LabError, ScriptError, LoadError, ChildError) as error:
             raise NotReady(str(error)) from None
 
-    def run(self, cell: Cell, attempt: int, run: int, phases: Phases) -> Measured:
+    def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
         assert self._equipment.parts is not None
         return Attempt(
             cell,
@@ -73,13 +64,21 @@ class LabTestbed:
             pages=self._pages,
         ).run()
 
-    def write_to(self, results: Path, settings: Settings) -> None:
-        """Run the next cells with these settings, and write their records to this folder."""
-        self._results, self._settings = results, settings
-
     def tear_down(self) -> None:
         self._group, self._pool_used = None, False
         self._equipment.close()
+
+    def _make_ready(self, cell: Cell, phases: Phases) -> None:
+        parts = self._equipment.parts
+        if parts is not None and parts.lab.version != cell.server_version:
+            self._group, self._pool_used = None, False
+            self._equipment.close_lab()
+        if self._equipment.parts is None:
+            with phases.phase("lab"):
+                self._equipment.open(cell.server_version, self._initiators[cell.server_version])
+        if self._group != cell.group:
+            with phases.phase("dialogs"):
+                self._build_pool(cell)
 
     def _build_pool(self, cell: Cell) -> None:
         assert self._equipment.parts is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness import figures
 from harness import settings as settings_module
-from harness.failures import UsageFailure
+from harness.failures import UsageFailure, nearest
 from harness.lab import interruption
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
@@ -18,7 +18,7 @@ from harness.records import ResultsError
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
-from harness.simulation.simulated_run import SIMULATED, first_lines, require_known_lab
+from harness.simulation.simulated_run import first_lines
 from harness.sweep import journal, run_folder
 from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Journal
@@ -27,6 +27,9 @@ from harness.sweep.matrix_run import Outcome, open_results
 from harness.techniques import techniques_table
 from harness.techniques.technique_scenario import Scenario, ScenarioError, Turn, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
+
+SIMULATED = "simulated"
+LABS = (*settings_module.LABS, SIMULATED)
 
 # Gets a manifest, or what is known of it; raises OtherLab if the run's table does not belong in the other folder.
 RequireAlike = Callable[[Mapping[str, Any]], None]
@@ -49,11 +52,10 @@ def run(
     options: Mapping[str, Any],
     reporter: Reporter,
     *,
-    repeats: int,
     scenario_file: Path | None,
     add_to: Path | None = None,
 ) -> Outcome:
-    """Run every technique of the scenario `repeats` times, then write the table and draw the figure.
+    """Run every technique of the scenario in each block, then write the table and draw the figure.
 
     If the run is interrupted or fails, table and figure show what was completed. The lab `simulated` takes the options
     of a run in virtual time, any other lab those of a run on servers. `add_to` is the folder of a run on the same lab
@@ -61,8 +63,8 @@ def run(
     """
     scenario = read(scenario_file)
     require_alike = _alike(add_to)
-    prepare = _in_virtual_time if require_known_lab(options) == SIMULATED else _on_servers
-    prepared = prepare(options, scenario, repeats, reporter, require_alike)
+    prepare = _in_virtual_time if _lab_of(options) == SIMULATED else _on_servers
+    prepared = prepare(options, scenario, reporter, require_alike)
     results, to_run = prepared.results, prepared.turns
     reporter.note(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
     try:
@@ -81,6 +83,13 @@ def run(
         for path in techniques_table.copy(results, add_to):
             reporter.note(f"table: {path}")
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
+
+
+def _lab_of(options: Mapping[str, Any]) -> str | None:
+    lab: str | None = options.get("lab")
+    if lab is not None and lab not in LABS:
+        raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, LABS)}")
+    return lab
 
 
 def _alike(add_to: Path | None) -> RequireAlike:
@@ -110,7 +119,6 @@ def _values(model: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _on_servers(
     options: Mapping[str, Any],
     scenario: Scenario,
-    repeats: int,
     reporter: Reporter,
     require_alike: RequireAlike,
 ) -> Prepared:
@@ -124,7 +132,7 @@ def _on_servers(
     wanted, there = scenario.load.initiators, selection.topology.initiators_max
     if wanted > there:
         raise ScenarioError(f"the scenario needs {wanted} initiators, but the lab has {there}: lower [load] initiators")
-    to_run = turns(scenario, version=selection.settings.server_versions[-1], repeats=repeats)
+    to_run = turns(scenario, version=selection.settings.server_versions[-1], repeats=selection.settings.repeats)
     results = open_results(selection.settings, to_run, scenario=scenario.model_dump(mode="json"))
 
     def testbed() -> Testbed[Turn]:
@@ -138,7 +146,6 @@ def _on_servers(
 def _in_virtual_time(
     options: Mapping[str, Any],
     scenario: Scenario,
-    repeats: int,
     reporter: Reporter,
     require_alike: RequireAlike,
 ) -> Prepared:
@@ -156,7 +163,7 @@ def _in_virtual_time(
     require_alike({"lab": SIMULATED, "model": model})
     for line in first_lines(settings):
         reporter.note(line)
-    to_run = turns(scenario, version=settings.server_versions[-1], repeats=repeats)
+    to_run = turns(scenario, version=settings.server_versions[-1], repeats=settings.repeats)
 
     more: dict[str, Any] = {
         "settings": run_folder.settings_of(settings) | {"drain": drain_s},
@@ -171,12 +178,16 @@ def evaluate(results: Path, scenario: Scenario, to_run: Sequence[Turn], reporter
     """Write the table of the completed turns, draw the figure, and report their paths; do nothing without any."""
     made = run_folder.read_manifest(results)
     attempts = {
-        entry.cell: entry.attempt for entry in journal.read(results / journal.NAME) if entry.outcome == "completed"
+        (entry.cell, entry.block): entry.attempt
+        for entry in journal.read(results / journal.NAME)
+        if entry.outcome == "completed"
     }
     rows = [
-        techniques_table.row(results, scenario, turn, attempts[turn.id], run_id=made["run_id"], lab=made["lab"])
+        techniques_table.row(
+            results, scenario, turn, attempts[turn.id, turn.block], run_id=made["run_id"], lab=made["lab"]
+        )
         for turn in to_run
-        if turn.id in attempts
+        if (turn.id, turn.block) in attempts
     ]
     if not rows:
         return

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness import toml_file
 from harness.failures import UsageFailure
 from harness.lab.link import ReceiveSettings
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.settings import Duration
 from harness.toml_file import Key, TomlFile
 
@@ -86,15 +86,19 @@ class Scenario(_Part):
 
 
 class Turn(_Part):
-    """One run of a technique, and the cell that its raw records name."""
+    """A technique in a block, and the cell that its raw records name."""
 
     technique: Technique
-    run: int  # 1, 2, ... per technique
+    block: int  # 1, 2, ...: one pass over all techniques
     cell: Cell
 
     @property
     def id(self) -> str:
-        return f"{self.technique.key}-{self.run}"
+        return self.technique.key
+
+    @property
+    def visit(self) -> Visit:
+        return Visit(self.cell, self.block)
 
     def folder(self, results: Path) -> Path:
         """Return the folder of the raw records; it is laid out like that of a sweep."""
@@ -124,10 +128,10 @@ def turns(scenario: Scenario, *, version: str, repeats: int) -> list[Turn]:
     return [
         Turn(
             technique=technique,
-            run=run,
+            block=block,
             cell=Cell(version, load.initiators, technique.arrangement.dialog_ratio, load.threads, load.payload_bytes),
         )
-        for run in range(1, repeats + 1)
+        for block in range(1, repeats + 1)
         for technique in scenario.techniques
     ]
 

@@ -75,7 +75,7 @@ class ServerTestbed:
             self._pool = None  # the step warms it up
         self._is_clean = False
         return Attempt(
-            cell.cell,
+            cell.visit,
             attempt,
             run,
             parts,
@@ -111,13 +111,13 @@ class SimulatedTestbed:
     def __init__(self, settings: SimulationSettings, hardware: Parameters, drain_s: float, results: Path) -> None:
         self._settings = settings
         self._hardware = hardware
-        self._times = Times(settings.settle, settings.measure, drain_s, settings.open_loop)
+        self._times = Times(settings.settle, settings.measure, drain_s)
         self._results = results
         self._lab: SimulatedLab | None = None
         self._made_for: tuple[Pool | None, int] | None = None
 
     def make_ready(self, cell: Turn, phases: Phases) -> None:
-        wanted = (pool_of(cell), cell.run)
+        wanted = (pool_of(cell), cell.block)
         if self._lab is not None and self._made_for == wanted:
             return
         self.tear_down()
@@ -143,13 +143,13 @@ class SimulatedTestbed:
         self._lab, self._made_for = None, None
 
     def _world(self, turn: Turn) -> SimulatedLab:
-        """Build the world of a turn, with a seed for each run, so that runs differ as they do on servers."""
+        """Build the world of a turn, with a seed for each block, so that blocks differ as they do on servers."""
         pool, cell = pool_of(turn), turn.cell
         lab = simulated_lab.open(
             self._hardware,
             version=cell.server_version,
             initiators=cell.initiators,
-            seed=derived_seed(self._settings.seed, "techniques", turn.run, pool),
+            seed=derived_seed(self._settings.seed, "techniques", turn.block, pool),
         )
         link.link(lab)
         if pool is not None:
@@ -170,7 +170,7 @@ def _run(lab: SimulatedLab, turn: Turn, attempt: int, times: Times, folder: Path
     except (LabError, ScriptError) as error:
         raise NotReady(str(error)) from None
     drain = partial(link.apply_to_new_readers, lab, DRAINING)
-    return simulated_cell.run(lab, turn.cell, attempt, times, folder, pages={}, sending=how, on_stopped=drain)
+    return simulated_cell.run(lab, turn.visit, attempt, times, folder, pages={}, sending=how, on_stopped=drain)
 
 
 def _one_on_new_dialogs(lab: SimulatedLab, count: int, clients: Sequence[pyodbc.Connection]) -> int:

@@ -1,4 +1,4 @@
-"""`reduced/techniques.parquet`: one row per technique and run, from its raw records.
+"""`reduced/techniques.parquet`: one row per technique and block, from its raw records.
 
 Numbers are computed like those of cells (`harness.reductions`), with one exception: processed messages are those that
 the target stored, not those that its RECEIVEs returned, because a RECEIVE also returns the EndDialog message of each
@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
         "technique": _TEXT,
         "title": _TEXT,
         "compared_with": _TEXT,  # the technique that differs in one setting; null for the first
-        "run": _INTEGER,  # 1, 2, ... of this technique
+        "block": _INTEGER,  # 1, 2, ...: the pass over all techniques
         "initiators": _INTEGER,
         "threads": _INTEGER,  # per initiator
         "payload_bytes": _INTEGER,
@@ -88,7 +88,7 @@ def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: 
         "technique": technique.key,
         "title": technique.title,
         "compared_with": technique.compared_with,
-        "run": turn.run,
+        "block": turn.block,
         "initiators": cell.initiators,
         "threads": cell.threads,
         "payload_bytes": cell.payload_bytes,
@@ -102,13 +102,13 @@ class _Raw:
     """Read the raw records of one attempt."""
 
     def __init__(self, folder: Path, turn: Turn, attempt: int) -> None:
-        self._folder, self._cell, self._attempt = folder, turn.cell, attempt
+        self._folder, self._visit, self._attempt = folder, turn.visit, attempt
         moments = self.table("cells", "measured_from_ns", "measured_to_ns", "sent_messages").to_pylist()[0]
         self.first, self.last = moments["measured_from_ns"], moments["measured_to_ns"]
         self.sent_messages = moments["sent_messages"]
 
     def table(self, kind: str, *columns: str, writer: str = "") -> pa.Table:
-        path = records.raw_path(self._folder, kind, self._cell, self._attempt, writer)
+        path = records.raw_path(self._folder, kind, self._visit, self._attempt, writer)
         return pq.read_table(path, columns=list(columns))
 
     def numbers(self, kind: str, *columns: str, writer: str = "") -> list[npt.NDArray[Any]]:
@@ -119,7 +119,7 @@ class _Raw:
         """Return the moment at which each call of all initiators' clients returned, and its latency."""
         pieces = [
             self.numbers("calls", "intended_at_ns", "latency_ns", writer=f"i{number}")
-            for number in range(1, self._cell.initiators + 1)
+            for number in range(1, self._visit.cell.initiators + 1)
         ]
         intended, latency = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
         return intended + latency, latency

@@ -27,7 +27,7 @@ from harness.load.locust_clients import LocustClients
 from harness.load.payload import new_body
 from harness.load.plan import SEND_MESSAGE, CellPlan, call
 from harness.load.threads import input_sizes
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from tests.load.echo_server import EchoServer, handles, running
 
 PAYLOAD_BYTES = 100
@@ -96,7 +96,7 @@ def through_locust(
     """Calls per second of one cell, and the seconds that the cell took beyond its calls."""
     cell = Cell("2008", 1, 150, threads, PAYLOAD_BYTES)
     started = time.perf_counter()
-    clients.prepare(CellPlan(cell, 1, 1, [connection_string], [handles(threads)], results))
+    clients.prepare(CellPlan(Visit(cell), 1, 1, [connection_string], [handles(threads)], results))
     clients.start()
     time.sleep(seconds)
     report = clients.stop()

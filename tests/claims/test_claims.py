@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from dataclasses import fields
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -32,8 +31,6 @@ from tests.claims.tables import Tables
 from tests.results_fixture import write_reduced
 
 pytestmark = pytest.mark.drawing
-
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "embedded"
 
 
 def verdicts(run):
@@ -64,25 +61,17 @@ def test_claims_hold_for_the_papers_shape_and_fail_for_a_flat_one(paper_run, fla
     assert flat["no_gain_up_to_15"] == Verdict.HOLDS
 
 
-def test_the_embedded_labs_reference_run_has_its_verdicts(embedded):
-    found = {key: judged.verdict for key, judged in embedded.items()}
-    assert found["matrix_complete"] == found["versions_alike"] == found["no_gain_up_to_15"] == Verdict.HOLDS
-    assert {found[key] for key in found if key.startswith(("peak_1", "peak_2", "peak_3_", "linear"))} == {Verdict.FAILS}
-    assert found["initiator_top_wait_without_trick"] == found["gain_max"] == Verdict.FAILS
-    assert found["page_of_its_own_with_trick"] == Verdict.HOLDS
-    for key in ("contention_on_sysdesend", "receive_top_1", "techniques_build_up"):
-        assert found[key] == Verdict.NOT_MEASURED
-
-
-@pytest.fixture(scope="session")
-def embedded():
-    """The judgements of the embedded lab's reference run, by claim."""
-    return {judged.claim.key: judged for judged in evaluate(read(REFERENCE), lab="embedded")}
+@pytest.fixture(scope="module", params=[1, 3], ids=["one block", "three blocks"])
+def judgements(request, tmp_path_factory):
+    """The judgements of runs in one block and in several, by claim."""
+    folder = tmp_path_factory.mktemp("run")
+    run = read(write_reduced(folder, all_cells(), blocks=request.param))
+    return {judged.claim.key: judged for judged in evaluate(run, lab="embedded")}
 
 
 @pytest.mark.parametrize("key", MEASURES)
-def test_a_judgement_explains_itself_in_a_line(embedded, key):
-    judged = embedded[key]
+def test_a_judgement_explains_itself_in_a_line(judgements, key):
+    judged = judgements[key]
     assert judged.explanation and "\n" not in judged.explanation and "nan" not in judged.explanation
     assert (judged.measured is None) == (judged.verdict is Verdict.NOT_MEASURED) == (judged.number == "–")
     if judged.measured and judged.measured.spread:

@@ -1,16 +1,17 @@
 """`harness claims` and the report: the verdicts that a user sees."""
 
-from pathlib import Path
-
 import pytest
 
 from harness import cli
-from harness.matrix import quick_slice
+from harness.matrix import all_cells, quick_slice
 from tests.results_fixture import write_reduced
 
 pytestmark = pytest.mark.drawing
 
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "embedded"
+
+@pytest.fixture
+def flat(tmp_path):
+    return write_reduced(tmp_path / "flat", all_cells())
 
 
 def printed(arguments, capsys):
@@ -20,8 +21,8 @@ def printed(arguments, capsys):
     return end.value.code, out, error
 
 
-def test_the_table_names_its_lab_and_ends_with_the_count(capsys):
-    code, out, _ = printed(["claims", str(REFERENCE)], capsys)
+def test_the_table_names_its_lab_and_ends_with_the_count(capsys, flat):
+    code, out, _ = printed(["claims", str(flat)], capsys)
     lines = out.splitlines()
     assert code == 0
     assert lines[0].startswith("Embedded lab, not SQL Server")
@@ -29,8 +30,8 @@ def test_the_table_names_its_lab_and_ends_with_the_count(capsys):
     assert "over 18,000" in out and "holds from 18,000 messages/s" in " ".join(out.split())
 
 
-def test_markdown_is_the_table_alone(capsys):
-    code, out, _ = printed(["claims", str(REFERENCE), "--markdown"], capsys)
+def test_markdown_is_the_table_alone(capsys, flat):
+    code, out, _ = printed(["claims", str(flat), "--markdown"], capsys)
     assert code == 0
     assert out.startswith("| the paper says | its number | this run | provenance | verdict |\n|---|---|---|---|---|\n")
     assert {line[0] for line in out.splitlines()} == {"|"}

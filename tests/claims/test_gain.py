@@ -14,6 +14,7 @@ def gain(*rows):
         initiators=3,
         total_threads=3 * table.threads,
         payload_bytes=100,
+        dialog_ratio=150,
         gain_percent=100 * (table.factor - 1),
         target_kept_up=True,
     )
@@ -53,7 +54,7 @@ def test_a_gain_and_its_reciprocal_cancel():
 
 def techniques(**rates):
     rows = [(name, run, rate) for name, runs in rates.items() for run, rate in enumerate(runs, start=1)]
-    return pd.DataFrame(rows, columns=["technique", "run", "processed_per_s"]).assign(target_kept_up=True)
+    return pd.DataFrame(rows, columns=["technique", "block", "processed_per_s"]).assign(target_kept_up=True)
 
 
 def test_a_recommendation_is_worth_the_quotient_of_geometric_means():

@@ -66,14 +66,14 @@ def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(t
     [results] = tmp_path.iterdir()
     distinct = {}
     for cell in cells:
-        rows = pq.read_table(results / "raw" / "dialog_pages" / f"{cell}-a1.parquet").to_pylist()
+        rows = pq.read_table(results / "raw" / "dialog_pages" / f"{cell}-b1-a1.parquet").to_pylist()
         assert [row["dialog_id"] for row in rows] == [1, 2, 3]
         distinct[cell] = len({row["page_id"] for row in rows})
         for kind in ("latch_waits", "latches", "file_io"):
-            assert (results / "raw" / kind / f"{cell}-a1.parquet").exists()
-        samples = pq.read_table(results / "raw" / "samples" / f"{cell}-a1.parquet").to_pylist()
+            assert (results / "raw" / kind / f"{cell}-b1-a1.parquet").exists()
+        samples = pq.read_table(results / "raw" / "samples" / f"{cell}-b1-a1.parquet").to_pylist()
         assert {row["instance"] for row in samples if row["metric"] == "latch_looks"} == {"target", "initiator-1"}
-        written = pq.read_table(results / "raw" / "file_io" / f"{cell}-a1.parquet").to_pylist()
+        written = pq.read_table(results / "raw" / "file_io" / f"{cell}-b1-a1.parquet").to_pylist()
         assert {row["file_name"] for row in written} >= {"SSBTarget_log", "SSBInitiator1_log"}
         assert all(row["bytes_written"] > 0 and row["writes"] > 0 for row in written)
     assert list(distinct.values()) == [1, 3]

@@ -16,7 +16,7 @@ import pytest
 
 from harness.lab import drivers
 from harness.lab.opening import select_lab
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
 from harness.sweep import matrix_run
 from harness.sweep.journal import Entry, read
@@ -70,7 +70,7 @@ def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
     victim: str, name: str, tmp_path: Path
 ) -> None:
     selection = select_lab({"lab": "embedded", "measure": "300ms", "settle": "200ms", "results": tmp_path})
-    cells = [Cell.parse(cell) for cell in CELLS]
+    cells = [Visit(Cell.parse(cell)) for cell in CELLS]
     results = matrix_run.open_results(selection.settings, cells)
     saboteur = Saboteur(victim)
     tally = matrix_run.run_cells(selection, results, cells, saboteur)

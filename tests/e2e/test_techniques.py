@@ -69,7 +69,7 @@ def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, sc
         f"figure: {results / 'figures' / 'techniques'}.{ending}" for ending in ("png", "svg")
     ]
 
-    kinds = {path.name for path in (results / "techniques" / "reuse-1" / "raw").iterdir()}
+    kinds = {path.name for path in (results / "techniques" / "reuse" / "raw").iterdir()}
     assert {"cells", "calls", "deliveries", "receives", "samples", "waits"} <= kinds
     manifest = json.loads((results / "manifest.json").read_text())
     assert manifest["lab"] == lab and manifest["finished_at"]

@@ -35,7 +35,7 @@ def steps(runs: int = 1) -> pd.DataFrame:
                 "technique": key,
                 "title": title,
                 "compared_with": compared_with,
-                "run": run,
+                "block": run,
                 "initiators": 3,
                 "threads": 50,
                 "payload_bytes": 100,

@@ -15,7 +15,7 @@ import pytest
 from harness import records
 from harness.load.locust_clients import LocustClients
 from harness.load.plan import CellPlan, LoadError
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from tests.load import echo_server
 from tests.processes import command_line, environment
 
@@ -31,13 +31,13 @@ def clients(tmp_path_factory):
 def plan(results, echo, cell_id, *, run=1, databases=()):
     cell = Cell.parse(cell_id)
     strings = [echo.connection_string(database) for database in databases or ["Echo"] * cell.initiators]
-    return CellPlan(cell, 1, run, strings, [echo_server.handles(cell.threads)] * cell.initiators, results)
+    return CellPlan(Visit(cell), 1, run, strings, [echo_server.handles(cell.threads)] * cell.initiators, results)
 
 
 def test_a_plan_with_fewer_dialogs_than_threads_is_refused(echo, tmp_path):
     cell = Cell.parse("i1-t3-r1-p100-v2008")
     with pytest.raises(LoadError, match="initiator 1 has 2 dialogs for 3 threads"):
-        CellPlan(cell, 1, 1, [echo.connection_string()], [echo_server.handles(2)], tmp_path)
+        CellPlan(Visit(cell), 1, 1, [echo.connection_string()], [echo_server.handles(2)], tmp_path)
 
 
 def play(clients, cell_plan, *, until_sent=200):
@@ -79,7 +79,7 @@ def test_cells_follow_each_other_and_every_call_is_kept(clients, echo, tmp_path,
     assert report.started_at_ns < report.stopped_at_ns
     rows = Counter()
     for initiator in range(1, cell.initiators + 1):
-        path = records.raw_path(tmp_path, "calls", cell, 1, f"i{initiator}")
+        path = records.raw_path(tmp_path, "calls", Visit(cell), 1, f"i{initiator}")
         table = pq.read_table(path).to_pandas()
         assert table.started_at_ns.min() >= report.started_at_ns
         assert (table.started_at_ns + table.latency_ns).max() <= report.stopped_at_ns
@@ -111,7 +111,7 @@ def test_failed_calls_are_counted_with_the_servers_words(clients, echo, tmp_path
     ((text, count),) = report.errors
     assert "The service queue is currently disabled" in text
     assert count == report.failed_calls > 0
-    calls = pq.read_table(records.raw_path(tmp_path, "calls", cell_plan.cell, 1, "i1")).to_pandas()
+    calls = pq.read_table(records.raw_path(tmp_path, "calls", cell_plan.visit, 1, "i1")).to_pandas()
     assert (~calls.succeeded).sum() == report.failed_calls
     assert calls.succeeded.sum() == report.sent_messages
     assert report.problems == []
@@ -175,10 +175,10 @@ import sys
 from pathlib import Path
 from harness.load.locust_clients import LocustClients
 from harness.load.plan import CellPlan
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from tests.load import echo_server
 clients = LocustClients(log_directory=Path(sys.argv[1]))
-clients.prepare(CellPlan(Cell.parse("i2-t2-r150-p100-v2008"), 1, 1, [sys.stdin.readline().strip()] * 2, [echo_server.handles(2)] * 2, Path(sys.argv[1])))
+clients.prepare(CellPlan(Visit(Cell.parse("i2-t2-r150-p100-v2008")), 1, 1, [sys.stdin.readline().strip()] * 2, [echo_server.handles(2)] * 2, Path(sys.argv[1])))
 clients.start()
 print(*clients.processes.values(), flush=True)
 sys.stdin.read()

@@ -9,7 +9,7 @@ import pytest
 
 from harness.load import threads
 from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, ThreadState, Turns
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.records import write_calls
 from tests.load import echo_server
 
@@ -144,8 +144,8 @@ def test_the_recorder_writes_a_row_a_call(echo, tmp_path):
     for number, (thread, database) in enumerate(zip(pair, ["Echo", "Fail3"], strict=True), start=1):
         drive(thread, a_run(echo, database), 30, number=number)
         thread.retire()
-    path = write_calls(pair, results=tmp_path, cell=cell, attempt=2, initiator=3, clock_offset_ns=10)
-    assert path.name == "i1-t2-r150-p100-v2008-a2-i3.parquet"
+    path = write_calls(pair, results=tmp_path, visit=Visit(cell), attempt=2, initiator=3, clock_offset_ns=10)
+    assert path.name == "i1-t2-r150-p100-v2008-b1-a2-i3.parquet"
     rows = pq.read_table(path).to_pandas()
     assert len(rows) == sum(thread.log.count for thread in pair)
     for thread in pair:
@@ -159,7 +159,7 @@ def test_the_recorder_writes_a_row_a_call(echo, tmp_path):
 
 def test_the_recorder_writes_a_file_even_where_nothing_was_sent(tmp_path):
     cell = Cell.parse("i1-t1-r1-p100-v2008")
-    path = write_calls([ClientThread()], results=tmp_path, cell=cell, attempt=1, initiator=1, clock_offset_ns=0)
+    path = write_calls([ClientThread()], results=tmp_path, visit=Visit(cell), attempt=1, initiator=1, clock_offset_ns=0)
     assert pq.read_table(path).num_rows == 0
 
 

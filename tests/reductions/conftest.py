@@ -28,6 +28,7 @@ def raw(spark):
     def make(kind: str, rows: list[dict[str, Any]], cell: Cell = CELL) -> DataFrame:
         key = {
             "cell_id": cell.id,
+            "block": 1,
             "attempt": 1,
             "server_version": cell.server_version,
             "initiators": cell.initiators,

@@ -15,7 +15,7 @@ NS = 1_000_000_000
 
 
 def rows(folder: Path, kind: str, cell: Cell, attempt: int = 1) -> list[dict[str, Any]]:
-    files = sorted((folder / "raw" / kind).glob(f"{cell.id}-a{attempt}*.parquet"))
+    files = sorted((folder / "raw" / kind).glob(f"{cell.id}-b1-a{attempt}*.parquet"))
     return [row for path in files for row in pq.read_table(path).to_pylist()]
 
 

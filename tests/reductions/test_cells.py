@@ -20,6 +20,11 @@ def test_the_latest_completed_attempt_counts(spark, raw):
     assertDataFrameEqual(counting(raw, rows), expect(spark, 2))
 
 
+def test_each_block_has_its_own_attempt_that_counts(spark, raw):
+    rows = [COMPLETED | {"block": 1, "attempt": 2}, COMPLETED | {"block": 2, "attempt": 1}]
+    assertDataFrameEqual(counting(raw, rows), expect(spark, 2, 1))
+
+
 def test_a_failed_attempt_does_not_count(spark, raw):
     rows = [COMPLETED | {"attempt": 1, "outcome": "failed"}, COMPLETED | {"attempt": 2}]
     assertDataFrameEqual(counting(raw, rows), expect(spark, 2))
@@ -39,8 +44,8 @@ def cell(spark, raw):
         attempts = completed_attempts(raw("cells", [COMPLETED | later | {"processed_messages": 7} | moments]))
 
         def part(columns, *values):
-            keys = attempts.select("cell_id", "attempt").first()
-            schema = "cell_id string, attempt int, " + columns
+            keys = attempts.select("cell_id", "block", "attempt").first()
+            schema = "cell_id string, block int, attempt int, " + columns
             return spark.createDataFrame([] if values == (None,) else [(*keys, *values)], schema)
 
         latencies = ", ".join(f"latency_us_{name} double" for name in ("p50", "p95", "p99", "max"))
@@ -87,14 +92,14 @@ def test_a_cell_that_took_no_time_has_no_rate_until_drained(cell):
 
 
 CELLS = (
-    "server_version string, initiators int, threads int, payload_bytes int, "
+    "block int, server_version string, initiators int, threads int, payload_bytes int, "
     "total_threads int, dialog_ratio int, target_kept_up boolean, processed_per_s double, sent_per_s double, "
     "until_drained_per_s double"
 )
 
 
-def gained(threads, ratio, processed, *, sent=100.0, version="2008", kept_up=True):
-    return (version, 3, threads, 100, 3 * threads, ratio, kept_up, processed, sent, processed + 10)
+def gained(threads, ratio, processed, *, sent=100.0, version="2008", kept_up=True, block=1):
+    return (block, version, 3, threads, 100, 3 * threads, ratio, kept_up, processed, sent, processed + 10)
 
 
 def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
@@ -111,16 +116,22 @@ def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
             gained(45, 150, 2.0),
             gained(50, 1, 100.0),  # slower is a negative gain
             gained(50, 150, 90.0, kept_up=False),
+            gained(50, 50, 60.0),  # another dialog ratio is another pair
+            gained(50, 1, 200.0, block=2),  # and so is another block
+            gained(50, 150, 300.0, block=2),
+            gained(10, 150, 1.0, block=2),  # its partner is of another block
         ],
         CELLS,
     )
     expected = spark.createDataFrame(
         [
-            (30, 1000.0, 4150.0, 4.15, 315.0, 2.0, 4.1188, True),
-            (135, 1.0, 2.0, 2.0, 100.0, None, 1.0909, True),
-            (150, 100.0, 90.0, 0.9, -10.0, 1.0, 0.9091, False),
+            (1, 150, 30, 1000.0, 4150.0, 4.15, 315.0, 2.0, 4.1188, True),
+            (1, 150, 135, 1.0, 2.0, 2.0, 100.0, None, 1.0909, True),
+            (1, 150, 150, 100.0, 90.0, 0.9, -10.0, 1.0, 0.9091, False),
+            (1, 50, 150, 100.0, 60.0, 0.6, -40.0, 1.0, 0.6364, True),
+            (2, 150, 150, 200.0, 300.0, 1.5, 50.0, 1.0, 1.4762, True),
         ],
-        "total_threads int, processed_per_s_ratio_1 double, processed_per_s_ratio_150 double, factor double, "
+        "block int, dialog_ratio int, total_threads int, processed_per_s_ratio_1 double, processed_per_s double, factor double, "
         "gain_percent double, sent_factor double, until_drained_factor double, target_kept_up boolean",
     )
     assertDataFrameEqual(gain(cells).select(*expected.columns), expected)

@@ -87,8 +87,8 @@ def test_processor_use_is_of_all_processors_that_an_instance_had(spark, raw, att
         ],
     )
     expected = spark.createDataFrame(
-        [(CELL.id, 1, 37.5, 25.0)],
-        "cell_id string, attempt int, initiator_processor_percent double, target_processor_percent double",
+        [(CELL.id, 1, 1, 37.5, 25.0)],
+        "cell_id string, block int, attempt int, initiator_processor_percent double, target_processor_percent double",
     )
     assertDataFrameEqual(processor_use(processors, attempts), expected)
 
@@ -244,8 +244,8 @@ def test_what_the_paper_names_is_kept_whatever_its_place_and_shares_are_of_all_w
 
 def test_the_top_waits_of_a_cell_are_named_in_order(spark, raw, attempts):
     expected = spark.createDataFrame(
-        [(CELL.id, 1, "PAGELATCH_EX 300 ms; WRITELOG 100 ms", "WRITELOG 30 ms")],
-        "cell_id string, attempt int, initiator_top_waits string, target_top_waits string",
+        [(CELL.id, 1, 1, "PAGELATCH_EX 300 ms; WRITELOG 100 ms", "WRITELOG 30 ms")],
+        "cell_id string, block int, attempt int, initiator_top_waits string, target_top_waits string",
     )
     assertDataFrameEqual(top_waits(waits(raw("waits", WAITS), attempts)), expected)
 

@@ -22,8 +22,8 @@ def test_a_call_belongs_to_the_window_in_which_it_returns(spark, raw, attempts):
         ],
     )
     expected = spark.createDataFrame(
-        [(CELL.id, 1, 6.0, 6.9, 6.98, 2, 7.0)],
-        "cell_id string, attempt int, latency_us_p50 double, latency_us_p95 double, latency_us_p99 double, "
+        [(CELL.id, 1, 1, 6.0, 6.9, 6.98, 2, 7.0)],
+        "cell_id string, block int, attempt int, latency_us_p50 double, latency_us_p95 double, latency_us_p99 double, "
         "calls_in_window long, latency_us_max double",
     )
     assertDataFrameEqual(messages.calls_in_window(calls, attempts), expected)
@@ -60,7 +60,8 @@ def test_messages_are_processed_when_their_receive_is_counted(spark, raw, attemp
         ],
     )
     expected = spark.createDataFrame(
-        [(CELL.id, 1, 17, 2)], "cell_id string, attempt int, processed_in_window long, receives_in_window long"
+        [(CELL.id, 1, 1, 17, 2)],
+        "cell_id string, block int, attempt int, processed_in_window long, receives_in_window long",
     )
     assertDataFrameEqual(messages.processed_in_window(receives, attempts), expected)
 
@@ -68,7 +69,8 @@ def test_messages_are_processed_when_their_receive_is_counted(spark, raw, attemp
 def test_a_target_that_counted_nothing_in_the_window_processed_zero(spark, raw, attempts):
     receives = raw("receives", [{"received_at_ns": 5 * S, "messages": 100}])
     expected = spark.createDataFrame(
-        [(CELL.id, 1, 0, 0)], "cell_id string, attempt int, processed_in_window long, receives_in_window long"
+        [(CELL.id, 1, 1, 0, 0)],
+        "cell_id string, block int, attempt int, processed_in_window long, receives_in_window long",
     )
     assertDataFrameEqual(messages.processed_in_window(receives, attempts), expected)
 
@@ -84,8 +86,8 @@ def test_end_to_end_is_of_messages_sent_in_the_window_and_keeps_negatives(spark,
         ],
     )
     expected = spark.createDataFrame(
-        [(CELL.id, 1, 30.0, 48.0, 49.6, 1)],
-        "cell_id string, attempt int, end_to_end_us_p50 double, end_to_end_us_p95 double, end_to_end_us_p99 double, "
+        [(CELL.id, 1, 1, 30.0, 48.0, 49.6, 1)],
+        "cell_id string, block int, attempt int, end_to_end_us_p50 double, end_to_end_us_p95 double, end_to_end_us_p99 double, "
         "end_to_end_negative long",
     )
     assertDataFrameEqual(messages.end_to_end(deliveries, attempts), expected)
@@ -140,8 +142,8 @@ def test_depths_are_the_deepest_sample_and_initiators_add_up(spark, raw, attempt
     ]
     actual = table(raw, attempts, samples=samples)
     expected = spark.createDataFrame(
-        [(CELL.id, 1, 8, 13)],
-        "cell_id string, attempt int, queue_depth_peak long, transmission_queue_depth_peak long",
+        [(CELL.id, 1, 1, 8, 13)],
+        "cell_id string, block int, attempt int, queue_depth_peak long, transmission_queue_depth_peak long",
     )
     assertDataFrameEqual(messages.peaks(actual), expected)
 

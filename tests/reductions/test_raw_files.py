@@ -17,7 +17,7 @@ def run(tmp_path):
 
 
 def cells_of(raw):
-    return {path.name.split("-a")[0] for path in raw.files["cells"]}
+    return {path.name.split("-b")[0] for path in raw.files["cells"]}
 
 
 def test_all_files_of_completed_cells_count(run):
@@ -28,7 +28,7 @@ def test_all_files_of_completed_cells_count(run):
 
 
 def test_temporary_and_foreign_files_are_ignored(run):
-    (run / "raw" / "calls" / f"{CELLS[0].id}-a1.tmp").write_bytes(b"PAR1 half a file")
+    (run / "raw" / "calls" / f"{CELLS[0].id}-b1-a1.tmp").write_bytes(b"PAR1 half a file")
     (run / "raw" / "calls" / "notes.txt").write_text("mine")
     (run / "raw" / "novelties").mkdir()
     raw = raw_files.read(run)
@@ -38,18 +38,18 @@ def test_temporary_and_foreign_files_are_ignored(run):
 
 @pytest.mark.parametrize("kind", ["calls", "receives", "samples"])
 def test_a_cell_with_a_truncated_file_is_left_out_and_named(run, kind):
-    path = next((run / "raw" / kind).glob(f"{CELLS[0].id}-a1*.parquet"))
+    path = next((run / "raw" / kind).glob(f"{CELLS[0].id}-b1-a1*.parquet"))
     path.write_bytes(path.read_bytes()[:-20])
     raw = raw_files.read(run)
     assert cells_of(raw) == {CELLS[1].id}
-    assert raw.notes == (f"{CELLS[0].id} (attempt 1) is left out: raw/{kind}/{path.name} cannot be read",)
+    assert raw.notes == (f"{CELLS[0].id} (block 1, attempt 1) is left out: raw/{kind}/{path.name} cannot be read",)
 
 
 def test_a_completed_cell_without_calls_is_left_out_and_named(run):
-    next((run / "raw" / "calls").glob(f"{CELLS[0].id}-a1*.parquet")).unlink()
+    next((run / "raw" / "calls").glob(f"{CELLS[0].id}-b1-a1*.parquet")).unlink()
     raw = raw_files.read(run)
     assert cells_of(raw) == {CELLS[1].id}
-    assert raw.notes == (f"{CELLS[0].id} (attempt 1) is left out: it has no calls",)
+    assert raw.notes == (f"{CELLS[0].id} (block 1, attempt 1) is left out: it has no calls",)
 
 
 def test_an_attempt_without_a_line_in_the_journal_does_not_count(run):

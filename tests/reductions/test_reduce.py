@@ -102,11 +102,11 @@ def incomplete(tmp_path_factory, spark):
     cell = CELLS[0]
     run = write_raw(tmp_path_factory.mktemp("incomplete") / "run", CELLS[:2], scale=40)
     for kind in ("cells", "calls", "receives", "deliveries"):
-        for path in (run / "raw" / kind).glob(f"{cell.id}-a1*"):
+        for path in (run / "raw" / kind).glob(f"{cell.id}-b1-a1*"):
             path.unlink()
     write_cell(run, cell, 50, attempt=2)
     for kind in ("processors", "waits", "samples", "deliveries"):
-        for path in (run / "raw" / kind).glob(f"{cell.id}-a2*"):
+        for path in (run / "raw" / kind).glob(f"{cell.id}-b1-a2*"):
             path.unlink()
     write_journal(run, [(cell.id, 1, "failed"), (cell.id, 2, "completed")])
     shutil.rmtree(run / "raw" / "dialog_pages")

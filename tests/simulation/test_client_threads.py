@@ -9,7 +9,7 @@ import pytest
 
 from harness.lab import dialog_pool, link
 from harness.load.plan import CellPlan
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import FAILURES_IN_A_ROW_MAX, SimulatedClients
 from harness.simulation.parameters import ClientParameters, read
@@ -38,7 +38,7 @@ def prepared(
             [handles] = dialog_pool.used([connection])
     lab.world.parameters = PAPER.model_copy(update={"client": costs})
     clients = SimulatedClients(lab)
-    clients.prepare(CellPlan(CELL, 1, 1, [""], [handles], results))
+    clients.prepare(CellPlan(Visit(CELL), 1, 1, [""], [handles], results))
     return clients
 
 

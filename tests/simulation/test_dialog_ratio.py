@@ -12,7 +12,7 @@ import pytest
 
 from harness import records
 from harness.lab import dialog_pool, link
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
 from harness.simulation import forks, simulated_cell, simulated_lab
 from harness.simulation.parameters import read
@@ -55,9 +55,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Seen]:
 def _seen(lab: SimulatedLab, ratio: int, results: Path) -> Seen:
     dialog_pool.build(lab, initiators=1, used_dialogs=USED, dialog_ratio=ratio)
     spread = {lab.initiators[0].name: dialog_pages.located(lab.initiators[0])}
-    cell = Cell("2008", 1, ratio, USED, 100)
-    measured = simulated_cell.run(lab, cell, 1, Times(0.1, 0.3), results, pages=spread)
-    waits = pq.read_table(records.raw_path(results, "waits", cell, 1)).to_pylist()
+    visit = Visit(Cell("2008", 1, ratio, USED, 100))
+    measured = simulated_cell.run(lab, visit, 1, Times(0.1, 0.3), results, pages=spread)
+    waits = pq.read_table(records.raw_path(results, "waits", visit, 1)).to_pylist()
     of_initiator = [row for row in waits if row["instance"] == "initiator-1"]
     latch_ms = sum(row["wait_time_ms"] for row in of_initiator if row["wait_type"].startswith("PAGELATCH"))
     return Seen(

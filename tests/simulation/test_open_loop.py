@@ -15,7 +15,7 @@ import pytest
 from harness.lab import dialog_pool, link
 from harness.load.plan import CellPlan
 from harness.load_model import OpenLoop
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import SimulatedClients
 from harness.simulation.parameters import read
@@ -65,7 +65,7 @@ def _send(lab: SimulatedLab, open_loop: OpenLoop | None, stall_s: float) -> Send
     )  # the stall is exact
     with tempfile.TemporaryDirectory() as folder:
         clients = SimulatedClients(lab)
-        clients.prepare(CellPlan(CELL, 1, 1, [""], [handles], Path(folder), open_loop=open_loop))
+        clients.prepare(CellPlan(Visit(CELL), 1, 1, [""], [handles], Path(folder), open_loop=open_loop))
         clients.start()
         until_s = lab.clock.now_s() + WINDOW_S
         lab.clock.sleep(WINDOW_S / 2)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import records
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.simulation import simulated_cell
 from harness.simulation.parameters import read
 from harness.simulation.simulated_cell import Times, WarmedWorld
@@ -32,13 +32,13 @@ Elsewhere = dict[int, tuple[Path, "subprocess.Popen[bytes]"]]
 RUN = """
 import sys
 from pathlib import Path
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.simulation.simulated_cell import Times, WarmedWorld
 from harness.simulation.parameters import read
 
 cell = Cell.parse(sys.argv[1])
 group = WarmedWorld(read("paper"), cell.server_version, cell.dialog_ratio, seed=int(sys.argv[2]))
-group.run(cell, 1, Times(0.1, 0.2), Path(sys.argv[3]))
+group.run(Visit(cell), 1, Times(0.1, 0.2), Path(sys.argv[3]))
 """
 
 
@@ -65,7 +65,7 @@ def group(elsewhere: Elsewhere) -> WarmedWorld:
 def ran(group: WarmedWorld, tmp_path_factory: pytest.TempPathFactory) -> tuple[Measured, Path]:
     """The cell run in a fork of this process's world, and its results folder."""
     results = tmp_path_factory.mktemp("ran")
-    return group.run(CELL, 1, TIMES, results), results
+    return group.run(Visit(CELL), 1, TIMES, results), results
 
 
 def digests(results: Path) -> dict[str, str]:
@@ -98,10 +98,22 @@ def test_the_target_has_all_its_readers_from_the_beginning(ran: tuple[Measured, 
 def test_a_cell_has_the_same_result_whichever_ran_before(
     group: WarmedWorld, ran: tuple[Measured, Path], tmp_path: Path
 ) -> None:
-    group.run(OTHER, 1, TIMES, tmp_path / "other")
-    group.run(CELL, 1, TIMES, tmp_path / "again")
+    group.run(Visit(OTHER), 1, TIMES, tmp_path / "other")
+    group.run(Visit(CELL), 1, TIMES, tmp_path / "again")
     assert digests(ran[1]) == digests(tmp_path / "again")
     assert digests(ran[1])
+
+
+def test_another_block_has_another_result_and_the_same_block_the_same(
+    group: WarmedWorld, ran: tuple[Measured, Path], tmp_path: Path
+) -> None:
+    for name in ("second", "again"):
+        group.run(Visit(CELL, 2), 1, TIMES, tmp_path / name)
+    assert digests(tmp_path / "second") == digests(tmp_path / "again")
+    [path] = (tmp_path / "second" / "raw" / "calls").glob("*-b2-a1-i1.parquet")
+    first = ran[1] / "raw" / "calls" / path.name.replace("-b2-", "-b1-")
+    starts = [pq.read_table(each, columns=["started_at_ns"]) for each in (path, first)]
+    assert starts[0] != starts[1]
 
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process(
@@ -119,7 +131,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(
 def test_a_killed_fork_is_a_failed_cell(group: WarmedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_cell, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(CellFailed, match="killed by SIGKILL"):
-        group.run(CELL, 1, TIMES, tmp_path)
+        group.run(Visit(CELL), 1, TIMES, tmp_path)
 
 
 def test_a_target_that_goes_down_fails_the_cell_and_is_named(
@@ -133,6 +145,6 @@ def test_a_target_that_goes_down_fails_the_cell_and_is_named(
 
     monkeypatch.setattr(simulated_cell, "run", run_and_crash)
     with pytest.raises(CellFailed, match="target is down"):
-        group.run(CELL, 1, TIMES, tmp_path)
+        group.run(Visit(CELL), 1, TIMES, tmp_path)
     row = row_of(tmp_path)
     assert (row["outcome"], row["reason"]) == ("failed", "target is down")

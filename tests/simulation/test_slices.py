@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.matrix import Cell, all_cells
+from harness.matrix import Cell, Visit, all_cells
 from harness.simulation.spark_job import Turn, cell_work_s, elapsed_s, group_work_s, slices
 
-TURNS = [Turn(cell, 1, cell_work_s(cell, 1.5)) for cell in all_cells()]
+TURNS = [Turn(Visit(cell), 1, cell_work_s(cell, 1.5)) for cell in all_cells()]
 
 
 @given(st.lists(st.sampled_from(TURNS), unique=True), st.integers(1, 64))

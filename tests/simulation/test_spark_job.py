@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.failures import UsageFailure
-from harness.matrix import Cell, quick_slice
+from harness.matrix import Cell, Visit, quick_slice
 from harness.reductions.spark_session import context
 from harness.reporting import Lines, Reporter
 from harness.simulation import parameters, simulated_run, spark_job
@@ -32,7 +32,8 @@ pytestmark = pytest.mark.spark
 def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> OpenWorld:
     """Fake the worlds: their cells do what `on_cell` does. Pickled by value, as workers cannot import test modules."""
 
-    def run_cell(cell: Cell, attempt: int) -> Measured:
+    def run_cell(visit: Visit, attempt: int) -> Measured:
+        cell = visit.cell
         on_cell(cell)
         return Measured(float(os.getpid()), 10.0 * cell.threads, 20, 1.0, {})
 
@@ -50,7 +51,7 @@ def experiment(tmp_path: Path) -> Experiment:
 
 
 def turns(*cells: str) -> list[Turn]:
-    return [Turn(cell, 1, cell_work_s(cell, 1.5)) for cell in map(Cell.parse, cells)]
+    return [Turn(Visit(cell), 1, cell_work_s(cell, 1.5)) for cell in map(Cell.parse, cells)]
 
 
 def run_job(experiment: Experiment, open_world: OpenWorld, *cells: str) -> list[Entry]:
@@ -88,7 +89,7 @@ def test_a_failed_cell_is_one_line_and_our_bugs_leave_a_traceback(experiment: Ex
     entries = {entry.cell: entry for entry in run_job(experiment, fake_world(trip), *CELLS)}
     assert [entries[cell].outcome for cell in CELLS] == ["completed", "completed", "failed", "failed"]
     assert entries[CELLS[2]].reason == "the accounting is wrong"
-    assert entries[CELLS[3]].reason == f"AssertionError: ours (traceback in tracebacks/{CELLS[3]}-a1.txt)"
+    assert entries[CELLS[3]].reason == f"AssertionError: ours (traceback in tracebacks/{CELLS[3]}-b1-a1.txt)"
     [file] = (experiment.results / "tracebacks").iterdir()
     text = file.read_text(encoding="utf-8")
     assert "in trip\n" in text and text.endswith("AssertionError: ours\nnoted in the copy\n")
@@ -171,6 +172,21 @@ def test_a_run_is_not_resumed_with_another_seed_or_hardware(tmp_path: Path) -> N
     with pytest.raises(UsageFailure, match="hardware is paper in the run and this-machine now"):
         resume(first.results, fake_world(), hardware="this-machine")
     assert resume(first.results, fake_world(), master="local[1]").completed == 4
+
+
+def test_a_run_in_blocks_has_every_cell_in_each_and_resumes_inside_a_block(tmp_path: Path) -> None:
+    def trip(cell: Cell) -> None:
+        if cell.threads == 2:
+            raise CellFailed("for now")
+
+    first = simulate(tmp_path, fake_world(trip), repeats="2")
+    assert (first.total, first.completed, first.failed) == (8, 4, 4)
+    second = resume(first.results, fake_world())
+    assert (second.total, second.completed, second.failed) == (8, 8, 0)
+    entries = list(journal.read(first.results / journal.NAME))[8:]
+    assert sorted((entry.cell, entry.block, entry.attempt) for entry in entries) == [
+        (cell, block, 2) for cell in CELLS[2:] for block in (1, 2)
+    ]
 
 
 LONG = """

@@ -152,7 +152,7 @@ class FakeClients:
                 "latency_ns": [1000] * len(rows),
                 "succeeded": [True] * len(rows),
             }
-            records.write(plan.results, "calls", cell, plan.attempt, columns, writer=f"i{initiator}")
+            records.write(plan.results, "calls", plan.visit, plan.attempt, columns, writer=f"i{initiator}")
         sent = {(i, t): self.messages for i in range(1, cell.initiators + 1) for t in range(1, cell.threads + 1)}
         health = GeneratorHealth(1, 10.0, 1.0, 0.99)
         errors = [("[HYT00] timeout", self.failed_calls)] if self.failed_calls else []

@@ -12,7 +12,7 @@ from harness import settings as settings_module
 from harness.lab import dialog_pool
 from harness.lab.error_remedies import REMEDIES
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.observe.dialog_pages import DialogPage
 from harness.sweep.attempt import Attempt, CellFailed, Equipment, Settling, halves_agree
 from harness.sweep.journal import Phases
@@ -37,7 +37,7 @@ class Bench:
         observers = FakeObservers()
         parts: Any = Equipment(self.lab, self.clients, observers, self.target, self.initiators)  # type: ignore[arg-type]
         chosen = settings_module.create({"measure": 0.1, "settle": 0.2, **settings}, environment={})
-        return Attempt(CELL, 1, RUN, parts, chosen, self.results, self.phases)
+        return Attempt(Visit(CELL), 1, RUN, parts, chosen, self.results, self.phases)
 
 
 @pytest.fixture

@@ -21,8 +21,9 @@ def test_entries_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal.append(entry("a", attempt=2, run=2))
     again = Journal(tmp_path / "journal.jsonl")
     assert again.entries == journal.entries
-    assert again.completed() == {"a"}
-    assert again.attempts("a") == 2
+    assert again.completed() == {("a", 1)}
+    assert again.attempts("a", 1) == 2
+    assert again.attempts("a", 2) == 0
     assert again.next_run() == 3
 
 
@@ -57,4 +58,4 @@ def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatch: p
     with pytest.raises(OSError, match="No space left"):
         journal.append(entry("b"))
     assert journal.path.read_bytes() == before
-    assert journal.completed() == {"a"}
+    assert journal.completed() == {("a", 1)}

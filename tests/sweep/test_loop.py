@@ -5,14 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness.matrix import Cell
+from harness.matrix import Cell, Visit
 from harness.reporting import Reporter
 from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.journal import Journal, Phases
 from harness.sweep.loop import Sweep, SweepStopped
 
-CELLS = [Cell.parse(f"i1-t{threads}-r1-p100-v2008") for threads in (1, 2, 3)]
+CELLS = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in (1, 2, 3)]
 MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, latencies_us={})
 
 
@@ -24,9 +26,9 @@ class FakeTestbed:
         self.ran: list[tuple[str, int]] = []
         self.torn_down = 0
 
-    def make_ready(self, cell: Cell, phases: Phases) -> None: ...
+    def make_ready(self, cell: Visit, phases: Phases) -> None: ...
 
-    def run(self, cell: Cell, attempt: int, run: int, phases: Phases) -> Measured:
+    def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
         self.ran.append((cell.id, attempt))
         self.trouble(cell.id, attempt)
         return MEASURED
@@ -81,6 +83,41 @@ def test_an_interrupted_sweep_resumes_with_the_cells_that_are_missing(tmp_path: 
     assert tally.completed == 3
 
 
+@given(
+    blocks=st.integers(1, 4),
+    killed_at=st.integers(0, 11),
+    failing_once=st.sets(st.tuples(st.integers(0, 2), st.integers(1, 4))),
+)
+def test_a_sweep_killed_anywhere_resumes_inside_its_block_and_visits_each_cell_in_each_block_once(
+    tmp_path_factory: pytest.TempPathFactory, blocks: int, killed_at: int, failing_once: set[tuple[int, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("blocks")
+    visits = [Visit(each.cell, block) for block in range(1, blocks + 1) for each in CELLS]
+    ended: list[Visit] = []
+
+    class Killed(FakeTestbed):
+        def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
+            if len(ended) == killed_at:
+                raise KeyboardInterrupt
+            if (CELLS.index(Visit(cell.cell)), cell.block) in failing_once and attempt == 1:
+                raise CellFailed("a moment's trouble")
+            ended.append(cell)
+            return MEASURED
+
+    try:
+        sweep(Killed(), folder).run(visits)
+    except KeyboardInterrupt:
+        killed_at = -1
+        assert sweep(Killed(), folder).run(visits).completed == len(visits)
+    assert ended == visits
+    journal = Journal(folder / "journal.jsonl")
+    assert journal.completed() == {(visit.id, visit.block) for visit in visits}
+    assert {(entry.cell, entry.block): entry.attempt for entry in journal.entries if entry.outcome == "completed"} == {
+        (visit.id, visit.block): 2 if (CELLS.index(Visit(visit.cell)), visit.block) in failing_once else 1
+        for visit in visits
+    }
+
+
 def test_every_attempt_has_its_own_run_number_for_its_payloads(tmp_path: Path) -> None:
     sweep(FakeTestbed(failing((CELLS[0].id, 1))), tmp_path).run(CELLS[:2])
     sweep(FakeTestbed(), tmp_path).run(CELLS)
@@ -91,7 +128,7 @@ def test_a_full_disk_ends_the_sweep_with_the_journal_intact(tmp_path: Path) -> N
     full = failing((CELLS[1].id, 1), error=OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(OSError, match="No space left"):
         sweep(FakeTestbed(full), tmp_path).run(CELLS)
-    assert Journal(tmp_path / "journal.jsonl").completed() == {CELLS[0].id}
+    assert Journal(tmp_path / "journal.jsonl").completed() == {(CELLS[0].id, 1)}
 
 
 def test_a_cell_that_fails_while_the_disk_is_full_ends_the_sweep(tmp_path: Path) -> None:

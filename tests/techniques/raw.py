@@ -17,7 +17,7 @@ def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | Non
     folder, cell = turn.folder(results), turn.cell
 
     def write(kind: str, columns: dict[str, list[Any]], writer: str = "") -> None:
-        records.write(folder, kind, cell, attempt, columns, writer=writer)
+        records.write(folder, kind, turn.visit, attempt, columns, writer=writer)
 
     moments = {name: [0] for name in ("started_at_ns", "stopped_at_ns", "drained_at_ns")}
     counts = {f"{name}_messages": [12] for name in ("sent", "processed", "lost", "duplicated", "misordered")}
@@ -32,8 +32,6 @@ def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | Non
             "settled": [True],
             **counts,
             "failed_calls": [0],
-            "rate_per_s": [0.0],
-            **{name: [0] for name in ("due_calls", "late_calls", "missed_calls")},
         },
     )
     for initiator in range(1, cell.initiators + 1):
@@ -44,7 +42,6 @@ def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | Non
                 "initiator": [initiator] * calls,
                 "thread": [1] * calls,
                 "sequence": list(range(calls)),
-                "intended_at_ns": CALLS_AT,
                 "started_at_ns": CALLS_AT,
                 "latency_ns": [2_000_000, 2_000_000, 4_000_000, 8_000_000],
                 "succeeded": [True] * calls,

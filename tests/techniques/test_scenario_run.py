@@ -88,7 +88,6 @@ def climb(
     return scenario_run.run(
         {"lab": lab, "results": tmp_path / "runs", **options},
         reporter or Reporter(),
-        repeats=1,
         scenario_file=scenario_file,
         add_to=add_to,
     )
@@ -217,7 +216,7 @@ def test_the_table_goes_into_the_folder_of_a_run_on_the_same_model_too(tmp_path:
 def test_a_step_that_fails_twice_has_no_row_its_reason_in_the_journal_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake(monkeypatch, failing("reuse-1", 1, 2, error=CellFailed("the target is down")))
+    fake(monkeypatch, failing("reuse", 1, 2, error=CellFailed("the target is down")))
     with pytest.raises(SystemExit) as end:
         cli.main(["techniques", "--lab", "simulated", "--results", str(tmp_path / "runs")])
     assert end.value.code == 1
@@ -230,7 +229,7 @@ def test_a_step_that_fails_twice_has_no_row_its_reason_in_the_journal_and_exit_c
 
 
 def test_the_second_attempt_at_a_step_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake(monkeypatch, failing("reuse-1", 1, error=CellFailed("a moment's trouble")))
+    fake(monkeypatch, failing("reuse", 1, error=CellFailed("a moment's trouble")))
     outcome = climb(tmp_path, "simulated")
     assert outcome.failed == 0
     assert techniques_in(outcome.results) == STEPS
@@ -249,7 +248,7 @@ def test_a_run_without_a_completed_step_has_no_table(tmp_path: Path, monkeypatch
 def test_an_interrupted_run_has_table_and_figure_of_its_completed_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake(monkeypatch, failing("receive_top_n-1", 1, error=KeyboardInterrupt()))
+    fake(monkeypatch, failing("receive_top_n", 1, error=KeyboardInterrupt()))
     other = a_run(tmp_path / "other", "simulated", model=paper())
     reporter = NotingReporter()
     with pytest.raises(KeyboardInterrupt):
@@ -267,7 +266,7 @@ def test_the_first_error_is_reported_if_there_is_no_room_for_a_table_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "raw")
-    fake(monkeypatch, failing("reuse-1", 1, error=full))
+    fake(monkeypatch, failing("reuse", 1, error=full))
 
     def no_room(results: Path, rows: Any) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device", "reduced")

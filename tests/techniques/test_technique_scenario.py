@@ -72,9 +72,9 @@ def test_the_ladder_ends_with_the_papers_settings() -> None:
 def test_every_technique_runs_once_before_any_runs_twice() -> None:
     scenario = read()
     ran = turns(scenario, version="2008", repeats=2)
-    assert [turn.id for turn in ran[:2]] == ["dialog_per_message-1", "reuse-1"]
-    assert [turn.run for turn in ran] == [1] * 13 + [2] * 13
-    assert len({turn.id for turn in ran}) == len(ran)
+    assert [turn.id for turn in ran[:2]] == ["dialog_per_message", "reuse"]
+    assert [turn.block for turn in ran] == [1] * 13 + [2] * 13
+    assert len({(turn.id, turn.block) for turn in ran}) == len(ran)
     assert ran[5].cell == Cell("2008", 3, 150, 50, 100)
 
 

@@ -39,7 +39,7 @@ def test_a_row_counts_the_measured_window_and_holds_the_settings_of_its_step(
     assert row["end_to_end_us_p50"] == 1_500_000.0
     assert row["messages_per_receive"] == 1.5
     assert row["readers"] == 3, "the last sample before the window, not those of other instances or of later"
-    assert (row["technique"], row["run"], row["kind"], row["compared_with"]) == (
+    assert (row["technique"], row["block"], row["kind"], row["compared_with"]) == (
         "receive_top_1",
         1,
         "warning",
