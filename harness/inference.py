@@ -58,6 +58,16 @@ class Interval:
         return self.low is not None
 
 
+@dataclass(frozen=True, slots=True)
+class IntervalOfMean:
+    """An arithmetic mean with its interval, of so many blocks; without `low` and `high` below BLOCKS_MIN blocks."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    blocks: int
+
+
 class Difference(StrEnum):
     """What a comparison can say."""
 
@@ -94,6 +104,21 @@ def interval_of_ratio(log_ratios: Logs, confidence: float = CONFIDENCE) -> Inter
     return _tested(mean, stats.ttest_1samp(values, 0), confidence, len(values))
 
 
+def interval_of_mean(values: Logs, confidence: float = CONFIDENCE) -> IntervalOfMean:
+    """Return the mean of one value per block with its t interval: for percentages and counts, which may be zero.
+
+    Raises ValueError if there is none, or if one is not finite.
+    """
+    known = _finite(values)
+    mean = float(known.mean())
+    if len(known) < BLOCKS_MIN:
+        return IntervalOfMean(mean, None, None, len(known))
+    if np.ptp(known) < _EQUAL * max(1.0, abs(mean)):
+        return IntervalOfMean(mean, mean, mean, len(known))
+    low, high = stats.ttest_1samp(known, 0).confidence_interval(confidence)
+    return IntervalOfMean(mean, float(low), float(high), len(known))
+
+
 def interval_between(logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE) -> Interval:
     """Return b divided by a with the interval of Welch's t test, from the logarithms of the blocks of two runs.
 
@@ -114,7 +139,7 @@ def interval_between(logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE)
 def _finite(logs: Logs) -> npt.NDArray[np.float64]:
     values = np.asarray(logs, dtype=float)
     if not (values.size and np.isfinite(values).all()):
-        raise ValueError("an interval needs at least one block, and the logarithms of rates above zero")
+        raise ValueError("an interval needs at least one block, and finite numbers")
     return values
 
 

@@ -64,6 +64,11 @@ class Claim:
     holds_from: float = -math.inf
     holds_to: float = math.inf
 
+    def includes(self, value: float) -> bool:
+        """Whether a number lies within the bounds; the bounds themselves count, whatever floats round them to."""
+        low, high = self.holds_from, self.holds_to
+        return (value >= low or math.isclose(value, low)) and (value <= high or math.isclose(value, high))
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:

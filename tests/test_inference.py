@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from harness.inference import (
     Difference,
@@ -14,6 +15,7 @@ from harness.inference import (
     benjamini_hochberg,
     block_means,
     interval_between,
+    interval_of_mean,
     interval_of_ratio,
     intervals,
     noise_of_pairs,
@@ -169,3 +171,16 @@ def test_noise_is_that_inside_pairs_and_not_that_between_them():
     table = rows("a1 b5 c9", "a1.2 b5.4", "a0.8 b4.6")
     assert noise_of_pairs(table, ["cell"], "log") == pytest.approx(math.sqrt((0.08 + 0.32) / 4))
     assert noise_of_pairs(rows("a1 b5"), ["cell"], "log") is None
+
+
+def test_the_interval_of_a_mean_is_the_t_interval_of_its_blocks_and_may_reach_below_zero():
+    found = interval_of_mean([1.0, 2.0, 6.0])
+    expected = stats.t.interval(0.95, 2, loc=3, scale=stats.sem([1.0, 2.0, 6.0]))
+    assert (found.mean, found.low, found.high) == pytest.approx((3, *expected))
+    assert found.low is not None and found.low < 0
+    two = interval_of_mean([0.0, 4.0])
+    assert (two.mean, two.low, two.high, two.blocks) == (2, None, None, 2)
+    same = interval_of_mean([0.1 + 0.2, 0.3, 0.3])
+    assert same.low == same.mean == same.high
+    with pytest.raises(ValueError, match="finite"):
+        interval_of_mean([1.0, math.nan])

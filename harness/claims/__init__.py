@@ -12,9 +12,14 @@ claim, the run's number that is compared with those bounds:
 
 Rules:
 
-* The number alone decides the verdict: *holds* if it lies within the bounds, else *fails*. The spread printed beside
-  it is the lowest and highest value of the cells, versions, lines, pools, seconds or runs that the number is made of.
-  It is not a confidence interval. If it reaches beyond a bound, the explanation says so.
+* A number that was repeated in three or more blocks has a 95 % interval over them. The claim *holds* if the whole
+  interval lies within the bounds, *fails* if none of it does, and is else *inconclusive*. Without an interval the
+  number alone decides, and the explanation says "one run, no interval". Counts of all cells have no interval either.
+* Where cells that were valid in three or more blocks can answer a claim, they alone do: of the others no spread is
+  known. Where they cannot, all cells do, each with its first valid block. The lowest and highest of single cells, which
+  the explanation may give, are no interval.
+* Where a claim is about the best or the worst of several points, all blocks choose the point. Its interval does not
+  know that there were others.
 * *Not measured* is a verdict of its own: the result set lacks the cells, loads or tables that the claim speaks of.
   Nothing is extrapolated: a run without cells of 30 threads per initiator has no peak.
 * Only valid cells count (`judgement.evidence`), except for techniques: without most of them the target falls behind,
@@ -38,17 +43,18 @@ from harness.claims import gain, server_load, throughput, waiting
 from harness.claims.judgement import (
     Evidence,
     Judgement,
-    Measurement,
-    NotMeasured,
     Tables,
     Verdict,
     amount,
     counted,
     evidence,
     figure,
-    over_blocks,
+    one_run,
+    repeated,
 )
+from harness.claims.measurement import Measurement, NotMeasured
 from harness.claims.provenance import Provenance, provenance
+from harness.inference import NO_INTERVAL
 from harness.records import written_whole
 from harness.whitepaper import CLAIMS, Claim
 
@@ -81,29 +87,48 @@ def evaluate(tables: Tables, *, lab: str, hardware: str = "") -> list[Judgement]
 
     `hardware` is the name of what a simulated lab modelled.
     """
-    found = evidence(over_blocks(tables))
-    return [judge(claim, found, provenance(claim.key, lab=lab, hardware=hardware)) for claim in CLAIMS]
+    valid = evidence(tables)
+    often = repeated(valid)
+    choices = [valid] if often is None else [often, one_run(valid)]
+    return [judge(claim, choices, provenance(claim.key, lab=lab, hardware=hardware)) for claim in CLAIMS]
 
 
-def judge(claim: Claim, found: Evidence, origin: Provenance) -> Judgement:
-    try:
-        measured = MEASURES[claim.key](found)
-    except NotMeasured as reason:
-        return Judgement(claim, Verdict.NOT_MEASURED, str(reason), origin)
+def judge(claim: Claim, choices: Sequence[Evidence], origin: Provenance) -> Judgement:
+    """Judge a claim by the first of the choices that measures it."""
+    reasons = []
+    for found in choices:
+        try:
+            return _judged(claim, MEASURES[claim.key](found), origin)
+        except NotMeasured as reason:
+            reasons.append(str(reason))
+    return Judgement(claim, Verdict.NOT_MEASURED, reasons[-1], origin)
+
+
+def _judged(claim: Claim, measured: Measurement, origin: Provenance) -> Judgement:
     assert math.isfinite(measured.value), claim.key
-    holds, spread = within(claim, measured.value), measured.spread
-    explanation = measured.basis
-    if spread and (within(claim, spread.low) != holds or within(claim, spread.high) != holds):
-        explanation += f"; the spread over {spread.over} reaches beyond the bound: {bounds(claim)}"
-    elif not holds:
-        explanation += f"; {bounds(claim)}"
-    return Judgement(claim, Verdict.HOLDS if holds else Verdict.FAILS, explanation, origin, measured)
+    verdict = decide(claim, measured)
+    clauses = [measured.basis]
+    if measured.single:
+        low, high = (figure(end, claim.unit) for end in measured.single)
+        clauses.append(f"single values {low} to {high}")
+    if measured.low is not None:
+        clauses.append(f"interval over {measured.blocks} blocks")
+    elif measured.blocks:
+        clauses.append(NO_INTERVAL if measured.blocks == 1 else f"{measured.blocks} runs, no interval")
+    if verdict is not Verdict.HOLDS:
+        clauses.append(bounds(claim))
+    return Judgement(claim, verdict, "; ".join(clauses), origin, measured)
 
 
-def within(claim: Claim, value: float) -> bool:
-    """Whether a number lies within the claim's bounds; the bounds themselves count, whatever floats round them to."""
-    low, high = claim.holds_from, claim.holds_to
-    return (value >= low or math.isclose(value, low)) and (value <= high or math.isclose(value, high))
+def decide(claim: Claim, measured: Measurement) -> Verdict:
+    """Return the verdict: the interval decides, or the number alone if it has none."""
+    if measured.low is None or measured.high is None:
+        return Verdict.HOLDS if claim.includes(measured.value) else Verdict.FAILS
+    if claim.includes(measured.low) and claim.includes(measured.high):
+        return Verdict.HOLDS
+    if measured.high < claim.holds_from or measured.low > claim.holds_to:
+        return Verdict.FAILS
+    return Verdict.INCONCLUSIVE
 
 
 def bounds(claim: Claim) -> str:
@@ -125,7 +150,7 @@ _NUMBERS = ["published", "holds_from", "holds_to", "measured", "measured_low", "
 
 
 def as_table(judgements: Sequence[Judgement], *, run_id: str, lab: str) -> pd.DataFrame:
-    """Make one row per claim, numbers in the claim's `unit`; a missing number, bound or spread is null."""
+    """Make one row per claim, numbers in the claim's `unit`; a missing number, bound or interval is null."""
     table = pd.DataFrame([{"run_id": run_id, "lab": lab, **_row(judged)} for judged in judgements])
     table[_NUMBERS] = table[_NUMBERS].astype(float).replace([float("inf"), float("-inf")], float("nan"))
     return table
@@ -133,7 +158,6 @@ def as_table(judgements: Sequence[Judgement], *, run_id: str, lab: str) -> pd.Da
 
 def _row(judged: Judgement) -> dict[str, Any]:
     claim, measured = judged.claim, judged.measured
-    spread = measured.spread if measured else None
     return {
         "claim": claim.key,
         "statement": claim.statement,
@@ -144,10 +168,10 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "holds_from": claim.holds_from,
         "holds_to": claim.holds_to,
         "measured": measured.value if measured else None,
-        "measured_low": spread.low if spread else None,
-        "measured_high": spread.high if spread else None,
-        "spread_over": spread.over if spread else "",
-        "number": judged.number,  # as printed: with unit and spread
+        "measured_low": measured.low if measured else None,
+        "measured_high": measured.high if measured else None,
+        "blocks": measured.blocks if measured else 0,  # over which the number is a mean; 0: none, or a count
+        "number": judged.number,  # as printed: with unit and interval
         "provenance": judged.provenance.value,
         "verdict": judged.verdict.value,
         "explanation": judged.explanation,

@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from harness.claims.judgement import (
-    Evidence,
-    Measurement,
-    NotMeasured,
-    geometric_mean,
-    of_the_trick,
-    spread_of,
-    spread_of_quotient,
-)
+from harness.claims.judgement import PAIR, Evidence, of_the_trick
+from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
 INITIATORS = 3
@@ -45,10 +39,11 @@ def largest(evidence: Evidence) -> Measurement:
     above = pairs[pairs.total_threads > NO_GAIN_UP_TO.value]
     if above.empty:
         raise NotMeasured(f"no valid pair of cells with more than {NO_GAIN_UP_TO.value:.0f} threads")
-    points = above.groupby(["threads", "payload_bytes"]).factor
-    best = points.agg(geometric_mean).idxmax()
+    points = above.groupby(["threads", "payload_bytes"])
+    best = points.log_factor.mean().idxmax()
     threads, payload_bytes = best
-    return _gain(points.get_group(best), f"the largest gain: {INITIATORS}×{threads} threads, {payload_bytes:,} bytes")
+    where = f"the largest gain, with {INITIATORS}×{threads} threads and {payload_bytes:,} bytes: "
+    return _gain(points.get_group(best), where)
 
 
 def up_to_15(evidence: Evidence) -> Measurement:
@@ -61,8 +56,9 @@ def up_to_15(evidence: Evidence) -> Measurement:
     for initiators in range(1, INITIATORS):
         gain = _few_threads(_of_initiators(evidence.gain, initiators))
         if len(gain):
-            total, mean = _extreme(gain, most=True)
-            others.append(f"{100 * (mean - 1):+.0f} % with {initiators}×{total // initiators}".replace("-", "−"))
+            total, log_factor = _extreme(gain, most=True)
+            percent = f"{100 * math.expm1(log_factor):+.0f} %".replace("-", "−")
+            others.append(f"{percent} with {initiators}×{total // initiators}")
     return replace(
         number,
         basis=f"{number.basis}; not judged, the largest of fewer initiators: {', '.join(others) or 'none'}",
@@ -89,8 +85,11 @@ def _pairs(evidence: Evidence) -> pd.DataFrame:
 
 
 def _of_initiators(gain: pd.DataFrame, initiators: int) -> pd.DataFrame:
+    if gain.empty:
+        return gain
     gain = of_the_trick(gain)
-    return gain[(gain.initiators == initiators) & (gain.factor > 0)] if len(gain) else gain
+    chosen = gain[(gain.initiators == initiators) & (gain.factor > 0)]
+    return chosen.assign(log_factor=np.log(chosen.factor))
 
 
 def _few_threads(gain: pd.DataFrame) -> pd.DataFrame:
@@ -99,72 +98,70 @@ def _few_threads(gain: pd.DataFrame) -> pd.DataFrame:
 
 def _of_threads(gain: pd.DataFrame, *, most: bool) -> Measurement:
     total, _ = _extreme(gain, most=most)
-    pairs = gain[gain.total_threads == total].factor
     threads = ", ".join(f"{INITIATORS}×{number // INITIATORS}" for number in sorted(gain.total_threads.unique()))
     return _gain(
-        pairs,
-        f"the {'largest' if most else 'smallest'} gain is at {INITIATORS}×{total // INITIATORS} threads, of {threads}: "
-        f"geometric mean of {len(pairs)} pairs of cells",
+        gain[gain.total_threads == total],
+        f"the {'largest' if most else 'smallest'} gain, with {INITIATORS}×{total // INITIATORS} of {threads} threads: ",
     )
 
 
 def _extreme(gain: pd.DataFrame, *, most: bool) -> tuple[int, float]:
-    """Return the total threads that gain most or least, and the geometric mean of their factors."""
-    factors = gain.groupby("total_threads").factor.agg(geometric_mean)
-    total = factors.idxmax() if most else factors.idxmin()
-    return int(total), float(factors.loc[total])
+    """Return the total threads that gain most or least, and the mean logarithm of their factors."""
+    means = gain.groupby("total_threads").log_factor.mean()
+    total = means.idxmax() if most else means.idxmin()
+    return int(total), float(means.loc[total])
 
 
-def _gain(factors: pd.Series, basis: str) -> Measurement:
+def _gain(pairs: pd.DataFrame, basis: str) -> Measurement:
     """Write the geometric mean of factors as a gain in percent."""
-    return Measurement(100 * (geometric_mean(factors) - 1), basis, spread_of(100 * (factors - 1), "cells"))
+    return geometric_mean(pairs.set_index([*PAIR, "block"]).log_factor, "pairs of cells", basis).scaled(100, -100)
 
 
 def faster(evidence: Evidence, claim: str) -> Measurement:
     """Measure how many times as fast the target processes messages if the recommendation is followed too."""
     advised, against = (rates(evidence, technique) for technique in (BASELINE, WITHOUT[claim]))
-    means = geometric_mean(advised), geometric_mean(against)
-    return Measurement(
-        means[0] / means[1],
-        f"{means[0]:,.0f} messages/s with the recommendation, {means[1]:,.0f} without, "
-        f"{_runs(advised, against)}{_behind(evidence, BASELINE, WITHOUT[claim])}",
-        spread_of_quotient(spread_of(advised, "runs"), spread_of(against, "runs")),
+    return geometric_mean(
+        _factors(advised, against),
+        "versions",
+        f"{_shown(advised)} messages/s with the recommendation, {_shown(against)} without"
+        f"{_behind(evidence, BASELINE, WITHOUT[claim])}; ",
     )
 
 
 def build_up(evidence: Evidence) -> Measurement:
     """Measure the step of the ladder that gains least: each must gain."""
-    runs = [rates(evidence, technique) for technique in STEPS]
-    means = [geometric_mean(each) for each in runs]
-    gains = [after / before for before, after in itertools.pairwise(means)]
-    least = int(np.argmin(gains))
-    return Measurement(
+    ladder = [rates(evidence, technique) for technique in STEPS]
+    gains = [_factors(after, before) for before, after in itertools.pairwise(ladder)]
+    least = int(np.argmin([gain.mean() for gain in gains]))
+    return geometric_mean(
         gains[least],
+        "versions",
         f"the step that gains least, from {STEPS[least]} to {STEPS[least + 1]}, of "
-        f"{' → '.join(f'{mean:,.0f}' for mean in means)} messages/s, {_runs(*runs)}{_behind(evidence, *STEPS)}",
-        spread_of_quotient(spread_of(runs[least + 1], "runs"), spread_of(runs[least], "runs")),
+        f"{' → '.join(map(_shown, ladder))} messages/s{_behind(evidence, *STEPS)}; ",
     )
+
+
+def _factors(after: pd.Series, before: pd.Series) -> pd.Series:
+    factors = (after - before).dropna()
+    if factors.empty:
+        raise NotMeasured("two techniques that the claim compares were never run in the same block")
+    return factors
 
 
 def rates(evidence: Evidence, technique: str) -> pd.Series:
-    """Return the messages per second of each run of a technique, whether or not the target kept up: most
-    recommendations are about how much a target can take in."""
+    """Return the logarithms of a technique's messages per second by version and block, whether or not the target kept
+    up: most recommendations are about how much a target can take in."""
     table = evidence.techniques
     if table.empty:
         raise NotMeasured("the techniques were not run")
-    of_technique = table[table.technique == technique].processed_per_s.dropna()
+    of_technique = table[table.technique == technique].set_index(["server_version", "block"]).processed_per_s.dropna()
     if of_technique.empty or not of_technique.min() > 0:
         raise NotMeasured(f"the technique {technique} has no run, or one that processed no messages")
-    return of_technique
+    return np.log(of_technique)
 
 
-def _runs(*of: pd.Series) -> str:
-    fewest, most = min(len(runs) for runs in of), max(len(runs) for runs in of)
-    return (
-        f"geometric means of {fewest if fewest == most else f'{fewest} to {most}'} runs"
-        if most > 1
-        else "one run of each"
-    )
+def _shown(logs: pd.Series) -> str:
+    return f"{float(f'{math.exp(logs.mean()):.3g}'):,.0f}"
 
 
 def _behind(evidence: Evidence, *techniques: str) -> str:

@@ -1,19 +1,20 @@
-"""A claim's verdict, the number and the reason behind it, and how far apart the values lie that it is made of."""
+"""The rows of a run that claims are judged by, and a claim's verdict with the number and the reason behind it."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
+from harness.claims.measurement import Measurement
 from harness.claims.provenance import Provenance
+from harness.inference import BLOCKS_MIN
 from harness.whitepaper import TRICK_DIALOG_RATIO, Claim
 
 
@@ -22,10 +23,6 @@ class Verdict(StrEnum):
     FAILS = "fails"
     INCONCLUSIVE = "inconclusive"  # the number's interval crosses a bound
     NOT_MEASURED = "not measured"
-
-
-class NotMeasured(Exception):
-    """The result set lacks what a claim speaks of; the message says what is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +39,10 @@ class Tables:
     techniques: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
+VISIT = ["cell_id", "block"]  # one measurement of a cell
+PAIR = ["server_version", "initiators", "threads", "payload_bytes"]  # of cells that differ in the dialog ratio
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence(Tables):
     """What claims are judged by: the rows of valid cells alone, and beside them all cells that were completed."""
@@ -54,15 +55,41 @@ def evidence(tables: Tables) -> Evidence:
 
     The table of techniques stays whole: without most of them the target falls behind, and that is their effect.
     """
-    parts = {each.name: getattr(tables, each.name) for each in fields(Tables)}
+    cells = tables.cells[is_valid(tables.cells)] if len(tables.cells) else tables.cells
+    gain = tables.gain[is_valid(tables.gain)] if len(tables.gain) else tables.gain
+    return _of_visits(tables, cells, gain, tables.cells)
+
+
+def repeated(found: Evidence) -> Evidence | None:
+    """Keep the cells that are valid in three or more blocks: they have an interval. None if there is no such cell."""
+    cells, gain = (
+        table[table.groupby(member).block.transform("nunique") >= BLOCKS_MIN] if len(table) else table
+        for table, member in ((found.cells, ["cell_id"]), (found.gain, [*PAIR, "dialog_ratio"]))
+    )
+    return None if cells.empty and gain.empty else _of_visits(found, cells, gain, found.completed)
+
+
+def one_run(found: Evidence) -> Evidence:
+    """Keep of each cell the first block in which it is valid, as if all were of one."""
+    cells, gain = (
+        table.sort_values("block").drop_duplicates(member) if len(table) else table
+        for table, member in ((found.cells, ["cell_id"]), (found.gain, [*PAIR, "dialog_ratio"]))
+    )
+    kept = _of_visits(found, cells, gain, found.completed)
+    parts = {each.name: getattr(kept, each.name) for each in fields(Tables)}
+    merged = {name: table.assign(block=1) for name, table in parts.items() if "block" in table and name != "techniques"}
+    return replace(kept, **merged)
+
+
+def _of_visits(tables: Tables, cells: pd.DataFrame, gain: pd.DataFrame, completed: pd.DataFrame) -> Evidence:
+    """Keep the rows of the same cells and blocks as `cells`, and those of `gain`."""
+    parts = {each.name: getattr(tables, each.name) for each in fields(Tables)} | {"cells": cells, "gain": gain}
     if len(tables.cells):
-        valid = tables.cells.cell_id[is_valid(tables.cells)]
-        for name in parts.keys() - {"techniques"}:
+        visits = pd.MultiIndex.from_frame(cells[VISIT])
+        for name in parts.keys() - {"cells", "techniques"}:
             if "cell_id" in parts[name]:
-                parts[name] = parts[name][parts[name].cell_id.isin(valid)]
-    if len(tables.gain):
-        parts["gain"] = tables.gain[is_valid(tables.gain)]
-    return Evidence(**parts, completed=tables.cells)
+                parts[name] = parts[name][pd.MultiIndex.from_frame(parts[name][VISIT]).isin(visits)]
+    return Evidence(**parts, completed=completed)
 
 
 def is_valid(rows: pd.DataFrame) -> pd.Series:
@@ -98,7 +125,7 @@ def over_blocks(tables: SomeTables) -> SomeTables:
         table if blocks is None or table.empty else _arithmetic(table, same, blocks)
         for table, same in ((tables.waits, _WAIT), (tables.file_io, _FILE))
     )
-    return dataclasses.replace(tables, cells=cells, gain=gain, waits=waits, file_io=files)
+    return replace(tables, cells=cells, gain=gain, waits=waits, file_io=files)
 
 
 def _has_blocks(table: pd.DataFrame) -> bool:
@@ -138,59 +165,10 @@ def of_the_trick(gain: pd.DataFrame) -> pd.DataFrame:
     return gain[gain.dialog_ratio == TRICK_DIALOG_RATIO] if len(gain) else gain
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The lowest and the highest of the values that a number is made of.
-
-    `over` names those values: cells, versions, lines, pools, seconds or runs. A spread is not a confidence interval:
-    the cells of a matrix are not repetitions of each other.
-    """
-
-    low: float
-    high: float
-    over: str
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """A run's number for a claim in the claim's unit; `basis` says in a clause what it is made of."""
-
-    value: float
-    basis: str
-    spread: Spread | None = None
-
-
-def spread_of(values: pd.Series | np.ndarray, over: str) -> Spread | None:
-    """Return the spread of the values that are numbers, or None for fewer than two."""
-    known = pd.Series(values, dtype=float).dropna()
-    return Spread(float(known.min()), float(known.max()), over) if len(known) > 1 else None
-
-
-def spread_of_quotient(dividend: Spread | None, divisor: Spread | None) -> Spread | None:
-    """Return the furthest values that a quotient of two numbers can have, or None where a spread is unknown."""
-    if dividend is None or divisor is None or divisor.low <= 0:
-        return None
-    over = dividend.over if dividend.over == divisor.over else f"{dividend.over} and {divisor.over}"
-    return Spread(dividend.low / divisor.high, dividend.high / divisor.low, over)
-
-
 def geometric_mean(values: pd.Series) -> float:
     """Return the mean in which twice and half cancel; NaN without a positive value."""
     positive = values[values > 0]
     return float(np.exp(np.log(positive).mean())) if len(positive) else float("nan")
-
-
-def quotient_of_sums(
-    dividends: pd.Series, divisors: pd.Series, basis: str, *, scale: float = 1, over: str = "cells"
-) -> Measurement:
-    """Divide the sum of `dividends` by the sum of `divisors`; the spread is that of the rows' own quotients."""
-    value = scale * dividends.sum() / divisors.sum()
-    return Measurement(float(value), basis, spread_of(scale * dividends / divisors.where(divisors > 0), over))
-
-
-def mean_of_quotients(quotients: pd.Series, basis: str) -> Measurement:
-    """Take the geometric mean of the cells' quotients; the spread is theirs."""
-    return Measurement(geometric_mean(quotients), basis, spread_of(quotients, "cells"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +183,28 @@ class Judgement:
 
     @property
     def number(self) -> str:
-        """The run's number with its spread, such as `4,812 messages/s (4,790 to 4,834 over versions)`; else a dash."""
+        """The run's number with its interval, such as `4,810 messages/s (4,790 to 4,830)`; else a dash."""
         if self.measured is None:
             return "–"
-        number, spread = amount(self.measured.value, self.claim.unit), self.measured.spread
-        if spread is None:
+        measured, unit = self.measured, self.claim.unit
+        decimals = self._decimals(measured)
+        number = amount(measured.value, unit, decimals)
+        if measured.low is None or measured.high is None:
             return number
-        low, high = (figure(end, self.claim.unit) for end in (spread.low, spread.high))
-        return f"{number} ({low} to {high} over {spread.over})"
+        return f"{number} ({figure(measured.low, unit, decimals)} to {figure(measured.high, unit, decimals)})"
+
+    def _decimals(self, measured: Measurement) -> int | None:
+        """Return as many decimals as the interval supports, and more where fewer would change the verdict."""
+        if not measured.blocks:
+            return None
+        decimals = supported_decimals(measured, self.claim.unit)
+        while decimals < MOST_DECIMALS and any(
+            self.claim.includes(end) != self.claim.includes(round(end, decimals))
+            for end in (measured.value, measured.low, measured.high)
+            if end is not None
+        ):
+            decimals += 1
+        return decimals
 
 
 # What a model was fitted to, or was built to do, is no success of the model.
@@ -235,16 +227,34 @@ _JOINED: Mapping[str, str] = {"%": " %", "times": "×"}
 _SINGULAR: Mapping[str, str] = {"dialogs": "dialog", "messages": "message", "total threads": "total thread"}
 
 
-def amount(value: float, unit: str) -> str:
+# Of a number from one run, whose spread is unknown: rates repeat to a few percent, what is made of two rates less well.
+DIGITS_OF_A_RATE, DIGITS_OF_ONE_RUN = 3, 2
+MOST_DECIMALS = 4
+
+
+def supported_decimals(measured: Measurement, unit: str) -> int:
+    """Return the decimals of which the interval leaves the last one open; negative to round to tens or hundreds."""
+    half = 0.0 if measured.low is None or measured.high is None else (measured.high - measured.low) / 2
+    if half > abs(measured.value) * 1e-9:
+        return min(MOST_DECIMALS, -math.floor(math.log10(half)))
+    if measured.value == 0:
+        return 0
+    digits = DIGITS_OF_A_RATE if unit == "messages/s" else DIGITS_OF_ONE_RUN
+    return min(MOST_DECIMALS, digits - 1 - math.floor(math.log10(abs(measured.value))))
+
+
+def amount(value: float, unit: str, decimals: int | None = None) -> str:
     """Write a number with its unit: `4,812 messages/s`, `3.02×`, `1 dialog`, `−97 points ahead`."""
-    number = figure(value, unit)
+    number = figure(value, unit, decimals)
     named = _SINGULAR.get(unit, unit) if number == "1" else unit
     return f"{number}{_JOINED.get(unit) or f' {named}'}"
 
 
-def figure(value: float, unit: str) -> str:
-    """Write a number in a sensible number of digits."""
-    if unit == "times":
+def figure(value: float, unit: str, decimals: int | None = None) -> str:
+    """Write a number with so many decimals, or in a sensible number of digits; negative decimals round to tens."""
+    if decimals is not None:
+        text = f"{round(value, decimals) + 0.0:,.{max(0, decimals)}f}"
+    elif unit == "times":
         text = f"{value:.2f}"
     elif value == 0 or abs(value) >= 100 or math.isclose(value, round(value)):
         text = f"{value:,.0f}"

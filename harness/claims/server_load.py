@@ -5,17 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import pandas as pd
 
-from harness.claims.judgement import (
-    Evidence,
-    Measurement,
-    NotMeasured,
-    fell_behind,
-    mean_of_quotients,
-    quotient_of_sums,
-    spread_of,
-)
+from harness.claims.judgement import VISIT, Evidence, fell_behind, is_valid
+from harness.claims.measurement import Measurement, NotMeasured, geometric_mean, mean, quotient_of_sums
 from harness.claims.throughput import with_trick
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, MESSAGE_DROP_BYTES, TRICK_DIALOG_RATIO
 
@@ -24,30 +18,30 @@ SYSTEM_DATABASES = ("master", "model", "msdb", "tempdb")
 
 
 def initiator_is_bottleneck(evidence: Evidence) -> Measurement:
-    # A cell with a target that fell behind is not valid, and is what the claim is about.
+    # A cell with a target that fell behind is not valid, and is what the claim is about. All cells count:
+    # "always" allows no choice.
     completed = evidence.completed
     behind = int(fell_behind(completed).sum())
     # Cells in which nothing was sent say nothing of a bottleneck.
-    cells = behind + int((evidence.cells.processed_per_s > 0).sum())
+    cells = behind + int((is_valid(completed) & (completed.processed_per_s > 0)).sum())
     if not cells:
         raise NotMeasured("nothing was sent in any cell")
     kept_up = cells - behind
     return Measurement(
         100 * kept_up / cells,
-        f"the target kept up with what was sent in {kept_up} of {cells} valid cells and cells in which it fell behind",
+        f"the target kept up in {kept_up:,} of {cells:,} cells that are valid or in which it fell behind",
     )
 
 
 def receive_takes_many(evidence: Evidence) -> Measurement:
     """Measure messages per RECEIVE that returned any; each is one transaction of the receive procedure."""
-    cells = evidence.cells[evidence.cells.total_threads >= GAIN_NOTICEABLE_FROM.value]
-    rows = pd.DataFrame(
-        {"messages": cells.processed_per_s * cells.measured_s, "receives": cells.receives_in_window}
-    ).dropna()
-    if not rows.receives.sum():
+    loaded = evidence.cells[evidence.cells.total_threads >= GAIN_NOTICEABLE_FROM.value]
+    cells = loaded.dropna(subset=["receives_in_window"])
+    if not cells.receives_in_window.sum():
         raise NotMeasured(f"no RECEIVE returned messages in a cell of {GAIN_NOTICEABLE_FROM.value:.0f} or more threads")
-    basis = f"messages per RECEIVE, {len(rows)} cells with {GAIN_NOTICEABLE_FROM.value:.0f} or more threads"
-    return quotient_of_sums(rows.messages, rows.receives, basis)
+    rows = cells.set_index(VISIT)
+    basis = f"messages per RECEIVE, {_cells(cells)} with {GAIN_NOTICEABLE_FROM.value:.0f} or more threads"
+    return quotient_of_sums(rows.processed_per_s * rows.measured_s, rows.receives_in_window, basis)
 
 
 def initiator_transactions(evidence: Evidence) -> Measurement:
@@ -60,7 +54,7 @@ def initiator_transactions(evidence: Evidence) -> Measurement:
     chosen = logs[(logs.initiators == 1) & (logs.dialog_ratio == TRICK_DIALOG_RATIO)]
     chosen = chosen[chosen.threads >= GAIN_NOTICEABLE_FROM.value]
     side = chosen.instance.where(chosen.instance == "target", "initiator")
-    writes = chosen.groupby(["cell_id", side]).writes.sum().unstack()
+    writes = chosen.groupby([*VISIT, side]).writes.sum().unstack()
     if not {"initiator", "target"} <= set(writes.columns):
         raise NotMeasured(
             "log writes of both sides were not observed with one initiator, the trick and "
@@ -70,10 +64,11 @@ def initiator_transactions(evidence: Evidence) -> Measurement:
     ratios = ratios[ratios > 0]
     if ratios.empty:
         raise NotMeasured("no cell has log writes of both the initiator and the target")
-    return mean_of_quotients(
-        ratios,
-        f"log writes, which transactions share, geometric mean of {len(ratios)} cells with 1 initiator, the trick and "
-        f"{GAIN_NOTICEABLE_FROM.value:.0f} or more threads",
+    return geometric_mean(
+        np.log(ratios),
+        "cells",
+        f"log writes, which transactions share, with 1 initiator, the trick and {GAIN_NOTICEABLE_FROM.value:.0f} or "
+        "more threads: ",
     )
 
 
@@ -84,48 +79,43 @@ def processors(evidence: Evidence, role: str) -> Measurement:
     """
     cells = with_trick(evidence, INITIATORS)
     threads = cells.threads.max()
-    used = cells[cells.threads == threads][f"{role}_processor_percent"].dropna()
+    used = cells[cells.threads == threads].set_index(VISIT)[f"{role}_processor_percent"].dropna()
     if used.empty:
         raise NotMeasured(f"no processor time was observed with {INITIATORS}×{threads} threads and the trick")
-    return Measurement(
-        float(used.mean()),
-        f"mean of {len(used)} cells of {INITIATORS}×{threads} threads with the trick, our choice of load",
-        spread_of(used, "cells"),
-    )
+    return mean(used, "cells", f"{INITIATORS}×{threads} threads with the trick, our choice of load: ")
 
 
 def initiators_alike(evidence: Evidence) -> Measurement:
     """Measure the bytes that the least busy initiator logs, in percent of those of the busiest."""
     logs = _logs(evidence)
     logged = logs[(logs.initiators == INITIATORS) & (logs.instance != "target")]
-    by_initiator = logged.groupby(["cell_id", "instance"]).bytes_written.sum().unstack().dropna()
+    by_initiator = logged.groupby([*VISIT, "instance"]).bytes_written.sum().unstack().dropna()
     if by_initiator.shape[1] < INITIATORS or not (by_initiator.max(axis=1) > 0).any():
         raise NotMeasured(f"the logs of {INITIATORS} initiators were not observed")
     least = 100 * (by_initiator.min(axis=1) / by_initiator.max(axis=1)).dropna()
-    return Measurement(
-        # The arithmetic mean counts an initiator that did nothing.
-        float(least.mean()),
-        f"bytes logged, mean of {len(least)} cells with {INITIATORS} initiators",
-        spread_of(least, "cells"),
-    )
+    # The arithmetic mean counts an initiator that did nothing.
+    return mean(least, "cells", f"bytes logged, with {INITIATORS} initiators: ")
 
 
 def messages_on_disk(evidence: Evidence) -> Measurement:
     """Measure the bytes that the target logs for each payload byte that reaches its queue, and again that its
     procedure stores."""
     logs = _logs(evidence)
-    logged = logs[logs.instance == "target"].groupby("cell_id").bytes_written.sum()
-    cells = evidence.cells[evidence.cells.processed_per_s > 0].set_index("cell_id")
+    logged = logs[logs.instance == "target"].groupby(VISIT).bytes_written.sum()
+    cells = evidence.cells[evidence.cells.processed_per_s > 0].set_index(VISIT)
     once = cells.payload_bytes + cells.payload_bytes.clip(upper=MESSAGE_DROP_BYTES)
     ratios = (logged / (cells.processed_per_s * cells.measured_s * once)).dropna()
     ratios = ratios[ratios > 0]
     if ratios.empty:
         raise NotMeasured("the target's log writes were not observed")
-    return mean_of_quotients(
-        ratios,
-        f"geometric mean of {len(ratios)} cells; the queue takes all of a message, the table at most "
-        f"{MESSAGE_DROP_BYTES:,} bytes",
+    return geometric_mean(
+        np.log(ratios), "cells", f"the queue takes all of a message, the table at most {MESSAGE_DROP_BYTES:,} bytes: "
     )
+
+
+def _cells(rows: pd.DataFrame) -> str:
+    number = rows.cell_id.nunique()
+    return f"{number} cell{'s' * (number > 1)}"
 
 
 def _logs(evidence: Evidence) -> pd.DataFrame:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import pandas as pd
 
-from harness.claims.judgement import Evidence, Measurement, NotMeasured, quotient_of_sums, spread_of
+from harness.claims.judgement import PAIR, VISIT, Evidence
+from harness.claims.measurement import Measurement, NotMeasured, place, quotient_of_sums
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_NOTICEABLE_FROM,
@@ -22,32 +22,31 @@ INITIATORS = 3
 PAGE_LATCHES = "PAGELATCH_EX/SH"  # the paper counts both together
 LOG = "WRITELOG"
 RECEIVING_TABLE = "sys.sysdercv"
-PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
 
 
 def by_wait_type(evidence: Evidence, role: str) -> pd.DataFrame:
-    """Return milliseconds of waiting: a row per cell, a column per wait type, page latches as one.
+    """Return milliseconds of waiting: a row per cell and block, a column per wait type, page latches as one.
 
     The table of waits has no row for a role that never waited. If waits of the other role were recorded in that cell,
     not having waited is a measured zero.
     """
     chosen, recorded = _recorded(evidence, role)
     wait_types = chosen.wait_type.where(~chosen.wait_type.isin(["PAGELATCH_EX", "PAGELATCH_SH"]), PAGE_LATCHES)
-    by_cell = chosen.groupby(["cell_id", wait_types]).wait_time_ms.sum().unstack(fill_value=0)
+    by_cell = chosen.groupby([*VISIT, wait_types]).wait_time_ms.sum().unstack(fill_value=0)
     return by_cell.reindex(recorded, fill_value=0)
 
 
 def all_waiting(evidence: Evidence, role: str) -> pd.Series:
-    """Return milliseconds of all waiting per cell, computed from the longest waits and their share: the table of waits
-    holds no others."""
+    """Return milliseconds of all waiting per cell and block, computed from the longest waits and their share: the table
+    of waits holds no others."""
     chosen, recorded = _recorded(evidence, role)
-    kept = chosen.groupby("cell_id")[["wait_time_ms", "share_percent"]].sum()
+    kept = chosen.groupby(VISIT)[["wait_time_ms", "share_percent"]].sum()
     whole = 100 * kept.wait_time_ms / kept.share_percent.where(kept.share_percent > 0)
     return whole.reindex(recorded).fillna(0.0)
 
 
-def _recorded(evidence: Evidence, role: str) -> tuple[pd.DataFrame, pd.Index]:
-    """Return the waits of a role, and the cells in which any waits were recorded."""
+def _recorded(evidence: Evidence, role: str) -> tuple[pd.DataFrame, pd.MultiIndex]:
+    """Return the waits of a role, and the cells and blocks in which any waits were recorded."""
     if evidence.waits.empty:
         raise NotMeasured("no waits were recorded")
     waits = evidence.waits[evidence.waits.initiators == INITIATORS]
@@ -55,7 +54,7 @@ def _recorded(evidence: Evidence, role: str) -> tuple[pd.DataFrame, pd.Index]:
     if chosen.empty:
         who = "the target" if role == "target" else "initiators"
         raise NotMeasured(f"no waits of {who} were recorded with {INITIATORS} initiators")
-    return chosen, pd.Index(np.unique(waits.cell_id))
+    return chosen, pd.MultiIndex.from_frame(waits[VISIT].drop_duplicates().sort_values(VISIT))
 
 
 def longest(evidence: Evidence, role: str, ratio: int) -> Measurement:
@@ -64,7 +63,7 @@ def longest(evidence: Evidence, role: str, ratio: int) -> Measurement:
     cells = evidence.cells
     loaded = cells[(cells.dialog_ratio == ratio) & (cells.total_threads >= GAIN_NOTICEABLE_FROM.value)]
     waits = by_wait_type(evidence, role)
-    waits = waits[waits.index.isin(loaded.cell_id)]
+    waits = waits[waits.index.isin(loaded.cell_id, level="cell_id")]
     whole = all_waiting(evidence, role)[waits.index]
     if not whole.sum():
         raise NotMeasured(
@@ -80,10 +79,9 @@ def longest(evidence: Evidence, role: str, ratio: int) -> Measurement:
     return quotient_of_sums(
         both[stated] - both[runner_up],
         whole,
-        f"shares of all waiting in {len(waits)} cells with {INITIATORS}×{GAIN_NOTICEABLE_FROM.value // INITIATORS:.0f} "
+        f"shares of all waiting in {_cells(waits)} with {INITIATORS}×{GAIN_NOTICEABLE_FROM.value // INITIATORS:.0f} "
         f"or more threads: {shown}",
-        scale=100,
-    )
+    ).scaled(100)
 
 
 def initiators_wait_more(evidence: Evidence) -> Measurement:
@@ -98,10 +96,9 @@ def initiators_wait_more(evidence: Evidence) -> Measurement:
     return quotient_of_sums(
         each,
         each + target,
-        f"{each.sum() / 1000:,.0f} s per initiator, {target.sum() / 1000:,.0f} s at the target, in {len(each)} cells "
+        f"{each.sum() / 1000:,.0f} s per initiator, {target.sum() / 1000:,.0f} s at the target, in {_cells(each)} "
         f"with {INITIATORS} initiators",
-        scale=100,
-    )
+    ).scaled(100)
 
 
 def contention_above_15(evidence: Evidence) -> Measurement:
@@ -113,18 +110,23 @@ def contention_above_15(evidence: Evidence) -> Measurement:
             f"cells with every dialog used are missing above {NO_GAIN_UP_TO.value:.0f} threads, or at "
             f"{NO_GAIN_UP_TO.value:.0f} and fewer"
         )
-    above, below = (_per_message(latched[which]) for which in (~few, few))
-    return Measurement(
-        100 * above / (above + below) if above + below else 0.0,
-        f"{1000 * above:,.1f} ms per 1,000 messages above {NO_GAIN_UP_TO.value:.0f} threads, {1000 * below:,.1f} ms at "
-        f"{NO_GAIN_UP_TO.value:.0f} and fewer, in {len(latched)} cells with {INITIATORS} initiators",
+    by_block = pd.DataFrame({"above": _per_message(latched[~few]), "below": _per_message(latched[few])}).dropna()
+    if by_block.empty:
+        raise NotMeasured("no block has cells on both sides")
+    above, below = by_block.above, by_block.below
+    shares = (above / (above + below)).where(above + below > 0, 0.0)
+    return place(
+        100 * shares,
+        f"{above.mean():,.1f} ms a message above {NO_GAIN_UP_TO.value:.0f} threads, {below.mean():,.1f} ms at "
+        f"{NO_GAIN_UP_TO.value:.0f} and fewer, in {latched.cell_id.nunique()} cells with {INITIATORS} initiators",
     )
 
 
 def trick_removes(evidence: Evidence) -> Measurement:
     """Measure page latch waiting per message with the trick, in percent of that of the same cells without it."""
+    pair = [*PAIR, "block"]
     base, trick = (
-        latched[latched.total_threads > NO_GAIN_UP_TO.value].set_index(PAIR)[["waited_ms", "messages"]]
+        latched[latched.total_threads > NO_GAIN_UP_TO.value].set_index(pair)[["waited_ms", "messages"]]
         for latched in (_latched(evidence, ratio) for ratio in (BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO))
     )
     both = base.index.intersection(trick.index)
@@ -133,18 +135,18 @@ def trick_removes(evidence: Evidence) -> Measurement:
         raise NotMeasured(f"no pair of cells of both dialog ratios above {NO_GAIN_UP_TO.value:.0f} threads")
     if not base.waited_ms.sum():
         raise NotMeasured(f"no initiator waited for {PAGE_LATCHES} without the trick: there is nothing to remove")
-    left = (trick.waited_ms / trick.messages) / (base.waited_ms / base.messages).where(base.waited_ms > 0)
-    return Measurement(
-        100 * _per_message(trick) / _per_message(base),
-        f"of the waiting for {PAGE_LATCHES} per message is left, in {len(both)} pairs of cells above "
-        f"{NO_GAIN_UP_TO.value:.0f} threads",
-        spread_of(100 * left, "cells"),
+    left = (_per_message(trick) / _per_message(base).where(lambda waited: waited > 0)).dropna()
+    return place(
+        100 * left,
+        f"of the waiting for {PAGE_LATCHES} per message is left, in {len(both.droplevel('block').unique())} pairs of "
+        f"cells above {NO_GAIN_UP_TO.value:.0f} threads",
     )
 
 
-def _per_message(latched: pd.DataFrame) -> float:
-    """Return milliseconds of waiting per message."""
-    return float(latched.waited_ms.sum() / latched.messages.sum())
+def _per_message(latched: pd.DataFrame) -> pd.Series:
+    """Return milliseconds of waiting per message in each block."""
+    sums = latched.groupby("block")[["waited_ms", "messages"]].sum()
+    return sums.waited_ms / sums.messages
 
 
 def _latched(evidence: Evidence, ratio: int) -> pd.DataFrame:
@@ -152,13 +154,12 @@ def _latched(evidence: Evidence, ratio: int) -> pd.DataFrame:
     waits = by_wait_type(evidence, "initiator")
     cells = evidence.cells
     chosen = cells[
-        (cells.initiators == INITIATORS)
-        & (cells.dialog_ratio == ratio)
-        & (cells.processed_per_s > 0)
-        & cells.cell_id.isin(waits.index)
-    ]
+        (cells.initiators == INITIATORS) & (cells.dialog_ratio == ratio) & (cells.processed_per_s > 0)
+    ].set_index(VISIT)
+    chosen = chosen[chosen.index.isin(waits.index)]
     waited = waits[PAGE_LATCHES] if PAGE_LATCHES in waits else pd.Series(0, index=waits.index)
-    return chosen.assign(waited_ms=chosen.cell_id.map(waited), messages=chosen.processed_per_s * chosen.measured_s)
+    messages = chosen.processed_per_s * chosen.measured_s
+    return chosen.assign(waited_ms=waited.reindex(chosen.index), messages=messages).reset_index()
 
 
 def contention_on_sysdesend(evidence: Evidence) -> Measurement:
@@ -188,17 +189,16 @@ def _seen(evidence: Evidence) -> pd.DataFrame:
 
 def _share_of(seen: pd.DataFrame, table: str, where: str) -> Measurement:
     """Measure how many percent of the waiting tasks that were seen waited for a page of `table`."""
-    of_table = seen.times_seen.where(seen.object_name == table, 0).groupby(seen.cell_id).sum()
-    of_all = seen.groupby("cell_id").times_seen.sum()
+    of_table = seen.times_seen.where(seen.object_name == table, 0).groupby([seen.cell_id, seen.block]).sum()
+    of_all = seen.groupby(VISIT).times_seen.sum()
     if not of_all.sum():
-        raise NotMeasured(f"no task was seen waiting for a page latch {where}, in {len(of_all)} cells")
+        raise NotMeasured(f"no task was seen waiting for a page latch {where}, in {_cells(of_all)}")
     return quotient_of_sums(
         of_table,
         of_all,
         f"of {of_all.sum():,} times that a task was seen waiting for a page latch {where}, above "
-        f"{NO_GAIN_UP_TO.value:.0f} threads, in {len(of_all)} cells",
-        scale=100,
-    )
+        f"{NO_GAIN_UP_TO.value:.0f} threads, in {_cells(of_all)}",
+    ).scaled(100)
 
 
 def hot_page(evidence: Evidence) -> Measurement:
@@ -206,15 +206,18 @@ def hot_page(evidence: Evidence) -> Measurement:
     spread = spread[spread.used_dialogs > 1]
     if spread.empty:
         raise NotMeasured("no cell without the trick uses several dialogs per initiator")
-    sharing, used = spread.dialogs_sharing_a_page, spread.used_dialogs
-    basis = f"{sharing.sum():,} of {used.sum():,} used dialogs share their page with another, in {len(spread)} pools"
-    return quotient_of_sums(sharing, used, basis, scale=100, over="pools")
+    sharing, used = int(spread.dialogs_sharing_a_page.sum()), int(spread.used_dialogs.sum())
+    # The dialogs of a group were begun once: cells and blocks see the same pages, so this is a count.
+    return Measurement(
+        100 * sharing / used,
+        f"{sharing:,} of {used:,} used dialogs share their page with another, in {len(spread):,} pools",
+    )
 
 
 def page_of_its_own(evidence: Evidence) -> Measurement:
     spread = _page_spread(evidence, TRICK_DIALOG_RATIO)
     return Measurement(
-        float(spread.dialogs_per_page_max.max()), f"the most used dialogs on one page, in {len(spread)} pools"
+        float(spread.dialogs_per_page_max.max()), f"the most used dialogs on one page, in {len(spread):,} pools"
     )
 
 
@@ -228,6 +231,12 @@ def _page_spread(evidence: Evidence, ratio: int) -> pd.DataFrame:
     if chosen.empty:
         raise NotMeasured(f"the pages of dialogs with dialog ratio {ratio} were not read")
     return chosen
+
+
+def _cells(rows: pd.DataFrame | pd.Series) -> str:
+    """Count the cells of rows by cell and block: `3 cells`."""
+    number = rows.index.get_level_values("cell_id").nunique()
+    return f"{number} cell{'s' * (number > 1)}"
 
 
 MEASURES: Mapping[str, Callable[[Evidence], Measurement]] = {

@@ -79,8 +79,9 @@ def figures(results: Path) -> None:
 @click.argument("results", type=PATH)
 @click.option("--markdown", is_flag=True, help="Print the table alone, in Markdown, as README has it.")
 def claims(results: Path, markdown: bool) -> None:
-    """Check the paper's claims against a run's reduced tables: each claim, the paper's number, the run's, where that
-    comes from (measured, or how a model obtained it), and whether the claim holds, with the reason.
+    """Check the paper's claims against a run's reduced tables: each claim, the paper's number, the run's with its
+    interval over blocks, where it comes from (measured, or how a model obtained it), and whether the claim holds, fails
+    or is inconclusive, with the reason.
 
     Of a model, only what it predicted counts.
 
@@ -114,7 +115,7 @@ def _print_claims(judged: Sequence[Judgement]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("claim, and what the run says", ratio=1, min_width=24)
     table.add_column("the paper", max_width=30)
-    table.add_column("this run", max_width=34)
+    table.add_column("this run (95 % interval)", max_width=34)
     table.add_column("provenance", max_width=12)
     table.add_column("verdict", min_width=12)
     for each in judged:

@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from harness.claims.judgement import Spread
 from tests.claims.tables import measured, missing, value
 
 
@@ -12,6 +11,8 @@ def gain(*rows):
     table = pd.DataFrame(rows, columns=["threads", "factor"])
     return table.assign(
         initiators=3,
+        block=1,
+        server_version="2005",
         total_threads=3 * table.threads,
         payload_bytes=100,
         dialog_ratio=150,
@@ -47,21 +48,23 @@ def test_no_gain_up_to_15_shows_what_fewer_initiators_gain_and_does_not_judge_it
 
 
 def test_a_gain_and_its_reciprocal_cancel():
-    table = pd.concat([gain((5, 2.0)), gain((5, 0.5)), gain((10, 4.0)), gain((10, 0.25))])
+    halves = [gain((5, 0.5), (10, 0.25)).assign(server_version="2008")]
+    table = pd.concat([gain((5, 2.0), (10, 4.0)), *halves])
     assert value("no_gain_up_to_15", gain=table) == pytest.approx(0)
     assert value("gain_max", gain=table) == value("gain_noticeable_from_30", gain=table) == pytest.approx(0)
 
 
 def techniques(**rates):
-    rows = [(name, run, rate) for name, runs in rates.items() for run, rate in enumerate(runs, start=1)]
-    return pd.DataFrame(rows, columns=["technique", "block", "processed_per_s"]).assign(target_kept_up=True)
+    rows = [(name, block, rate) for name, runs in rates.items() for block, rate in enumerate(runs, start=1)]
+    table = pd.DataFrame(rows, columns=["technique", "block", "processed_per_s"])
+    return table.assign(target_kept_up=True, server_version="2005")
 
 
 def test_a_recommendation_is_worth_the_quotient_of_geometric_means():
     table = techniques(baseline=[900.0, 1100.0], receive_top_1=[250.0, 150.0], cold=[0.0])
     found = measured("receive_top_1", techniques=table)
     assert found.value == pytest.approx((900 * 1100 / (250 * 150)) ** 0.5)
-    assert found.spread == Spread(3.6, 1100 / 150, "runs")
+    assert (found.blocks, found.low) == (2, None)
     assert "few_readers" in missing("few_readers", techniques=table)
     assert "cold" in missing("warm_up_needed", techniques=table)
     assert "were not run" in missing("warm_up_needed")
@@ -76,3 +79,13 @@ def test_the_ladder_counts_its_weakest_step():
     assert found.value == pytest.approx(0.9) and "from activation_life to readers_per_core" in found.basis
     del rates["trick_150"]
     assert "trick_150" in missing("techniques_build_up", techniques=techniques(**rates))
+
+
+def test_a_recommendation_that_was_run_in_three_blocks_has_the_interval_of_the_blocks_own_ratios():
+    table = techniques(baseline=[900.0, 1800.0, 450.0], receive_top_1=[300.0, 600.0, 150.0])
+    found = measured("receive_top_1", techniques=table)
+    assert (found.low, found.value, found.high) == pytest.approx((3, 3, 3))
+    other = techniques(baseline=[900.0, 900.0, 900.0], receive_top_1=[300.0, 600.0, 150.0])
+    found = measured("receive_top_1", techniques=other)
+    assert found.value == pytest.approx(3)
+    assert found.low < 1.3 and found.high > 7

@@ -34,7 +34,7 @@ def test_logged_bytes_of_initiators_and_target_are_compared():
         )
     ]
     names = ["cell_id", "instance", "database_name", "file_type", "initiators", "bytes_written"]
-    files = pd.DataFrame(rows, columns=names)
+    files = pd.DataFrame(rows, columns=names).assign(block=1)
     assert value("initiators_alike", cells=table, file_io=files) == pytest.approx(80)
     idle = files.assign(bytes_written=files.bytes_written.where(files.instance != "initiator-2", 0))
     assert value("initiators_alike", cells=table, file_io=idle) == 0
@@ -55,7 +55,7 @@ def test_transactions_are_compared_by_the_log_writes_of_one_initiator_and_its_ta
     ]
     files = pd.DataFrame(
         rows, columns=["initiators", "threads", "dialog_ratio", "instance", "database_name", "writes"]
-    ).assign(file_type="LOG")
+    ).assign(file_type="LOG", block=1)
     files["cell_id"] = files.initiators.astype(str) + "-" + files.threads.astype(str)
     assert value("initiator_transactions", file_io=files) == pytest.approx(1.5)
     assert "not observed" in missing("initiator_transactions", file_io=files[files.threads == 5])

@@ -3,11 +3,10 @@
 import pandas as pd
 import pytest
 
-from harness.claims.judgement import Spread
 from tests.claims.tables import cells, measured, missing, value
 
 
-def test_a_peak_is_the_mean_of_versions_at_a_point_that_both_sustain():
+def test_a_peak_is_the_geometric_mean_of_versions_at_a_point_that_both_sustain():
     table = cells(
         (1, 30, 150, 100, "2005", 4000.0),
         (1, 30, 150, 100, "2008", 4400.0),
@@ -17,16 +16,23 @@ def test_a_peak_is_the_mean_of_versions_at_a_point_that_both_sustain():
     )
     table.loc[2, "target_kept_up"] = False
     found = measured("peak_1_initiator", cells=table)
-    assert (found.value, found.spread) == (4200.0, Spread(4000.0, 4400.0, "versions"))
+    assert found.value == pytest.approx((4000 * 4400) ** 0.5)
+    assert (found.single, found.blocks, found.low) == (pytest.approx((4000, 4400)), 1, None)
 
 
-def test_the_peak_of_one_version_has_the_spread_of_its_whole_seconds():
-    table = cells((1, 50, 150, 100, "2022", 4000.0), settle_s=2.5, measured_s=30.0)
-    rates = [100, 100, 100, *([3900, 4100] * 14), 4000, 9000]
-    seconds = pd.DataFrame({"cell_id": table.cell_id[0], "second": range(len(rates)), "processed": rates})
-    found = measured("peak_1_initiator", cells=table, seconds=seconds)
-    assert found.spread == Spread(3900, 4100, "seconds")
-    assert measured("peak_1_initiator", cells=table, seconds=seconds[:4]).spread is None
+def test_growth_is_the_quotient_of_peaks_of_the_same_block():
+    rates = {1: (5000.0, 6000.0, 4000.0), 3: (15000.0, 18000.0, 12000.0)}
+    table = pd.concat(
+        cells((initiators, 50, 150, 100, "2005", rate), block=block)
+        for initiators, of in rates.items()
+        for block, rate in enumerate(of, start=1)
+    )
+    found = measured("linear_1_to_3", cells=table)
+    assert (found.low, found.value, found.high) == pytest.approx((3, 3, 3))
+    peak = measured("peak_1_initiator", cells=table)
+    assert peak.low < 4000 < peak.value < 6000 < peak.high
+    apart = table[(table.initiators == 1) != (table.block == 1)]
+    assert "in no version and block" in missing("linear_1_to_3", cells=apart)
 
 
 def test_without_a_valid_cell_there_is_no_peak():
@@ -54,9 +60,8 @@ def test_growth_compares_peaks():
     table = cells(
         (1, 50, 150, 100, "2005", 5000.0), (2, 50, 150, 100, "2005", 12000.0), (3, 50, 150, 100, "2005", 18000.0)
     )
-    seconds = pd.DataFrame(columns=["cell_id", "second", "processed"])
-    assert value("linear_1_to_3", cells=table, seconds=seconds) == pytest.approx(3.6)
-    assert value("linear_third_initiator", cells=table, seconds=seconds) == pytest.approx(1.5)
+    assert value("linear_1_to_3", cells=table) == pytest.approx(3.6)
+    assert value("linear_third_initiator", cells=table) == pytest.approx(1.5)
 
 
 def test_a_line_levels_off_where_it_first_reaches_nine_tenths_of_its_highest_rate():
@@ -100,4 +105,4 @@ def test_a_peak_must_be_valid_in_all_versions():
         (1, 50, 150, 100, "2008", 9100.0),
     )
     table.loc[3, "target_kept_up"] = False
-    assert value("peak_1_initiator", cells=table, seconds=pd.DataFrame()) == 4200
+    assert value("peak_1_initiator", cells=table) == pytest.approx((4000 * 4400) ** 0.5)

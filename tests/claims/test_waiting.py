@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from tests.claims.tables import cells, missing, value
+from tests.claims.tables import cells, measured, missing, value
 
 
 def waits(*rows):
@@ -12,7 +12,14 @@ def waits(*rows):
     table = cells(*points)
     names = {(row.threads, row.dialog_ratio): row.cell_id for row in table.itertuples()}
     waits = pd.DataFrame(
-        {"cell_id": names[threads, ratio], "role": role, "initiators": 3, "wait_type": kind, "wait_time_ms": waited_ms}
+        {
+            "cell_id": names[threads, ratio],
+            "block": 1,
+            "role": role,
+            "initiators": 3,
+            "wait_type": kind,
+            "wait_time_ms": waited_ms,
+        }
         for role, threads, ratio, kind, waited_ms in rows
     )
     whole = waits.groupby(["cell_id", "role"]).wait_time_ms.transform("sum")
@@ -66,6 +73,7 @@ def test_a_share_counts_the_tasks_that_were_seen_waiting():
     seen = pd.DataFrame(
         {
             "cell_id": "a",
+            "block": 1,
             "initiators": 3,
             "threads": 50,
             "dialog_ratio": 1,
@@ -95,3 +103,21 @@ def test_dialogs_that_share_a_page_are_counted():
     assert value("page_of_its_own_with_trick", page_spread=spread) == 1
     assert value("hot_page_without_trick", page_spread=spread) == 100
     assert value("page_of_its_own_with_trick", page_spread=spread.assign(dialogs_per_page_max=2)) == 2
+
+
+def test_a_share_has_the_interval_of_the_shares_of_its_blocks():
+    rows = (("initiator", 50, 1, "PAGELATCH_EX", 60), ("initiator", 50, 1, "WRITELOG", 40))
+    tables = waits(*rows)
+    table = pd.concat([tables["waits"].assign(block=block) for block in (1, 2, 3)], ignore_index=True)
+    table.wait_time_ms *= table.block  # a block in which all took longer has the same share
+    blocks = {"cells": pd.concat([tables["cells"].assign(block=block) for block in (1, 2, 3)]), "waits": table}
+    found = measured("initiator_top_wait_without_trick", **blocks)
+    assert (found.low, found.value, found.high, found.blocks) == (
+        pytest.approx(20),
+        pytest.approx(20),
+        pytest.approx(20),
+        3,
+    )
+    table.loc[0, "wait_time_ms"] = 30
+    found = measured("initiator_top_wait_without_trick", **blocks)
+    assert found.low < 0 < found.value < found.high

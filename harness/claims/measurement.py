@@ -1,0 +1,119 @@
+"""A run's number for a claim, with its interval over the blocks of the run.
+
+The builders take a Series whose index has a level `block`; the other levels name the member, such as a cell or a pair
+of cells. They average over members in each block and then over blocks, so that the block is the unit of the interval
+(`harness.inference`). Members that were repeated in fewer than three blocks are left out where others were
+repeated more often: their spread is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from harness.inference import BLOCKS_MIN, block_means, interval_of_mean, interval_of_ratio
+
+
+class NotMeasured(Exception):
+    """The result set lacks what a claim speaks of; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A run's number for a claim in the claim's unit; `basis` says in a clause what it is made of.
+
+    `blocks` are those over which the number is a mean, 0 for a count. `low` and `high` are its interval, None below
+    three blocks. `single` are the lowest and the highest of the cells that the number is made of, which is no interval:
+    the cells of a matrix are no repetitions of each other.
+    """
+
+    value: float
+    basis: str
+    blocks: int = 0
+    low: float | None = None
+    high: float | None = None
+    single: tuple[float, float] | None = None
+
+    def scaled(self, scale: float, offset: float = 0) -> Measurement:
+        """Return the number in another unit: `scale` times as much, plus `offset`."""
+
+        def of(value: float) -> float:
+            return scale * value + offset
+
+        return replace(
+            self,
+            value=of(self.value),
+            low=None if self.low is None else of(self.low),
+            high=None if self.high is None else of(self.high),
+            single=None if self.single is None else (of(self.single[0]), of(self.single[1])),
+        )
+
+
+def _repeated(rows: pd.DataFrame, member: list[str]) -> pd.DataFrame:
+    enough = rows.groupby(member).block.transform("nunique") >= BLOCKS_MIN
+    return rows[enough] if enough.any() else rows
+
+
+def geometric_mean(logs: pd.Series, of: str, basis: str = "") -> Measurement:
+    """Take the geometric mean of rates or ratios, given as logarithms; `of` names them: `pairs of cells`."""
+    rows, member = _members(logs)
+    interval = interval_of_ratio(block_means(rows, member, "value"))
+    members = np.exp(rows.groupby(member).value.mean())
+    return Measurement(
+        interval.ratio,
+        _basis(basis, "geometric mean", len(members), of),
+        interval.blocks,
+        interval.low,
+        interval.high,
+        _ends(members),
+    )
+
+
+def mean(values: pd.Series, of: str, basis: str = "") -> Measurement:
+    """Take the arithmetic mean of times or percentages; `of` names them."""
+    rows, member = _members(values)
+    members = rows.groupby(member).value.mean()
+    by_block = block_means(rows, member, "value")
+    return _mean_of_blocks(by_block, _basis(basis, "mean", len(members), of), _ends(members))
+
+
+def quotient_of_sums(dividends: pd.Series, divisors: pd.Series, basis: str) -> Measurement:
+    """Divide the sum of `dividends` by the sum of `divisors` in each block, and take the mean of the blocks.
+
+    Some divisor must be positive.
+    """
+    rows, member = _members(divisors)
+    rows = rows.assign(dividend=dividends.reset_index(drop=True)[rows.index])
+    by_member = rows.groupby(member)[["dividend", "value"]].sum()
+    by_block = rows.groupby("block")[["dividend", "value"]].sum()
+    if not (by_block.value > 0).any():
+        raise NotMeasured("the cells that were repeated have nothing to divide by")
+    quotients, single = (sums.dividend[sums.value > 0] / sums.value[sums.value > 0] for sums in (by_block, by_member))
+    return _mean_of_blocks(quotients, basis, _ends(single))
+
+
+def place(by_block: pd.Series, basis: str) -> Measurement:
+    """Take the mean over blocks of numbers that each block has one of."""
+    return _mean_of_blocks(by_block, basis, None)
+
+
+def _mean_of_blocks(by_block: pd.Series, basis: str, single: tuple[float, float] | None) -> Measurement:
+    found = interval_of_mean(by_block)
+    return Measurement(found.mean, basis, found.blocks, found.low, found.high, single)
+
+
+def _members(values: pd.Series) -> tuple[pd.DataFrame, list[str]]:
+    rows = values.rename("value").reset_index()
+    member = [name for name in values.index.names if name != "block"]
+    return _repeated(rows, member), member
+
+
+def _ends(members: pd.Series) -> tuple[float, float] | None:
+    return (float(members.min()), float(members.max())) if members.nunique() > 1 else None
+
+
+def _basis(basis: str, mean: str, members: int, of: str) -> str:
+    """Write `few words: geometric mean of 3 pairs of cells`; one member has no mean worth words."""
+    return f"{basis}{mean} of {members} {of}" if members > 1 else basis.rstrip(";: ") or f"one of {of}"
