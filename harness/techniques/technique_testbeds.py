@@ -111,7 +111,7 @@ class SimulatedTestbed:
     def __init__(self, settings: SimulationSettings, hardware: Parameters, drain_s: float, results: Path) -> None:
         self._settings = settings
         self._hardware = hardware
-        self._times = Times(settings.settle, settings.measure, drain_s)
+        self._times = Times(settings.settle, settings.measure, drain_s, settings.open_loop)
         self._results = results
         self._lab: SimulatedLab | None = None
         self._made_for: tuple[Pool | None, int] | None = None

@@ -32,6 +32,8 @@ def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | Non
             "settled": [True],
             **counts,
             "failed_calls": [0],
+            "rate_per_s": [0.0],
+            **{name: [0] for name in ("due_calls", "late_calls", "missed_calls")},
         },
     )
     for initiator in range(1, cell.initiators + 1):
@@ -42,6 +44,7 @@ def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | Non
                 "initiator": [initiator] * calls,
                 "thread": [1] * calls,
                 "sequence": list(range(calls)),
+                "intended_at_ns": CALLS_AT,
                 "started_at_ns": CALLS_AT,
                 "latency_ns": [2_000_000, 2_000_000, 4_000_000, 8_000_000],
                 "succeeded": [True] * calls,
