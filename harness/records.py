@@ -53,7 +53,9 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("measured_to_ns", pa.int64()),
         ("stopped_at_ns", pa.int64()),  # last client thread has returned
         ("drained_at_ns", pa.int64()),  # transmission queues and target queue empty
-        ("settled", pa.bool_()),  # the rate was steady before the cap on settling
+        ("settled", pa.bool_()),  # all that `sweep.settling` judges was steady when the window began
+        ("readers_at_begin", pa.int32()),  # queue readers of the target when the window began, and when it ended
+        ("readers_at_end", pa.int32()),
         ("sent_messages", pa.int64()),  # committed by clients, from first to last call
         ("processed_messages", pa.int64()),  # rows of dbo.messageDrop
         ("lost_messages", pa.int64()),

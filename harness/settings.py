@@ -43,10 +43,11 @@ SECRETS = frozenset(
     }
 )
 LABS = ("sqlserver", "embedded")
-# Measured window, longest settling, longest draining in seconds.
+# Measured window, longest settling, longest draining in seconds. On SQL Server a load that needs all sixteen queue
+# readers of the paper has them after 75 s, because one is added every five seconds; they must then stay for ten.
 TIMES: Mapping[str, Mapping[str, float]] = {
-    "sqlserver": {"measure": 30.0, "settle": 10.0, "drain": 120.0},
-    "embedded": {"measure": 1.0, "settle": 0.6, "drain": 60.0},
+    "sqlserver": {"measure": 30.0, "settle": 90.0, "drain": 120.0},
+    "embedded": {"measure": 1.0, "settle": 2.0, "drain": 60.0},
 }
 # The processors that compute a simulated run do not change its numbers.
 RESUME_MAY_DIFFER = frozenset({"master"})
@@ -114,7 +115,7 @@ class RunSettings(BaseModel):
     quick: bool = Field(False, description="24 cells that span all axes instead of all 528")
     measure: Annotated[Duration, Field(ge=0.1, le=24 * 3600)] = Field(1.0, description="length of the measured window")
     settle: Annotated[Duration, Field(ge=0, le=3600)] = Field(
-        0.6, description="longest wait for a steady rate before the measured window; half of it is the shortest"
+        2.0, description="longest wait for a steady state before the measured window; the shortest is half, or 10 s"
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="decides the order of the cells")
     rate: Annotated[Rate, Field(gt=0, le=RATE_MAX_PER_S)] | None = Field(

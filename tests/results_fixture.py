@@ -191,6 +191,8 @@ def write_cell(
             "stopped_at_ns": [stopped_at_ns],
             "drained_at_ns": [drained_at_ns],
             "settled": [True],
+            "readers_at_begin": [1],
+            "readers_at_end": [1],
             "sent_messages": [total],
             "processed_messages": [total],
             "lost_messages": [0],

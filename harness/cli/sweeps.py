@@ -173,7 +173,7 @@ def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
 )
 @settings_options(*(name for name in LAB_OPTIONS if name != "lab"), "server_versions")
 @click.option("--measure", metavar="TIME", help="Length of a step's measured window (default the scenario's).")
-@click.option("--settle", metavar="TIME", help="Longest wait for a steady rate before it (default the scenario's).")
+@click.option("--settle", metavar="TIME", help="Longest wait for a steady state before it (default the scenario's).")
 @click.option("--drain", metavar="TIME", help="Longest wait until all messages are processed (default the scenario's).")
 @settings_options("results")
 @click.option("--seed", metavar="NUMBER", help="Seed of every random choice in the simulated lab (default 1).")

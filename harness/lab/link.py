@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from harness.lab import scripts
+from harness.lab import queue_readers, scripts
 from harness.lab.drivers import Secret
-from harness.lab.instances import Instance, Lab, LabError, Login, connections, in_parallel
+from harness.lab.instances import Instance, Lab, Login, connections, in_parallel
 from harness.lab.scripts import ScriptError
 from harness.whitepaper import MAX_QUEUE_READERS, RECEIVE_TIMEOUT_MS, RECEIVE_TOP
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SERVICE = "//MySSB.com/Lab/S_Test"
 # Sizes with which no file should grow while a cell is measured; `file_io` records whether one did. The target stores
-# 2,000 bytes of every message (1.6 GB for 20,000 a second during 40 s) and whatever waits in its queue. An initiator's
+# 2,000 bytes of every message (2.4 GB for 10,000 a second during 120 s) and whatever waits in its queue. An initiator's
 # messages leave at once. Creating a log takes time, because it is written once in full.
 TARGET_DATA_SIZE_MB, INITIATOR_DATA_SIZE_MB = 4096, 1024
 LOG_SIZE_MB = 2048
@@ -69,10 +69,6 @@ _SECURED_REMOTE = ("link/dialog_user.sql", "link/import_dialog_certificate.sql",
 _BINDING = "link/remote_service_binding.sql"  # on initiators
 _UNSECURED_OWN = ("link/grant_send_public.sql",)
 _NO_BINDING = "link/drop_remote_service_binding.sql"
-
-_READERS_POLL_S = 0.05
-# Added to its timeout, for a reader that is still working.
-_READERS_END_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +240,9 @@ def apply_receive_settings(lab: Lab, receiving: ReceiveSettings) -> None:
     """
     timeout_before_ms = int(lab.variables["ReceiveTimeoutMs"])
     with connections([lab.target]) as (target,):
-        _wait_for_readers(lab, target, timeout_before_ms / 1000 + _READERS_END_S)
+        queue_readers.wait_until_at_most(
+            0, lab, target, timeout_s=timeout_before_ms / 1000 + queue_readers.END_WITHIN_S
+        )
         _install(lab, target, receiving)
 
 
@@ -265,12 +263,3 @@ def _install(lab: Lab, target: pyodbc.Connection, receiving: ReceiveSettings) ->
     }
     for path in ("target/receive_procedure.sql", "target/queue.sql"):
         scripts.run(target, path, lab.variables | {"Database": lab.target.database})
-
-
-def _wait_for_readers(lab: Lab, target: pyodbc.Connection, timeout_s: float) -> None:
-    deadline_s = lab.clock.now_s() + timeout_s
-    while running := sum(row["tasks"] for row in scripts.rows(target, "observe/activated_tasks.sql", {})):
-        lab.check()
-        if lab.clock.now_s() > deadline_s:
-            raise LabError(f"{running} readers of the target's queue have not ended within {timeout_s:g} s")
-        lab.clock.sleep(_READERS_POLL_S)

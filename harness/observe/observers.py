@@ -64,6 +64,20 @@ SAMPLED: Sequence[Query] = (
     ),
 )
 
+
+class TargetProgress(NamedTuple):
+    """How far the target is at one moment: a row of sql/observe/target_progress.sql."""
+
+    processed: int  # messages stored since its tables were emptied
+    queue_depth: int  # messages in its queue
+    readers: int  # queue readers that run
+
+
+def target_progress(connection: pyodbc.Connection) -> TargetProgress:
+    [row] = scripts.rows(connection, "observe/target_progress.sql", {})
+    return TargetProgress(**{name: int(value or 0) for name, value in row.items()})
+
+
 INTERVAL_S = 1.0
 QUERY_TIMEOUT_S = 10
 FAILURE = "observer_failure"  # the metric of a failure, with its reason as label
@@ -112,6 +126,10 @@ class Observer:
     def snapshot(self) -> Future[Snapshot]:
         """Read waits, processor time, latches and file I/O now."""
         return self._ask(lambda: snapshots.snapshot(self._connection.get()))
+
+    def progress(self) -> Future[TargetProgress]:
+        """Read now how far the instance is, as the target of a cell."""
+        return self._ask(lambda: target_progress(self._connection.get()))
 
     def close(self) -> None:
         self._requests.put(None)
@@ -179,7 +197,7 @@ class Observed:
 
 
 class Observers:
-    """Call for each cell: `begin`, `window_begins`, `window_ends`, `changes`, `end`.
+    """Call for each cell: `begin`, `window_begins`, `window_ends`, `changes`, `end`; `target_progress` at any time.
 
     `tell` gets a line about each record that an instance does not show to this login.
     """
@@ -196,6 +214,10 @@ class Observers:
             observer.begin()
         for watch in self._watching:
             watch.prepare()
+
+    def target_progress(self) -> TargetProgress:
+        """Read how far the target is; wait behind a sample that is being taken."""
+        return self._observers[0].progress().result(timeout=2 * QUERY_TIMEOUT_S)
 
     def window_begins(self) -> None:
         self._before = self._snapshot()

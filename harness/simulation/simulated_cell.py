@@ -18,7 +18,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.lab import dialog_pool, link, scripts
+from harness.lab import dialog_pool, link, queue_readers, scripts
 from harness.lab.instances import LabError, connections
 from harness.load import plan
 from harness.load.plan import Sending
@@ -26,7 +26,16 @@ from harness.load_model import OpenLoop
 from harness.matrix import INITIATORS, PAYLOADS_BYTES, THREADS, Cell, Visit
 from harness.observe import dialog_pages, latch_watch, snapshots
 from harness.observe.latch_watch import SAMPLE_EVERY_S, PageObjects, Watched
-from harness.observe.observers import INTERVAL_S, QUERY_TIMEOUT_S, SAMPLED, Observed, Recording, observed
+from harness.observe.observers import (
+    INTERVAL_S,
+    QUERY_TIMEOUT_S,
+    SAMPLED,
+    Observed,
+    Recording,
+    TargetProgress,
+    observed,
+    target_progress,
+)
 from harness.observe.snapshots import Snapshot
 from harness.simulation import forks, simulated_lab
 from harness.simulation.client_threads import SimulatedClients
@@ -91,7 +100,7 @@ def run(
             times,
             results,
             Phases(),
-            settle_share_min=1.0,
+            settles_in_full=True,
             sending=sending,
             on_stopped=on_stopped,
             pages={name: pages[name] for name in taking_part if name in pages},
@@ -165,10 +174,10 @@ def launch_readers(
     assert isinstance(target_instance, SimulatedInstance)
     log = target_instance.server.computer.log
     with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
+        readers = partial(queue_readers.running, target)
         log.slowdown = _RAMP_FLUSH_S * 1e6 / lab.world.parameters.log.flush_latency_us
         # Earlier messages may still be processed; a flush that has begun keeps its duration.
         expected = dialog_pool.processed(target) + send(clients)
-        readers = partial(_readers, target)
         _sleep_until(lab, lambda: readers() >= most, f"the queue monitor did not launch {most} queue readers")
         log.slowdown = 1.0
         _sleep_until(
@@ -180,10 +189,6 @@ def launch_readers(
         dialog_pool.empty_tables(lab, target)
         if (left := readers()) < most:
             raise LabError(f"only {left} of {most} queue readers are left: the others ended for lack of messages")
-
-
-def _readers(target: pyodbc.Connection) -> int:
-    return sum(int(row["tasks"]) for row in scripts.rows(target, "observe/activated_tasks.sql", {}))
 
 
 def _sleep_until(lab: SimulatedLab, condition: Callable[[], bool], complaint: str) -> None:
@@ -225,6 +230,9 @@ class SimulatedObservers:
         }
         self._is_sampling = True
         self._repeat(self._sample, INTERVAL_S, lambda: self._is_sampling)
+
+    def target_progress(self) -> TargetProgress:
+        return target_progress(self._observers[self._lab.target.name].connection)
 
     def window_begins(self) -> None:
         self._before = self._snapshots()

@@ -7,11 +7,9 @@ with the driver's text, stuck messages with the broker's own reason.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -26,11 +24,12 @@ from harness.load.plan import SEND_MESSAGE, CellPlan, LoadError, LoadReport, Pro
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
-from harness.observe.observers import Observed
+from harness.observe.observers import Observed, TargetProgress
 from harness.sweep import accounting
 from harness.sweep.accounting import Accounting
 from harness.sweep.journal import Phases
 from harness.sweep.punctuality import IN_TIME, Calls, Punctuality, punctuality
+from harness.sweep.settling import Settling, shortest_s
 
 if TYPE_CHECKING:
     import pyodbc
@@ -39,8 +38,6 @@ POLL_S = 0.02
 WATCH_S = 0.1  # between checks that every process is alive
 SNAPSHOT_TIMEOUT_S = 20.0
 PERCENTILES = (50, 95, 99)
-TOLERANCE = 0.05  # between the two halves of a steady rate
-SAMPLES_MIN = 4  # two rates a half
 
 
 class CellFailed(Exception):
@@ -73,7 +70,6 @@ class Moments:
     measured_to_ns: int = 0
     stopped_at_ns: int = 0
     drained_at_ns: int = 0
-    settled: bool = False
 
 
 class Clients(Protocol):
@@ -92,6 +88,8 @@ class Observers(Protocol):
     """Readers of the instances beside the load: `observe.Observers`, or those of a simulated lab."""
 
     def begin(self, count: int) -> None: ...
+
+    def target_progress(self) -> TargetProgress: ...
 
     def window_begins(self) -> None: ...
 
@@ -132,48 +130,6 @@ class Equipment:
 
 
 @dataclass
-class Settling:
-    """Decides when a rate is steady enough to measure, from (seconds since the start, messages sent so far).
-
-    It is steady when the median rates of the two halves of the time since the start differ by at most 5 %. The rule
-    applies from `floor_s` on. Measuring begins at `cap_s` in any case; the cell's record says whether it was steady.
-    """
-
-    floor_s: float
-    cap_s: float
-    samples: list[tuple[float, int]] = field(default_factory=list)
-
-    def add(self, at_s: float, sent: int) -> None:
-        """Adds a reading, unless the count has not changed: it is refreshed more slowly than it is read."""
-        if not self.samples or sent > self.samples[-1][1]:
-            self.samples.append((at_s, sent))
-
-    def is_steady(self) -> bool:
-        return bool(self.samples) and self.samples[-1][0] >= self.floor_s and halves_agree(rates(self.samples))
-
-    def is_over(self, at_s: float) -> bool:
-        return at_s >= self.cap_s or self.is_steady()
-
-
-def rates(samples: Sequence[tuple[float, int]]) -> list[float]:
-    """Messages a second between neighbouring samples."""
-    return [
-        (sent - sent_before) / (at_s - before_s)
-        for (before_s, sent_before), (at_s, sent) in itertools.pairwise(samples)
-        if at_s > before_s
-    ]
-
-
-def halves_agree(values: Sequence[float]) -> bool:
-    """Whether the medians of the first and the second half differ by at most TOLERANCE of the larger."""
-    if len(values) < SAMPLES_MIN:
-        return False
-    middle = len(values) // 2
-    first, second = median(values[:middle]), median(values[-middle:])
-    return abs(first - second) <= TOLERANCE * max(first, second)
-
-
-@dataclass
 class Attempt:
     """The protocol of a cell. Call `run` once."""
 
@@ -184,10 +140,13 @@ class Attempt:
     settings: Times
     results: Path
     phases: Phases
-    settle_share_min: float = 0.5  # of the longest settling, which passes in any case
+    settles_in_full: bool = False  # measuring begins after the longest settling, even if the cell is steady before
     on_stopped: Callable[[], None] = lambda: None  # called when clients have stopped and messages are still processed
     sending: Sending | None = None  # None: each thread sends on the pool's dialog of its number
     moments: Moments = field(default_factory=Moments)
+    unsteady: Sequence[str] = ()  # what had not settled when the window began
+    readers_at_begin: int = 0  # queue readers of the target when the window began
+    readers_at_end: int = 0
     report: LoadReport | None = None
     accounting: Accounting = field(default_factory=Accounting)
     punctuality: Punctuality = IN_TIME
@@ -261,24 +220,29 @@ class Attempt:
         return self.equipment.lab.initiators[: self.cell.initiators]
 
     def _settle(self) -> None:
-        settling = Settling(self.settings.settle * self.settle_share_min, self.settings.settle)
-        clock = self.equipment.lab.clock
+        longest_s = self.settings.settle
+        settling = Settling(shortest_s(longest_s))
+        parts = self.equipment
+        clock = parts.lab.clock
         began, last_watch = clock.now_s(), 0.0
         while True:
-            progress = self.equipment.clients.progress()
+            progress = parts.clients.progress()
             at_s = clock.now_s() - began
             if progress.counted_at_ns:
-                settling.add((progress.counted_at_ns - self.moments.started_at_ns) / 1e9, progress.sent)
-            if settling.is_over(at_s):
+                settling.add_sent((progress.counted_at_ns - self.moments.started_at_ns) / 1e9, progress.sent)
+            if settling.is_due(at_s):
+                settling.add_target(at_s, parts.observers.target_progress())
+            if at_s >= longest_s or not (self.settles_in_full or settling.unsteady()):
                 break
             if at_s - last_watch > WATCH_S:
                 last_watch = at_s
-                self.equipment.lab.check()
+                parts.lab.check()
             clock.sleep(POLL_S)
-        self.moments.settled = settling.is_steady()
+        self.unsteady = settling.unsteady()
 
     def _measure(self) -> None:
         parts = self.equipment
+        self.readers_at_begin = parts.observers.target_progress().readers
         parts.observers.window_begins()
         clock = parts.lab.clock
         self.moments.measured_from_ns = clock.utc_ns()
@@ -288,6 +252,7 @@ class Attempt:
             parts.lab.check()
             self.phases.reporter.rate(parts.clients.progress().calls_per_s)
         self.moments.measured_to_ns = clock.utc_ns()
+        self.readers_at_end = parts.observers.target_progress().readers
         parts.observers.window_ends()
         try:
             self.changes = parts.observers.changes(timeout_s=SNAPSHOT_TIMEOUT_S)
@@ -360,7 +325,9 @@ class Attempt:
             "measured_to_ns": moments.measured_to_ns,
             "stopped_at_ns": moments.stopped_at_ns,
             "drained_at_ns": moments.drained_at_ns,
-            "settled": moments.settled,
+            "settled": moments.measured_from_ns > 0 and not self.unsteady,
+            "readers_at_begin": self.readers_at_begin,
+            "readers_at_end": self.readers_at_end,
             "sent_messages": report.sent_messages if report else 0,
             "processed_messages": counts.processed,
             "lost_messages": counts.lost,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.lab import dialog_pool
+from harness.lab import dialog_pool, queue_readers
 from harness.lab.instances import Instance, LabError, in_parallel
 from harness.lab.opening import Topology
 from harness.lab.processes import ChildError
@@ -22,6 +22,7 @@ from harness.settings import Settings
 from harness.sweep.attempt import Attempt, Measured, NotReady
 from harness.sweep.equipment import LabEquipment, Preflight
 from harness.sweep.journal import Phases
+from harness.whitepaper import RECEIVE_TIMEOUT_MS
 
 
 class LabTestbed:
@@ -79,6 +80,14 @@ class LabTestbed:
         if self._group != cell.group:
             with phases.phase("dialogs"):
                 self._build_pool(cell)
+        with phases.phase("readers"):
+            self._rest_readers()
+
+    def _rest_readers(self) -> None:
+        parts = self._equipment.parts
+        assert parts is not None
+        timeout_s = RECEIVE_TIMEOUT_MS / 1000 + queue_readers.END_WITHIN_S
+        queue_readers.wait_until_at_most(queue_readers.AT_REST, parts.lab, parts.target, timeout_s=timeout_s)
 
     def _build_pool(self, cell: Cell) -> None:
         assert self._equipment.parts is not None

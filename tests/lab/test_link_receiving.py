@@ -1,4 +1,4 @@
-"""How long changing the receive settings waits for running readers."""
+"""How long a cell, and changing the receive settings, waits for running readers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.lab import link
+from harness.lab import link, queue_readers
 from harness.lab.drivers import Driver
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.link import ReceiveSettings
@@ -57,6 +57,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
 
     monkeypatch.setattr(link, "connections", connections)
     monkeypatch.setattr(link, "scripts", target)
+    monkeypatch.setattr(queue_readers, "scripts", target)
     return target
 
 
@@ -80,3 +81,15 @@ def test_readers_that_do_not_end_are_an_error_half_a_minute_after_their_timeout(
     target.readers_end_s = float("inf")
     with pytest.raises(LabError, match=r"1 readers of the target's queue have not ended within 30\.1 s"):
         link.apply_receive_settings(lab, SLOW)
+
+
+def test_a_cell_waits_until_one_reader_is_left_but_not_for_that_one(
+    lab: Lab, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_s = [1.0, 2.0, float("inf")]
+    monkeypatch.setattr(target, "rows", lambda *_: [{"tasks": sum(target.clock.s < at_s for at_s in end_s)}])
+    connection: Any = target
+    queue_readers.wait_until_at_most(queue_readers.AT_REST, lab, connection, timeout_s=5)
+    assert target.clock.s == pytest.approx(2, abs=0.1)
+    with pytest.raises(LabError, match="1 readers of the target's queue have not ended within 5 s"):
+        queue_readers.wait_until_at_most(0, lab, connection, timeout_s=5)

@@ -67,6 +67,8 @@ COMPLETED = {
     "stopped_at_ns": 3 * S,
     "drained_at_ns": 3 * S + S // 2,
     "settled": True,
+    "readers_at_begin": 1,
+    "readers_at_end": 1,
     "sent_messages": 9,
     "processed_messages": 9,
 }

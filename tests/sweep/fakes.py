@@ -12,7 +12,7 @@ from harness import records
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied, RealClock
 from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress
-from harness.observe.observers import Observed
+from harness.observe.observers import Observed, TargetProgress
 
 Rows = list[tuple[Any, ...]]
 
@@ -160,9 +160,16 @@ class FakeClients:
 
 
 class FakeObservers:
-    """An instance that shows waits and file I/O and nothing else."""
+    """An instance that shows waits and file I/O, and a target that keeps up with `FakeClients`."""
+
+    def __init__(self) -> None:
+        self.readers = [1]  # what the next readings show; the last one stays
 
     def begin(self, count: int) -> None: ...
+
+    def target_progress(self) -> TargetProgress:
+        readers = self.readers.pop(0) if len(self.readers) > 1 else self.readers[0]
+        return TargetProgress(0, 0, readers)
 
     def window_begins(self) -> None: ...
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness import settings as settings_module
 from harness.lab import dialog_pool
@@ -14,7 +12,7 @@ from harness.lab.error_remedies import REMEDIES
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
 from harness.matrix import Cell, Visit
 from harness.observe.dialog_pages import DialogPage
-from harness.sweep.attempt import Attempt, CellFailed, Equipment, Settling, halves_agree
+from harness.sweep.attempt import Attempt, CellFailed, Equipment
 from harness.sweep.journal import Phases
 from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
 
@@ -151,39 +149,16 @@ def test_pages_are_recorded_of_the_dialogs_that_the_cell_uses(bench: Bench) -> N
     ]
 
 
-# -- settling -----------------------------------------------------------------------------------------------------------
+def test_the_record_says_how_many_queue_readers_ran_at_both_ends_of_the_window(bench: Bench) -> None:
+    attempt = bench.attempt(settle=0)
+    observers = attempt.equipment.observers
+    assert isinstance(observers, FakeObservers)
+    observers.readers = [2, 3, 4]  # while it settles, at the begin and at the end
+    attempt.run()
+    row = cell_row(bench.results)
+    assert (row["readers_at_begin"], row["readers_at_end"]) == (3, 4)
 
 
-def fed(counts: list[int], *, step_s: float = 0.1, floor_s: float = 0.3, cap_s: float = 2) -> Settling:
-    settling = Settling(floor_s, cap_s)
-    for number, count in enumerate(counts):
-        settling.add(number * step_s, count)
-    return settling
-
-
-def test_an_even_rate_is_steady_after_the_floor() -> None:
-    assert fed([0, 10, 20, 30, 40, 50]).is_steady()
-    assert not fed([0, 10, 20, 30, 40, 50], floor_s=1).is_steady()
-
-
-def test_a_rising_rate_is_not_steady_and_ends_at_the_cap() -> None:
-    settling = fed([0, 10, 30, 60, 100, 150])
-    assert not settling.is_steady()
-    assert not settling.is_over(1.9)
-    assert settling.is_over(2.0)
-
-
-def test_a_count_read_twice_is_not_a_pause() -> None:
-    settling = Settling(0.3, 2)
-    for number in range(12):
-        settling.add(number * 0.05, number // 2 * 10)
-    assert settling.is_steady()
-
-
-def test_two_rates_are_not_enough() -> None:
-    assert not halves_agree([10.0, 10.0])
-
-
-@given(st.floats(1, 1e6), st.integers(4, 50))
-def test_any_constant_rate_is_steady(rate: float, count: int) -> None:
-    assert halves_agree([rate] * count)
+def test_a_cell_that_had_no_time_to_settle_is_not_settled(bench: Bench) -> None:
+    bench.attempt(settle=0).run()
+    assert cell_row(bench.results)["settled"] is False

@@ -30,6 +30,8 @@ def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | Non
             "measured_from_ns": [FROM],
             "measured_to_ns": [TO],
             "settled": [True],
+            "readers_at_begin": [1],
+            "readers_at_end": [1],
             **counts,
             "failed_calls": [0],
             "rate_per_s": [0.0],
