@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,6 +49,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "cells": _kind(
         ("outcome", pa.string()),  # completed | failed
         ("reason", pa.string()),  # why it failed, one line; empty if completed
+        ("state", pa.string()),  # of a completed cell: valid | unsettled | behind | starved | disturbed; else empty
+        ("state_reason", pa.string()),  # why it is not valid, one clause; empty if valid
         ("started_at_ns", pa.int64()),  # client threads begin
         ("measured_from_ns", pa.int64()),  # settled: the measured window is [from, to)
         ("measured_to_ns", pa.int64()),
@@ -56,6 +59,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("settled", pa.bool_()),  # all that `sweep.settling` judges was steady when the window began
         ("readers_at_begin", pa.int32()),  # queue readers of the target when the window began, and when it ended
         ("readers_at_end", pa.int32()),
+        ("late_samples", pa.int32()),  # samples that an observer took half an interval late or more
         ("sent_messages", pa.int64()),  # committed by clients, from first to last call
         ("processed_messages", pa.int64()),  # rows of dbo.messageDrop
         ("lost_messages", pa.int64()),
@@ -67,6 +71,21 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("due_calls", pa.int64()),  # intended to start in the window
         ("late_calls", pa.int64()),  # of these, started more than load_model.LATE_NS after that
         ("missed_calls", pa.int64()),  # of these, never started
+    ),
+    # One row per worker, which drives one initiator: whether it was the bottleneck, from the first call to the last.
+    "health": _kind(
+        ("initiator", pa.int32()),
+        ("processor_percent", pa.float64()),  # of one processor, user and kernel
+        ("run_delay_percent", pa.float64()),  # of its threads' time: ready to run, without a processor; NaN: unknown
+        ("hub_lag_ms_max", pa.float64()),  # how late its event loop woke from a short sleep
+        ("between_calls_percent", pa.float64()),  # of its client threads' time: outside a call
+    ),
+    # One row: what else the machine of harness and clients did in the window. None in virtual time.
+    "machine": _kind(
+        ("load_average_1m", pa.float64()),  # at the end of the window
+        ("steal_percent", pa.float64()),  # of all processors' time: what the hypervisor gave to other machines
+        ("others_percent", pa.float64()),  # of all processors' time: processes that do not belong to the run
+        ("processors", pa.int32()),
     ),
     # One row per call of the send procedure.
     "calls": _kind(
@@ -223,6 +242,16 @@ def write_table(table: pa.Table, folder: Path, name: str) -> list[Path]:
         with written_whole(path) as file:
             write_as(table, file)
     return paths
+
+
+class State(StrEnum):
+    """The state of a completed cell (`harness.sweep.validity`). Only a valid cell counts."""
+
+    VALID = "valid"
+    UNSETTLED = "unsettled"
+    BEHIND = "behind"
+    STARVED = "starved"
+    DISTURBED = "disturbed"
 
 
 class RecordedCalls(Protocol):

@@ -176,6 +176,9 @@ def write_cell(
             "processors": [2] * len(instances(cell)),
         },
     )
+    health = [(number, 40.0, 2.0, 3.5, 1.0) for number in range(1, cell.initiators + 1)]
+    records.write(folder, "health", visit, attempt, records.columns("health", health))
+    records.write(folder, "machine", visit, attempt, records.columns("machine", [(1.5, 0.2, 3.0, 2)]))
     total = len(returned)
     records.write(
         folder,
@@ -190,9 +193,12 @@ def write_cell(
             "measured_to_ns": [measured_to_ns],
             "stopped_at_ns": [stopped_at_ns],
             "drained_at_ns": [drained_at_ns],
+            "state": ["valid"],
+            "state_reason": [""],
             "settled": [True],
             "readers_at_begin": [1],
             "readers_at_end": [1],
+            "late_samples": [0],
             "sent_messages": [total],
             "processed_messages": [total],
             "lost_messages": [0],
@@ -287,7 +293,9 @@ def write_reduced(
         for visit in visits
     ]
     tables |= {name: pd.DataFrame([row for each in reduced for row in each[name]]) for name in reduced[0]}
-    tables = {name: table.assign(run_id=folder.name, lab=lab) for name, table in tables.items()}
+    tables = {
+        name: table.assign(run_id=folder.name, lab=lab, load_model="closed loop") for name, table in tables.items()
+    }
     (folder / "reduced").mkdir(exist_ok=True)
     for name, table in tables.items():
         table.to_parquet(folder / "reduced" / f"{name}.parquet", index=False)
@@ -327,8 +335,10 @@ def _reduced_cell(visit: Visit, shape: str, factor: float, run_id: str, lab: str
         **axes,
         "sent_per_s": round(per_s * 1.01, 2),
         "processed_per_s": round(per_s, 2),
-        "target_kept_up": True,
+        "state": "valid",
+        "state_reason": "",
         "until_drained_per_s": round(per_s * 3.3 / 5.7, 2),
+        **dict.fromkeys(("rate_per_s", "due_calls", "late_calls", "missed_calls")),
         "calls_in_window": int(per_s),
         "receives_in_window": int(per_s / 20),
         "latency_us_p50": latency * 0.92,
@@ -346,6 +356,17 @@ def _reduced_cell(visit: Visit, shape: str, factor: float, run_id: str, lab: str
         "initiator_top_waits": "WRITELOG 812 ms",
         "target_top_waits": "WRITELOG 412 ms",
         "settled": True,
+        "readers_at_begin": 1,
+        "readers_at_end": 1,
+        "worker_processor_percent_max": 40.0,
+        "worker_run_delay_percent_max": 2.0,
+        "worker_hub_lag_ms_max": 3.5,
+        "worker_between_calls_percent_max": 1.0,
+        "late_samples": 0,
+        "load_average_1m": 1.5,
+        "steal_percent": 0.2,
+        "others_percent": 3.0,
+        "growth_bytes": 0,
         "settle_s": 2.2,
         "measured_s": 1.0,
         "load_s": 3.3,
@@ -402,7 +423,7 @@ def _reduced_gain(cells: pd.DataFrame) -> pd.DataFrame:
     pair = ["run_id", "lab", "block", "server_version", *point, "total_threads"]
     base = cells[cells.dialog_ratio == 1].set_index(pair)
     other = cells[cells.dialog_ratio != 1].set_index(pair)
-    rates = ["processed_per_s", "sent_per_s", "until_drained_per_s", "target_kept_up"]
+    rates = ["processed_per_s", "sent_per_s", "until_drained_per_s", "state"]
     both = other[[*rates, "dialog_ratio"]].join(base[rates], how="inner", rsuffix="_1")
     factor = both.processed_per_s / both.processed_per_s_1
     table = pd.DataFrame(
@@ -414,7 +435,7 @@ def _reduced_gain(cells: pd.DataFrame) -> pd.DataFrame:
             "gain_percent": 100 * (factor - 1),
             "sent_factor": both.sent_per_s / both.sent_per_s_1,
             "until_drained_factor": both.until_drained_per_s / both.until_drained_per_s_1,
-            "target_kept_up": both.target_kept_up & both.target_kept_up_1,
+            "valid": (both.state == "valid") & (both.state_1 == "valid"),
         }
     )
     return table.reset_index()

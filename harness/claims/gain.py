@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from harness.claims.judgement import PAIR, Evidence, of_the_trick
+from harness.claims.judgement import PAIR, Evidence, fell_behind, of_the_trick
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
@@ -166,7 +166,7 @@ def _shown(logs: pd.Series) -> str:
 
 def _behind(evidence: Evidence, *techniques: str) -> str:
     table = evidence.techniques
-    behind = set(table[~table.target_kept_up.astype(bool)].technique)
+    behind = set(table[fell_behind(table)].technique)
     named = [technique for technique in techniques if technique in behind]
     return f"; the target fell behind in {', '.join(named)}" if named else ""
 

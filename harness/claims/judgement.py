@@ -15,6 +15,7 @@ import pandas as pd
 from harness.claims.measurement import Measurement
 from harness.claims.provenance import Provenance
 from harness.inference import BLOCKS_MIN
+from harness.records import State
 from harness.whitepaper import TRICK_DIALOG_RATIO, Claim
 
 
@@ -94,12 +95,12 @@ def _of_visits(tables: Tables, cells: pd.DataFrame, gain: pd.DataFrame, complete
 
 def is_valid(rows: pd.DataFrame) -> pd.Series:
     """Whether each cell counts, or both cells of each pair."""
-    return rows.target_kept_up.astype(bool)
+    return rows.state == State.VALID if "state" in rows else rows.valid.astype(bool)
 
 
 def fell_behind(cells: pd.DataFrame) -> pd.Series:
-    """Whether the target of each cell processed less than what was sent."""
-    return ~cells.target_kept_up.astype(bool)
+    """Whether the target of each cell did not process what was sent."""
+    return cells.state == State.BEHIND
 
 
 # What the rows of a table are the same in, whatever their block.
@@ -113,8 +114,9 @@ SomeTables = TypeVar("SomeTables", bound=Tables)
 def over_blocks(tables: SomeTables) -> SomeTables:
     """Return the tables with one row where cells, gain, waits and files have one for each block.
 
-    Rates, latencies and factors become their geometric means over the blocks. Waits and file activity become
-    arithmetic means over the cell's blocks; a block without such a row counts as zero. The other tables stay.
+    Rates, latencies and factors become their geometric means over the blocks in which the cell is valid, or over all
+    if it is valid in none. Waits and file activity become arithmetic means over the cell's blocks; a block without such
+    a row counts as zero. The other tables stay.
     """
     cells = _geometric(tables.cells, _SAME)
     gain = _geometric(tables.gain, _SAME)
@@ -133,10 +135,15 @@ def _has_blocks(table: pd.DataFrame) -> bool:
 
 
 def _geometric(table: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:
-    """Merge the rows that are the same but for their block. A flag is true if it is in all blocks."""
+    """Merge the rows that are the same but for their block, the valid ones where there are any.
+
+    A flag is true if it is in all of them.
+    """
     if not _has_blocks(table):
         return table
     keys = [name for name in same if name in table]
+    counts = is_valid(table)
+    table = table[counts | ~counts.groupby([table[name] for name in keys]).transform("any")]
     measured = table.drop(columns=["block", "attempt"], errors="ignore")
     flags = [name for name in measured.select_dtypes(bool) if name not in keys]
     numbers = [name for name in measured.select_dtypes("number") if name not in keys]

@@ -56,7 +56,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
 
     \b
     Examples:
-      harness matrix --lab embedded                     all 528 cells, about 20 minutes
+      harness matrix --lab embedded                     all 528 cells, about 30 minutes
       harness matrix --quick                            24 cells that span all axes
       harness matrix --quick --repeats 5                each five times, in five blocks
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m

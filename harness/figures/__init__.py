@@ -13,7 +13,7 @@ Rules:
   that they do not show SQL Server, those of the simulated lab also that it is a model.
 * A line is the mean of the server versions, a bar extends from the lowest to the highest version. Versions differ
   little (in the paper too: "comparable"), and twice as many lines would hide the payloads, which the figures compare.
-* A rate that is not sustained, because the target fell behind, is hollow (on a map: in brackets), and a note says so.
+* A cell that is not valid is hollow (on a map: in brackets), and a note says so.
 * A figure without data is left out, never drawn empty, and `progress` gets the reason.
 * A number of the paper far beyond the data becomes an arrow at the edge, so that the scale does not flatten the data.
 

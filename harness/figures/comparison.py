@@ -81,7 +81,7 @@ def mean_of_versions(cells: pd.DataFrame) -> pd.DataFrame:
     """Return one row per point of the matrix with the means over versions; the id names no version."""
     quantities = [name for name in cells.select_dtypes("number") if name not in [*POINT, "total_threads"]]
     merged = cells.groupby([*POINT, "total_threads"], as_index=False).agg(
-        dict.fromkeys(quantities, "mean") | {"target_kept_up": "all"}
+        dict.fromkeys(quantities, "mean") | {"valid": "all"}
     )
     axes = merged[POINT].astype(str)
     merged["cell_id"] = (
@@ -108,15 +108,15 @@ def version_note(a: Run, b: Run) -> list[str]:
 
 def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """Return one row per common cell: each quantity of `a`, of `b`, and b divided by a."""
-    needed = ["cell_id", *AXES, "total_threads", "target_kept_up", *RATIOS]
-    other = ["cell_id", "server_version", "target_kept_up", *RATIOS]
+    needed = ["cell_id", *AXES, "total_threads", "valid", *RATIOS]
+    other = ["cell_id", "server_version", "valid", *RATIOS]
     both = a[needed].merge(b[other], on="cell_id", suffixes=("_a", "_b"), how="inner")
-    both["target_kept_up"] = both.target_kept_up_a & both.target_kept_up_b
+    both["valid"] = both.valid_a & both.valid_b
     for name in RATIOS:
         both[f"{name}_ratio"] = (both[f"{name}_b"] / both[f"{name}_a"].where(both[f"{name}_a"] > 0)).round(4)
     order = [column for name in RATIOS for column in (f"{name}_a", f"{name}_b", f"{name}_ratio")]
     versions = ["server_version_a", "server_version_b"]
-    columns = ["cell_id", *versions, *POINT, "total_threads", *order, "target_kept_up"]
+    columns = ["cell_id", *versions, *POINT, "total_threads", *order, "valid"]
     return both.sort_values([*versions, *POINT])[columns].reset_index(drop=True)
 
 
@@ -273,15 +273,15 @@ def _cells(table: pd.DataFrame) -> Table:
         title = f"The {half} lowest and {half} highest ratios of {len(ranked)} cells; all are in ratios.csv"
         rows = pd.concat([ranked.head(half), ranked.tail(half)])
     shown = _table(title, ("cell", "a", "b", "b/a", "latency p50", "p95"))
-    if not rows.target_kept_up.all():
-        shown.caption = "* the target of a or b fell behind: its rate is not sustained"
+    if not rows.valid.all():
+        shown.caption = "* the cell of a or b is not valid: it does not count"
         shown.caption_justify = "left"
     for row in rows.itertuples():
         shown.add_row(
             str(row.cell_id),
             _count(row.processed_per_s_a),
             _count(row.processed_per_s_b),
-            _ratio(row.processed_per_s_ratio) + ("" if row.target_kept_up else "*"),
+            _ratio(row.processed_per_s_ratio) + ("" if row.valid else "*"),
             _ratio(row.latency_us_p50_ratio),
             _ratio(row.latency_us_p95_ratio),
         )

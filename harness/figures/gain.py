@@ -11,8 +11,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.figures.parts import (
     Sheet,
-    behind_note,
     count,
+    invalid_note,
     log_thread_axis,
     note,
     over_versions,
@@ -78,16 +78,17 @@ def _paper_ranges(ax: Axes) -> None:
 
 
 def _finding(points: pd.DataFrame, gain: pd.DataFrame) -> str:
-    sustained = points[points.target_kept_up]
-    best = (sustained if len(sustained) else points).sort_values("mean").iloc[-1]
+    valid = points[points.valid]
     initiators = int(gain.initiators.iloc[0])
     figure = "the paper's figure 5" + ("" if initiators == PAPER_INITIATORS else ", which has 3 initiators")
-    what = "Largest sustained gain" if len(sustained) else "Largest gain"
+    notes = f"{versions_note(gain)} {invalid_note(gain)}"
+    if valid.empty:
+        return f"Corresponds to {figure}. No pair of cells is valid, so there is no gain that counts. {notes}"
+    best = valid.sort_values("mean").iloc[-1]
     return (
-        f"Corresponds to {figure}. {what}: {percent(best['mean'])} at {initiators} × "
+        f"Corresponds to {figure}. Largest gain: {percent(best['mean'])} at {initiators} × "
         f"{best['total_threads'] // initiators:.0f} threads with {payload_name(int(best['payload_bytes']))} a message; "
-        f"median of all {len(points)} points {percent(points['mean'].median())}. {versions_note(gain)} "
-        f"{behind_note(gain)}"
+        f"median of {len(valid)} points {percent(valid['mean'].median())}. {notes}"
     )
 
 
@@ -100,7 +101,8 @@ def over_matrix(gain: pd.DataFrame) -> Sheet:
     fig = Sheet(10.4, 1.5 + 1.75 * len(initiators))
     panels = fig.subplots(len(initiators), 1, sharex=True, squeeze=False)[:, 0]
     scale = percent_scale(points["mean"])
-    low, high = min(float(points["mean"].min()), 0), max(float(points["mean"].max()), 0)
+    known = points[points.valid] if points.valid.any() else points
+    low, high = min(float(known["mean"].min()), 0), max(float(known["mean"].max()), 0)
     for ax, number in zip(panels, initiators, strict=True):
         matrix_panel(ax, points[points.initiators == number], points, scale)
         ax.set_title(count(int(number)).capitalize())
@@ -109,13 +111,13 @@ def over_matrix(gain: pd.DataFrame) -> Sheet:
     empty = len(initiators) * points.threads.nunique() * points.payload_bytes.nunique() - len(points)
     versions = versions_note(gain)
     mean = f" {versions.split(';')[0].rstrip('.')}." if versions else ""
-    brackets = int((~points.target_kept_up).sum())
-    behind = f" In brackets: {brackets} where a target fell behind, so the rate is not sustained." if brackets else ""
+    brackets = int((~points.valid).sum())
+    invalid = f" In brackets: {brackets} that do not count; the report says why." if brackets else ""
     missing = f" Hatched: {empty} without a pair of completed cells." if empty else ""
     fig.entitle(
         "Gain of using every 150th dialog, in percent, over the matrix",
-        f"From {percent(low)} to {percent(high)}, median {percent(points['mean'].median())}."
-        f"{mean}{missing}{behind} The paper saw up to +315 %, none at 15 threads in all or fewer.",
+        f"From {percent(low)} to {percent(high)}, median {percent(known['mean'].median())}."
+        f"{mean}{missing}{invalid} The paper saw up to +315 %, none at 15 threads in all or fewer.",
         gain,
     )
     return fig
@@ -130,8 +132,8 @@ def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Nor
     """Draw payload by threads, each square with its number; `whole` determines rows and columns."""
     threads, payloads = sorted(whole.threads.unique()), sorted(whole.payload_bytes.unique())
     square = points.pivot(index="payload_bytes", columns="threads", values="mean").reindex(payloads, columns=threads)
-    known = points.pivot(index="payload_bytes", columns="threads", values="target_kept_up")
-    sustained = known.reindex(payloads, columns=threads).to_numpy()
+    known = points.pivot(index="payload_bytes", columns="threads", values="valid")
+    counts = known.reindex(payloads, columns=threads).to_numpy()
     values = np.ma.masked_invalid(square.to_numpy(dtype=float))
     colours = mpl.colormaps[mpl.rcParams["image.cmap"]]
     ax.patch.set(hatch="////", facecolor="#f1f1f3", edgecolor="#cfcfd4")
@@ -140,7 +142,7 @@ def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Nor
         red, green, blue, _ = colours(scale(value))
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         ink = "white" if dark else "black"
-        number = signed(value) if sustained[row, column] else f"({signed(value)})"
+        number = signed(value) if counts[row, column] else f"({signed(value)})"
         ax.text(column + 0.5, row + 0.5, number, ha="center", va="center", color=ink, fontsize="small")
     ax.set_xticks(np.arange(len(threads)) + 0.5, [str(value) for value in threads])
     ax.set_yticks(np.arange(len(payloads)) + 0.5, [payload_name(int(value)) for value in payloads])

@@ -30,8 +30,6 @@ LOG_STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(range(1, 10)), tuple(step / 
 TICKS_MIN = 3
 BELOW_LABEL_IN, BELOW_PANEL_IN = 0.46, 0.1
 LEGEND_COLUMNS_MAX = 3  # more are wider than a panel
-# The values that are drawn hollow where they are not sustained.
-RATES = ("processed_per_s", "gain_percent")
 PAPER_STYLE = 4  # entry of the style's cycle
 RATIO_WORDS = {TRICK_DIALOG_RATIO: "every 150th dialog used (the 150 trick)", BASE_DIALOG_RATIO: "every dialog used"}
 
@@ -131,26 +129,26 @@ def thousands(axis: Any) -> None:
 def over_versions(cells: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
     """Return mean, smallest and largest `value` of the server versions at each point.
 
-    If `cells` says which targets kept up, a point says whether those of all versions did.
+    If `cells` says which rows are valid, a point says whether those of all versions are.
     """
     points = cells.dropna(subset=[value]).groupby(list(by), as_index=False)[value].agg(["mean", "min", "max"])
-    if "target_kept_up" not in cells:
+    if "valid" not in cells:
         return points
-    return points.merge(cells.groupby(list(by), as_index=False).target_kept_up.all())
+    return points.merge(cells.groupby(list(by), as_index=False).valid.all())
 
 
-def behind_note(rows: pd.DataFrame) -> str:
+def invalid_note(rows: pd.DataFrame) -> str:
     """Explain hollow points; empty if there are none."""
-    behind = int((~rows.target_kept_up).sum())
-    if not behind:
+    invalid = int((~rows.valid).sum())
+    if not invalid:
         return ""
-    return f"Hollow: the target fell behind, so the rate is not sustained ({behind} of {len(rows)})."
+    return f"Hollow: does not count ({invalid} of {len(rows)}; the report says why)."
 
 
 def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: str, *, scale: float = 1.0) -> None:
     """Draw one line per payload through the mean of the versions, with bars from the lowest to the highest version.
 
-    Points of throughput are hollow where the target of a version fell behind.
+    Points are hollow where the cell of a version is not valid, if `cells` says so.
     """
     points = over_versions(cells, [x, "payload_bytes"], value)
     for payload, unordered in points.groupby("payload_bytes"):
@@ -160,9 +158,9 @@ def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: st
         spread = np.array([mean - line["min"] * scale, line["max"] * scale - mean]).clip(min=0)
         bars = spread if spread.any() else None
         ax.errorbar(line[x], mean, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
-        if value in RATES:
+        if "valid" in line:
             hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
-            ax.plot(line[x][~line.target_kept_up], mean[~line.target_kept_up], **hollow)
+            ax.plot(line[x][~line.valid], mean[~line.valid], **hollow)
         end = (float(line[x].iloc[-1]), float(mean.iloc[-1]))
         sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload)), style["color"]))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from harness.claims.judgement import Tables
-from harness.records import ResultsError, read_manifest
+from harness.records import ResultsError, State, read_manifest
 from harness.reporting import duration
 
 TABLES = ("cells", "seconds", "gain", "waits")
@@ -19,9 +19,9 @@ TABLES = ("cells", "seconds", "gain", "waits")
 OPTIONAL_TABLES = ("page_spread", "latch_share", "file_io", "techniques")
 # The newest columns of the reductions: tables without them were written by an older harness.
 LATEST_COLUMNS = {
-    "cells": {"block", "target_kept_up", "until_drained_per_s"},
+    "cells": {"block", "state", "until_drained_per_s"},
     "seconds": {"block"},
-    "gain": {"block", "dialog_ratio", "target_kept_up", "until_drained_factor"},
+    "gain": {"block", "dialog_ratio", "valid", "until_drained_factor"},
     "waits": {"block"},
 }
 
@@ -88,6 +88,8 @@ def read(folder: Path) -> Run:
     tables = {name: _table(folder, name) for name in (*TABLES, *OPTIONAL_TABLES)}
     if tables["cells"].empty:
         raise ResultsError(f"{folder / 'reduced'} holds no completed cell: nothing to draw")
+    # Figures treat cells and pairs of cells alike, and a pair has no state of its own.
+    tables["cells"]["valid"] = tables["cells"].state == State.VALID
     return Run(folder=folder, manifest=manifest, **tables)
 
 

@@ -16,7 +16,7 @@ from harness.claims.judgement import geometric_mean, of_the_trick, over_blocks
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages
 from harness.figures.parts import count, over_versions, payload_name, percent, used_dialogs
-from harness.figures.reduced_run import LAB_WORDS, Missing, Run, footer, origin
+from harness.figures.reduced_run import LAB_WORDS, Missing, Run, footer, listed, origin
 from harness.records import ResultsError, written_whole
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
@@ -34,7 +34,7 @@ from harness.whitepaper import (
 NAME = "report.html"
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
 NONE = "–"
-BEHIND = "*"  # marks a rate that its target did not sustain
+LATENCIES = ("latency_us_p50", "latency_us_p95")
 
 
 def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Path:
@@ -44,9 +44,8 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    foot, circumstances = footer(run), facts(run)
+    foot, circumstances, invalid = footer(run), facts(run), invalid_cells(run.cells)
     run = over_blocks(run)
-    rows = headlines(run)
     page = environment.get_template("report.html").render(
         origin=origin(run.lab, run.load_model, run.versions),
         run_id=run.run_id,
@@ -56,11 +55,11 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         warnings=_warnings(run),
         paper=f"{TITLE}, {PUBLISHED}",
         findings=findings(run),
-        headlines=rows,
+        headlines=headlines(run),
         judged=judged,
         verdicts=counted(judged),
         several_versions=len(run.versions) > 1,
-        behind=any(BEHIND in peak.text for row in rows for peak in (row.peak_trick, row.peak_base)),
+        invalid=invalid,
         figures=[(path.stem, _embedded(path)) for path in figures if path.suffix == ".svg"],
         footer=foot,
         facts=circumstances,
@@ -180,12 +179,25 @@ def findings(run: Run) -> list[Finding]:
     return findings
 
 
+def invalid_cells(cells: pd.DataFrame) -> list[dict[str, str]]:
+    """List the cells that do not count, by state, each with its state and the reason."""
+    invalid = cells[~cells.valid].sort_values(["state", "cell_id", "block"])
+    return [
+        {
+            "cell_id": f"{row.cell_id}{f' (block {row.block})' if row.block > 1 else ''}",
+            "state": str(row.state),
+            "reason": str(row.state_reason),
+        }
+        for row in invalid.itertuples()
+    ]
+
+
 def headlines(run: Run) -> list[Headline]:
     rows = []
     for initiators in sorted(int(number) for number in run.cells.initiators.unique()):
         cells = run.cells[run.cells.initiators == initiators]
         gains = of_the_trick(run.gain)
-        gains = gains[gains.initiators == initiators]
+        gains = gains[(gains.initiators == initiators) & gains.valid]
         best = _best(cells)
         stated = PEAK_THROUGHPUT.get(initiators)
         rows.append(
@@ -196,7 +208,9 @@ def headlines(run: Run) -> list[Headline]:
                 Number(stated.wording) if stated else Number(),
                 _largest_gain(gains),
                 Number(percent(gains.gain_percent.median())) if len(gains) else Number(),
-                Number(" / ".join(_milliseconds(cells, best, name) for name in ("latency_us_p50", "latency_us_p95"))),
+                Number()
+                if best is None
+                else Number(" / ".join(_milliseconds(cells, best, name) for name in LATENCIES)),
             )
         )
     return rows
@@ -204,31 +218,33 @@ def headlines(run: Run) -> list[Headline]:
 
 def _throughput(cells: pd.DataFrame) -> list[str]:
     best = _best(cells)
+    if best is None:
+        return [f"None of {len(cells)} cells is valid, so there is no peak."]
     dialogs = used_dialogs(best.dialog_ratio)
     findings = [
         f"Highest rate: {best['mean']:,.0f} messages/s with {count(int(best.initiators))} × {best.threads:.0f} "
         f"threads, {payload_name(int(best.payload_bytes))} a message, {dialogs}."
     ]
-    behind = int((~cells.target_kept_up).sum())
-    if behind:
+    states = cells[~cells.valid].state.value_counts()
+    if len(states):
+        counted_states = listed([f"{number} {state}" for state, number in states.items()])
         findings.append(
-            f"In {behind} of {len(cells)} cells the target fell behind and messages queued up: those rates are not "
-            "sustained (hollow in the figures)."
+            f"{states.sum()} of {len(cells)} cells do not count ({counted_states}): they are hollow in the figures and "
+            "listed under “Cells that do not count”."
         )
     return findings
 
 
-def _best(cells: pd.DataFrame) -> pd.Series:
-    """Find the point of the matrix with the highest mean over versions."""
+def _best(cells: pd.DataFrame) -> pd.Series | None:
+    """Find the point with the highest mean over versions among those whose cells are all valid."""
     points = over_versions(cells, POINT, "processed_per_s")
-    return points.loc[points["mean"].idxmax()]
+    valid = points[points.valid]
+    return None if valid.empty else valid.loc[valid["mean"].idxmax()]
 
 
 def _peak(cells: pd.DataFrame) -> Number:
-    if cells.empty:
-        return Number()
-    best = _best(cells)
-    return Number(f"{best['mean']:,.0f}{'' if best.target_kept_up else BEHIND}", _where(best))
+    best = _best(cells) if len(cells) else None
+    return Number() if best is None else Number(f"{best['mean']:,.0f}", _where(best))
 
 
 def _where(point: pd.Series) -> str:
@@ -242,10 +258,9 @@ def _milliseconds(cells: pd.DataFrame, point: pd.Series, column: str) -> str:
 
 
 def _largest_gain(gains: pd.DataFrame) -> Number:
-    sustained = gains[gains.target_kept_up]
-    if sustained.empty:
+    if gains.empty:
         return Number()
-    points = over_versions(sustained, ["threads", "payload_bytes"], "gain_percent")
+    points = over_versions(gains, ["threads", "payload_bytes"], "gain_percent")
     best = points.loc[points["mean"].idxmax()]
     return Number(percent(best["mean"]), _where(best))
 
@@ -253,6 +268,9 @@ def _largest_gain(gains: pd.DataFrame) -> Number:
 def _gain(gain: pd.DataFrame) -> list[str]:
     if gain.empty:
         raise Missing("no cell was completed with both dialog ratios")
+    gain = gain[gain.valid]
+    if gain.empty:
+        raise Missing("no pair of cells is valid, so there is no gain that counts")
     parts = []
     for few, words in (
         (gain[gain.total_threads <= NO_GAIN_UP_TO.value], f"{NO_GAIN_UP_TO.value:.0f} threads in all or fewer"),
@@ -267,12 +285,13 @@ def _gain(gain: pd.DataFrame) -> list[str]:
 def _versions(run: Run) -> list[str]:
     """Compare each version with the first, over the cells that both completed."""
     first, *others = run.versions
-    rates = run.cells.pivot_table(index=POINT, columns="server_version", values="processed_per_s")
+    rates = run.cells[run.cells.valid].pivot_table(index=POINT, columns="server_version", values="processed_per_s")
     sentences = []
     for version in others:
+        rates = rates.reindex(columns=run.versions)
         both = (rates[version] / rates[first].where(rates[first] > 0)).dropna()
         if both.empty:
-            sentences.append(f"{version} and {first} have no cell in common.")
+            sentences.append(f"{version} and {first} have no valid cell in common.")
             continue
         spread = f"; single cells {both.min():.2f} to {both.max():.2f}" if len(both) > 1 else ""
         sentences.append(

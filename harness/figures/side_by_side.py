@@ -9,9 +9,9 @@ from harness.figures.gain import SMALLEST_SPAN_PERCENT, colour_bar, matrix_panel
 from harness.figures.parts import (
     RATIO_WORDS,
     Sheet,
-    behind_note,
     count,
     cycle_entry,
+    invalid_note,
     legend_below,
     over_versions,
     paper_colour,
@@ -52,7 +52,7 @@ def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
     thousands(panels[0][0].yaxis)
     fig.entitle(
         f"Messages per second with {count(initiators)}: {names[0]} and {names[1]}",
-        f"Cells that both runs completed, on one scale. {_versions_note(cells)} {behind_note(pd.concat(cells))}",
+        f"Cells that both runs completed, on one scale. {_versions_note(cells)} {invalid_note(pd.concat(cells))}",
         cells[0],
     )
     return fig
@@ -151,8 +151,8 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
             style = cycle_entry(place) | {"linestyle": dashes, "markersize": 4.5}
             label = f"{name}, {used_dialogs(ratio)}"
             ax.plot(line.threads, line.part, label=label, **style)
-            behind = line[~line.target_kept_up]
-            ax.plot(behind.threads, behind.part, **style | {"linestyle": "none", "markerfacecolor": "white"})
+            invalid = line[~line.valid]
+            ax.plot(invalid.threads, invalid.part, **style | {"linestyle": "none", "markerfacecolor": "white"})
         thread_axis(ax, list(here.threads), threads_label(number))
         peaks = ", ".join(f"{name} {rows['mean'].max():,.0f}/s" for name, rows in here.groupby("run"))
         ax.set_title(f"{count(number).capitalize()}; peaks: {peaks}")

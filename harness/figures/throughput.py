@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from harness.figures.parts import (
     RATIO_WORDS,
     Sheet,
-    behind_note,
     count,
     cycle_entry,
+    invalid_note,
     legend_below,
     log_thread_axis,
     log_value_axis,
@@ -65,15 +65,15 @@ def by_threads(cells: pd.DataFrame, initiators: int) -> Sheet:
 
 def _finding(points: pd.DataFrame, cells: pd.DataFrame, initiators: int) -> str:
     figure = f"Corresponds to the paper's figure {PAPER_FIGURE[initiators]}. " if initiators in PAPER_FIGURE else ""
-    return f"{figure}{_peak(points, initiators)} {versions_note(cells)} {behind_note(cells)}"
+    return f"{figure}{_peak(points, initiators)} {versions_note(cells)} {invalid_note(cells)}"
 
 
 def _peak(points: pd.DataFrame, initiators: int) -> str:
-    """Name the highest of the filled points: a rate that is not sustained is no peak."""
-    sustained = points[points.target_kept_up]
-    if sustained.empty:
-        return "No rate is sustained, so there is no peak."
-    best = sustained.loc[sustained["mean"].idxmax()]
+    """Name the highest of the filled points: others do not count."""
+    valid = points[points.valid]
+    if valid.empty:
+        return "No cell is valid, so there is no peak."
+    best = valid.loc[valid["mean"].idxmax()]
     return (
         f"Peak: {best['mean']:,.0f} messages/s at {initiators} × {best['threads']:.0f} threads with "
         f"{payload_name(int(best['payload_bytes']))} a message, {used_dialogs(best['dialog_ratio'])}."
@@ -103,7 +103,7 @@ def latency(cells: pd.DataFrame) -> Sheet:
     fig.entitle(
         f"Latency of a send by client threads, {used_dialogs(ratio)}",
         f"Calls that returned in the measured window. Closed loop: a thread calls again after its call has returned, "
-        f"so a stall shows in few calls. {versions_note(cells)}",
+        f"so a stall shows in few calls. {versions_note(cells)} {invalid_note(cells)}",
         cells,
     )
     return fig

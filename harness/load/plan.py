@@ -88,6 +88,8 @@ class GeneratorHealth:
     hub_lag_ms_max: float  # how late the hub woke from a short sleep
     # Little's law: calls/s × mean latency is the number of threads that are in a call; here as a share of the threads.
     time_in_calls: float
+    # Of all its threads' time: ready to run, but without a processor. NaN where the kernel does not say.
+    run_delay_percent: float
     is_closed_loop: bool = True
 
     def complaints(self) -> list[str]:

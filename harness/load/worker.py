@@ -7,6 +7,8 @@ on a pipe.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -56,6 +58,7 @@ class HealthMeter:
         self._is_closed_loop = is_closed_loop
         self._started_ns = time.perf_counter_ns()
         self._processor_ns = time.process_time_ns()
+        self._run_delay_before_ns = run_delay_ns()
         self._hub_lag_ns_max = 0
 
     def hub_woke(self, late_ns: int) -> None:
@@ -70,8 +73,23 @@ class HealthMeter:
             processor_percent=100 * (time.process_time_ns() - self._processor_ns) / elapsed_ns,
             hub_lag_ms_max=self._hub_lag_ns_max / 1e6,
             time_in_calls=time_in_calls_ns / (calls_window_ns * max(1, self._threads)),
+            run_delay_percent=self._run_delay_percent(elapsed_ns),
             is_closed_loop=self._is_closed_loop,
         )
+
+    def _run_delay_percent(self, elapsed_ns: int) -> float:
+        delays_ns = run_delay_ns()
+        waited_ns = sum(delay_ns - self._run_delay_before_ns.get(thread, 0) for thread, delay_ns in delays_ns.items())
+        return 100 * waited_ns / (elapsed_ns * len(delays_ns)) if delays_ns else math.nan
+
+
+def run_delay_ns() -> dict[str, int]:
+    """How long each thread of this process has been ready to run without a processor, from /proc; empty if unknown."""
+    found = {}
+    for path in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # a thread may end meanwhile
+            found[path.parent.name] = int(path.read_text().split()[1])
+    return found
 
 
 def two_digits_ms(latencies_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -8,6 +8,7 @@ read, with the queries of `sql/observe`.
 - `snapshots`: differences of totals as rows of `waits`, `processors`, `latches` and `file_io`; the facts about an
   instance that the manifest records
 - `latch_watch`: tasks that wait for a page and the object it belongs to, as rows of `latch_waits`
+- `machine_use`: what else this machine did meanwhile, as a row of `machine`
 - `dialog_pages`: the pages of the used dialogs, read once for each pool over the dedicated administrator connection
 
 An observer that fails keeps trying. Its failure becomes a row of `samples` (metric `observer_failure`, the reason is

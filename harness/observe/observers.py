@@ -90,6 +90,7 @@ class Recording:
 
     samples: list[tuple[int, Sample]] = field(default_factory=list)  # (sampled_at_ns, sample)
     failures: list[str] = field(default_factory=list)
+    late: int = 0  # samples that were taken half an interval late or more
 
 
 class Observer:
@@ -158,6 +159,8 @@ class Observer:
             try:
                 request = self._requests.get(timeout=timeout_s)
             except queue.Empty:
+                if self._recording and time.monotonic() - due_s >= self._interval_s / 2:
+                    self._recording.late += 1
                 self._sample()
                 due_s = max(due_s + self._interval_s, time.monotonic())
                 continue
@@ -194,6 +197,7 @@ class Observed:
 
     records: Mapping[str, Columns]  # samples; latch_waits, if any instance shows them
     failures: Sequence[str]
+    late_samples: int = 0
 
 
 class Observers:
@@ -284,4 +288,4 @@ def observed(recorded: Mapping[str, Recording], watched: Mapping[str, Watched]) 
     found = {"samples": records.columns("samples", samples)}
     if any(not one.refusal for one in watched.values()):
         found["latch_waits"] = records.columns("latch_waits", waits)
-    return Observed(found, failures)
+    return Observed(found, failures, sum(recording.late for recording in recorded.values()))

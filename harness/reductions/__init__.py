@@ -23,9 +23,9 @@ How numbers are computed:
 * In the closed loop each thread waits for its call, so latencies do not show how long calls of an open arrival stream
   would have waited. In an open loop latencies, end to end too, count from the intended start of a send and are those of
   the sends that were intended to start in the window; `late_calls` and `missed_calls` of them started late or never.
-* A target that processed less than nine tenths of what was sent in the window fell behind (`target_kept_up` is false).
-  Its rate is not sustained, and depends on where in the growth of the backlog the window lies. `until_drained_per_s`
-  does not: it is all messages divided by the time from the first call until the last message was processed.
+* Only cells whose `state` is `valid` count; `harness.sweep.validity` decided it when the cell ended. The rate of a
+  target that fell behind depends on where in the growth of the backlog the window lies. `until_drained_per_s` does not:
+  it is all messages divided by the time from the first call until the last message was processed.
 * Page latch waits are counted in samples of the waiting tasks, not summed as times. A wait shorter than the pause
   between two samples is mostly missed, for all objects alike.
 * A missing number, such as the processor time of an instance that does not provide it, is null, never zero.
@@ -47,7 +47,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from harness.records import SCHEMAS, ResultsError, write_table
-from harness.reductions import cells, instance_activity, messages, raw_files
+from harness.reductions import cells, circumstances, instance_activity, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.spark_session import session
 from harness.reporting import to_standard_error
@@ -150,6 +150,9 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
         processors=instance_activity.processor_use(rows["processors"], counting),
         peaks=messages.peaks(by_second),
         top_waits=instance_activity.top_waits(waiting),
+        health=circumstances.workers(rows["health"]),
+        machine=circumstances.machine(rows["machine"]),
+        growth=circumstances.growth(rows["file_io"]),
     ).cache()
     tables = {
         "seconds": by_second,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.records import State
 from harness.whitepaper import BASE_DIALOG_RATIO
 
 AXES = ("cell_id", "block", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes")
@@ -12,8 +13,11 @@ ATTEMPT = ("cell_id", "block", "attempt")
 OPEN_LOOP = ("rate_per_s", "due_calls", "late_calls", "missed_calls")
 MOMENTS = ("started_at_ns", "measured_from_ns", "measured_to_ns", "stopped_at_ns", "drained_at_ns")
 NS_PER_S = 1_000_000_000
-# A target that processes a smaller part of what is sent falls behind: its rate in the window is not sustained.
-KEPT_UP = 0.9
+# What the record of a cell says about whether it counts.
+CIRCUMSTANCES = ("state", "state_reason", "settled", "readers_at_begin", "readers_at_end", "late_samples")
+OF_A_WORKER = ("processor_percent", "run_delay_percent", "hub_lag_ms", "between_calls_percent")
+WORKERS = tuple(f"worker_{name}_max" for name in OF_A_WORKER)
+MACHINE = ("load_average_1m", "steal_percent", "others_percent")
 
 PAIR = ("block", "server_version", "initiators", "threads", "payload_bytes")
 RATES = (("processed_per_s", "factor"), ("sent_per_s", "sent_factor"), ("until_drained_per_s", "until_drained_factor"))
@@ -26,7 +30,7 @@ def completed_attempts(cells: DataFrame) -> DataFrame:
         .orderBy(F.col("attempt").desc())
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    promised = (*AXES, "attempt", *MOMENTS, "settled", "sent_messages", "processed_messages", *OPEN_LOOP)
+    promised = (*AXES, "attempt", *MOMENTS, *CIRCUMSTANCES, "sent_messages", "processed_messages", *OPEN_LOOP)
     needed = cells.select(*promised, "outcome")
     completed = needed.where((F.col("outcome") == "completed") & (F.col("measured_to_ns") > F.col("measured_from_ns")))
     return completed.withColumn("place", F.row_number().over(latest_first)).where(F.col("place") == 1).select(*promised)
@@ -68,10 +72,13 @@ def cells(
     processors: DataFrame,
     peaks: DataFrame,
     top_waits: DataFrame,
+    health: DataFrame,
+    machine: DataFrame,
+    growth: DataFrame,
 ) -> DataFrame:
     """Return one row per cell and block: axes, rates of the measured window, latencies, depths, waits, durations."""
     known = attempts.select("*", elapsed_s("measured_from_ns", "measured_to_ns").alias("window_s"))
-    for part in (calls, processed, end_to_end, processors, peaks, top_waits):
+    for part in (calls, processed, end_to_end, processors, peaks, top_waits, health, machine, growth):
         known = known.join(part, on=list(ATTEMPT), how="left")
     until_drained_s = elapsed_s("started_at_ns", "drained_at_ns")
     return known.select(
@@ -80,7 +87,7 @@ def cells(
         *("dialog_ratio", "payload_bytes"),
         _rate("calls_in_window").alias("sent_per_s"),
         _rate("processed_in_window").alias("processed_per_s"),
-        (_count("processed_in_window") >= KEPT_UP * _count("calls_in_window")).alias("target_kept_up"),
+        *("state", "state_reason"),
         F.round(F.col("processed_messages") / F.nullif(until_drained_s, F.lit(0.0)), 2).alias("until_drained_per_s"),
         _count("calls_in_window").alias("calls_in_window"),
         "receives_in_window",
@@ -88,7 +95,11 @@ def cells(
         *("end_to_end_us_p50", "end_to_end_us_p95", "end_to_end_us_p99", "end_to_end_negative"),
         *("queue_depth_peak", "transmission_queue_depth_peak"),
         *("initiator_processor_percent", "target_processor_percent", "initiator_top_waits", "target_top_waits"),
-        "settled",
+        *("settled", "readers_at_begin", "readers_at_end"),
+        *WORKERS,
+        "late_samples",
+        *MACHINE,
+        "growth_bytes",
         _seconds("started_at_ns", "measured_from_ns").alias("settle_s"),
         F.round("window_s", 3).alias("measured_s"),
         _seconds("started_at_ns", "stopped_at_ns").alias("load_s"),
@@ -102,14 +113,16 @@ def gain(cells: DataFrame) -> DataFrame:
     """Return one row per block and pair of cells that differ only in the dialog ratio, one of them using every dialog.
 
     `factor` is the rate of the cell with `dialog_ratio` divided by that of the other, whose columns end in `_ratio_1`.
-    If a target of the pair did not keep up, its rate in the window depends on how far the backlog had grown.
-    `until_drained_factor` does not: it compares all messages by the time until the last was processed.
+    A pair is `valid` if both cells are. If a target of the pair fell behind, its rate in the window depends on how far
+    the backlog had grown. `until_drained_factor` does not: it compares all messages by the time until the last was
+    processed.
     """
-    needed = cells.select(*PAIR, "total_threads", "dialog_ratio", "target_kept_up", *(name for name, _ in RATES))
+    is_valid = (F.col("state") == State.VALID.value).alias("valid")
+    needed = cells.select(*PAIR, "total_threads", "dialog_ratio", is_valid, *(name for name, _ in RATES))
     is_base = F.col("dialog_ratio") == BASE_DIALOG_RATIO
     base = needed.where(is_base).select(
         *PAIR,
-        F.col("target_kept_up").alias("target_kept_up_ratio_1"),
+        F.col("valid").alias("valid_ratio_1"),
         *(F.col(rate).alias(f"{rate}_ratio_1") for rate, _ in RATES),
     )
     factor = F.col("processed_per_s") / F.col("processed_per_s_ratio_1")
@@ -129,7 +142,7 @@ def gain(cells: DataFrame) -> DataFrame:
                 F.round(F.col(rate) / F.nullif(f"{rate}_ratio_1", F.lit(0.0)), 4).alias(name)
                 for rate, name in RATES[1:]
             ),
-            (F.col("target_kept_up_ratio_1") & F.col("target_kept_up")).alias("target_kept_up"),
+            (F.col("valid_ratio_1") & F.col("valid")).alias("valid"),
         )
     )
 

@@ -301,6 +301,7 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
         turn.attempt,  # need not differ from other cells', since no two share a world
         sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
         processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
+        state=measured.state if measured else "",
         phases_s=phases_s,
         block=turn.visit.block,
     )

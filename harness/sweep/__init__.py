@@ -1,6 +1,8 @@
 """The sweep: runs cells one after another by one protocol, accounts for every message and survives every failure.
 
-- `attempt`: one attempt at a cell, from the check of generator and lab to its records; when the rate is steady
+- `attempt`: one attempt at a cell, from the check of generator and lab to its records
+- `settling`: when rates, queue depth and queue readers are steady, so that measuring can begin
+- `validity`: whether a completed cell counts: valid, unsettled, behind, starved or disturbed
 - `accounting`: every message sent is processed once, in order on its dialog
 - `loop`: the loop over the cells: journal, second attempts, rebuilt testbeds
 - `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell; the
@@ -8,7 +10,7 @@
 - `journal`, `run_folder`: what became of each cell; the run's folder and its manifest, the circumstances of the run
 - `matrix_run`: a run from its settings to its folder: its cells, and how long they take
 
-Rules. A cell counts only if its line in the journal says `completed`. That line is written last, after the cell's raw
+Rules. A cell is completed only if its line in the journal says so. That line is written last, after the cell's raw
 records, and is on disk before the next cell starts. A cell whose accounting shows a difference has failed, however fast
 it was. A failed cell gets a second attempt on a rebuilt testbed; then the sweep goes on. Only a full disk, an
 unwritable folder, or a lab that does not start ends a sweep early. Phases end on conditions, never after a fixed sleep;

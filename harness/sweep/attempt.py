@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,16 +20,19 @@ from harness.lab import dialog_pool, scripts
 from harness.lab.error_remedies import error_text, explain
 from harness.lab.instances import Instance, Lab, LabError
 from harness.lab.scripts import ScriptError
-from harness.load.plan import SEND_MESSAGE, CellPlan, LoadError, LoadReport, Progress, Sending
+from harness.load.plan import SEND_MESSAGE, CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending
 from harness.load_model import OpenLoop
 from harness.matrix import Cell, Visit
 from harness.observe import dialog_pages
+from harness.observe.machine_use import MachineTotals, MachineUse, machine_use
 from harness.observe.observers import Observed, TargetProgress
+from harness.records import State
 from harness.sweep import accounting
 from harness.sweep.accounting import Accounting
 from harness.sweep.journal import Phases
 from harness.sweep.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.sweep.settling import Settling, shortest_s
+from harness.sweep.validity import Evidence, judge
 
 if TYPE_CHECKING:
     import pyodbc
@@ -38,6 +41,7 @@ POLL_S = 0.02
 WATCH_S = 0.1  # between checks that every process is alive
 SNAPSHOT_TIMEOUT_S = 20.0
 PERCENTILES = (50, 95, 99)
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class CellFailed(Exception):
@@ -59,6 +63,8 @@ class Measured:
     # p50, p95, p99 of the calls that returned in the window; in an open loop of those intended to start in it
     latencies_us: Mapping[str, float]
     punctuality: Punctuality = IN_TIME
+    state: State = State.VALID
+    state_reason: str = ""
 
 
 @dataclass
@@ -147,6 +153,8 @@ class Attempt:
     unsteady: Sequence[str] = ()  # what had not settled when the window began
     readers_at_begin: int = 0  # queue readers of the target when the window began
     readers_at_end: int = 0
+    machine: MachineUse | None = None  # None in virtual time, and where the system does not say
+    observed: Observed | None = None
     report: LoadReport | None = None
     accounting: Accounting = field(default_factory=Accounting)
     punctuality: Punctuality = IN_TIME
@@ -200,19 +208,16 @@ class Attempt:
             self.on_stopped()
             self._drain(report)
         with self.phases.phase("accounting"):
-            observed = parts.observers.end()
+            observed = self.observed = parts.observers.end()
             deliveries = self._account(report)
             self._require_faultless(report)
         with self.phases.phase("write"):
             self._write(observed.records, deliveries)
             measured = self._measured(report, deliveries)
-            self._write_cell("completed", "")
+            self._write_cell("completed", "", measured)
         made = round(measured.sent_per_s * measured.window_s)
-        for complaint in (
-            *observed.failures,
-            *(text for health in report.health for text in health.complaints()),
-            *filter(None, [self.punctuality.complaint(made, measured.window_s, self.cell.initiators)]),
-        ):
+        late = self.punctuality.complaint(made, measured.window_s, self.cell.initiators)
+        for complaint in (*observed.failures, *filter(None, [late])):
             self.phases.reporter.note(f"{self.phases.cell}: {complaint}")
         return measured
 
@@ -243,6 +248,8 @@ class Attempt:
     def _measure(self) -> None:
         parts = self.equipment
         self.readers_at_begin = parts.observers.target_progress().readers
+        is_real = parts.lab.place != "simulated"
+        machine_before = MachineTotals.now() if is_real else None
         parts.observers.window_begins()
         clock = parts.lab.clock
         self.moments.measured_from_ns = clock.utc_ns()
@@ -252,14 +259,18 @@ class Attempt:
             parts.lab.check()
             self.phases.reporter.rate(parts.clients.progress().calls_per_s)
         self.moments.measured_to_ns = clock.utc_ns()
-        self.readers_at_end = parts.observers.target_progress().readers
         parts.observers.window_ends()
+        machine_after = MachineTotals.now() if machine_before else None
+        self.readers_at_end = parts.observers.target_progress().readers
         try:
             self.changes = parts.observers.changes(timeout_s=SNAPSHOT_TIMEOUT_S)
         except TimeoutError:
             raise CellFailed(
                 f"the instances did not return waits and processor time within {SNAPSHOT_TIMEOUT_S:g} s"
             ) from None
+        if machine_before and machine_after:
+            instances_s = _processor_s_elsewhere(parts.lab, self.changes)
+            self.machine = machine_use(machine_before, machine_after, instances_s=instances_s)
 
     def _stop(self) -> LoadReport | None:
         """Stops the clients, after a failure too. The first failure is the one to report."""
@@ -312,14 +323,19 @@ class Attempt:
         found = {"deliveries": deliveries, "receives": receives, **observed, **self.changes}
         if self.pages:
             found["dialog_pages"] = dialog_pages.columns(self.pages, self.cell.threads)
+        found["health"] = _health_columns(self.report.health if self.report else ())
+        if self.machine:
+            found["machine"] = {name: [value] for name, value in asdict(self.machine).items()}
         for kind, columns in found.items():
             records.write(self.results, kind, self.visit, self.number, columns)
 
-    def _write_cell(self, outcome: str, reason: str) -> None:
+    def _write_cell(self, outcome: str, reason: str, measured: Measured | None = None) -> None:
         moments, report, counts = self.moments, self.report, self.accounting
         values = {
             "outcome": outcome,
             "reason": reason,
+            "state": measured.state if measured else "",
+            "state_reason": measured.state_reason if measured else "",
             "started_at_ns": moments.started_at_ns,
             "measured_from_ns": moments.measured_from_ns,
             "measured_to_ns": moments.measured_to_ns,
@@ -328,6 +344,7 @@ class Attempt:
             "settled": moments.measured_from_ns > 0 and not self.unsteady,
             "readers_at_begin": self.readers_at_begin,
             "readers_at_end": self.readers_at_end,
+            "late_samples": self.observed.late_samples if self.observed else 0,
             "sent_messages": report.sent_messages if report else 0,
             "processed_messages": counts.processed,
             "lost_messages": counts.lost,
@@ -351,13 +368,28 @@ class Attempt:
         processed = np.asarray(deliveries["processed_at_ns"], dtype=np.int64)
         latencies = (returned - intended)[timed]
         shares = np.percentile(latencies, PERCENTILES) / 1000 if timed.any() else [float("nan")] * 3
+        sent_count, processed_count = int(inside.sum()), int(((processed >= first) & (processed < last)).sum())
+        state, state_reason = judge(
+            Evidence(
+                sent_in_window=sent_count,
+                processed_in_window=processed_count,
+                unsteady=self.unsteady,
+                readers_at_begin=self.readers_at_begin,
+                readers_at_end=self.readers_at_end,
+                growth_bytes=sum(self.changes.get("file_io", {}).get("growth_bytes", ())),
+                health=report.health,
+                machine=self.machine,
+            )
+        )
         return Measured(
-            sent_per_s=int(inside.sum()) / window_s,
-            processed_per_s=int(((processed >= first) & (processed < last)).sum()) / window_s,
+            sent_per_s=sent_count / window_s,
+            processed_per_s=processed_count / window_s,
             sent=report.sent_messages,
             window_s=window_s,
             latencies_us={f"p{p}": float(value) for p, value in zip(PERCENTILES, shares, strict=True)},
             punctuality=self.punctuality,
+            state=state,
+            state_reason=state_reason,
         )
 
     def _calls(self) -> dict[int, Calls]:
@@ -371,6 +403,26 @@ class Attempt:
             intended, started, latency = (table[name].to_numpy() for name in names)
             found[number] = Calls(intended, started, intended + latency)
         return found
+
+
+def _health_columns(workers: Sequence[GeneratorHealth]) -> dict[str, list[Any]]:
+    rows = [
+        (one.initiator, one.processor_percent, one.run_delay_percent, one.hub_lag_ms_max, 100 * (1 - one.time_in_calls))
+        for one in workers
+    ]
+    return records.columns("health", rows)
+
+
+def _processor_s_elsewhere(lab: Lab, changes: Mapping[str, dict[str, list[Any]]]) -> float:
+    """Processor time in the window of those instances on this machine that are not descendants of this process."""
+    if lab.place == "embedded":
+        return 0.0
+    here = {instance.name for instance in lab.instances if instance.host in LOOPBACK}
+    used = changes.get("processors", {"instance": [], "processor_time_ms": []})
+    spent_ms = [
+        int(value) for name, value in zip(used["instance"], used["processor_time_ms"], strict=True) if name in here
+    ]
+    return sum(spent_ms) / 1000
 
 
 @contextlib.contextmanager

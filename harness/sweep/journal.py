@@ -29,6 +29,7 @@ class Entry:
     run: int  # the number in the payloads of this attempt
     sent_per_s: float = 0.0
     processed_per_s: float = 0.0
+    state: str = ""  # of a completed cell: `records.State`
     phases_s: dict[str, float] = field(default_factory=dict)  # how long each phase of the protocol took
     block: int = 1
 

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from harness.failures import MachineFailure
 from harness.lab import interruption
+from harness.records import State
 from harness.reporting import Reporter
 from harness.sweep import run_folder
 from harness.sweep.attempt import CellFailed, Measured, NotReady
@@ -151,6 +152,7 @@ class Sweep(Generic[Swept]):
             run,
             sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
             processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
+            state=measured.state if measured else "",
             phases_s=phases.seconds,
             block=cell.block,
         )
@@ -174,4 +176,5 @@ def label(cell: str, block: int) -> str:
 def describe(entry: Entry) -> str:
     if entry.outcome != "completed":
         return entry.reason
-    return f"{entry.sent_per_s:,.0f} sent/s, {entry.processed_per_s:,.0f} processed/s"
+    state = f", {entry.state}" if entry.state not in {"", State.VALID} else ""
+    return f"{entry.sent_per_s:,.0f} sent/s, {entry.processed_per_s:,.0f} processed/s{state}"

@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 
 from harness import records
 from harness.observe.observers import INTERVAL_S
-from harness.reductions.cells import KEPT_UP
 from harness.techniques.technique_scenario import Scenario, Turn
 
 NAME = "techniques"
@@ -49,7 +48,7 @@ SCHEMA = pa.schema(
         "measured_s": _FLOAT,
         "sent_per_s": _FLOAT,  # calls that returned in the window
         "processed_per_s": _FLOAT,  # messages stored in the window
-        "target_kept_up": _FLAG,
+        "state": _TEXT,  # of its cell: valid | unsettled | behind | starved | disturbed
         "latency_us_p50": _FLOAT,  # of those calls; null without any
         "latency_us_p95": _FLOAT,
         "end_to_end_us_p50": _FLOAT,  # of messages sent in the window, whenever stored
@@ -103,9 +102,9 @@ class _Raw:
 
     def __init__(self, folder: Path, turn: Turn, attempt: int) -> None:
         self._folder, self._visit, self._attempt = folder, turn.visit, attempt
-        moments = self.table("cells", "measured_from_ns", "measured_to_ns", "sent_messages").to_pylist()[0]
+        moments = self.table("cells", "measured_from_ns", "measured_to_ns", "sent_messages", "state").to_pylist()[0]
         self.first, self.last = moments["measured_from_ns"], moments["measured_to_ns"]
-        self.sent_messages = moments["sent_messages"]
+        self.sent_messages, self.state = moments["sent_messages"], moments["state"]
 
     def table(self, kind: str, *columns: str, writer: str = "") -> pa.Table:
         path = records.raw_path(self._folder, kind, self._visit, self._attempt, writer)
@@ -140,7 +139,7 @@ def _measured(raw: _Raw) -> dict[str, Any]:
         "measured_s": round(window_s, 3),
         "sent_per_s": round(int(calls.sum()) / window_s, 2),
         "processed_per_s": round(int(processed.sum()) / window_s, 2),
-        "target_kept_up": bool(processed.sum() >= KEPT_UP * calls.sum()),
+        "state": raw.state,
         **_quantiles(latency[calls], "latency_us"),
         **_quantiles((processed_at - sent_at)[raw.inside(sent_at)], "end_to_end_us"),
         "readers": _readers(raw),

@@ -13,7 +13,7 @@ def cells(*rows, **same):
     table = pd.DataFrame(rows, columns=names)
     table["cell_id"] = table[names[:5]].astype(str).agg("-".join, axis=1)
     table["total_threads"] = table.initiators * table.threads
-    return table.assign(**({"target_kept_up": True, "block": 1, "settle_s": 0.5, "measured_s": 1.0} | same))
+    return table.assign(**({"state": "valid", "block": 1, "settle_s": 0.5, "measured_s": 1.0} | same))
 
 
 def measured(key, **tables):

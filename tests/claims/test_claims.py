@@ -193,7 +193,7 @@ def test_an_interval_is_over_blocks_and_not_over_cells(broken):
     ]
     table = pd.concat([cells(*rows, block=block, **OTHERS) for block in (1, 2, 3, 4)], ignore_index=True)
     if broken is not None:
-        table.loc[broken, "target_kept_up"] = False
+        table.loc[broken, "state"] = "unsettled"
     found = {judged.claim.key: judged.measured for judged in evaluate(Tables(cells=table), lab="embedded")}
     measured = found["payload_matters"]
     assert measured.blocks == 4
@@ -288,8 +288,8 @@ def test_only_what_a_model_predicts_is_counted():
 
 def test_claims_use_valid_cells_alone_and_see_which_others_were_completed(paper_run):
     behind = paper_run.cells.dialog_ratio == 150
-    cells = paper_run.cells.assign(target_kept_up=~behind)
-    found = evidence(dataclasses.replace(paper_run, cells=cells, gain=paper_run.gain.assign(target_kept_up=False)))
+    cells = paper_run.cells.assign(state=behind.map({True: "behind", False: "valid"}))
+    found = evidence(dataclasses.replace(paper_run, cells=cells, gain=paper_run.gain.assign(valid=False)))
     kept = set(cells.cell_id[~behind])
     for table in (found.cells, found.seconds, found.waits, found.page_spread, found.latch_share, found.file_io):
         assert set(table.cell_id) <= kept and len(table)

@@ -17,7 +17,7 @@ def gain(*rows):
         payload_bytes=100,
         dialog_ratio=150,
         gain_percent=100 * (table.factor - 1),
-        target_kept_up=True,
+        valid=True,
     )
 
 
@@ -30,7 +30,7 @@ def test_one_number_of_threads_without_gain_refutes_noticeable_from_30():
     table = gain((5, 1.0), (10, 1.2), (30, 1.05), (50, 4.0))
     assert value("gain_noticeable_from_30", gain=table) == pytest.approx(5)
     assert value("gain_max", gain=table) == pytest.approx(300)
-    assert "is valid" in missing("gain_max", gain=table.assign(target_kept_up=False))
+    assert "is valid" in missing("gain_max", gain=table.assign(valid=False))
     assert "no pair" in missing("gain_max")
 
 
@@ -57,7 +57,7 @@ def test_a_gain_and_its_reciprocal_cancel():
 def techniques(**rates):
     rows = [(name, block, rate) for name, runs in rates.items() for block, rate in enumerate(runs, start=1)]
     table = pd.DataFrame(rows, columns=["technique", "block", "processed_per_s"])
-    return table.assign(target_kept_up=True, server_version="2005")
+    return table.assign(state="valid", server_version="2005")
 
 
 def test_a_recommendation_is_worth_the_quotient_of_geometric_means():
@@ -68,7 +68,7 @@ def test_a_recommendation_is_worth_the_quotient_of_geometric_means():
     assert "few_readers" in missing("few_readers", techniques=table)
     assert "cold" in missing("warm_up_needed", techniques=table)
     assert "were not run" in missing("warm_up_needed")
-    table.loc[table.technique == "receive_top_1", "target_kept_up"] = False
+    table.loc[table.technique == "receive_top_1", "state"] = "behind"
     assert "the target fell behind in receive_top_1" in measured("receive_top_1", techniques=table).basis
 
 

@@ -14,7 +14,7 @@ def test_a_peak_is_the_geometric_mean_of_versions_at_a_point_that_both_sustain()
         (1, 50, 150, 100, "2008", 4100.0),
         (1, 50, 1, 100, "2008", 9900.0),
     )
-    table.loc[2, "target_kept_up"] = False
+    table.loc[2, "state"] = "unsettled"
     found = measured("peak_1_initiator", cells=table)
     assert found.value == pytest.approx((4000 * 4400) ** 0.5)
     assert (found.single, found.blocks, found.low) == (pytest.approx((4000, 4400)), 1, None)
@@ -36,7 +36,7 @@ def test_growth_is_the_quotient_of_peaks_of_the_same_block():
 
 
 def test_without_a_valid_cell_there_is_no_peak():
-    table = cells((1, 50, 150, 100, "2005", 4000.0), target_kept_up=False)
+    table = cells((1, 50, 150, 100, "2005", 4000.0), state="unsettled")
     assert "every 150th dialog is valid, of 1" in missing("peak_1_initiator", cells=table)
     assert "no cell with 2 initiators" in missing("peak_2_initiators", cells=table)
 
@@ -82,7 +82,7 @@ def test_versions_are_compared_cell_by_cell():
     lone = (2, 1, 150, 100, "2008", 9999.0)
     behind = [(3, 50, 150, 100, version, rate) for version, rate in (("2005", 1.0), ("2008", 9.0))]
     table = cells(*pairs, lone, *behind)
-    table.loc[table.initiators == 3, "target_kept_up"] = False
+    table.loc[table.initiators == 3, "state"] = "unsettled"
     assert value("versions_alike", cells=table) == pytest.approx(1.2)
     assert "2005 and 2008" in missing("versions_alike", cells=cells(lone))
 
@@ -104,5 +104,5 @@ def test_a_peak_must_be_valid_in_all_versions():
         (1, 50, 150, 100, "2005", 9000.0),
         (1, 50, 150, 100, "2008", 9100.0),
     )
-    table.loc[3, "target_kept_up"] = False
+    table.loc[3, "state"] = "unsettled"
     assert value("peak_1_initiator", cells=table) == pytest.approx((4000 * 4400) ** 0.5)

@@ -45,9 +45,9 @@ def test_cells_without_a_common_version_are_compared_as_means_over_the_versions(
     assert set(both.server_version_a) == {"2005 and 2008"} and set(both.server_version_b) == {"2022"}
 
 
-def test_a_mean_over_versions_kept_up_only_if_all_did():
-    a = pd.concat([of_version("2005", "x", [1.0]), of_version("2008", "x", [1.0], target_kept_up=False)])
-    assert not ratios(*pair(a, of_version("2022", "x", [1.0]))).target_kept_up.any()
+def test_a_mean_over_versions_is_valid_only_if_all_are():
+    a = pd.concat([of_version("2005", "x", [1.0]), of_version("2008", "x", [1.0], valid=False)])
+    assert not ratios(*pair(a, of_version("2022", "x", [1.0]))).valid.any()
 
 
 def table(**columns):
@@ -60,7 +60,7 @@ def table(**columns):
         "total_threads": 1,
         "sent_per_s": 1.0,
         "until_drained_per_s": 1.0,
-        "target_kept_up": True,
+        "valid": True,
         "latency_us_p50": 1.0,
         "latency_us_p95": 1.0,
     }

@@ -132,14 +132,28 @@ def test_headlines_have_a_row_per_number_of_initiators_with_the_papers_peak(pape
     assert len(headlines(read(server_run))) == 1
 
 
-def test_a_peak_that_is_not_sustained_is_starred_and_the_star_explained(quick_run, tmp_path):
+def test_without_a_valid_cell_there_is_no_headline_and_every_cell_is_listed_with_its_reason(quick_run, tmp_path):
     run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     cells = pd.read_parquet(run / "reduced" / "cells.parquet")
-    cells.assign(target_kept_up=False).to_parquet(run / "reduced" / "cells.parquet")
-    assert all(row.peak_trick.text.endswith("*") for row in headlines(read(run)))
-    assert "* The target fell behind" in page(run).text
-    assert "In 24 of 24 cells the target fell behind" in page(run).text
-    assert "* The target fell behind" not in page(quick_run).text
+    reasons = [f"the target processed {number} % of what was sent" for number in range(len(cells))]
+    cells.assign(state="behind", state_reason=reasons).to_parquet(run / "reduced" / "cells.parquet")
+    assert {row.peak_trick.text for row in headlines(read(run))} == {"–"}
+    text = page(run).text
+    assert "None of 24 cells is valid, so there is no peak." in text
+    assert all(f"behind {reason}" in text for reason in reasons)
+    assert "Cells that do not count" not in page(quick_run).text
+
+
+def test_peaks_use_valid_cells_and_the_states_of_the_others_are_counted(paper_run, tmp_path):
+    run = shutil.copytree(paper_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
+    cells = pd.read_parquet(run / "reduced" / "cells.parquet")
+    cells.loc[cells.threads == 50, "state"] = "disturbed"
+    cells.loc[cells.cell_id == "i1-t1-r1-p100-v2008", "state"] = "unsettled"
+    cells.to_parquet(run / "reduced" / "cells.parquet")
+    assert not any(row.peak_trick.where.startswith("50 threads") for row in headlines(read(run)))
+    disturbed = int((cells.threads == 50).sum())
+    sentences = said(run, "Throughput").sentences
+    assert f"{disturbed + 1} of {len(cells)} cells do not count ({disturbed} disturbed and 1 unsettled)" in sentences[1]
 
 
 def test_page_spread_and_latch_shares_are_described_in_sentences(quick_run):

@@ -23,7 +23,7 @@ def cells(rates: tuple[float, ...], *, initiators: int = 1, ratio: int = 150, pa
             "dialog_ratio": ratio,
             "payload_bytes": payload,
             "processed_per_s": rates,
-            "target_kept_up": True,
+            "valid": True,
         }
     )
 
@@ -65,9 +65,9 @@ def test_there_is_a_panel_per_number_of_initiators_for_the_smallest_payload() ->
     assert all("800/s" in ax.get_title(loc="left") for ax in sheet.axes)
 
 
-def test_points_are_hollow_where_the_target_fell_behind() -> None:
+def test_points_are_hollow_where_a_cell_is_not_valid() -> None:
     a = cells((100.0, 400.0, 600.0, 800.0))
-    sheet = drawn(a, a.assign(target_kept_up=[True, True, True, False]))
+    sheet = drawn(a, a.assign(valid=[True, True, True, False]))
     hollow = [line for line in sheet.axes[0].get_lines() if line.get_markerfacecolor() == "white"]
     assert [list(line.get_xdata()) for line in hollow if len(line.get_xdata())] == [[50]]
 

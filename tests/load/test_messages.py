@@ -26,7 +26,7 @@ MESSAGES = [
     Prepare(
         "i1-t1-r1-p100-v2008", 2, 1, 7, 100, SEND_MESSAGE, None, "SERVER=x", ["0-1"], 60.0, OpenLoop(0.5, "poisson", 3)
     ),
-    Stopped(1, 2, [5, 6], [("no", 1)], ["thread 1: why"], GeneratorHealth(1, 40.0, 2.0, 0.99)),
+    Stopped(1, 2, [5, 6], [("no", 1)], ["thread 1: why"], GeneratorHealth(1, 40.0, 2.0, 0.99, 3.5)),
     WorkerProgress(1, 2, 3, 4, 5.0),
     WorkerProgress(1, 2, 3, 4),
     MakeReady(WebScenario(3, 50, 1, 8192)),

@@ -6,7 +6,7 @@ from harness.load.plan import GeneratorHealth
 
 
 def health(**changes):
-    good = {"processor_percent": 40, "hub_lag_ms_max": 2, "time_in_calls": 0.99}
+    good = {"processor_percent": 40, "hub_lag_ms_max": 2, "time_in_calls": 0.99, "run_delay_percent": 3.0}
     return GeneratorHealth(initiator=2, **(good | changes))
 
 

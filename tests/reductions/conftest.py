@@ -44,10 +44,12 @@ def raw(spark):
             | row
             for row in rows
         ]
-        return spark.createDataFrame([tuple(_typed(row, name) for name in names) for row in known], raw_schema(kind))
+        return spark.createDataFrame(
+            [tuple(_typed(kind, row, name) for name in names) for row in known], raw_schema(kind)
+        )
 
-    def _typed(row: dict[str, Any], name: str) -> Any:
-        return float(row[name]) if name in ("value", "rate_per_s") else row[name]
+    def _typed(kind: str, row: dict[str, Any], name: str) -> Any:
+        return float(row[name]) if str(SCHEMAS[kind].field(name).type) == "double" else row[name]
 
     return make
 
@@ -66,7 +68,10 @@ COMPLETED = {
     "measured_to_ns": 3 * S,
     "stopped_at_ns": 3 * S,
     "drained_at_ns": 3 * S + S // 2,
+    "state": "valid",
+    "state_reason": "",
     "settled": True,
+    "late_samples": 0,
     "readers_at_begin": 1,
     "readers_at_end": 1,
     "sent_messages": 9,

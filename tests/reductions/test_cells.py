@@ -1,7 +1,7 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from harness.reductions.cells import cells, completed_attempts, gain
+from harness.reductions.cells import MACHINE, WORKERS, cells, completed_attempts, gain
 from tests.reductions.conftest import COMPLETED, S
 
 pytestmark = pytest.mark.spark
@@ -62,6 +62,9 @@ def cell(spark, raw):
             processors=part("initiator_processor_percent double, target_processor_percent double", None),
             peaks=part("queue_depth_peak long, transmission_queue_depth_peak long", None),
             top_waits=part("initiator_top_waits string, target_top_waits string", None),
+            health=part(", ".join(f"{name} double" for name in WORKERS), None),
+            machine=part(", ".join(f"{name} double" for name in MACHINE), None),
+            growth=part("growth_bytes long", None),
         ).collect()
         return found
 
@@ -75,16 +78,16 @@ def test_rates_are_counts_by_the_seconds_of_the_window(cell):
     assert (row.total_threads, row.calls_in_window, row.receives_in_window) == (2, 5, 2)
 
 
-@pytest.mark.parametrize("processed, kept_up", [(9, True), (8, False), (None, False)])
-def test_a_target_that_processes_nine_tenths_of_what_is_sent_keeps_up(cell, processed, kept_up):
-    row = cell(calls=10, processed=processed)
-    assert row.target_kept_up is kept_up
-    assert row.processed_per_s == (processed or 0) / 2
+def test_a_cell_keeps_the_state_and_the_figures_of_its_record(cell):
+    row = cell(calls=10, processed=8, state="behind", state_reason="why", readers_at_begin=1, readers_at_end=2)
+    assert (row.state, row.state_reason, row.settled) == ("behind", "why", True)
+    assert (row.readers_at_begin, row.readers_at_end, row.late_samples) == (1, 2, 0)
+    assert (row.worker_processor_percent_max, row.steal_percent, row.growth_bytes) == (None, None, None)
 
 
 def test_a_cell_without_calls_in_the_window_sent_nothing(cell):
     row = cell(processed=3)
-    assert (row.sent_per_s, row.calls_in_window, row.target_kept_up, row.latency_us_p50) == (0, 0, True, None)
+    assert (row.sent_per_s, row.calls_in_window, row.latency_us_p50) == (0, 0, None)
 
 
 def test_a_cell_that_took_no_time_has_no_rate_until_drained(cell):
@@ -93,13 +96,13 @@ def test_a_cell_that_took_no_time_has_no_rate_until_drained(cell):
 
 CELLS = (
     "block int, server_version string, initiators int, threads int, payload_bytes int, "
-    "total_threads int, dialog_ratio int, target_kept_up boolean, processed_per_s double, sent_per_s double, "
+    "total_threads int, dialog_ratio int, state string, processed_per_s double, sent_per_s double, "
     "until_drained_per_s double"
 )
 
 
-def gained(threads, ratio, processed, *, sent=100.0, version="2008", kept_up=True, block=1):
-    return (block, version, 3, threads, 100, 3 * threads, ratio, kept_up, processed, sent, processed + 10)
+def gained(threads, ratio, processed, *, sent=100.0, version="2008", state="valid", block=1):
+    return (block, version, 3, threads, 100, 3 * threads, ratio, state, processed, sent, processed + 10)
 
 
 def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
@@ -115,7 +118,7 @@ def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
             gained(45, 1, 1.0, sent=0.0),  # no factor of messages sent
             gained(45, 150, 2.0),
             gained(50, 1, 100.0),  # slower is a negative gain
-            gained(50, 150, 90.0, kept_up=False),
+            gained(50, 150, 90.0, state="unsettled"),
             gained(50, 50, 60.0),  # another dialog ratio is another pair
             gained(50, 1, 200.0, block=2),  # and so is another block
             gained(50, 150, 300.0, block=2),
@@ -132,6 +135,6 @@ def test_a_pair_gives_the_factor_and_the_gain_in_percent(spark):
             (2, 150, 150, 200.0, 300.0, 1.5, 50.0, 1.0, 1.4762, True),
         ],
         "block int, dialog_ratio int, total_threads int, processed_per_s_ratio_1 double, processed_per_s double, factor double, "
-        "gain_percent double, sent_factor double, until_drained_factor double, target_kept_up boolean",
+        "gain_percent double, sent_factor double, until_drained_factor double, valid boolean",
     )
     assertDataFrameEqual(gain(cells).select(*expected.columns), expected)

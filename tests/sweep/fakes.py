@@ -99,6 +99,7 @@ class FakeLab:
         self.target = FakeInstance("target")
         self.initiators = [FakeInstance(f"initiator-{number}") for number in range(1, initiators + 1)]
         self.death = ""
+        self.place = "simulated"  # so that this machine does not matter
         self.clock = RealClock()
 
     @property
@@ -154,7 +155,7 @@ class FakeClients:
             }
             records.write(plan.results, "calls", plan.visit, plan.attempt, columns, writer=f"i{initiator}")
         sent = {(i, t): self.messages for i in range(1, cell.initiators + 1) for t in range(1, cell.threads + 1)}
-        health = GeneratorHealth(1, 10.0, 1.0, 0.99)
+        health = GeneratorHealth(1, 10.0, 1.0, 0.99, 2.5)
         errors = [("[HYT00] timeout", self.failed_calls)] if self.failed_calls else []
         return LoadReport(self._started_ns, now_ns, sent, self.failed_calls, errors, [], [health])
 

@@ -6,12 +6,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from harness import records
 from harness import settings as settings_module
 from harness.lab import dialog_pool
 from harness.lab.error_remedies import REMEDIES
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
 from harness.matrix import Cell, Visit
 from harness.observe.dialog_pages import DialogPage
+from harness.records import State
 from harness.sweep.attempt import Attempt, CellFailed, Equipment
 from harness.sweep.journal import Phases
 from tests.sweep.fakes import FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
@@ -59,7 +61,7 @@ def test_a_faultless_cell_leaves_every_record(bench: Bench) -> None:
     assert row["sent_messages"] == row["processed_messages"] == 30
     assert row["started_at_ns"] <= row["measured_from_ns"] < row["measured_to_ns"] <= row["drained_at_ns"]
     kinds = {path.parent.name for path in bench.results.rglob("*.parquet")}
-    assert kinds == {"cells", "calls", "deliveries", "receives", "samples", "waits", "file_io"}
+    assert kinds == {"cells", "calls", "deliveries", "receives", "samples", "waits", "file_io", "health"}
     assert list(bench.phases.seconds) == ["prepare", "settle", "measure", "stop", "drain", "accounting", "write"]
 
 
@@ -162,3 +164,36 @@ def test_the_record_says_how_many_queue_readers_ran_at_both_ends_of_the_window(b
 def test_a_cell_that_had_no_time_to_settle_is_not_settled(bench: Bench) -> None:
     bench.attempt(settle=0).run()
     assert cell_row(bench.results)["settled"] is False
+
+
+def test_the_state_stands_with_its_reason_in_record_and_measurement(bench: Bench) -> None:
+    attempt = bench.attempt()
+    file = ("target", "SSBTarget", "SSBTarget_log", "LOG", 0, 0, 0, 9, 9, 9, 3 * 2**20)
+    grown = {"file_io": records.columns("file_io", [file])}
+    attempt.equipment.observers.changes = lambda *, timeout_s: grown  # type: ignore[method-assign]
+    measured = attempt.run()
+    row = cell_row(bench.results)
+    assert (row["state"], row["state_reason"]) == (measured.state, measured.state_reason)
+    assert (row["state"], row["state_reason"]) == (State.DISTURBED, "database files grew by 3.0 MiB")
+
+
+def test_a_failed_cell_has_no_state(bench: Bench) -> None:
+    bench.clients.failed_calls = 2
+    failed(bench)
+    assert cell_row(bench.results)["state"] == ""
+
+
+def test_the_generators_health_is_recorded_by_worker(bench: Bench) -> None:
+    bench.attempt().run()
+    [file] = (bench.results / "raw" / "health").glob("*.parquet")
+    [row] = pq.read_table(file).to_pylist()
+    assert (row["initiator"], row["processor_percent"], row["hub_lag_ms_max"]) == (1, 10.0, 1.0)
+    assert (row["run_delay_percent"], row["between_calls_percent"]) == (2.5, pytest.approx(1.0))
+
+
+def test_a_machine_of_real_time_is_recorded(bench: Bench) -> None:
+    bench.lab.place = "embedded"
+    bench.attempt().run()
+    [file] = (bench.results / "raw" / "machine").glob("*.parquet")
+    [row] = pq.read_table(file).to_pylist()
+    assert row["processors"] >= 1 and row["others_percent"] >= 0 and row["load_average_1m"] >= 0

@@ -1,0 +1,28 @@
+"""What a cell's state rests on: the generator's health, what else the machine did, files that grew."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.reductions.cells import ATTEMPT, MACHINE, OF_A_WORKER, WORKERS
+
+
+def workers(health: DataFrame) -> DataFrame:
+    """Return one row per attempt: the largest figures of its workers; no row where nobody drove a real client."""
+    needed = health.withColumnRenamed("hub_lag_ms_max", "hub_lag_ms").select(*ATTEMPT, *OF_A_WORKER)
+    largest = (
+        F.round(F.max(F.nanvl(F.col(name), F.lit(None).cast("double"))), 2).alias(column)
+        for name, column in zip(OF_A_WORKER, WORKERS, strict=True)
+    )
+    return needed.groupBy(*ATTEMPT).agg(*largest)
+
+
+def machine(use: DataFrame) -> DataFrame:
+    """Return one row per attempt: what else its machine did; no row in virtual time."""
+    return use.select(*ATTEMPT, *(F.round(name, 2).alias(name) for name in MACHINE))
+
+
+def growth(file_io: DataFrame) -> DataFrame:
+    """Return one row per attempt: by how much its instances' database files grew in the window."""
+    return file_io.groupBy(*ATTEMPT).agg(F.sum("growth_bytes").alias("growth_bytes"))

@@ -1,0 +1,94 @@
+"""Whether a completed cell counts: its state, and why.
+
+A cell that is `valid` counts in peaks, claims, headlines and gains. Any other state means that its rates are not those
+of the lab at this load. Where several apply, the cause comes before its effects, in this order:
+
+* `disturbed`: the machine. The hypervisor or other processes took processor time, or a database file grew.
+* `starved`: the generator. A worker was the bottleneck, so the instances could have done more.
+* `behind`: the target did not process what was sent. If less, a backlog grows and the rate cannot last; if more, it
+  drained the backlog of settling.
+* `unsettled`: rates, queue depth or the number of queue readers still changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.load.plan import GeneratorHealth
+from harness.observe.machine_use import MachineUse
+from harness.records import State
+
+# Processor time that the hypervisor takes is missing in the rates. All tolerances of this kind are 5 %, as that of
+# settling: smaller differences cannot be told from none in a cell.
+STEAL_PERCENT_MAX = 5.0
+# An idle system uses some percent of one processor, and the kernel works for the run too, in processes of its own.
+OTHERS_PERCENT_MAX = 10.0
+# The target may process so much less or more than is sent in the window, as a share of what is sent.
+BEHIND_TOLERANCE = 0.05
+_MIB = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known of a completed cell at its end."""
+
+    sent_in_window: int  # calls that returned
+    processed_in_window: int  # messages of the RECEIVEs
+    unsteady: Sequence[str]  # what had not settled when the window began
+    readers_at_begin: int
+    readers_at_end: int
+    growth_bytes: int = 0  # of all database files, in the window
+    health: Sequence[GeneratorHealth] = ()
+    machine: MachineUse | None = None  # None in virtual time, and where the system does not say
+
+
+def judge(evidence: Evidence) -> tuple[State, str]:
+    """Return the state of a cell and the reason for it, which is empty for a valid one."""
+    for state, reasons in _RULES:
+        if found := reasons(evidence):
+            return state, "; ".join(found)
+    return State.VALID, ""
+
+
+def _disturbed(evidence: Evidence) -> list[str]:
+    found = []
+    machine = evidence.machine
+    if machine and machine.steal_percent > STEAL_PERCENT_MAX:
+        found.append(f"the hypervisor took {machine.steal_percent:.0f} % of the processors' time")
+    if machine and machine.others_percent > OTHERS_PERCENT_MAX:
+        found.append(f"other processes used {machine.others_percent:.0f} % of the processors' time")
+    if evidence.growth_bytes > 0:
+        found.append(f"database files grew by {evidence.growth_bytes / _MIB:,.1f} MiB")
+    return found
+
+
+def _starved(evidence: Evidence) -> list[str]:
+    return [text for health in evidence.health for text in health.complaints()]
+
+
+def _behind(evidence: Evidence) -> list[str]:
+    sent, processed = evidence.sent_in_window, evidence.processed_in_window
+    if abs(processed - sent) <= BEHIND_TOLERANCE * sent:
+        return []
+    if processed < sent:
+        return [f"the target processed {processed / sent:.0%} of what was sent"]
+    times = f"{processed / sent:.2f} times what" if sent else f"{processed:,} messages while nothing"
+    return [f"the target processed {times} was sent: the rest is backlog of the time before"]
+
+
+def _unsettled(evidence: Evidence) -> list[str]:
+    found = list(evidence.unsteady)
+    if evidence.readers_at_begin != evidence.readers_at_end:
+        found.append(f"queue readers went from {evidence.readers_at_begin} to {evidence.readers_at_end} in the window")
+    if not evidence.sent_in_window:
+        found.append("no call returned in the window")
+    return found
+
+
+_RULES: Sequence[tuple[State, Callable[[Evidence], list[str]]]] = (
+    (State.DISTURBED, _disturbed),
+    (State.STARVED, _starved),
+    (State.BEHIND, _behind),
+    (State.UNSETTLED, _unsettled),
+)
