@@ -50,13 +50,14 @@ class OpenLoop:
         how = "Poisson arrivals" if self.arrivals == "poisson" else "constant intervals"
         return f"open loop, {self.rate_per_s:,g}/s per initiator, {how}"
 
-    def starts_ns(self, initiator: int, attempt: int) -> Iterator[int]:
+    def starts_ns(self, initiator: int, block: int) -> Iterator[int]:
         """Yield the intended starts of an initiator's sends, without end, in nanoseconds after the cell's start.
 
+        All cells of a block have the same: those of a pair differ in nothing else than the dialog ratio.
         Constant intervals begin at a random moment of the first one: initiators of their own never send at the same
         moments.
         """
-        draw = random.Random(f"{self.seed} {initiator} {attempt}")
+        draw = random.Random(f"{self.seed} {initiator} {block}")
         if self.arrivals == "poisson":
             gaps_s = (draw.expovariate(self.rate_per_s) for _ in itertools.count())
             return (round(at_s * _NS_PER_S) for at_s in itertools.accumulate(gaps_s))
@@ -64,9 +65,9 @@ class OpenLoop:
         phase = draw.random()
         return (round((number + phase) * interval_ns) for number in itertools.count())
 
-    def due(self, initiator: int, attempt: int, from_ns: int, to_ns: int) -> int:
+    def due(self, initiator: int, block: int, from_ns: int, to_ns: int) -> int:
         """Count the sends whose intended start lies in [from, to), in nanoseconds after the cell's start."""
-        until = itertools.takewhile(lambda at_ns: at_ns < to_ns, self.starts_ns(initiator, attempt))
+        until = itertools.takewhile(lambda at_ns: at_ns < to_ns, self.starts_ns(initiator, block))
         return sum(at_ns >= from_ns for at_ns in until)
 
 

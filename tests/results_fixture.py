@@ -374,6 +374,7 @@ def _reduced_cell(visit: Visit, shape: str, factor: float, run_id: str, lab: str
         "sent_messages": int(per_s * 3.3),
         "processed_messages": int(per_s * 3.3),
         "started_at_ns": STARTED_AT_NS,
+        **dict.fromkeys(("rate_per_s", "due_calls", "late_calls", "missed_calls"), None),  # the closed loop
     }
 
 

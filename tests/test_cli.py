@@ -23,6 +23,7 @@ COMMANDS = [
     "simulate",
     "calibrate",
     "techniques",
+    "rates",
     "lab",
     "doctor",
     "serve",

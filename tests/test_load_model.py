@@ -22,8 +22,8 @@ open_loops = st.builds(
 )
 
 
-def first(loop: OpenLoop, count: int, initiator: int = 1, attempt: int = 1) -> list[int]:
-    return list(itertools.islice(loop.starts_ns(initiator, attempt), count))
+def first(loop: OpenLoop, count: int, initiator: int = 1, block: int = 1) -> list[int]:
+    return list(itertools.islice(loop.starts_ns(initiator, block), count))
 
 
 @given(open_loops)
@@ -59,9 +59,9 @@ def test_poisson_arrivals_have_exponential_gaps() -> None:
 
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])
-def test_each_initiator_and_attempt_has_a_schedule_of_its_own(arrivals: str) -> None:
+def test_each_initiator_and_block_has_a_schedule_of_its_own(arrivals: str) -> None:
     loop = OpenLoop(100.0, arrivals, 1)  # type: ignore[arg-type]
-    schedules = {tuple(first(loop, 3, initiator, attempt)) for initiator in (1, 2, 3) for attempt in (1, 2)}
+    schedules = {tuple(first(loop, 3, initiator, block)) for initiator in (1, 2, 3) for block in (1, 2)}
     assert len(schedules) == 6
 
 

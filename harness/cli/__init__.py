@@ -1,6 +1,6 @@
 """The command line: one command a task. A command imports its part only when it runs; errors are one line.
 
-- `sweeps`: matrix, run, ui, plan, techniques
+- `sweeps`: matrix, run, ui, plan, techniques, rates
 - `simulation`: simulate, calibrate
 - `labs`: lab, doctor, serve
 - `results`: reduce, figures, claims, compare
@@ -57,6 +57,7 @@ for command in (
     simulation.simulate,
     simulation.calibrate,
     sweeps.techniques,
+    sweeps.rates,
     labs.lab,
     labs.doctor,
     labs.serve,

@@ -20,13 +20,15 @@ _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow",
 
 
 def _run_of_cells(folder: Path) -> Path:
-    """The folder, if it is a run of cells; raises Failure for one of `harness techniques`."""
-    from harness.figures.reduced_run import is_techniques_run
+    """The folder, if it is a run of cells; raises Failure for one of `harness techniques` or `harness rates`."""
+    from harness.figures.reduced_run import is_rates_run, is_techniques_run
     from harness.sweep import run_folder
 
     if is_techniques_run(run_folder.require_run(folder)):
         remedy = "draw it with harness figures, or add its table to a run of cells with harness techniques --add-to"
         raise Failure(f"{folder} is a run of techniques, without cells: {remedy}", USAGE)
+    if is_rates_run(folder):
+        raise Failure(f"{folder} is a run of one cell at several rates: draw it with harness figures", USAGE)
     return folder
 
 

@@ -1,4 +1,5 @@
-"""Commands that put load on a lab: the matrix, one cell, by hand, the paper's techniques; and the plan of a sweep."""
+"""Commands that put load on a lab: the matrix, one cell, one cell at several rates, by hand, the paper's techniques;
+and the plan of a sweep."""
 
 # ruff: noqa: PLC0415  a command imports its parts only when it runs
 
@@ -6,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +27,9 @@ from harness.cli.conventions import (
     settings_options,
 )
 from harness.cli.results import reduce_and_draw
+
+if TYPE_CHECKING:
+    from harness.load_model import Arrivals
 
 
 @click.command(epilog=EXIT_CODES)
@@ -164,14 +168,81 @@ def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
             say(line)
 
 
-@click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
-@click.option(
+_any_lab = click.option(
     "--lab",
     metavar="NAME",
     help="Where the instances run: sqlserver, embedded or simulated. Default: sqlserver where a Docker engine "
     "answers or --lab-file names servers, else embedded.",
 )
-@settings_options(*(name for name in LAB_OPTIONS if name != "lab"), "server_versions")
+_other_lab_options = tuple(name for name in LAB_OPTIONS if name != "lab")
+
+
+@click.command(epilog=EXIT_CODES, short_help="One cell at 10 to 110 % of its rate: latency against throughput.")
+@click.argument("cell")
+@_any_lab
+@settings_options(*_other_lab_options)
+@click.option(
+    "--arrivals",
+    type=click.Choice(["constant", "poisson"]),
+    default="constant",
+    show_default=True,
+    help="Intended starts of the open loops: constant intervals, or a Poisson process by the seed.",
+)
+@click.option("--measure", metavar="TIME", help="Length of a step's window (default 30s, embedded and simulated 5s).")
+@settings_options("settle", "drain", "seed", "hardware", "results")
+def rates(cell: str, arrivals: Arrivals, **options: Any) -> None:
+    """Run a cell in the closed loop, then in open loops at 10 %, 20 %, ... 110 % of its rate; print a table and draw
+    latency against throughput.
+
+    In an open loop each initiator's clients send at the rate, whatever the answers take, and a latency counts from the
+    intended start of a send: it includes the time in which no thread was free. `--lab simulated` is a model of the
+    paper's hardware in virtual time; its numbers are not SQL Server's.
+
+    \b
+    Examples:
+      harness rates i1-t10-r150-p100-v2008 --lab embedded
+      harness rates i3-t50-r1-p100-v2008 --lab simulated --arrivals poisson
+      harness rates i1-t50-r150-p100-v2022 --lab-file lab.toml --measure 1m
+    """
+    from harness import reporting
+    from harness.rates import rates_run
+
+    with one_line_errors():
+        with reporting.on_console() as reporter:
+            outcome = rates_run.run(options, reporter, cell_id=cell, arrivals=arrivals)
+        _print_rates(outcome.results)
+        say(f"results: {outcome.results}")
+    require_all_completed(outcome, "steps")
+
+
+def _print_rates(results: Path) -> None:
+    """Prints the numbers of the completed steps."""
+    import pandas as pd
+
+    path = results / "reduced" / "rates.parquet"
+    if not path.is_file():
+        return
+    rows = [["load", "asked/s", "sent/s", "processed/s", "p50 ms", "p95 ms", "p99 ms", "late", "never"]]
+    for step in pd.read_parquet(path).itertuples():
+        latencies = (step.latency_us_p50, step.latency_us_p95, step.latency_us_p99)
+        is_open = pd.notna(step.percent)
+        rows.append(
+            [
+                f"open loop, {step.percent:.0f} %" if is_open else "closed loop",
+                f"{step.asked_per_s:,.0f}" if is_open else "",
+                f"{step.sent_per_s:,.0f}{'' if step.was_made else ' (not made)'}",
+                f"{step.processed_per_s:,.0f}",
+                *(f"{value / 1000:,.2f}" if pd.notna(value) else "too few calls" for value in latencies),
+                *(f"{value:,.0f}" if is_open else "" for value in (step.late_calls, step.missed_calls)),
+            ]
+        )
+    say("Latency counts from the intended start; in the closed loop, from the call:")
+    print_rows(rows)
+
+
+@click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
+@_any_lab
+@settings_options(*_other_lab_options, "server_versions")
 @click.option("--measure", metavar="TIME", help="Length of a step's measured window (default the scenario's).")
 @click.option("--settle", metavar="TIME", help="Longest wait for a steady state before it (default the scenario's).")
 @click.option("--drain", metavar="TIME", help="Longest wait until all messages are processed (default the scenario's).")

@@ -12,9 +12,9 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from harness import claims
 from harness.claims.judgement import of_the_trick, over_blocks
-from harness.figures import gain, instance_activity, pages, report, technique_bars, throughput
+from harness.figures import gain, instance_activity, pages, rate_lines, report, technique_bars, throughput
 from harness.figures.parts import Sheet, muted_colour, name_lines
-from harness.figures.reduced_run import Missing, Run, footer, is_techniques_run, origin, read
+from harness.figures.reduced_run import Missing, Run, footer, is_rates_run, is_techniques_run, origin, read
 from harness.records import ResultsError, read_manifest
 from harness.reporting import to_standard_error
 
@@ -34,11 +34,13 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     """Write `figures/`, `reduced/claims` and `report.html` of a run from its reduced tables; return the files, the
     report last.
 
-    A run of `harness techniques` has no cells: of it, only `figures/techniques` is drawn. `progress` gets a line for
-    each figure that is left out, with the reason. Raises ResultsError.
+    A run of `harness techniques` or `harness rates` has no cells: only its own figure is drawn.
+    `progress` gets a line for each figure that is left out, with the reason. Raises ResultsError.
     """
     if is_techniques_run(results):
         return _draw_techniques(results, progress)
+    if is_rates_run(results):
+        return _draw_rates(results, progress)
     run = read(Path(results))
     head = functools.partial(origin, run.lab, run.load_model)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
@@ -59,6 +61,14 @@ def _draw_techniques(results: Path, progress: Progress) -> list[Path]:
     head = functools.partial(origin, run.lab, run.load_model)
     drawings = {"techniques": functools.partial(technique_bars.draw, table)}
     return write(drawings, results / "figures", head, foot, progress)
+
+
+def _draw_rates(results: Path, progress: Progress) -> list[Path]:
+    table = rate_lines.read(results)
+    run = Run(folder=results, manifest=read_manifest(results), cells=table)
+    head = functools.partial(origin, run.lab, run.load_model)
+    foot = footer(run, counted=f"{len(table)} steps")
+    return write({"rates": functools.partial(rate_lines.draw, table)}, results / "figures", head, foot, progress)
 
 
 def drawings(run: Run) -> dict[str, Drawing]:

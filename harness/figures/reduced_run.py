@@ -113,6 +113,11 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
     return table
 
 
+def is_rates_run(folder: Path) -> bool:
+    """Return whether a folder is a run of `harness rates`."""
+    return "rates" in read_manifest(folder)
+
+
 def listed(words: Sequence[str]) -> str:
     """Join words: `a`, `a and b`, `a, b and c`."""
     return " and ".join([*([", ".join(words[:-1])] if len(words) > 1 else []), *words[-1:]])

@@ -167,7 +167,7 @@ class Worker:
             run=order.run,
             payload_bytes=order.payload_bytes,
             procedure=order.procedure,
-            turns=Turns(order.open_loop.starts_ns(self._initiator, order.attempt)) if order.open_loop else None,
+            turns=Turns(order.open_loop.starts_ns(self._initiator, order.block)) if order.open_loop else None,
         )
         self._threads = seats.threads
         for number, (thread, handle) in enumerate(zip(self._threads, order.handles, strict=True), start=1):

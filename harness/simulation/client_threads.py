@@ -82,7 +82,7 @@ class _Run:
         open_loop = plan.open_loop
         # By initiator, from the cell's start; empty in the closed loop.
         self.turns: dict[int, Iterator[int]] = (
-            {number: open_loop.starts_ns(number, plan.attempt) for number in range(1, plan.cell.initiators + 1)}
+            {number: open_loop.starts_ns(number, plan.visit.block) for number in range(1, plan.cell.initiators + 1)}
             if open_loop
             else {}
         )

@@ -10,16 +10,28 @@ from typing import Any
 
 from harness import load_model
 from harness import settings as settings_module
+from harness.failures import nearest
 from harness.lab import interruption
 from harness.matrix import Visit
 from harness.reporting import Reporter, TimeLeftByWork
-from harness.settings import SimulationSettings
+from harness.settings import SettingsError, SimulationSettings
 from harness.simulation import parameters, spark_job
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
 from harness.sweep import journal, run_folder
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe, label
 from harness.sweep.matrix_run import Outcome, chosen_visits, counted
+
+SIMULATED = "simulated"
+LABS = (*settings_module.LABS, SIMULATED)
+
+
+def require_known_lab(options: Mapping[str, Any]) -> str | None:
+    """Return the lab that the options name, which may be `simulated`; raises SettingsError for an unknown one."""
+    lab: str | None = options.get("lab")
+    if lab is not None and lab not in LABS:
+        raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, LABS)}")
+    return lab
 
 
 def simulate(
@@ -37,7 +49,7 @@ def simulate(
         reporter.note(line)
     model = hardware.as_manifest()
     results = run_folder.open_run(settings, cells=len(visits), driver=None, resume=resume, model=model)
-    reporter.note(f"{counted(settings, visits)}; results in {results}")
+    reporter.note(f"{counted(settings, visits)}, {load_model.describe(settings.open_loop)}; results in {results}")
     experiment = Experiment(
         hardware, settings.seed, settings.settle, settings.measure, results.absolute(), settings.open_loop
     )
@@ -52,8 +64,7 @@ def first_lines(settings: SimulationSettings) -> list[str]:
     return [
         f"lab: simulated - a model of the hardware {settings.hardware!r} in virtual time; "
         "its numbers are not SQL Server's and measure nothing",
-        f"seed {settings.seed}, settling {settings.settle:g} s and measuring {settings.measure:g} s of virtual time, "
-        f"{load_model.describe(settings.open_loop)}",
+        f"seed {settings.seed}, settling {settings.settle:g} s and measuring {settings.measure:g} s of virtual time",
     ]
 
 

@@ -364,7 +364,9 @@ class Attempt:
         timed = inside
         if open_loop := self.settings.open_loop:
             timed = (intended >= first) & (intended < last)
-            self.punctuality = punctuality(open_loop, calls, report.barriers_at_ns, self.number, range(first, last))
+            self.punctuality = punctuality(
+                open_loop, calls, report.barriers_at_ns, self.visit.block, range(first, last)
+            )
         processed = np.asarray(deliveries["processed_at_ns"], dtype=np.int64)
         latencies = (returned - intended)[timed]
         shares = np.percentile(latencies, PERCENTILES) / 1000 if timed.any() else [float("nan")] * 3

@@ -146,7 +146,12 @@ def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any], topology: To
         return axes(given_axes, topology)
     if any(value is not None for value in given_axes.values()):
         raise UnknownName("give a cell id or axes, not both")
-    found = select(all_cells(topology.versions, initiators_max=topology.initiators_max), [cell_id])
+    return named_cell(cell_id, topology.versions, topology.initiators_max)
+
+
+def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INITIATORS[-1]) -> Cell:
+    """The one cell that an id or its begin names; raises UnknownCell or UnknownName."""
+    found = select(all_cells(versions, initiators_max=initiators_max), [cell_id])
     if len(found) > 1:
         raise UnknownName(f"{cell_id!r} matches {len(found)} cells, {found[0].id} to {found[-1].id}: name one")
     return found[0]

@@ -55,13 +55,13 @@ IN_TIME = Punctuality()
 
 
 def punctuality(
-    open_loop: OpenLoop, calls: Mapping[int, Calls], barriers_at_ns: Mapping[int, int], attempt: int, window: range
+    open_loop: OpenLoop, calls: Mapping[int, Calls], barriers_at_ns: Mapping[int, int], block: int, window: range
 ) -> Punctuality:
     """Compare the calls of each initiator with its schedule, which begins when its barrier opens."""
     due = late = started = 0
     for initiator, own in calls.items():
         from_ns, to_ns = (at_ns - barriers_at_ns[initiator] for at_ns in (window.start, window.stop))
-        due += open_loop.due(initiator, attempt, from_ns, to_ns)
+        due += open_loop.due(initiator, block, from_ns, to_ns)
         inside = (own.intended >= window.start) & (own.intended < window.stop)
         started += int(inside.sum())
         late += int((inside & (own.started - own.intended > LATE_NS)).sum())

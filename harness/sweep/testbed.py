@@ -65,6 +65,10 @@ class LabTestbed:
             pages=self._pages,
         ).run()
 
+    def write_to(self, results: Path, settings: Settings) -> None:
+        """Run the next cells with these settings, and write their records to this folder."""
+        self._results, self._settings = results, settings
+
     def tear_down(self) -> None:
         self._group, self._pool_used = None, False
         self._equipment.close()

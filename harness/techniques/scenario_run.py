@@ -10,7 +10,7 @@ from typing import Any
 
 from harness import figures
 from harness import settings as settings_module
-from harness.failures import UsageFailure, nearest
+from harness.failures import UsageFailure
 from harness.lab import interruption
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
@@ -18,7 +18,7 @@ from harness.records import ResultsError
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
-from harness.simulation.simulated_run import first_lines
+from harness.simulation.simulated_run import SIMULATED, first_lines, require_known_lab
 from harness.sweep import journal, run_folder
 from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Journal
@@ -27,9 +27,6 @@ from harness.sweep.matrix_run import Outcome, open_results
 from harness.techniques import techniques_table
 from harness.techniques.technique_scenario import Scenario, ScenarioError, Turn, read, turns
 from harness.techniques.technique_testbeds import ServerTestbed, SimulatedTestbed
-
-SIMULATED = "simulated"
-LABS = (*settings_module.LABS, SIMULATED)
 
 # Gets a manifest, or what is known of it; raises OtherLab if the run's table does not belong in the other folder.
 RequireAlike = Callable[[Mapping[str, Any]], None]
@@ -63,7 +60,7 @@ def run(
     """
     scenario = read(scenario_file)
     require_alike = _alike(add_to)
-    prepare = _in_virtual_time if _lab_of(options) == SIMULATED else _on_servers
+    prepare = _in_virtual_time if require_known_lab(options) == SIMULATED else _on_servers
     prepared = prepare(options, scenario, reporter, require_alike)
     results, to_run = prepared.results, prepared.turns
     reporter.note(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
@@ -83,13 +80,6 @@ def run(
         for path in techniques_table.copy(results, add_to):
             reporter.note(f"table: {path}")
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
-
-
-def _lab_of(options: Mapping[str, Any]) -> str | None:
-    lab: str | None = options.get("lab")
-    if lab is not None and lab not in LABS:
-        raise SettingsError(f"--lab: unknown lab {lab!r}{nearest(lab, LABS)}")
-    return lab
 
 
 def _alike(add_to: Path | None) -> RequireAlike:

@@ -1,0 +1,145 @@
+"""The steps of a run, from the closed loop upwards, and how each is run on servers and in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.lab.instances import LabError
+from harness.lab.scripts import ScriptError
+from harness.load_model import Arrivals, OpenLoop
+from harness.matrix import Cell, Visit
+from harness.settings import Settings, SimulationSettings
+from harness.simulation.parameters import Parameters
+from harness.simulation.simulated_cell import Times, WarmedWorld
+from harness.sweep.attempt import CellFailed, Measured, NotReady
+from harness.sweep.journal import Phases
+from harness.sweep.testbed import LabTestbed
+
+PERCENTS = tuple(range(10, 111, 10))
+
+
+@dataclass(frozen=True)
+class Step:
+    """The cell at a share of its closed-loop rate; without one, in the closed loop."""
+
+    cell: Cell
+    percent: int | None = None
+
+    block = 1
+
+    @property
+    def id(self) -> str:
+        return "closed-loop" if self.percent is None else f"rate-{self.percent:03d}"
+
+    def folder(self, results: Path) -> Path:
+        """Return the folder of the raw records."""
+        return results / "rates" / self.id
+
+
+def steps(cell: Cell) -> list[Step]:
+    return [Step(cell), *(Step(cell, percent) for percent in PERCENTS)]
+
+
+class CellRunner(Protocol):
+    """Runs a cell under any load and writes its records to any folder: on servers or in virtual time."""
+
+    def make_ready(self, cell: Cell, phases: Phases) -> None:
+        """Raise NotReady if the cell cannot run."""
+        ...
+
+    def run(  # noqa: PLR0917
+        self, visit: Visit, attempt: int, run: int, phases: Phases, open_loop: OpenLoop | None, folder: Path
+    ) -> Measured: ...
+
+    def tear_down(self) -> None: ...
+
+
+class StepsTestbed:
+    """Implements `sweep.loop.Testbed`. The rates of all other steps follow from that of the closed loop."""
+
+    def __init__(self, runner: CellRunner, results: Path, arrivals: Arrivals, seed: int) -> None:
+        self.measured: dict[str, Measured] = {}  # by the ids of the completed steps
+        self._runner = runner
+        self._results = results
+        self._arrivals = arrivals
+        self._seed = seed
+
+    def make_ready(self, cell: Step, phases: Phases) -> None:
+        if cell.percent is not None and not self._closed_loop_per_s():
+            raise CellFailed("the closed loop has no rate, of which this step's would be a share")
+        self._runner.make_ready(cell.cell, phases)
+
+    def run(self, cell: Step, attempt: int, run: int, phases: Phases) -> Measured:
+        folder = cell.folder(self._results)
+        found = self._runner.run(Visit(cell.cell), attempt, run, phases, self.open_loop(cell), folder)
+        self.measured[cell.id] = found
+        return found
+
+    def open_loop(self, step: Step) -> OpenLoop | None:
+        """Return the load of a step; None: the closed loop."""
+        if step.percent is None:
+            return None
+        rate_per_s = self._closed_loop_per_s() / step.cell.initiators * step.percent / 100
+        return OpenLoop(rate_per_s, self._arrivals, self._seed)
+
+    def tear_down(self) -> None:
+        self._runner.tear_down()
+
+    def _closed_loop_per_s(self) -> float:
+        """The rate of all initiators; 0 if it is not known."""
+        closed_loop = self.measured.get("closed-loop")
+        return closed_loop.sent_per_s if closed_loop else 0.0
+
+
+class ServerRunner:
+    """Implements `CellRunner` on servers, with Locust. Use it from the main thread."""
+
+    def __init__(self, testbed: LabTestbed, settings: Settings) -> None:
+        self._testbed = testbed
+        self._settings = settings
+
+    def make_ready(self, cell: Cell, phases: Phases) -> None:
+        self._testbed.make_ready(Visit(cell), phases)
+
+    def run(  # noqa: PLR0917
+        self, visit: Visit, attempt: int, run: int, phases: Phases, open_loop: OpenLoop | None, folder: Path
+    ) -> Measured:
+        load = {"rate": open_loop.rate_per_s, "arrivals": open_loop.arrivals} if open_loop else {}
+        self._testbed.write_to(folder, self._settings.model_copy(update=load))
+        return self._testbed.run(visit, attempt, run, phases)
+
+    def tear_down(self) -> None:
+        self._testbed.tear_down()
+
+
+class SimulatedRunner:
+    """Implements `CellRunner` in virtual time: each step runs in a fork of one warmed world."""
+
+    def __init__(self, settings: SimulationSettings, hardware: Parameters) -> None:
+        self._settings = settings
+        self._hardware = hardware
+        self._world: Callable[[Visit, int, Times, Path], Measured] | None = None
+
+    def make_ready(self, cell: Cell, phases: Phases) -> None:
+        if self._world is not None:
+            return
+        with phases.phase("dialogs"):
+            try:
+                world = WarmedWorld(self._hardware, cell.server_version, cell.dialog_ratio, seed=self._settings.seed)
+            except (LabError, ScriptError) as error:
+                raise NotReady(str(error)) from None
+        self._world = world.run
+
+    def run(  # noqa: PLR0917
+        self, visit: Visit, attempt: int, run: int, phases: Phases, open_loop: OpenLoop | None, folder: Path
+    ) -> Measured:
+        assert self._world is not None
+        times = Times(self._settings.settle, self._settings.measure, open_loop=open_loop)
+        with phases.phase("copy"):
+            return self._world(visit, attempt, times, folder)
+
+    def tear_down(self) -> None:
+        self._world = None

@@ -1,0 +1,59 @@
+"""`harness rates` and `harness run --rate` on the embedded lab."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.process
+
+TIMES = ("--settle", "200ms", "--measure", "500ms", "--lab", "embedded", "--results", "runs")
+
+
+def harness(tmp_path: Path, *arguments: str) -> tuple[Path, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *arguments, *TIMES],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [results] = (tmp_path / "runs").iterdir()
+    return results, done.stdout
+
+
+def test_a_cell_climbs_from_a_tenth_of_its_rate_to_beyond_it(tmp_path: Path) -> None:
+    results, printed = harness(tmp_path, "rates", "i1-t2-r1-p100-v2008")
+    table = pd.read_parquet(results / "reduced" / "rates.parquet")
+    assert len(table) == 12 and table.percent.isna().tolist() == [True] + [False] * 11
+    closed_loop_per_s = table.sent_per_s[0]
+    assert (table.asked_per_s[1:] / table.percent[1:] * 100).tolist() == pytest.approx([closed_loop_per_s] * 11)
+    assert "open loop, 110 %" in printed and (results / "figures" / "rates.png").is_file()
+    kinds = {path.name for path in (results / "rates" / "rate-050" / "raw").iterdir()}
+    assert {"cells", "calls", "deliveries", "receives"} <= kinds
+
+
+def test_a_single_cell_in_the_open_loop_has_its_schedule_in_the_records(tmp_path: Path) -> None:
+    results, printed = harness(tmp_path, "run", "i1-t2-r1-p100-v2008", "--rate", "40/s", "--arrivals", "poisson")
+    model = "open loop, 40/s per initiator, Poisson arrivals"
+    assert f"cell: i1-t2-r1-p100-v2008, {model}" in printed
+    assert "2 threads per initiator can make 40 sends/s while a send takes at most 50 ms on average" in printed
+    assert json.loads((results / "manifest.json").read_text())["load_model"] == model
+    [path] = (results / "raw" / "calls").iterdir()
+    calls = pq.read_table(path).to_pandas()
+    assert (calls.started_at_ns >= calls.intended_at_ns).all()
+    assert (calls.latency_ns >= calls.started_at_ns - calls.intended_at_ns).all()
+    [path] = (results / "raw" / "cells").iterdir()
+    [cell] = pq.read_table(path).to_pylist()
+    window = calls.intended_at_ns.between(cell["measured_from_ns"], cell["measured_to_ns"], inclusive="left")
+    assert cell["rate_per_s"] == 40
+    assert cell["due_calls"] == window.sum() + cell["missed_calls"]
+    assert f"open loop:  {cell['due_calls']:,} sends due" in printed
