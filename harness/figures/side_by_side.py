@@ -114,7 +114,7 @@ def ratio_map(table: pd.DataFrame) -> Sheet:
     fig.entitle(
         "Messages per second of b compared with a, in percent, over the matrix",
         f"From {percent(low)} to {percent(high)}, median {percent(points['mean'].median())}, of {len(known)} cells. "
-        f"{f'{note}.' if note else ''} In brackets: a target fell behind.",
+        f"{f'{note}.' if note else ''} In brackets: does not count.",
         known.rename(columns={"server_version_a": "server_version"}),
     )
     return fig
