@@ -46,11 +46,9 @@ from harness.claims.judgement import (
     Tables,
     Verdict,
     amount,
+    choices,
     counted,
-    evidence,
     figure,
-    one_run,
-    repeated,
 )
 from harness.claims.measurement import Measurement, NotMeasured
 from harness.claims.provenance import Provenance, provenance
@@ -87,18 +85,16 @@ def evaluate(tables: Tables, *, lab: str, hardware: str = "") -> list[Judgement]
 
     `hardware` is the name of what a simulated lab modelled.
     """
-    valid = evidence(tables)
-    often = repeated(valid)
-    choices = [valid] if often is None else [often, one_run(valid)]
-    return [judge(claim, choices, provenance(claim.key, lab=lab, hardware=hardware)) for claim in CLAIMS]
+    found = choices(tables)
+    return [judge(claim, found, provenance(claim.key, lab=lab, hardware=hardware)) for claim in CLAIMS]
 
 
-def judge(claim: Claim, choices: Sequence[Evidence], origin: Provenance) -> Judgement:
+def judge(claim: Claim, found: Sequence[Evidence], origin: Provenance) -> Judgement:
     """Judge a claim by the first of the choices that measures it."""
     reasons = []
-    for found in choices:
+    for each in found:
         try:
-            return _judged(claim, MEASURES[claim.key](found), origin)
+            return _judged(claim, MEASURES[claim.key](each), origin)
         except NotMeasured as reason:
             reasons.append(str(reason))
     return Judgement(claim, Verdict.NOT_MEASURED, reasons[-1], origin)

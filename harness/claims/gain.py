@@ -5,6 +5,7 @@ The latter come from the table of `harness techniques`: one row per technique an
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -35,7 +36,7 @@ STEPS = ("dialog_per_message", "reuse", "receive_top_n", "activation_life", "rea
 
 def largest(evidence: Evidence) -> Measurement:
     """Measure the pair of cells that gains most above 15 threads."""
-    pairs = _pairs(evidence)
+    pairs = valid_pairs(evidence, INITIATORS)
     above = pairs[pairs.total_threads > NO_GAIN_UP_TO.value]
     if above.empty:
         raise NotMeasured(f"no valid pair of cells with more than {NO_GAIN_UP_TO.value:.0f} threads")
@@ -48,15 +49,14 @@ def largest(evidence: Evidence) -> Measurement:
 
 def up_to_15(evidence: Evidence) -> Measurement:
     """Measure the number of threads that gains most, of those up to 15 with three initiators: none of them may gain."""
-    few = _few_threads(_pairs(evidence))
+    few = _few_threads(valid_pairs(evidence, INITIATORS))
     if not (few.total_threads == NO_GAIN_UP_TO.value).any():
         raise NotMeasured(f"no valid pair of cells with {NO_GAIN_UP_TO.value:.0f} threads, where the claim ends")
     number = _of_threads(few, most=True)
     others = []
     for initiators in range(1, INITIATORS):
-        gain = _few_threads(_of_initiators(evidence.gain, initiators))
-        if len(gain):
-            total, log_factor = _extreme(gain, most=True)
+        with contextlib.suppress(NotMeasured):
+            total, log_factor = _extreme(_few_threads(valid_pairs(evidence, initiators)), most=True)
             percent = f"{100 * math.expm1(log_factor):+.0f} %".replace("-", "−")
             others.append(f"{percent} with {initiators}×{total // initiators}")
     return replace(
@@ -67,7 +67,7 @@ def up_to_15(evidence: Evidence) -> Measurement:
 
 def from_30(evidence: Evidence) -> Measurement:
     """Measure the number of threads that gains least, of those from 30 on: all of them must gain."""
-    pairs = _pairs(evidence)
+    pairs = valid_pairs(evidence, INITIATORS)
     many = pairs[pairs.total_threads >= GAIN_NOTICEABLE_FROM.value]
     if not (many.total_threads == GAIN_NOTICEABLE_FROM.value).any():
         raise NotMeasured(
@@ -76,24 +76,22 @@ def from_30(evidence: Evidence) -> Measurement:
     return _of_threads(many, most=False)
 
 
-def _pairs(evidence: Evidence) -> pd.DataFrame:
-    """Choose the valid pairs of cells of figure 5."""
-    pairs = _of_initiators(evidence.gain, INITIATORS)
+def valid_pairs(evidence: Evidence, initiators: int | None = None) -> pd.DataFrame:
+    """Choose the valid pairs of cells of so many initiators, or of all, with the logarithms of their factors."""
+    pairs = evidence.gain
+    if len(pairs):
+        pairs = of_the_trick(pairs[pairs.factor > 0])
+        pairs = pairs[pairs.initiators == initiators] if initiators else pairs
     if pairs.empty:
-        raise NotMeasured(f"no pair of cells with {INITIATORS} initiators and both dialog ratios is valid")
-    return pairs
-
-
-def _of_initiators(gain: pd.DataFrame, initiators: int) -> pd.DataFrame:
-    if gain.empty:
-        return gain
-    gain = of_the_trick(gain)
-    chosen = gain[(gain.initiators == initiators) & (gain.factor > 0)]
-    return chosen.assign(log_factor=np.log(chosen.factor))
+        raise NotMeasured(f"no pair of cells with {initiators or 'any'} initiators and both dialog ratios is valid")
+    return pairs.assign(log_factor=np.log(pairs.factor))
 
 
 def _few_threads(gain: pd.DataFrame) -> pd.DataFrame:
-    return gain[gain.total_threads <= NO_GAIN_UP_TO.value] if len(gain) else gain
+    few = gain[gain.total_threads <= NO_GAIN_UP_TO.value]
+    if few.empty:
+        raise NotMeasured(f"no valid pair of cells with {NO_GAIN_UP_TO.value:.0f} threads or fewer")
+    return few
 
 
 def _of_threads(gain: pd.DataFrame, *, most: bool) -> Measurement:

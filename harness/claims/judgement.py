@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -59,6 +59,13 @@ def evidence(tables: Tables) -> Evidence:
     cells = tables.cells[is_valid(tables.cells)] if len(tables.cells) else tables.cells
     gain = tables.gain[is_valid(tables.gain)] if len(tables.gain) else tables.gain
     return _of_visits(tables, cells, gain, tables.cells)
+
+
+def choices(tables: Tables) -> list[Evidence]:
+    """Return what a number may be made of, best first: cells that were repeated, then all cells as one run."""
+    valid = evidence(tables)
+    often = repeated(valid)
+    return [valid] if often is None else [often, one_run(valid)]
 
 
 def repeated(found: Evidence) -> Evidence | None:
@@ -193,25 +200,9 @@ class Judgement:
         """The run's number with its interval, such as `4,810 messages/s (4,790 to 4,830)`; else a dash."""
         if self.measured is None:
             return "–"
-        measured, unit = self.measured, self.claim.unit
-        decimals = self._decimals(measured)
-        number = amount(measured.value, unit, decimals)
-        if measured.low is None or measured.high is None:
-            return number
-        return f"{number} ({figure(measured.low, unit, decimals)} to {figure(measured.high, unit, decimals)})"
-
-    def _decimals(self, measured: Measurement) -> int | None:
-        """Return as many decimals as the interval supports, and more where fewer would change the verdict."""
-        if not measured.blocks:
-            return None
-        decimals = supported_decimals(measured, self.claim.unit)
-        while decimals < MOST_DECIMALS and any(
-            self.claim.includes(end) != self.claim.includes(round(end, decimals))
-            for end in (measured.value, measured.low, measured.high)
-            if end is not None
-        ):
-            decimals += 1
-        return decimals
+        text, low, high = written(self.measured, self.claim.unit, includes=self.claim.includes)
+        number = with_unit(text, self.claim.unit)
+        return number if low is None else f"{number} ({low} to {high})"
 
 
 # What a model was fitted to, or was built to do, is no success of the model.
@@ -239,6 +230,28 @@ DIGITS_OF_A_RATE, DIGITS_OF_ONE_RUN = 3, 2
 MOST_DECIMALS = 4
 
 
+def written(
+    measured: Measurement, unit: str, *, includes: Callable[[float], bool] | None = None
+) -> tuple[str, str | None, str | None]:
+    """Write a number and the ends of its interval, if it has one, in the digits that the interval supports.
+
+    There are more digits where fewer would change which of the three `includes` accepts.
+    """
+    decimals = None
+    ends = (measured.value, measured.low, measured.high)
+    if measured.blocks:
+        decimals = supported_decimals(measured, unit)
+        while (
+            includes is not None
+            and decimals < MOST_DECIMALS
+            and any(includes(end) != includes(round(end, decimals)) for end in ends if end is not None)
+        ):
+            decimals += 1
+    text, low, high = (None if end is None else figure(end, unit, decimals) for end in ends)
+    assert text is not None
+    return text, low, high
+
+
 def supported_decimals(measured: Measurement, unit: str) -> int:
     """Return the decimals of which the interval leaves the last one open; negative to round to tens or hundreds."""
     half = 0.0 if measured.low is None or measured.high is None else (measured.high - measured.low) / 2
@@ -247,12 +260,16 @@ def supported_decimals(measured: Measurement, unit: str) -> int:
     if measured.value == 0:
         return 0
     digits = DIGITS_OF_A_RATE if unit == "messages/s" else DIGITS_OF_ONE_RUN
-    return min(MOST_DECIMALS, digits - 1 - math.floor(math.log10(abs(measured.value))))
+    exponent = int(f"{measured.value:.{digits - 1}e}".partition("e")[2])  # of the rounded number: 9.99 is 10
+    return min(MOST_DECIMALS, digits - 1 - exponent)
 
 
-def amount(value: float, unit: str, decimals: int | None = None) -> str:
+def amount(value: float, unit: str) -> str:
     """Write a number with its unit: `4,812 messages/s`, `3.02×`, `1 dialog`, `−97 points ahead`."""
-    number = figure(value, unit, decimals)
+    return with_unit(figure(value, unit), unit)
+
+
+def with_unit(number: str, unit: str) -> str:
     named = _SINGULAR.get(unit, unit) if number == "1" else unit
     return f"{number}{_JOINED.get(unit) or f' {named}'}"
 

@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,8 +23,19 @@ from harness.whitepaper import (
 
 # The paper's lines peak near their ends, so a peak needs cells with at least so many threads per initiator.
 THREADS_OF_A_PEAK = 30
-POINT = ["initiators", "dialog_ratio", "threads", "payload_bytes"]
 PAIR = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
+
+
+class Point(NamedTuple):
+    """A point of the matrix, whatever the version."""
+
+    initiators: int
+    dialog_ratio: int
+    threads: int
+    payload_bytes: int
+
+
+POINT = list(Point._fields)
 
 
 def matrix_complete(evidence: Evidence) -> Measurement:
@@ -35,7 +47,8 @@ def matrix_complete(evidence: Evidence) -> Measurement:
 
 
 def peak(evidence: Evidence, initiators: int) -> Measurement:
-    best, where = fastest(evidence, with_trick(evidence, initiators))
+    best, point = fastest(evidence, with_trick(evidence, initiators))
+    where = f"{point.threads} threads per initiator and {point.payload_bytes:,} bytes"
     return geometric_mean(best, "versions", f"the highest rate of a valid point, {where}: ")
 
 
@@ -60,11 +73,11 @@ def counted(initiators: int) -> str:
     return "1 initiator" if initiators == 1 else f"{initiators} initiators"
 
 
-def fastest(evidence: Evidence, cells: pd.DataFrame) -> tuple[pd.Series, str]:
+def fastest(evidence: Evidence, cells: pd.DataFrame) -> tuple[pd.Series, Point]:
     """Find the point with the highest mean over versions, of those that processed something and are valid in each
     version that completed them.
 
-    Returns the logarithms of its rates by version and block, and the point in words.
+    Returns the logarithms of its rates by version and block, and the point.
     """
     points = cells.groupby(POINT).agg(
         rate=("processed_per_s", "mean"), low=("processed_per_s", "min"), versions=("server_version", "nunique")
@@ -74,11 +87,7 @@ def fastest(evidence: Evidence, cells: pd.DataFrame) -> tuple[pd.Series, str]:
     if whole.empty:
         raise NotMeasured(f"none of {len(points)} points is valid in all versions and processed messages")
     best = whole.rate.idxmax()
-    _, _, threads, payload_bytes = best
-    return (
-        _logs(cells[(cells[POINT] == best).all(axis=1)], ["server_version"]),
-        f"{threads:.0f} threads per initiator and {payload_bytes:,.0f} bytes",
-    )
+    return logs_of(cells[(cells[POINT] == best).all(axis=1)], ["server_version"]), Point(*map(int, best))
 
 
 def growth(evidence: Evidence, few: int, many: int) -> Measurement:
@@ -102,7 +111,7 @@ def _rate(logs: pd.Series) -> str:
 
 def threads_raise(evidence: Evidence) -> Measurement:
     """Measure the step from one number of threads to the next that raises the rate least: each must raise it."""
-    logs = _logs(with_trick(evidence, 1), ["server_version", "payload_bytes", "threads"]).unstack("threads")
+    logs = logs_of(with_trick(evidence, 1), ["server_version", "payload_bytes", "threads"]).unstack("threads")
     if min(logs.columns, default=0) != 1 or max(logs.columns) < THREADS_OF_A_PEAK:
         raise NotMeasured(f"no valid cells with 1 thread and with {THREADS_OF_A_PEAK} or more")
     steps = {
@@ -119,7 +128,7 @@ def threads_raise(evidence: Evidence) -> Measurement:
 
 def payload_matters(evidence: Evidence) -> Measurement:
     axes = ["server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
-    logs = _logs(evidence.cells, axes).unstack("payload_bytes")
+    logs = logs_of(evidence.cells, axes).unstack("payload_bytes")
     least, most = PAYLOADS_BYTES[0], PAYLOADS_BYTES[-1]
     if not {least, most} <= set(logs.columns) or (pairs := (logs[most] - logs[least]).dropna()).empty:
         raise NotMeasured(f"no pair of valid cells that differ only in the payload, {least} and {most} bytes")
@@ -159,7 +168,7 @@ def plateau(evidence: Evidence) -> Measurement:
 
 
 def versions_alike(evidence: Evidence) -> Measurement:
-    logs = _logs(evidence.cells, [*PAIR, "server_version"]).unstack("server_version")
+    logs = logs_of(evidence.cells, [*PAIR, "server_version"]).unstack("server_version")
     older, newer = PAPER_VERSIONS
     if not {older, newer} <= set(logs.columns):
         raise NotMeasured(f"the result set has no valid cells of both {older} and {newer}")
@@ -172,7 +181,7 @@ def versions_alike(evidence: Evidence) -> Measurement:
     )
 
 
-def _logs(cells: pd.DataFrame, member: list[str]) -> pd.Series:
+def logs_of(cells: pd.DataFrame, member: list[str]) -> pd.Series:
     """Return the logarithms of rates above zero, by member and block."""
     busy = cells[cells.processed_per_s > 0]
     return np.log(busy.set_index([*member, "block"]).processed_per_s)

@@ -12,10 +12,10 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 
 from harness.claims import Judgement, counted
-from harness.claims.judgement import geometric_mean, of_the_trick, over_blocks
+from harness.claims.judgement import over_blocks
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages
-from harness.figures.parts import count, over_versions, payload_name, percent, used_dialogs
+from harness.figures.headlines import gain_sentence, headlines, highest_rate, version_sentences
 from harness.figures.reduced_run import LAB_WORDS, Missing, Run, footer, listed, origin
 from harness.records import ResultsError, written_whole
 from harness.whitepaper import (
@@ -24,7 +24,6 @@ from harness.whitepaper import (
     GAIN_NOTICEABLE_FROM,
     LATCHED_TABLE,
     NO_GAIN_UP_TO,
-    PEAK_THROUGHPUT,
     PUBLISHED,
     TITLE,
     TOP_WAIT,
@@ -32,9 +31,6 @@ from harness.whitepaper import (
 )
 
 NAME = "report.html"
-POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
-NONE = "–"
-LATENCIES = ("latency_us_p50", "latency_us_p95")
 
 
 def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Path:
@@ -45,7 +41,6 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     foot, circumstances, invalid = footer(run), facts(run), invalid_cells(run.cells)
-    run = over_blocks(run)
     page = environment.get_template("report.html").render(
         origin=origin(run.lab, run.load_model, run.versions),
         run_id=run.run_id,
@@ -125,57 +120,39 @@ class Finding:
     paper: str = ""
 
 
-@dataclass(frozen=True)
-class Number:
-    """A number as printed, and its point of the matrix."""
-
-    text: str = NONE
-    where: str = ""
-
-
-@dataclass(frozen=True)
-class Headline:
-    """The headline numbers for one number of initiators, as printed."""
-
-    initiators: str
-    peak_trick: Number
-    peak_base: Number
-    peak_paper: Number
-    gain_largest: Number
-    gain_median: Number
-    latency: Number
-
-
 def findings(run: Run) -> list[Finding]:
-    """Collect all findings in the order of the figures."""
+    """Collect all findings in the order of the figures, from tables with a row per cell and block."""
+    merged = over_blocks(run)
     findings = [
-        Finding("Throughput", tuple(_throughput(run.cells))),
+        Finding("Throughput", tuple(_throughput(run))),
         Finding(
             "The 150 trick",
-            _said(lambda: _gain(of_the_trick(run.gain))),
+            _said(lambda: [gain_sentence(run)]),
             f"up to +{GAIN_MAX_PERCENT.value:.0f} %; none at {NO_GAIN_UP_TO.value:.0f} threads in all or fewer, "
             f"noticeable from {GAIN_NOTICEABLE_FROM.value:.0f}",
         ),
         Finding(
             "Pages of the dialogs",
-            _said(lambda: [*pages.spread_sentences(run.page_spread), pages.sequence_sentence(run.page_spread)]),
+            _said(lambda: [*pages.spread_sentences(merged.page_spread), pages.sequence_sentence(merged.page_spread)]),
             "with every 150th dialog, each used dialog's row has a page of its own",
         ),
         Finding(
             "Page latches",
-            _said(lambda: pages.latch_sentences(run.latch_share)),
+            _said(lambda: pages.latch_sentences(merged.latch_share)),
             f"above 15 threads in all, page latch contention on {LATCHED_TABLE}, which the 150 trick removes",
         ),
         Finding(
             "Waits",
-            _said(lambda: [instance_activity.longest_waits(run.waits, run.cells)]),
+            _said(lambda: [instance_activity.longest_waits(merged.waits, merged.cells)]),
             f"initiators {TOP_WAIT['initiator', BASE_DIALOG_RATIO]}, with the 150 trick "
             f"{TOP_WAIT['initiator', TRICK_DIALOG_RATIO]}; target {TOP_WAIT['target', TRICK_DIALOG_RATIO]}",
         ),
-        Finding("Logs and files", _said(lambda: instance_activity.log_sentences(run.file_io))),
+        Finding("Logs and files", _said(lambda: instance_activity.log_sentences(merged.file_io))),
     ]
     if len(run.versions) > 1:
-        findings.append(Finding("Versions", tuple(_versions(run)), "performance was comparable between 2005 and 2008"))
+        findings.append(
+            Finding("Versions", tuple(version_sentences(run)), "performance was comparable between 2005 and 2008")
+        )
     return findings
 
 
@@ -192,39 +169,9 @@ def invalid_cells(cells: pd.DataFrame) -> list[dict[str, str]]:
     ]
 
 
-def headlines(run: Run) -> list[Headline]:
-    rows = []
-    for initiators in sorted(int(number) for number in run.cells.initiators.unique()):
-        cells = run.cells[run.cells.initiators == initiators]
-        gains = of_the_trick(run.gain)
-        gains = gains[(gains.initiators == initiators) & gains.valid]
-        best = _best(cells)
-        stated = PEAK_THROUGHPUT.get(initiators)
-        rows.append(
-            Headline(
-                count(initiators),
-                _peak(cells[cells.dialog_ratio == TRICK_DIALOG_RATIO]),
-                _peak(cells[cells.dialog_ratio == BASE_DIALOG_RATIO]),
-                Number(stated.wording) if stated else Number(),
-                _largest_gain(gains),
-                Number(percent(gains.gain_percent.median())) if len(gains) else Number(),
-                Number()
-                if best is None
-                else Number(" / ".join(_milliseconds(cells, best, name) for name in LATENCIES)),
-            )
-        )
-    return rows
-
-
-def _throughput(cells: pd.DataFrame) -> list[str]:
-    best = _best(cells)
-    if best is None:
-        return [f"None of {len(cells)} cells is valid, so there is no peak."]
-    dialogs = used_dialogs(best.dialog_ratio)
-    findings = [
-        f"Highest rate: {best['mean']:,.0f} messages/s with {count(int(best.initiators))} × {best.threads:.0f} "
-        f"threads, {payload_name(int(best.payload_bytes))} a message, {dialogs}."
-    ]
+def _throughput(run: Run) -> list[str]:
+    findings = [highest_rate(run)]
+    cells = run.cells
     states = cells[~cells.valid].state.value_counts()
     if len(states):
         counted_states = listed([f"{number} {state}" for state, number in states.items()])
@@ -233,76 +180,6 @@ def _throughput(cells: pd.DataFrame) -> list[str]:
             "listed under “Cells that do not count”."
         )
     return findings
-
-
-def _best(cells: pd.DataFrame) -> pd.Series | None:
-    """Find the point with the highest mean over versions among those whose cells are all valid."""
-    points = over_versions(cells, POINT, "processed_per_s")
-    valid = points[points.valid]
-    return None if valid.empty else valid.loc[valid["mean"].idxmax()]
-
-
-def _peak(cells: pd.DataFrame) -> Number:
-    best = _best(cells) if len(cells) else None
-    return Number() if best is None else Number(f"{best['mean']:,.0f}", _where(best))
-
-
-def _where(point: pd.Series) -> str:
-    return f"{point.threads:.0f} threads, {payload_name(int(point.payload_bytes))}"
-
-
-def _milliseconds(cells: pd.DataFrame, point: pd.Series, column: str) -> str:
-    same = (cells[POINT] == point[POINT].astype(int)).all(axis=1)
-    latency = cells.loc[same, column].mean()
-    return NONE if pd.isna(latency) else f"{latency / 1000:.3g} ms"
-
-
-def _largest_gain(gains: pd.DataFrame) -> Number:
-    if gains.empty:
-        return Number()
-    points = over_versions(gains, ["threads", "payload_bytes"], "gain_percent")
-    best = points.loc[points["mean"].idxmax()]
-    return Number(percent(best["mean"]), _where(best))
-
-
-def _gain(gain: pd.DataFrame) -> list[str]:
-    if gain.empty:
-        raise Missing("no cell was completed with both dialog ratios")
-    gain = gain[gain.valid]
-    if gain.empty:
-        raise Missing("no pair of cells is valid, so there is no gain that counts")
-    parts = []
-    for few, words in (
-        (gain[gain.total_threads <= NO_GAIN_UP_TO.value], f"{NO_GAIN_UP_TO.value:.0f} threads in all or fewer"),
-        (gain[gain.total_threads >= GAIN_NOTICEABLE_FROM.value], f"{GAIN_NOTICEABLE_FROM.value:.0f} or more"),
-    ):
-        if len(few):
-            parts.append(f"{percent(few.gain_percent.median())} with {words} ({_pairs(len(few))})")
-    whole = f"Median gain of every 150th dialog over {_pairs(len(gain))} {percent(gain.gain_percent.median())}"
-    return [f"{whole}{': ' if parts else ''}{', '.join(parts)}."]
-
-
-def _versions(run: Run) -> list[str]:
-    """Compare each version with the first, over the cells that both completed."""
-    first, *others = run.versions
-    rates = run.cells[run.cells.valid].pivot_table(index=POINT, columns="server_version", values="processed_per_s")
-    sentences = []
-    for version in others:
-        rates = rates.reindex(columns=run.versions)
-        both = (rates[version] / rates[first].where(rates[first] > 0)).dropna()
-        if both.empty:
-            sentences.append(f"{version} and {first} have no valid cell in common.")
-            continue
-        spread = f"; single cells {both.min():.2f} to {both.max():.2f}" if len(both) > 1 else ""
-        sentences.append(
-            f"{version} processed {geometric_mean(both):.2f} times the messages per second of {first} "
-            f"(geometric mean of {_pairs(len(both))}{spread})."
-        )
-    return sentences
-
-
-def _pairs(number: int) -> str:
-    return f"{number:,} pair{'s' * (number > 1)} of cells"
 
 
 def _said(tell: Callable[[], list[str]]) -> tuple[str, ...]:

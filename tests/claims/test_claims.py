@@ -208,7 +208,7 @@ def test_an_interval_is_over_blocks_and_not_over_cells(broken):
         (Measurement(32.15, "", 1), "times", "32×"),
         (Measurement(1.0131, "", 1), "times", "1.0×"),
         (Measurement(2.9962, "", 5, 2.9123, 3.0834), "times", "3.00× (2.91 to 3.08)"),
-        (Measurement(9.994, "", 1), "%", "10.0 %"),
+        (Measurement(9.994, "", 1), "%", "10 %"),
         (Measurement(8.996, "", 1), "%", "8.996 %"),
         (Measurement(99.62, ""), "%", "99.6 %"),
         (Measurement(0.0, "", 1), "%", "0 %"),

@@ -1,0 +1,223 @@
+"""The report's first numbers: peaks, gains of the trick and versions, each with its interval over blocks.
+
+They are computed like those of the claims: from valid cells alone, and from those that were repeated in three or more
+blocks where there are any.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pandas as pd
+
+from harness.claims import judgement
+from harness.claims.gain import valid_pairs
+from harness.claims.judgement import PAIR, Evidence, of_the_trick, written
+from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
+from harness.claims.throughput import PAIR as CELL_BUT_VERSION
+from harness.claims.throughput import Point, fastest, logs_of
+from harness.figures.parts import count, payload_name, used_dialogs
+from harness.figures.reduced_run import Missing, Run
+from harness.inference import NO_INTERVAL, intervals
+from harness.whitepaper import (
+    BASE_DIALOG_RATIO,
+    GAIN_NOTICEABLE_FROM,
+    NO_GAIN_UP_TO,
+    PEAK_THROUGHPUT,
+    TRICK_DIALOG_RATIO,
+)
+
+NONE = "–"
+LATENCIES = ("latency_us_p50", "latency_us_p95")
+INTERVAL = "95 %"
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number as printed, its point of the matrix, and how sure it is."""
+
+    text: str = NONE
+    where: str = ""
+    sure: str = ""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The headline numbers for one number of initiators, as printed."""
+
+    initiators: str
+    peak_trick: Number
+    peak_base: Number
+    peak_paper: Number
+    gain_largest: Number
+    gain_mean: Number
+    latency: Number
+
+
+def headlines(run: Run) -> list[Headline]:
+    """Return a row per number of initiators, from tables with a row per cell and block."""
+    choices = judgement.choices(run)
+    rows = []
+    for initiators in sorted(int(number) for number in run.cells.initiators.unique()):
+        stated = PEAK_THROUGHPUT.get(initiators)
+        rows.append(
+            Headline(
+                count(initiators),
+                _peak(choices, initiators, TRICK_DIALOG_RATIO),
+                _peak(choices, initiators, BASE_DIALOG_RATIO),
+                Number(stated.wording) if stated else Number(),
+                _first(choices, functools.partial(_largest_gain, initiators)) or Number(),
+                _first(choices, functools.partial(_mean_gain, initiators)) or Number(),
+                _latency(choices, initiators),
+            )
+        )
+    return rows
+
+
+def highest_rate(run: Run) -> str:
+    """Say where the run's highest rate was reached."""
+    best = _first(judgement.choices(run), lambda found: fastest(found, found.cells))
+    if best is None:
+        if run.cells.valid.any():
+            return "No point of the matrix is valid in all versions, so there is no peak."
+        return f"None of {len(run.cells)} cells is valid, so there is no peak."
+    logs, point = best
+    rate = _number(geometric_mean(logs, "versions"), "messages/s")
+    return (
+        f"Highest rate: {rate.text} messages/s ({rate.sure}) with {count(point.initiators)} × {point.threads} threads, "
+        f"{payload_name(point.payload_bytes)} a message, {used_dialogs(point.dialog_ratio)}."
+    )
+
+
+def gain_sentence(run: Run) -> str:
+    """Say what the trick gains on average, over all pairs of cells and by their threads."""
+    if of_the_trick(run.gain).empty:
+        raise Missing("no cell was completed with both dialog ratios")
+    sentence = _first(judgement.choices(run), _gain_sentence)
+    if sentence is None:
+        raise Missing("no pair of cells is valid, so there is no gain that counts")
+    return sentence
+
+
+def version_sentences(run: Run) -> list[str]:
+    """Compare each version with the first, over the cells that are valid with both."""
+    first, *others = run.versions
+    sentences = []
+    for version in others:
+        ratios = _first(judgement.choices(run), functools.partial(_ratios, first, version))
+        if ratios is None:
+            sentences.append(f"{version} and {first} have no valid cell in common.")
+            continue
+        ratio = _number(geometric_mean(ratios, "pairs of cells"), "times")
+        sentences.append(
+            f"{version} processed {ratio.text} times the messages per second of {first} (geometric mean of "
+            f"{_pairs(ratios)}, {ratio.sure})."
+        )
+    return sentences
+
+
+def _first(choices: Sequence[Evidence], of: Callable[[Evidence], Found]) -> Found | None:
+    """Return what the first of the choices gives; None if none has what it needs."""
+    for found in choices:
+        try:
+            return of(found)
+        except NotMeasured:
+            continue
+    return None
+
+
+def _peak(choices: Sequence[Evidence], initiators: int, dialog_ratio: int) -> Number:
+    best = _first(choices, lambda found: fastest(found, _cells(found, initiators, dialog_ratio)))
+    if best is None:
+        return Number()
+    logs, point = best
+    return _number(geometric_mean(logs, "versions"), "messages/s", _where(point.threads, point.payload_bytes))
+
+
+def _cells(found: Evidence, initiators: int, dialog_ratio: int | None = None) -> pd.DataFrame:
+    cells = found.cells[found.cells.initiators == initiators]
+    return cells if dialog_ratio is None else cells[cells.dialog_ratio == dialog_ratio]
+
+
+def _latency(choices: Sequence[Evidence], initiators: int) -> Number:
+    """Return the latency of a send at the highest rate, the mean over versions and blocks."""
+
+    def at_the_peak(found: Evidence) -> tuple[pd.DataFrame, Point]:
+        cells = _cells(found, initiators)
+        _, point = fastest(found, cells)
+        return cells[(cells[list(Point._fields)] == point).all(axis=1)], point
+
+    best = _first(choices, at_the_peak)
+    if best is None:
+        return Number()
+    cells, point = best
+    means = [cells[name].mean() for name in LATENCIES]
+    text = " / ".join(NONE if pd.isna(mean) else f"{mean / 1000:.2g} ms" for mean in means)
+    return Number(text, _where(point.threads, point.payload_bytes))
+
+
+def _largest_gain(initiators: int, found: Evidence) -> Number:
+    """Return the largest gain of a point. Where there are intervals, it must be told from none."""
+    pairs = valid_pairs(found, initiators)
+    points = intervals(pairs, ["threads", "payload_bytes"], ["server_version"], "log_factor")
+    if points.low.notna().any():
+        points = points[points.differs & (points.ratio > 1)]
+        if points.empty:
+            return Number("none", sure="no gain can be told from none")
+    best = points.loc[points.ratio.idxmax()]
+    chosen = pairs[(pairs.threads == best.threads) & (pairs.payload_bytes == best.payload_bytes)]
+    return _gain(chosen, _where(int(best.threads), int(best.payload_bytes)))
+
+
+def _mean_gain(initiators: int, found: Evidence) -> Number:
+    return _gain(valid_pairs(found, initiators))
+
+
+def _gain(pairs: pd.DataFrame, where: str = "") -> Number:
+    logs = pairs.set_index([*PAIR, "block"]).log_factor
+    return _number(geometric_mean(logs, "pairs of cells").scaled(100, -100), "%", where)
+
+
+def _gain_sentence(found: Evidence) -> str:
+    pairs = valid_pairs(found)
+    parts = []
+    for chosen, words in (
+        (pairs, f"every 150th dialog over {_pairs(pairs)}"),
+        (pairs[pairs.total_threads <= NO_GAIN_UP_TO.value], f"{NO_GAIN_UP_TO.value:.0f} threads in all or fewer"),
+        (pairs[pairs.total_threads >= GAIN_NOTICEABLE_FROM.value], f"{GAIN_NOTICEABLE_FROM.value:.0f} or more"),
+    ):
+        if len(chosen):
+            gain = _gain(chosen)
+            parts.append(f"{words}: {gain.text} ({gain.sure})")
+    return f"Mean gain of {'; with '.join(parts)}. Means are geometric."
+
+
+def _ratios(first: str, other: str, found: Evidence) -> pd.Series:
+    logs = logs_of(found.cells, [*CELL_BUT_VERSION, "server_version"]).unstack("server_version")
+    if not {first, other} <= set(logs.columns) or (ratios := (logs[other] - logs[first]).dropna()).empty:
+        raise NotMeasured("no cell is valid with both")
+    return ratios
+
+
+def _pairs(rows: pd.DataFrame | pd.Series) -> str:
+    members = rows[PAIR] if isinstance(rows, pd.DataFrame) else rows.index.droplevel("block").to_frame()
+    number = len(members.drop_duplicates())
+    return f"{number:,} pair{'s' * (number > 1)} of cells"
+
+
+def _number(measured: Measurement, unit: str, where: str = "") -> Number:
+    text, low, high = written(measured, unit)
+    if unit == "%":
+        text = f"{'+' if measured.value > 0 and text.strip('0.') else ''}{text} %"
+    if low is None:
+        return Number(text, where, NO_INTERVAL if measured.blocks == 1 else f"{measured.blocks} runs, no interval")
+    return Number(text, where, f"{INTERVAL}: {low} to {high}")
+
+
+def _where(threads: int, payload_bytes: int) -> str:
+    return f"{threads} threads, {payload_name(payload_bytes)}"
