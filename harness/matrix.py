@@ -14,12 +14,12 @@ from harness.failures import UsageFailure
 
 INITIATORS = (1, 2, 3)
 THREADS = (1, 2, 3, 4, 5, 10, 15, 20, 30, 40, 50)
-DIALOG_RATIOS = (1, 150)
+DIALOG_RATIOS = (1, 150)  # of the paper; a run may have others
 PAYLOADS_BYTES = (100, 1024, 4096, 8192)
 # No container runs SQL Server 2005 or 2008, so the sqlserver lab has two versions of its own.
 PAPER_VERSIONS = ("2005", "2008")
 
-_CELL_ID = re.compile(r"i(\d+)-t(\d+)-r(\d+)-p(\d+)-v(\d+)")
+_CELL_ID = re.compile(r"i(\d+)-t(\d+)-r([1-9]\d*)-p(\d+)-v(\d+)")
 
 
 class UnknownCell(UsageFailure):
@@ -45,9 +45,19 @@ class Cell:
         return self.initiators * self.threads
 
     @property
-    def group(self) -> tuple[str, int, int]:
-        """The axes that are expensive to change: cells of one group share instances and dialog pools."""
-        return (self.server_version, self.initiators, self.dialog_ratio)
+    def dialogs(self) -> int:
+        """How many dialogs an initiator must have begun: the last thread sends on the last of them."""
+        return self.threads * self.dialog_ratio
+
+    @property
+    def group(self) -> tuple[str, int]:
+        """The axes that are expensive to change: cells of one group share instances and a pool of dialogs."""
+        return (self.server_version, self.initiators)
+
+    @property
+    def pair(self) -> tuple[str, int, int, int]:
+        """The axes but for the dialog ratio: cells of one pair differ only in which dialogs they use."""
+        return (self.server_version, self.initiators, self.threads, self.payload_bytes)
 
     @classmethod
     def parse(cls, cell_id: str) -> Cell:
@@ -73,12 +83,17 @@ class Visit:
         return self.cell.id
 
 
-def all_cells(versions: Sequence[str] = PAPER_VERSIONS, *, initiators_max: int = INITIATORS[-1]) -> list[Cell]:
-    """The whole matrix in the order of the axes: 528 cells for two versions and three initiators."""
+def all_cells(
+    versions: Sequence[str] = PAPER_VERSIONS,
+    *,
+    initiators_max: int = INITIATORS[-1],
+    ratios: Sequence[int] = DIALOG_RATIOS,
+) -> list[Cell]:
+    """The whole matrix in the order of the axes: 528 cells for two versions, three initiators and two dialog ratios."""
     return [
         Cell(version, initiators, ratio, threads, payload)
         for version, initiators, ratio, threads, payload in itertools.product(
-            versions, INITIATORS[:initiators_max], DIALOG_RATIOS, THREADS, PAYLOADS_BYTES
+            versions, INITIATORS[:initiators_max], ratios, THREADS, PAYLOADS_BYTES
         )
     ]
 
@@ -103,46 +118,49 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
 
 def sweep_order(cells: Sequence[Cell], seed: int, repeats: int = 1) -> list[Visit]:
     """The visits of a sweep in the order in which it makes them: one block after another."""
-    return [Visit(cell, block) for block in range(1, repeats + 1) for cell in _in_block(cells, seed, block)]
+    return [visit for block in range(1, repeats + 1) for visit in block_order(cells, seed, block)]
 
 
-def _in_block(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
-    """The cells in the order of one block.
+def block_order(cells: Sequence[Cell], seed: int, block: int) -> list[Visit]:
+    """The visits of one block: each cell once, in an order that depends only on the seed and the block.
 
-    Groups (version, initiators, ratio) stay together, because a change of group rebuilds the dialog pools. Versions and
-    initiators are shuffled, the ratios of one (version, initiators) are neighbours in random order, and cells are
-    shuffled inside a group. The two groups of a pair have the same inner order, so that a cell and its partner of the
-    other ratio run at the same distance from each other.
+    Versions follow one another in random order, because a testbed holds the instances of one version at a time. So do
+    the groups (version, initiators) of a version, because each has its own pool of dialogs, and the pairs of a group.
+    The cells of a pair run directly one after another. Which dialog ratio is first is random in the first block and
+    rotates from block to block, so that each is first equally often, give or take one.
     """
     rng = random.Random(f"{seed} {block}")
-    neighbours = sorted({(cell.server_version, cell.initiators) for cell in cells})
-    rng.shuffle(neighbours)
-    ordered: list[Cell] = []
-    for version, initiators in neighbours:
-        chosen = [cell for cell in cells if (cell.server_version, cell.initiators) == (version, initiators)]
-        points = sorted({(cell.threads, cell.payload_bytes) for cell in chosen})
-        rng.shuffle(points)
-        ratios = sorted({cell.dialog_ratio for cell in chosen})
-        rng.shuffle(ratios)
-        by_place = {(cell.dialog_ratio, cell.threads, cell.payload_bytes): cell for cell in chosen}
-        ordered.extend(
-            by_place[ratio, threads, payload]
-            for ratio in ratios
-            for threads, payload in points
-            if (ratio, threads, payload) in by_place
-        )
-    return ordered
+    by_pair: dict[tuple[str, int, int, int], list[Cell]] = {}
+    for cell in sorted(cells):
+        by_pair.setdefault(cell.pair, []).append(cell)
+    place = {pair: rng.random() for pair in by_pair}
+    groups = sorted({cell.group for cell in cells})
+    place_of_group = {group: rng.random() for group in groups}
+    place_of_version = {version: rng.random() for version in sorted({version for version, _ in groups})}
+
+    def key(pair: tuple[str, int, int, int]) -> tuple[float, float, float]:
+        return (place_of_version[pair[0]], place_of_group[pair[:2]], place[pair])
+
+    return [Visit(cell, block) for pair in sorted(by_pair, key=key) for cell in _rotated(by_pair[pair], seed, block)]
 
 
-def quick_slice(versions: Sequence[str] = PAPER_VERSIONS) -> list[Cell]:
+def _rotated(cells: Sequence[Cell], seed: int, block: int) -> list[Cell]:
+    """The cells of a pair in the order of a block."""
+    ordered = list(cells)
+    random.Random(f"{seed} {cells[0].pair}").shuffle(ordered)
+    first = (block - 1) % len(ordered)
+    return ordered[first:] + ordered[:first]
+
+
+def quick_slice(versions: Sequence[str] = PAPER_VERSIONS, ratios: Sequence[int] = DIALOG_RATIOS) -> list[Cell]:
     """24 cells that span every axis: `make quick`.
 
-    All initiators × {1, 10, 50} threads × both ratios; payloads and versions alternate so that every value occurs.
+    All initiators × {1, 10, 50} threads × the dialog ratios; payloads and versions alternate so that each occurs.
     """
     corners = [(1, PAYLOADS_BYTES[0]), (10, PAYLOADS_BYTES[1]), (50, PAYLOADS_BYTES[2]), (50, PAYLOADS_BYTES[3])]
     return [
         Cell(versions[(initiators + place) % len(versions)], initiators, ratio, threads, payload)
         for initiators in INITIATORS
         for place, (threads, payload) in enumerate(corners)
-        for ratio in DIALOG_RATIOS
+        for ratio in ratios
     ]

@@ -52,6 +52,8 @@ TIMES: Mapping[str, Mapping[str, float]] = {
 # The processors that compute a simulated run do not change its numbers.
 RESUME_MAY_DIFFER = frozenset({"master"})
 
+RATIO_MAX = 1000  # dialog ratio: fifty threads of an initiator need 50,000 dialogs
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[\d+, *\d+, *\d+\]|yarn|(spark|k8s)://\S+")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -103,6 +105,14 @@ Rate = Annotated[float, BeforeValidator(parse_rate)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
+Ratios = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=RATIO_MAX)], ...],
+    BeforeValidator(_words),
+    Field(min_length=1),
+    AfterValidator(lambda ratios: tuple(sorted(set(ratios)))),
+]
+
+
 class RunSettings(BaseModel):
     """The settings of every run."""
 
@@ -111,6 +121,7 @@ class RunSettings(BaseModel):
     lab: str = Field(description="where the instances run")
     server_versions: Patterns = Field(("2005", "2008"), description="the version axis of the matrix")
     cells: Patterns = Field((), description="shell patterns on cell ids")
+    ratios: Ratios = Field((1, 150), description="the axis of dialog ratios: with 150 every 150th dialog is used")
     repeats: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="blocks: how often each cell is run")
     quick: bool = Field(False, description="24 cells that span all axes instead of all 528")
     measure: Annotated[Duration, Field(ge=0.1, le=24 * 3600)] = Field(1.0, description="length of the measured window")

@@ -1,4 +1,9 @@
+import itertools
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness import matrix
 from harness.matrix import Cell, UnknownCell
@@ -38,14 +43,48 @@ def test_a_pattern_that_matches_nothing_names_the_nearest_cells():
         matrix.select(matrix.all_cells(), ["i1-t6-r1-p100-v2008"])
 
 
-def test_a_sweep_keeps_groups_together_and_runs_the_two_ratios_of_a_block_as_neighbours():
+def changes(values):
+    """The values without those that repeat the one before."""
+    return [value for value, _ in itertools.groupby(values)]
+
+
+SOME_CELLS = st.lists(st.sampled_from(matrix.all_cells(ratios=(1, 50, 150))), min_size=1, max_size=40, unique=True)
+
+
+@given(SOME_CELLS, st.integers(0, 2**32 - 1), st.integers(1, 6))
+def test_every_block_visits_each_cell_once_with_groups_and_pairs_together(cells, seed, repeats):
+    visits = matrix.sweep_order(cells, seed, repeats)
+    assert [block for block, _ in itertools.groupby(visits, lambda visit: visit.block)] == list(range(1, repeats + 1))
+    for block in range(1, repeats + 1):
+        ordered = [visit.cell for visit in visits if visit.block == block]
+        assert sorted(ordered) == sorted(cells)
+        for name in ("server_version", "group", "pair"):
+            seen = changes([getattr(cell, name) for cell in ordered])
+            assert len(seen) == len(set(seen)), name
+        assert [visit.cell for visit in matrix.block_order(cells, seed, block)] == ordered
+
+
+@given(SOME_CELLS, st.integers(0, 2**32 - 1), st.integers(1, 9))
+def test_each_ratio_of_a_pair_is_first_equally_often_give_or_take_one(cells, seed, repeats):
+    first = Counter()
+    for _, block in itertools.groupby(matrix.sweep_order(cells, seed, repeats), lambda visit: visit.block):
+        for pair, members in itertools.groupby(block, lambda visit: visit.cell.pair):
+            first[pair, next(members).cell.dialog_ratio] += 1
+    for cell in cells:
+        ratios = sum(other.pair == cell.pair for other in cells)
+        assert repeats // ratios <= first[cell.pair, cell.dialog_ratio] <= -(-repeats // ratios)
+
+
+def test_in_the_first_block_each_ratio_is_first_in_about_half_of_the_pairs():
+    visits = matrix.block_order(matrix.all_cells(), 1, 1)
+    assert 100 < sum(visit.cell.dialog_ratio == 1 for visit in visits[::2]) < 164
+
+
+def test_a_run_has_six_groups_that_share_a_pool_and_blocks_differ_in_their_order():
     cells = matrix.all_cells()
-    ordered = [visit.cell for visit in matrix.sweep_order(cells, seed=7)]
-    assert sorted(ordered) == sorted(cells)
-    groups = [cell.group for index, cell in enumerate(ordered) if index == 0 or ordered[index - 1].group != cell.group]
-    assert len(groups) == len(set(groups)) == 12
-    for first, second in zip(groups[::2], groups[1::2], strict=True):
-        assert first[:2] == second[:2]
+    first, second = (matrix.block_order(cells, 1, block) for block in (1, 2))
+    assert len(changes([visit.cell.group for visit in first])) == 6
+    assert [visit.cell for visit in first] != [visit.cell for visit in second]
 
 
 def test_the_same_seed_gives_the_same_order_and_another_seed_another():

@@ -22,6 +22,8 @@ BAD = [
     ({"measure": "1ms"}, "--measure: '1ms': input should be greater than or equal to 0.1"),
     ({"driver": "freetd"}, "--driver: 'freetd' is not valid; nearest: freetds"),
     ({"mesure": "1s"}, "--mesure: unknown key; nearest: measure"),
+    ({"repeats": "0"}, "--repeats: '0': input should be greater than or equal to 1"),
+    ({"ratios": "1 0"}, "--ratios: '0': input should be greater than or equal to 1"),
     ({"seed": "-1"}, "--seed: '-1': input should be greater than or equal to 0"),
 ]
 
@@ -31,6 +33,11 @@ def test_a_bad_setting_is_one_line_that_names_it_and_the_nearest(options: dict[s
     with pytest.raises(SettingsError) as caught:
         settings.create(options, environment={})
     assert str(caught.value) == message
+
+
+def test_ratios_are_numbers_in_order_each_once() -> None:
+    assert settings.create({"ratios": "150 1 50 1"}, environment={}).ratios == (1, 50, 150)
+    assert settings.create({}, environment={}).ratios == (1, 150)
 
 
 def test_the_command_line_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:

@@ -87,6 +87,11 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "repeat it, or separate several by spaces.",
         multiple=True,
     ),
+    "ratios": _option(
+        "--ratios",
+        "LIST",
+        "Dialog ratios to sweep, separated by spaces: 150 uses every 150th dialog (default '1 150').",
+    ),
     "repeats": _option("--repeats", "N", "Run every cell so often, in blocks: each is one pass over them (default 1)."),
     "quick": click.option(
         "--quick", is_flag=True, default=None, help="24 cells that span all axes instead of all 528."

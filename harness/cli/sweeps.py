@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     "server_versions",
     "cells",
     "quick",
+    "ratios",
     "repeats",
     "rate",
     "arrivals",
@@ -55,14 +56,15 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
     """Sweep the cells of the matrix, then reduce and draw.
 
     A cell is one combination of initiators (1, 2, 3), client threads per initiator (1 to 50), dialog ratio (1, or 150:
-    only every 150th dialog is used), payload (100 to 8192 bytes) and server version. Every run has a folder of its
-    own; the last lines printed name it and its figures.
+    only every 150th dialog is used; --ratios), payload (100 to 8192 bytes) and server version. Every run has a folder
+    of its own; the last lines printed name it and its figures.
 
     \b
     Examples:
       harness matrix --lab embedded                     all 528 cells, about 30 minutes
       harness matrix --quick                            24 cells that span all axes
       harness matrix --quick --repeats 5                each five times, in five blocks
+      harness matrix --cells 'i1-t20-*-p100-*' --ratios '1 50 100 144 145 150 300'
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
       harness matrix --cells 'i1-t50-*-p100' --rate 500/s
       harness matrix --resume results/20260101-120000-sqlserver
@@ -90,7 +92,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
 @settings_options(*LAB_OPTIONS, "rate", "arrivals", "measure", "settle", "drain", "results", "settings")
 @click.option("--initiators", metavar="N", help="1, 2 or 3 (default 1).")
 @click.option("--threads", metavar="N", help="Client threads per initiator (default 10).")
-@click.option("--dialog-ratio", metavar="N", help="1, or 150: use every 150th dialog (default 150).")
+@click.option("--dialog-ratio", metavar="N", help="1, or any other such as 150: use every 150th dialog (default 150).")
 @click.option("--payload", "payload_bytes", metavar="BYTES", help="Bytes a message (default 100).")
 @click.option("--server-version", metavar="VERSION", help="Version of SQL Server (default the lab's newest).")
 def run(cell: str | None, settings_file: Path | None, **options: Any) -> None:
@@ -145,7 +147,7 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(
     *LAB_OPTIONS,
-    *("server_versions", "cells", "quick", "repeats", "rate", "arrivals"),
+    *("server_versions", "cells", "quick", "ratios", "repeats", "rate", "arrivals"),
     *("measure", "settle", "drain", "seed", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")

@@ -1,4 +1,7 @@
-"""Dialog pools: begin dialogs, warm them up, and wait until every message sent has been processed."""
+"""Dialog pools: begin dialogs, warm them up, and wait until every message sent has been processed.
+
+A pool serves every dialog ratio: cells of ratio r use the r-th, the 2r-th, ... of its dialogs.
+"""
 
 from __future__ import annotations
 
@@ -23,33 +26,31 @@ _IS_ENABLED = """\
 SELECT CAST(is_receive_enabled AS int) FROM sys.service_queues WHERE object_id = OBJECT_ID(N'dbo.MySSBLabTestQueue');
 """
 _SEE_ITS_LOG = "the target's error log says why"
-_CREATE = "{CALL dbo.CreateDialogs (?, ?, ?)}"
+_CREATE = "{CALL dbo.CreateDialogs (?, ?)}"
 _WARM_UP = "{CALL dbo.WarmUpDialogs}"
 
 
-def build(lab: Lab, *, initiators: int, used_dialogs: int, dialog_ratio: int, warm_up: bool = True) -> int:
-    """Begin `used_dialogs` × `dialog_ratio` dialogs on each of the first initiators and warm up all of them.
+def build(lab: Lab, *, initiators: int, dialogs: int, warm_up: bool = True) -> None:
+    """Begin so many dialogs on each of the first initiators and warm up all of them.
 
-    Waits until the target has processed all warm-up messages, empties its tables, and returns the number of dialogs.
+    Waits until the target has processed all warm-up messages, and empties its tables.
     Without `warm_up` no dialog has sent anything and the target knows none of them: "otherwise sys.sysdercv could
     become a bottleneck", says the paper.
     """
     guid = str(lab.identities[0]["service_broker_guid"])
     taking_part = lab.initiators[:initiators]
-    begun = initiators * used_dialogs * dialog_ratio
-    expected = begun if warm_up else 0
+    expected = initiators * dialogs if warm_up else 0
     with connections(taking_part) as clients, connections([lab.target]) as (target,):
         empty_tables(lab, target)  # older messages would count as processed
 
         def make(instance: Instance, connection: pyodbc.Connection) -> None:
-            scripts.execute(connection, _CREATE, used_dialogs, dialog_ratio, guid)
+            scripts.execute(connection, _CREATE, dialogs, guid)
             if warm_up:
                 scripts.execute(connection, _WARM_UP)
 
         in_parallel(make, taking_part, clients, on_interrupt=lab.close)
         wait_until_drained(lab, taking_part, clients, target, expected=expected, timeout_s=WARM_UP_TIMEOUT_S)
         empty_tables(lab, target)
-    return begun
 
 
 def empty_tables(lab: Lab, target: pyodbc.Connection) -> None:
@@ -57,9 +58,10 @@ def empty_tables(lab: Lab, target: pyodbc.Connection) -> None:
     scripts.run(target, "reset/messages.sql", {"Database": lab.target.database})
 
 
-def used(initiators: Sequence[pyodbc.Connection]) -> list[list[str]]:
+def used(initiators: Sequence[pyodbc.Connection], dialog_ratio: int, threads: int) -> list[list[str]]:
     """Return the handles of the dialogs in use, by initiator: thread n sends on the nth."""
-    statement = "SELECT handle FROM dbo.dialogs ORDER BY id;"
+    last = dialog_ratio * threads
+    statement = f"SELECT handle FROM dbo.dialogs WHERE id <= {last} AND id % {dialog_ratio} = 0 ORDER BY id;"
     return [[str(handle) for handle in scripts.values(connection, statement)] for connection in initiators]
 
 

@@ -2,7 +2,7 @@
 
 This process owns the lab and the Locust processes, and may block; the web interface lives in the master's process
 (`web`) and asks this one for scenarios. The lab starts once, with all its initiators; its dialogs are begun anew when
-the initiators or the ratio change, or when a scenario has more threads than there are used dialogs.
+the number of initiators changes, or when a scenario needs more of them.
 """
 
 from __future__ import annotations
@@ -59,31 +59,25 @@ class LabStage:
     def __init__(self, lab: Lab, settings: RunSettings) -> None:
         self._lab = lab
         self._settings = settings
-        self._pool: tuple[int, int, int] | None = None  # initiators, ratio, used dialogs
+        self._pool: tuple[int, int] | None = None  # initiators, dialogs of each
         self._used = False
 
     def make_ready(self, scenario: WebScenario, run: int, tell: Tell) -> CellPlan:
-        wanted = (scenario.initiators, scenario.dialog_ratio)
-        if self._pool is None or self._pool[:2] != wanted or self._pool[2] < scenario.threads:
-            count = scenario.initiators * scenario.threads * scenario.dialog_ratio
-            tell(f"beginning {count} dialogs and warming them up ...")
+        needed = scenario.threads * scenario.dialog_ratio
+        if self._pool is None or self._pool[0] != scenario.initiators or self._pool[1] < needed:
+            tell(f"beginning {scenario.initiators * needed} dialogs and warming them up ...")
             self._pool = None
             if self._used:
                 link.remove_conversations(self._lab)
             self._used = True
-            dialog_pool.build(
-                self._lab,
-                initiators=scenario.initiators,
-                used_dialogs=scenario.threads,
-                dialog_ratio=scenario.dialog_ratio,
-            )
-            self._pool = (*wanted, scenario.threads)
+            dialog_pool.build(self._lab, initiators=scenario.initiators, dialogs=needed)
+            self._pool = (scenario.initiators, needed)
         else:
             tell("waiting until the last scenario's messages have been processed ...")
             self._drain(scenario.initiators)
         taking_part = self._lab.initiators[: scenario.initiators]
         with connections(taking_part) as opened:
-            handles = [own[: scenario.threads] for own in dialog_pool.used(opened)]
+            handles = dialog_pool.used(opened, scenario.dialog_ratio, scenario.threads)
         strings = [instance.client_connection_string() for instance in taking_part]
         open_loop = self._settings.model_copy(update={"rate": scenario.rate_per_s}).open_loop
         return plan_of(scenario, run, self._lab.version, strings, handles, open_loop)

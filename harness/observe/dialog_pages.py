@@ -1,4 +1,4 @@
-"""The pages of sys.sysdesend on which the used dialogs lie, read once for each pool of dialogs.
+"""The pages of sys.sysdesend on which the dialogs of a pool lie, read once for each pool.
 
 The paper asserts that using every 150th handle puts each dialog's row of sys.sysdesend on a page of its own. Only the
 dedicated administrator connection shows that table. An instance has one such connection: it is opened for this query.
@@ -20,9 +20,9 @@ _LOCATION = re.compile(r"\((\d+):(\d+):(\d+)\)")
 
 
 class DialogPage(NamedTuple):
-    """The place of one used dialog's row in sys.sysdesend."""
+    """The place of one dialog's row in sys.sysdesend."""
 
-    dialog_id: int
+    dialog_id: int  # its number in the order in which the dialogs were begun, from 1
     file_id: int
     page_id: int
     slot: int
@@ -34,7 +34,7 @@ Spread = Mapping[str, Sequence[DialogPage]]  # by instance
 
 
 def located(instance: Instance) -> list[DialogPage]:
-    """Return all used dialogs of an initiator, by id.
+    """Return all dialogs of an initiator's pool, by id.
 
     Raises LabError if the connection is refused, ScriptError if it does not show the table.
     """
@@ -56,14 +56,22 @@ def _dialog_page(row: Mapping[str, Any]) -> DialogPage:
     return DialogPage(int(row["dialog_id"]), file_id, page_id, slot, int(row["handle_rank"]), str(row["handle"]))
 
 
-def columns(spread: Spread, threads: int) -> dict[str, list[Any]]:
-    """Return the columns of the record `dialog_pages` for a cell with this number of threads."""
-    rows = [(name, *page) for name, found in spread.items() for page in found if page.dialog_id <= threads]
-    return records.columns("dialog_pages", rows)
+def used(spread: Spread, dialog_ratio: int, threads: int) -> Spread:
+    """Choose the dialogs that cells of this ratio and number of threads use."""
+    last = dialog_ratio * threads
+    return {
+        name: [page for page in found if page.dialog_id <= last and page.dialog_id % dialog_ratio == 0]
+        for name, found in spread.items()
+    }
+
+
+def columns(spread: Spread) -> dict[str, list[Any]]:
+    """Return the columns of the record `dialog_pages`."""
+    return records.columns("dialog_pages", [(name, *page) for name, found in spread.items() for page in found])
 
 
 def summary(spread: Spread) -> str:
-    """Summarise the pages in one line."""
+    """Summarise the pages of used dialogs in one line."""
     dialogs = [page for found in spread.values() for page in found]
     shared = [Counter((page.file_id, page.page_id) for page in found) for found in spread.values()]
     pages = sum(len(counts) for counts in shared)

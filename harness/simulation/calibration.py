@@ -72,14 +72,11 @@ FiguresByCell = Mapping[Cell, CellFigures]
 
 
 class Bench:
-    """Warmed worlds of both dialog ratios."""
+    """A warmed world for both dialog ratios."""
 
     def __init__(self, parameters: Parameters, *, seed: int) -> None:
-        """Build the worlds, which takes some seconds of real time."""
-        self._worlds = {
-            ratio: WarmedWorld(parameters, VERSION, ratio, seed=seed)
-            for ratio in (TRICK_DIALOG_RATIO, BASE_DIALOG_RATIO)
-        }
+        """Build the world, which takes some seconds of real time."""
+        self._world = WarmedWorld(parameters, VERSION, TRICK_DIALOG_RATIO, seed=seed)
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.folder = Path(self._folder.name)  # for records; it exists as long as the bench
 
@@ -90,14 +87,11 @@ class Bench:
         self._folder.cleanup()
 
     def measure(self, parameters: Parameters, cells: Iterable[Cell], *, results: Path | None = None) -> FiguresByCell:
-        """Measure cells of the worlds' dialog ratios and version at the costs of `parameters`, or raise BenchFailed.
+        """Measure cells of the world's version at the costs of `parameters`, or raise BenchFailed.
 
         Raw records are kept if there is a folder for `results`.
         """
-        actions = [
-            (cell, partial(_measure, self._worlds[cell.dialog_ratio], parameters, cell, results, self.folder))
-            for cell in cells
-        ]
+        actions = [(cell, partial(_measure, self._world, parameters, cell, results, self.folder)) for cell in cells]
         found = {}
         with contextlib.closing(forks.in_forks(actions)) as ended:
             for cell, fork in ended:

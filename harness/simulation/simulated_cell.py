@@ -1,9 +1,9 @@
 """A cell in virtual time: the protocol of `sweep.attempt`, in a fork of a warmed world.
 
-A warmed world is linked, and has its dialogs and all queue readers. Cells of one server version and dialog ratio begin
-in the same world: three initiators, each with fifty used dialogs and the dialogs between them, all warmed up, and a
-target with as many queue readers as it may have. The paper's runs lasted minutes, in which the queue monitor launches a
-reader every five seconds; a cell of one second is too short for that.
+A warmed world is linked, and has its dialogs and all queue readers. Cells of one server version begin in the same
+world: three initiators, each with warmed dialogs for fifty threads of any dialog ratio, and a target with as many
+queue readers as it may have. The paper's runs lasted minutes, in which the queue monitor launches a reader every five
+seconds; a cell of one second is too short for that.
 
 The result of a cell depends on the seed, the cell, the block and the attempt, but on no earlier cell.
 """
@@ -50,7 +50,7 @@ from harness.whitepaper import ACTIVATION_PERIOD_S, MAX_QUEUE_READERS, WARM_UP_B
 if TYPE_CHECKING:
     import pyodbc
 
-USED_DIALOGS = THREADS[-1]
+USED_DIALOGS = THREADS[-1]  # of an initiator, with any dialog ratio
 # A flush of the target's log takes this long while readers are launched, so every reader is busy with one message.
 _RAMP_FLUSH_S = 1.25 * MAX_QUEUE_READERS * ACTIVATION_PERIOD_S
 _RAMP_LIMIT_S = 10 * _RAMP_FLUSH_S
@@ -80,7 +80,7 @@ def run(
 ) -> Measured:
     """Run a cell on a lab with dialogs and write all its records, or raise CellFailed.
 
-    `pages` are those of the used dialogs; `sending` and `on_stopped` are those of `Attempt`.
+    `pages` are those of the pool's dialogs; `sending` and `on_stopped` are those of `Attempt`.
     """
     observers = SimulatedObservers(lab)
     equipment = Equipment(
@@ -112,31 +112,31 @@ def run(
 
 
 class WarmedWorld:
-    """The world of one server version and dialog ratio."""
+    """The world of one server version, for dialog ratios up to the given one."""
 
     @forks.frozen_heap()
-    def __init__(self, parameters: Parameters, server_version: str, dialog_ratio: int, *, seed: int) -> None:
+    def __init__(self, parameters: Parameters, server_version: str, dialog_ratio_max: int, *, seed: int) -> None:
         """Build the world, which takes seconds of real time, or raise LabError."""
         self.server_version = server_version
-        self.dialog_ratio = dialog_ratio
-        seed = derived_seed(seed, server_version, dialog_ratio)
+        self.dialog_ratio_max = dialog_ratio_max
+        seed = derived_seed(seed, server_version, dialog_ratio_max)
         lab = self.lab = simulated_lab.open(parameters, version=server_version, initiators=INITIATORS[-1], seed=seed)
         link.link(lab)
-        dialog_pool.build(lab, initiators=len(lab.initiators), used_dialogs=USED_DIALOGS, dialog_ratio=dialog_ratio)
+        dialog_pool.build(lab, initiators=len(lab.initiators), dialogs=USED_DIALOGS * dialog_ratio_max)
         self.pages = {instance.name: dialog_pages.located(instance) for instance in lab.initiators}
         self._rehearse()
         launch_readers(lab, MAX_QUEUE_READERS)
 
     def _rehearse(self) -> None:
         """Run a short cell in this world itself: so queries and procedures are compiled once, not in every fork."""
-        cell = Cell(self.server_version, len(self.lab.initiators), self.dialog_ratio, 1, PAYLOADS_BYTES[0])
+        cell = Cell(self.server_version, len(self.lab.initiators), 1, 1, PAYLOADS_BYTES[0])
         with tempfile.TemporaryDirectory() as folder:
             run(self.lab, Visit(cell), 1, Times(0.0, 0.2), Path(folder), pages=self.pages)
 
     def run(self, visit: Visit, attempt: int, times: Times, results: Path) -> Measured:
         """Run a cell in a fork of this world and write its records, or raise CellFailed."""
         cell = visit.cell
-        assert (cell.server_version, cell.dialog_ratio) == (self.server_version, self.dialog_ratio), cell.id
+        assert cell.server_version == self.server_version and cell.dialog_ratio <= self.dialog_ratio_max, cell.id
         try:
             return forks.in_fork(partial(self._run_here, visit, attempt, times, results))
         except ForkDied as death:
@@ -149,9 +149,9 @@ class WarmedWorld:
 
 
 def one_on_each(clients: Sequence[pyodbc.Connection]) -> int:
-    """Send one message on every used dialog; return their number."""
+    """Send one message on each of the first dialogs, as many as there can be threads; return their number."""
     sent = 0
-    for connection, handles in zip(clients, dialog_pool.used(clients), strict=True):
+    for connection, handles in zip(clients, dialog_pool.used(clients, 1, USED_DIALOGS), strict=True):
         for handle in handles:
             scripts.execute(connection, plan.call(plan.SEND_MESSAGE), handle, b"x" * WARM_UP_BYTES)
             sent += 1

@@ -51,7 +51,13 @@ def simulate(
     results = run_folder.open_run(settings, cells=len(visits), driver=None, resume=resume, model=model)
     reporter.note(f"{counted(settings, visits)}, {load_model.describe(settings.open_loop)}; results in {results}")
     experiment = Experiment(
-        hardware, settings.seed, settings.settle, settings.measure, results.absolute(), settings.open_loop
+        hardware,
+        settings.seed,
+        settings.settle,
+        settings.measure,
+        results.absolute(),
+        max(settings.ratios),
+        settings.open_loop,
     )
     with interruption.noted():
         outcome = _run(experiment, visits, settings.master, open_world, reporter)

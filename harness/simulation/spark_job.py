@@ -1,6 +1,6 @@
 """Compute cells as a Spark job: each partition is a slice, whose worker reports every cell as it ends.
 
-The cells of one server version and dialog ratio, a group, run in forks of one warmed world, and building a world costs
+The cells of one server version, a group, run in forks of one warmed world, and building a world costs
 as much as many cells. So a group is cut into no more slices than the workers need to end at about the same time.
 
 A worker builds the warmed world of its slice once and runs each cell in a fork of it. Raw records go to the results
@@ -82,17 +82,18 @@ class Experiment:
     settle_s: float  # of virtual time
     measure_s: float  # of virtual time
     results: Path  # absolute
+    dialog_ratio_max: int  # of the run's settings, so that the selection of cells does not change a world
     open_loop: OpenLoop | None = None
 
 
 # Runs a cell in a fork of a world, writes its raw records, and raises CellFailed if that fails.
 RunCell = Callable[[Visit, int], Measured]
-OpenWorld = Callable[[Experiment, str, int], RunCell]
+OpenWorld = Callable[[Experiment, str], RunCell]
 
 
-def open_warmed_world(experiment: Experiment, server_version: str, dialog_ratio: int) -> RunCell:
+def open_warmed_world(experiment: Experiment, server_version: str) -> RunCell:
     """Implement `OpenWorld`."""
-    world = WarmedWorld(experiment.parameters, server_version, dialog_ratio, seed=experiment.seed)
+    world = WarmedWorld(experiment.parameters, server_version, experiment.dialog_ratio_max, seed=experiment.seed)
     times = Times(experiment.settle_s, experiment.measure_s, open_loop=experiment.open_loop)
     return lambda visit, attempt: world.run(visit, attempt, times, experiment.results)
 
@@ -115,12 +116,12 @@ class Slice:
     """Turns of one group for one worker, the longest first."""
 
     server_version: str
-    dialog_ratio: int
     turns: tuple[Turn, ...]
+    dialog_ratio_max: int
 
     @property
     def work_s(self) -> float:
-        return group_work_s(self.dialog_ratio) + sum(turn.work_s for turn in self.turns)
+        return group_work_s(self.dialog_ratio_max) + sum(turn.work_s for turn in self.turns)
 
 
 def cell_work_s(cell: Cell, virtual_s: float) -> float:
@@ -130,14 +131,14 @@ def cell_work_s(cell: Cell, virtual_s: float) -> float:
     return CELL_S + virtual_s * messages_per_s * MESSAGE_S
 
 
-def group_work_s(dialog_ratio: int) -> float:
+def group_work_s(dialog_ratio_max: int) -> float:
     """Expected processor time of building a group's warmed world."""
-    return GROUP_S + INITIATORS[-1] * THREADS[-1] * dialog_ratio * DIALOG_S
+    return GROUP_S + INITIATORS[-1] * THREADS[-1] * dialog_ratio_max * DIALOG_S
 
 
-def slices(turns: Sequence[Turn], workers: int) -> list[Slice]:
+def slices(turns: Sequence[Turn], workers: int, dialog_ratio_max: int) -> list[Slice]:
     """Cut turns into slices, those with the most work first, such that the workers end soonest."""
-    cuts = [_cut(turns, workers * parts) for parts in range(1, FINEST + 1)]
+    cuts = [_cut(turns, workers * parts, dialog_ratio_max) for parts in range(1, FINEST + 1)]
     return min(cuts, key=lambda cut: elapsed_s(cut, workers))
 
 
@@ -149,15 +150,17 @@ def elapsed_s(cut: Sequence[Slice], workers: int) -> float:
     return max(free_s)
 
 
-def _cut(turns: Sequence[Turn], parts: int) -> list[Slice]:
+def _cut(turns: Sequence[Turn], parts: int, dialog_ratio_max: int) -> list[Slice]:
     share_s = sum(turn.work_s for turn in turns) / parts
-    groups: dict[tuple[str, int], list[Turn]] = {}
+    groups: dict[str, list[Turn]] = {}
     for turn in sorted(turns, key=lambda turn: (-turn.work_s, turn.visit)):
-        groups.setdefault((turn.cell.server_version, turn.cell.dialog_ratio), []).append(turn)
+        groups.setdefault(turn.cell.server_version, []).append(turn)
     found = [
-        Slice(*group, tuple(dealt))
-        for group, members in groups.items()
-        for dealt in _dealt(members, min(len(members), math.ceil(sum(turn.work_s for turn in members) / share_s)))
+        Slice(version, tuple(dealt), dialog_ratio_max)
+        for version, members in groups.items()
+        for dealt in _dealt(
+            members, min(len(members), math.ceil(round(sum(turn.work_s for turn in members) / share_s, 6)))
+        )
     ]
     return sorted(found, key=lambda part: -part.work_s)
 
@@ -232,7 +235,7 @@ def _round(
     collect: Callable[[], None],
 ) -> str:
     """Give every turn to Spark and collect entries until it has finished; return why it failed, or ""."""
-    cut = slices(turns, spark.defaultParallelism)
+    cut = slices(turns, spark.defaultParallelism, experiment.dialog_ratio_max)
     job: Future[None] = Future()
     threading.Thread(target=_submit, args=(spark, cut, experiment, open_world, job), daemon=True).start()
     try:
@@ -265,7 +268,7 @@ def run_slice(experiment: Experiment, open_world: OpenWorld, part: Slice) -> Non
     die_with_parent(os.getppid())
     mailbox = Mailbox(experiment.results)
     began = time.perf_counter()
-    run_cell = open_world(experiment, part.server_version, part.dialog_ratio)
+    run_cell = open_world(experiment, part.server_version)
     phases_s = {"dialogs": round(time.perf_counter() - began, 4)}
     for turn in part.turns:
         began = time.perf_counter()

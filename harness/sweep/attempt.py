@@ -148,7 +148,7 @@ class Attempt:
     phases: Phases
     settles_in_full: bool = False  # measuring begins after the longest settling, even if the cell is steady before
     on_stopped: Callable[[], None] = lambda: None  # called when clients have stopped and messages are still processed
-    sending: Sending | None = None  # None: each thread sends on the pool's dialog of its number
+    sending: Sending | None = None  # None: each thread sends on one of the pool's dialogs
     moments: Moments = field(default_factory=Moments)
     unsteady: Sequence[str] = ()  # what had not settled when the window began
     readers_at_begin: int = 0  # queue readers of the target when the window began
@@ -158,7 +158,7 @@ class Attempt:
     report: LoadReport | None = None
     accounting: Accounting = field(default_factory=Accounting)
     punctuality: Punctuality = IN_TIME
-    pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's used dialogs, where they are known
+    pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's dialogs, where they are known
     changes: Mapping[str, dict[str, list[Any]]] = field(default_factory=dict)  # records of changes over the window
 
     @property
@@ -178,7 +178,7 @@ class Attempt:
         with self.phases.phase("prepare"):
             parts.lab.check()
             dialog_pool.empty_tables(parts.lab, parts.target)
-            own = dialog_pool.used(parts.initiators[: self.cell.initiators]) if self.sending is None else ()
+            own = self._dialogs() if self.sending is None else ()
             sending = self.sending or Sending(SEND_MESSAGE, own)
             parts.clients.prepare(
                 CellPlan(
@@ -220,6 +220,10 @@ class Attempt:
         for complaint in (*observed.failures, *filter(None, [late])):
             self.phases.reporter.note(f"{self.phases.cell}: {complaint}")
         return measured
+
+    def _dialogs(self) -> list[list[str]]:
+        clients = self.equipment.initiators[: self.cell.initiators]
+        return dialog_pool.used(clients, self.cell.dialog_ratio, self.cell.threads)
 
     def _taking_part(self) -> list[Instance]:
         return self.equipment.lab.initiators[: self.cell.initiators]
@@ -322,7 +326,9 @@ class Attempt:
         receives = scripts.columns(self.equipment.target, "observe/receives.sql", {})
         found = {"deliveries": deliveries, "receives": receives, **observed, **self.changes}
         if self.pages:
-            found["dialog_pages"] = dialog_pages.columns(self.pages, self.cell.threads)
+            found["dialog_pages"] = dialog_pages.columns(
+                dialog_pages.used(self.pages, self.cell.dialog_ratio, self.cell.threads)
+            )
         found["health"] = _health_columns(self.report.health if self.report else ())
         if self.machine:
             found["machine"] = {name: [value] for name, value in asdict(self.machine).items()}

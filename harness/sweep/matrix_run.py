@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +26,13 @@ from harness.matrix import (
     sweep_order,
 )
 from harness.reporting import Reporter, duration
-from harness.settings import RunSettings, Settings, SettingsError
+from harness.settings import RATIO_MAX, RunSettings, Settings, SettingsError
 from harness.sweep import journal, run_folder
 from harness.sweep.loop import Sweep, Tally, label
 from harness.sweep.testbed import LabTestbed
 
 ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
+_RATIOS = range(1, RATIO_MAX + 1)  # of a single cell: any
 _DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
 
 
@@ -82,7 +84,8 @@ def single(
     selection = select_lab(options, settings_file=settings_file)
     reporter.note(selection.first_line)
     cell = _named_cell(cell_id, given_axes, selection.topology)
-    selection = replace(selection, settings=selection.settings.model_copy(update={"cells": (cell.id,), "repeats": 1}))
+    this_alone = {"cells": (cell.id,), "ratios": (cell.dialog_ratio,), "repeats": 1}
+    selection = replace(selection, settings=selection.settings.model_copy(update=this_alone))
     reporter.note(f"cell: {cell.id}, {load_model.describe(selection.settings.open_loop)}")
     _note_bound(selection.settings, [cell], reporter)
     results = open_results(selection.settings, [cell])
@@ -116,7 +119,7 @@ def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
     valid_values: Mapping[str, Sequence[Any]] = {
         "initiators": INITIATORS[: topology.initiators_max],
         "threads": THREADS,
-        "dialog_ratio": DIALOG_RATIOS,
+        "dialog_ratio": _RATIOS,
         "payload_bytes": PAYLOADS_BYTES,
         "server_version": topology.versions,
     }
@@ -133,6 +136,8 @@ def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
 
 
 def _nearest_value(text: object, valid: Sequence[Any]) -> str:
+    if isinstance(valid, range):
+        return f"; valid: {valid[0]} to {valid[-1]}"
     try:
         number = float(str(text))
     except ValueError:
@@ -150,8 +155,11 @@ def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any], topology: To
 
 
 def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INITIATORS[-1]) -> Cell:
-    """The one cell that an id or its begin names; raises UnknownCell or UnknownName."""
-    found = select(all_cells(versions, initiators_max=initiators_max), [cell_id])
+    """The one cell that an id or its begin names, of any dialog ratio; raises UnknownCell or UnknownName."""
+    ratios = set(DIALOG_RATIOS)
+    with contextlib.suppress(ValueError):
+        ratios.add(Cell.parse(cell_id).dialog_ratio)
+    found = select(all_cells(versions, initiators_max=initiators_max, ratios=sorted(ratios)), [cell_id])
     if len(found) > 1:
         raise UnknownName(f"{cell_id!r} matches {len(found)} cells, {found[0].id} to {found[-1].id}: name one")
     return found[0]
@@ -211,26 +219,25 @@ OVERHEAD = {
 
 @dataclass(frozen=True)
 class Group:
-    """Cells that share instances and dialog pools."""
+    """Cells that share instances and a pool of dialogs."""
 
     server_version: str
     initiators: int
-    dialog_ratio: int
     cells: int
-    threads: int  # the most that any of its cells has, per initiator
-
-    @property
-    def dialogs(self) -> int:
-        return self.initiators * self.threads * self.dialog_ratio
+    dialogs: int  # of all initiators
 
 
 def chosen_visits(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]) -> list[Visit]:
     """The selected cells that a lab with so many initiators can run, in all blocks and in the order of the run."""
     if settings.rate is not None and not (settings.cells or settings.quick):
         raise SettingsError("--rate is the same for all cells: select those that it fits with --cells, or --quick")
-    cells = select(all_cells(settings.server_versions, initiators_max=initiators_max), settings.cells)
+    cells = select(
+        all_cells(settings.server_versions, initiators_max=initiators_max, ratios=settings.ratios), settings.cells
+    )
     if settings.quick:
-        slice_ = [cell for cell in quick_slice(settings.server_versions) if cell.initiators <= initiators_max]
+        slice_ = [
+            cell for cell in quick_slice(settings.server_versions, settings.ratios) if cell.initiators <= initiators_max
+        ]
         cells = [cell for cell in cells if cell in set(slice_)] if settings.cells else slice_
     return sweep_order(cells, settings.seed, settings.repeats)
 
@@ -244,8 +251,8 @@ def counted(settings: RunSettings, visits: Sequence[Visit]) -> str:
 def groups(visits: Sequence[Visit]) -> list[Group]:
     """The groups in the order in which they run, again for each block."""
     return [
-        Group(version, initiators, ratio, len(members), max(visit.cell.threads for visit in members))
-        for (version, initiators, ratio), of_key in itertools.groupby(visits, lambda visit: visit.cell.group)
+        Group(version, initiators, len(members), initiators * max(visit.cell.dialogs for visit in members))
+        for (version, initiators), of_key in itertools.groupby(visits, lambda visit: visit.cell.group)
         if (members := list(of_key))
     ]
 

@@ -84,7 +84,7 @@ def stored_settings(folder: Path, kind: type[RunSettings]) -> dict[str, Any]:
         raise ResumeRefused(
             f"{folder} cannot be resumed: another version of the harness made it, with the setting {unknown[0]!r}"
         )
-    return stored
+    return {**stored, "results": folder.absolute().parent}  # the manifest does not have it, because it may be moved
 
 
 def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> None:
@@ -93,10 +93,17 @@ def require_same(folder: Path, stored: Mapping[str, Any], now: RunSettings) -> N
     different = [
         f"{key} is {_text(getattr(before, key))} in the run and {_text(getattr(now, key))} now"
         for key in sorted(type(now).model_fields.keys() - RESUME_MAY_DIFFER)
-        if getattr(before, key) != getattr(now, key)
+        if not _are_same(getattr(before, key), getattr(now, key))
     ]
     if different:
         raise ResumeRefused(f"{folder} cannot be resumed with other settings: {'; '.join(different)}")
+
+
+def _are_same(before: object, now: object) -> bool:
+    """Whether two values of a setting are equal, or name the same file or folder."""
+    if isinstance(before, Path) and isinstance(now, Path):
+        return before.resolve() == now.resolve()
+    return before == now
 
 
 def _text(value: object) -> str:

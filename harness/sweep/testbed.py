@@ -1,7 +1,8 @@
 """The testbed on which a sweep's cells run: equipment and dialogs, kept from cell to cell while they fit.
 
-Instances are replaced only when the version changes or one died, conversations when the group (version, initiators,
-ratio) changes, and clients, connections and observers together with the instances.
+Instances are replaced only when the version changes or one died, conversations when the group (version, initiators)
+changes, and clients, connections and observers together with the instances. One pool of dialogs serves all dialog
+ratios, so that the cells of a pair differ only in which dialogs are used.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class LabTestbed:
             cell.server_version: max(c.initiators for c in cells if c.server_version == cell.server_version)
             for cell in cells
         }
-        self._threads = {cell.group: max(c.threads for c in cells if c.group == cell.group) for cell in cells}
+        self._groups = {group: [cell for cell in cells if cell.group == group] for group in {c.group for c in cells}}
         self._equipment = LabEquipment(topology, Preflight(settings, cells, results, reporter))
-        self._group: tuple[str, int, int] | None = None
+        self._group: tuple[str, int] | None = None
         self._pool_used = False
         self._pages: dialog_pages.Spread = {}  # of the current pool
 
@@ -97,18 +98,17 @@ class LabTestbed:
         assert self._equipment.parts is not None
         parts = self._equipment.without_conversations() if self._pool_used else self._equipment.parts
         self._group, self._pool_used = None, True
-        dialog_pool.build(
-            parts.lab,
-            initiators=cell.initiators,
-            used_dialogs=self._threads[cell.group],
-            dialog_ratio=cell.dialog_ratio,
-        )
+        group = self._groups[cell.group]
+        dialog_pool.build(parts.lab, initiators=cell.initiators, dialogs=max(each.dialogs for each in group))
         self._pages = self._spread(parts.lab.initiators[: cell.initiators])
         if self._pages and not self._is_embedded:  # its pages are modelled: where dialogs lie proves nothing
-            pool = f"i{cell.initiators}-r{cell.dialog_ratio}-v{cell.server_version}"
-            self._reporter.note(
-                f"dialogs of {pool}: {dialog_pages.summary(self._pages)} (threads contend for shared pages)"
-            )
+            for ratio in sorted({each.dialog_ratio for each in group}):
+                threads = max(each.threads for each in group if each.dialog_ratio == ratio)
+                summary = dialog_pages.summary(dialog_pages.used(self._pages, ratio, threads))
+                self._reporter.note(
+                    f"dialogs of i{cell.initiators}-r{ratio}-v{cell.server_version}: {summary} "
+                    "(threads contend for shared pages)"
+                )
         self._group = cell.group
 
     def _spread(self, taking_part: Sequence[Instance]) -> dialog_pages.Spread:

@@ -191,7 +191,7 @@ def pool_of(turn: Turn) -> Pool | None:
 
 def _build(lab: Lab, initiators: int, pool: Pool) -> None:
     used, ratio, warm_up = pool
-    dialog_pool.build(lab, initiators=initiators, used_dialogs=used, dialog_ratio=ratio, warm_up=warm_up)
+    dialog_pool.build(lab, initiators=initiators, dialogs=used * ratio, warm_up=warm_up)
 
 
 def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Sending:
@@ -200,7 +200,9 @@ def sending(lab: Lab, initiators: Sequence[pyodbc.Connection], turn: Turn) -> Se
     if turn.technique.arrangement.conversations == "one_per_message":
         guid = str(lab.identities[0]["service_broker_guid"])
         return Sending(plan.SEND_MESSAGE_ON_NEW_DIALOG, [[guid] * cell.threads] * cell.initiators)
-    used = dialog_pool.used(initiators[: cell.initiators])
+    arrangement = turn.technique.arrangement
+    own = arrangement.used_dialogs(cell.threads)
+    used = dialog_pool.used(initiators[: cell.initiators], arrangement.dialog_ratio, own)
     if turn.technique.arrangement.conversations == "one":
         used = [handles[:1] * cell.threads for handles in used]
     return Sending(plan.SEND_MESSAGE, used)

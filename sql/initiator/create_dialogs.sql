@@ -1,7 +1,7 @@
 /*
-Purpose:   dbo.CreateDialogs begins @used_dialogs x @dialog_ratio dialogs and stores every @dialog_ratio-th of them
-           in dbo.dialogs with ids 1, 2, ... A page of sys.sysdesend holds 144 dialogs in handle order, so with a
-           ratio of 150 no two stored dialogs share a page: the 150 trick. A ratio of 1 stores all of them.
+Purpose:   dbo.CreateDialogs begins @dialogs dialogs and stores all of them in dbo.dialogs with ids 1, 2, ... in the order
+           in which they were begun. A page of sys.sysdesend holds 144 dialogs in handle order, so no two of every 150th
+           share a page: the 150 trick. Clients of dialog ratio r use the dialogs whose id is a multiple of r.
 Called by: the lab, once per pool, right after reset/broker.sql and link/route.sql.
 Assumes:   handles are issued in ascending order, which the order of the loop relies on (observe/dialog_pages.sql
            shows whether they were). Dialogs of an earlier pool are forgotten here but not ended: reset/broker.sql
@@ -12,8 +12,7 @@ USE [$(Database)];
 GO
 
 CREATE OR ALTER PROCEDURE dbo.CreateDialogs
-    @used_dialogs int,
-    @dialog_ratio int,
+    @dialogs int,
     @service_broker_guid uniqueidentifier
 AS
 BEGIN
@@ -27,7 +26,7 @@ BEGIN
 
     SET @begun = 0;
     BEGIN TRANSACTION;
-    WHILE @begun < @used_dialogs * @dialog_ratio
+    WHILE @begun < @dialogs
     BEGIN
         IF N'$(Encryption)' = N'ON'
             BEGIN DIALOG @handle
@@ -43,8 +42,7 @@ BEGIN
                 WITH ENCRYPTION = OFF;
 
         SET @begun = @begun + 1;
-        IF @begun % @dialog_ratio = 0
-            INSERT INTO dbo.dialogs (id, handle) VALUES (@begun / @dialog_ratio, @handle);
+        INSERT INTO dbo.dialogs (id, handle) VALUES (@begun, @handle);
 
         -- Each dialog locks its conversation group until the commit, so commit before there are too many locks.
         IF @begun % 1000 = 0

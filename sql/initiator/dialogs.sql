@@ -1,5 +1,6 @@
 /*
-Purpose:   the used dialogs: every nth of those begun. Client thread n sends on the dialog with id n.
+Purpose:   the dialogs of a pool in the order in which they were begun. With dialog ratio r, client thread n sends on the
+           dialog with id n x r.
 Called by: the lab once per initiator; filled by dbo.CreateDialogs.
 Assumes:   the database exists.
 Variables: Database (name of the initiator's database)

@@ -1,5 +1,5 @@
 /*
-Purpose:   the page of each used dialog's row of sys.sysdesend: the evidence for the 150 trick.
+Purpose:   the page of each row of sys.sysdesend whose dialog is in dbo.dialogs: the evidence for the 150 trick.
 Called by: the sweep, on an initiator, once a pool, over the dedicated administrator connection.
 Assumes:   the dedicated administrator connection, which alone sees sys.sysdesend; others get Msg 208. SEND changes
            that row under an exclusive latch on its page. In a string, because Microsoft's public parser does not know

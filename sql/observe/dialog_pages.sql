@@ -4,7 +4,7 @@ Purpose:   whether each used dialog has a page of its own: the check of the 150 
 Called by: the lab, on an initiator, after dbo.CreateDialogs; the doctor.
 Assumes:   sys.sysdesend is stored in the order of handles, with 144 rows on each full page. A page split moves the
            page borders and leaves fewer rows on a page.
-Variables: none
+Variables: DialogRatio (dialogs whose id is a multiple of it are used)
 Columns:   dialogs (int: those used), pages (int: that contain them), dialogs_per_page_max (int: 1 if the trick works)
 */
 WITH endpoints AS
@@ -19,6 +19,7 @@ used_pages AS
     SELECT e.page, COUNT(*) AS dialogs
     FROM dbo.dialogs AS d
     JOIN endpoints AS e ON e.conversation_handle = d.handle
+    WHERE d.id % $(DialogRatio) = 0
     GROUP BY e.page
 )
 SELECT SUM(dialogs) AS dialogs, COUNT(*) AS pages, MAX(dialogs) AS dialogs_per_page_max

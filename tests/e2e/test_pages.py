@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import lab as lab_package
-from harness.lab import dialog_pool, link
+from harness.lab import dialog_pool
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
 from harness.observe import dialog_pages
@@ -31,8 +31,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(lab: Lab) -> None:
-    dialog_pool.build(lab, initiators=1, used_dialogs=300, dialog_ratio=1)
-    found = dialog_pages.located(lab.initiators[0])
+    dialog_pool.build(lab, initiators=1, dialogs=600)
+    spread = {"initiator-1": dialog_pages.located(lab.initiators[0])}
+    found = dialog_pages.used(spread, 1, 300)["initiator-1"]
     assert [page.handle_rank for page in found] == list(range(300))
     counts = Counter(page.page_id for page in found)
     assert sorted(counts.values(), reverse=True) == [144, 144, 12]
@@ -41,11 +42,9 @@ def test_dialogs_begun_one_after_another_share_pages_and_every_150th_does_not(la
         (page.page_id, page.slot) == (first + page.handle_rank // ROWS_PER_PAGE, page.handle_rank % ROWS_PER_PAGE)
         for page in found
     )
-    link.remove_conversations(lab)
-    dialog_pool.build(lab, initiators=1, used_dialogs=4, dialog_ratio=150)
-    spread = {"initiator-1": dialog_pages.located(lab.initiators[0])}
-    assert [page.handle_rank for page in spread["initiator-1"]] == [149, 299, 449, 599]
-    assert dialog_pages.summary(spread) == (
+    every_150th = dialog_pages.used(spread, 150, 4)
+    assert [page.handle_rank for page in every_150th["initiator-1"]] == [149, 299, 449, 599]
+    assert dialog_pages.summary(every_150th) == (
         "4 used dialogs lie on 4 pages of sys.sysdesend, at most 1 on one page; conversation handles are sequential"
     )
 
@@ -67,7 +66,8 @@ def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(t
     distinct = {}
     for cell in cells:
         rows = pq.read_table(results / "raw" / "dialog_pages" / f"{cell}-b1-a1.parquet").to_pylist()
-        assert [row["dialog_id"] for row in rows] == [1, 2, 3]
+        ratio = 150 if "-r150-" in cell else 1
+        assert [row["dialog_id"] for row in rows] == [ratio, 2 * ratio, 3 * ratio]
         distinct[cell] = len({row["page_id"] for row in rows})
         for kind in ("latch_waits", "latches", "file_io"):
             assert (results / "raw" / kind / f"{cell}-b1-a1.parquet").exists()

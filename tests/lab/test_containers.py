@@ -85,7 +85,7 @@ def test_a_lab_of_containers_carries_messages_and_leaves_nothing_behind(docker, 
         ]
         assert {one.host for one in lab.instances} == {"127.0.0.1"}
         assert version_of(lab) == ["16"] * 3
-        assert dialog_pool.build(lab, initiators=2, used_dialogs=2, dialog_ratio=3) == 12
+        dialog_pool.build(lab, initiators=2, dialogs=6)
         assert len(docker.containers()) == 3
         assert docker.volumes()
     assert docker.containers() == []
@@ -150,7 +150,7 @@ def test_containers_that_ran_before_are_emptied_used_and_left_running(docker):
             assert now > before if others else now == before
             with closing(lab.initiators[0].connect()) as connection:
                 assert scripts.scalar(connection, "SELECT COUNT(*) FROM sys.conversation_endpoints;") == 0
-            dialog_pool.build(lab, initiators=initiators, used_dialogs=1, dialog_ratio=2)
+            dialog_pool.build(lab, initiators=initiators, dialogs=2)
         assert {process.pid for process in docker.containers()} == before
     assert not [name for name in docker.volumes() if "initiator2" in name and name.endswith("-data")]
     containers.down(printed.append)

@@ -38,10 +38,10 @@ def linked_with(lab: Lab, security: Security, prefix: str = "") -> Lab:
 
 def send_one(lab: Lab, number: int = 0) -> None:
     """A pool of two dialogs on each initiator; one message as the clients send it, and it arrives."""
-    dialog_pool.build(lab, initiators=len(lab.initiators), used_dialogs=2, dialog_ratio=2)
+    dialog_pool.build(lab, initiators=len(lab.initiators), dialogs=4)
     instance = lab.initiators[number]
     with connections(lab.initiators) as opened, connections([lab.target]) as (target,):
-        handle = dialog_pool.used(opened)[number][0]
+        handle = dialog_pool.used(opened, 2, 2)[number][0]
         client = pyodbc.connect(instance.client_connection_string(), autocommit=True)
         client.execute(CALL, handle, b"x" * 100)
         client.close()
@@ -80,7 +80,7 @@ def test_names_outside_the_labs_databases_begin_with_the_prefix(lab: Lab) -> Non
 
 
 def test_a_reset_ends_conversations_and_turns_a_disabled_queue_on(lab: Lab) -> None:
-    dialog_pool.build(lab, initiators=1, used_dialogs=1, dialog_ratio=1)
+    dialog_pool.build(lab, initiators=1, dialogs=1)
     before = str(lab.identities[0]["service_broker_guid"])
     with connections([lab.target]) as (target,):
         target.execute("ALTER QUEUE dbo.MySSBLabTestQueue WITH STATUS = OFF;")

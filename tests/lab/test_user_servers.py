@@ -93,9 +93,9 @@ def ledger_of(instance: Instance) -> set[str]:
 
 
 def send_one(lab: Lab) -> None:
-    dialog_pool.build(lab, initiators=len(lab.initiators), used_dialogs=1, dialog_ratio=2)
+    dialog_pool.build(lab, initiators=len(lab.initiators), dialogs=2)
     with connections(lab.initiators) as clients, connections([lab.target]) as (target,):
-        handle = dialog_pool.used(clients)[-1][0]
+        handle = dialog_pool.used(clients, 2, 1)[-1][0]
         client = pyodbc.connect(lab.initiators[-1].client_connection_string(), autocommit=True)
         client.execute("{CALL dbo.SendMessage (?, ?)}", handle, b"x" * 100)
         client.close()

@@ -18,7 +18,7 @@ ROWS_PER_PAGE = 144
 def pool(dialogs: int, ratio: int) -> list[DialogPage]:
     """The pages of used dialogs if every `ratio`-th of consecutive dialogs is used."""
     return [
-        DialogPage(number, 1, 16 + rank // ROWS_PER_PAGE, rank % ROWS_PER_PAGE, rank, f"handle {rank}")
+        DialogPage(number * ratio, 1, 16 + rank // ROWS_PER_PAGE, rank % ROWS_PER_PAGE, rank, f"handle {rank}")
         for number in range(1, dialogs + 1)
         for rank in [number * ratio - 1]
     ]
@@ -46,11 +46,13 @@ def test_the_pages_are_summarised_in_one_line(spread: Spread, expected: str) -> 
 
 
 def test_a_cell_records_the_dialogs_that_it_uses() -> None:
-    columns = dialog_pages.columns({"initiator-1": pool(5, 150), "initiator-2": pool(5, 1)}, threads=2)
+    every = {"initiator-1": pool(600, 1), "initiator-2": pool(400, 1)}
+    columns = dialog_pages.columns(dialog_pages.used(every, 150, 2))
     assert columns["instance"] == ["initiator-1", "initiator-1", "initiator-2", "initiator-2"]
-    assert columns["dialog_id"] == [1, 2, 1, 2]
-    assert columns["handle_rank"] == [149, 299, 0, 1]
-    assert columns["page_id"] == [17, 18, 16, 16]
+    assert columns["dialog_id"] == [150, 300, 150, 300]
+    assert columns["handle_rank"] == [149, 299, 149, 299]
+    assert columns["page_id"] == [17, 18, 17, 18]
+    assert dialog_pages.columns(dialog_pages.used(every, 1, 2))["dialog_id"] == [1, 2, 1, 2]
 
 
 class FakeInstance:

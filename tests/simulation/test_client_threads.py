@@ -26,7 +26,7 @@ UNKNOWN = "00000000-0000-0000-0000-000000000001"
 def lab() -> SimulatedLab:
     lab = simulated_lab.open(PAPER, version="2008", initiators=1, seed=1)
     link.link(lab)
-    dialog_pool.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
+    dialog_pool.build(lab, initiators=1, dialogs=2)
     return lab
 
 
@@ -35,7 +35,7 @@ def prepared(
 ) -> SimulatedClients:
     if handles is None:
         with lab.initiators[0].connect() as connection:
-            [handles] = dialog_pool.used([connection])
+            [handles] = dialog_pool.used([connection], 1, 2)
     lab.world.parameters = PAPER.model_copy(update={"client": costs})
     clients = SimulatedClients(lab)
     clients.prepare(CellPlan(Visit(CELL), 1, 1, [""], [handles], results))
@@ -115,7 +115,7 @@ def test_on_one_machine_calls_take_processor_time_from_everybody(tmp_path: Path)
     ).with_values({})
     lab = simulated_lab.open(one_machine, version="2008", initiators=1, seed=1)
     link.link(lab)
-    dialog_pool.build(lab, initiators=1, used_dialogs=2, dialog_ratio=1)
+    dialog_pool.build(lab, initiators=1, dialogs=2)
     clients = prepared(lab, tmp_path, costs=one_machine.client)
     clients.start()
     lab.clock.sleep(0.5)

@@ -43,18 +43,18 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Seen]:
-    """Cells by dialog ratio, each run in a fork of one linked lab."""
+    """Cells by dialog ratio, each run in a fork of one lab with one pool."""
     with forks.frozen_heap():
         lab = simulated_lab.open(read("paper"), version="2008", initiators=1, seed=1)
         link.link(lab)
+        dialog_pool.build(lab, initiators=1, dialogs=USED * RATIOS[-1])
     return {
         ratio: forks.in_fork(partial(_seen, lab, ratio, tmp_path_factory.mktemp(f"ratio-{ratio}"))) for ratio in RATIOS
     }
 
 
 def _seen(lab: SimulatedLab, ratio: int, results: Path) -> Seen:
-    dialog_pool.build(lab, initiators=1, used_dialogs=USED, dialog_ratio=ratio)
-    spread = {lab.initiators[0].name: dialog_pages.located(lab.initiators[0])}
+    spread = dialog_pages.used({lab.initiators[0].name: dialog_pages.located(lab.initiators[0])}, ratio, USED)
     visit = Visit(Cell("2008", 1, ratio, USED, 100))
     measured = simulated_cell.run(lab, visit, 1, Times(0.1, 0.3), results, pages=spread)
     waits = pq.read_table(records.raw_path(results, "waits", visit, 1)).to_pylist()

@@ -32,7 +32,7 @@ PAPER = read("paper")
 def lab() -> SimulatedLab:
     lab = simulated_lab.open(PAPER, version="2008", initiators=1, seed=1)
     link.link(lab)
-    dialog_pool.build(lab, initiators=1, used_dialogs=CELL.threads, dialog_ratio=1)
+    dialog_pool.build(lab, initiators=1, dialogs=CELL.threads)
     return lab
 
 
@@ -58,7 +58,7 @@ def _send(lab: SimulatedLab, open_loop: OpenLoop | None, stall_s: float) -> Send
     [initiator] = lab.initiators
     assert isinstance(initiator, SimulatedInstance)
     with initiator.connect() as connection:
-        [handles] = dialog_pool.used([connection])
+        [handles] = dialog_pool.used([connection], 1, CELL.threads)
     log = initiator.server.computer.log
     log.change_costs(
         PAPER.log.model_copy(update={"flush_latency_spread": 0, "bytes_per_s": 1e12})

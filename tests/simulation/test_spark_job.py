@@ -37,9 +37,9 @@ def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> OpenWorld
         on_cell(cell)
         return Measured(float(os.getpid()), 10.0 * cell.threads, 20, 1.0, {})
 
-    def open_(experiment: Experiment, server_version: str, dialog_ratio: int) -> RunCell:
+    def open_(experiment: Experiment, server_version: str) -> RunCell:
         with (experiment.results / "built").open("a") as built:
-            built.write(f"{server_version}-{dialog_ratio}\n")
+            built.write(f"{server_version}\n")
         return run_cell
 
     return open_
@@ -47,7 +47,7 @@ def fake_world(on_cell: Callable[[Cell], None] = lambda cell: None) -> OpenWorld
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    return Experiment(parameters.read("paper"), 1, 0.5, 1.0, tmp_path)
+    return Experiment(parameters.read("paper"), 1, 0.5, 1.0, tmp_path, 150)
 
 
 def turns(*cells: str) -> list[Turn]:
@@ -73,7 +73,7 @@ def test_every_cell_runs_in_the_world_of_its_group(experiment: Experiment) -> No
     )
     assert {(entry.outcome, entry.attempt, entry.run) for entry in entries} == {("completed", 1, 1)}
     built = (experiment.results / "built").read_text().split()
-    assert set(built) == {"2005-1", "2005-150", "2008-150"}
+    assert set(built) == {"2005", "2008"}
     assert [path.name for path in experiment.results.iterdir()] == ["built"]
 
 
@@ -110,7 +110,7 @@ def test_cells_of_a_killed_worker_are_started_again(experiment: Experiment) -> N
 
 
 def test_a_world_that_cannot_be_built_ends_the_job_in_one_line(experiment: Experiment) -> None:
-    def open_(experiment: Experiment, server_version: str, dialog_ratio: int) -> RunCell:
+    def open_(experiment: Experiment, server_version: str) -> RunCell:
         raise ValueError("no such procedure")
 
     with pytest.raises(JobBroken, match=r"^Spark's Python workers failed: ValueError: no such procedure$"):

@@ -39,9 +39,12 @@ def test_a_wait_shorter_than_the_clocks_resolution_ends() -> None:
 
 
 def test_dialogs_are_built_and_warmed_up_in_virtual_time(linked: SimulatedLab) -> None:
-    assert dialog_pool.build(linked, initiators=1, used_dialogs=3, dialog_ratio=5) == 15
+    dialog_pool.build(linked, initiators=1, dialogs=15)
     with linked.initiators[0].connect() as connection:
-        assert len(dialog_pool.used([connection])[0]) == 3
+        [every] = dialog_pool.used([connection], 1, 15)
+        assert len(every) == 15
+        assert dialog_pool.used([connection], 5, 3) == [every[4::5]]
+        assert dialog_pool.used([connection], 2, 3) == [every[1:6:2]]
 
 
 def test_a_crashed_instance_comes_back_with_what_was_on_disk() -> None:

@@ -3,8 +3,11 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+import pytest
+
 from harness import settings as settings_module
 from harness.lab.drivers import Driver
+from harness.settings import Settings
 from harness.sweep import run_folder
 
 DRIVER = Driver("microsoft", "/somewhere/libmsodbcsql-18.so", "wheel")
@@ -24,6 +27,22 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_run_may_continue_under_the_same_circumstances_in_another_folder() -> None:
     assert run_folder.differences(new(results="a"), new(results="b")) == []
+
+
+def test_the_results_folder_of_a_run_to_resume_may_be_named_in_any_way_but_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "results" / "run"
+    run.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "results")
+    run_folder.write_manifest(run, new(results=tmp_path / "results"))
+    monkeypatch.chdir(tmp_path)
+    for named in (Path("results/run"), run, Path("link/run")):
+        stored = run_folder.stored_settings(named, Settings)
+        for given in ({}, {"results": "results"}, {"results": str(tmp_path / "results")}, {"results": "link"}):
+            run_folder.require_same(named, stored, Settings(**{**stored, **given}))
+    with pytest.raises(run_folder.ResumeRefused, match=r"results is .* in the run and elsewhere now"):
+        run_folder.require_same(run, stored, Settings(**{**stored, "results": "elsewhere"}))
 
 
 def test_every_other_circumstance_is_named_with_both_values() -> None:

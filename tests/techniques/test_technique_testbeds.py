@@ -53,8 +53,8 @@ class FakeLab:
 def testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerTestbed:
     asked: list[str] = []
 
-    def build(lab: Any, *, initiators: int, used_dialogs: int, dialog_ratio: int, warm_up: bool) -> None:
-        asked.append(f"build {used_dialogs} x {dialog_ratio}{'' if warm_up else ', cold'}")
+    def build(lab: Any, *, initiators: int, dialogs: int, warm_up: bool) -> None:
+        asked.append(f"build {dialogs}{'' if warm_up else ', cold'}")
 
     monkeypatch.setattr(technique_testbeds, "LabEquipment", lambda *_, **__: FakeLab(asked))
     monkeypatch.setattr(dialog_pool, "build", build)
@@ -85,32 +85,32 @@ def test_the_first_step_finds_a_lab_without_conversations(run: Run) -> None:
 
 
 def test_steps_that_need_the_same_dialogs_share_them(run: Run) -> None:
-    assert run("reuse") == ["open", "build 50 x 1"]
+    assert run("reuse") == ["open", "build 50"]
     assert run("receive_top_n") == run("readers_per_core") == []
 
 
 def test_new_dialogs_are_built_after_all_others_have_ended(run: Run) -> None:
     run("reuse")
-    assert run("trick_150") == ["end all", "build 50 x 150"]
-    assert run("single_conversation") == ["end all", "build 1 x 150"]
+    assert run("trick_150") == ["end all", "build 7500"]
+    assert run("single_conversation") == ["end all", "build 150"]
 
 
 def test_conversations_of_a_step_end_before_the_next_step(run: Run) -> None:
     run("dialog_per_message")
     assert run("one_message_per_conversation") == ["end all"]
-    assert run("reuse") == ["end all", "build 50 x 1"]
+    assert run("reuse") == ["end all", "build 50"]
 
 
 def test_cold_dialogs_are_not_used_a_second_time(run: Run) -> None:
     run("trick_150")
-    assert run("cold") == run("cold") == ["end all", "build 50 x 150, cold"]
-    assert run("baseline") == ["end all", "build 50 x 150"]
+    assert run("cold") == run("cold") == ["end all", "build 7500, cold"]
+    assert run("baseline") == ["end all", "build 7500"]
 
 
 def test_a_lab_that_was_torn_down_has_no_dialogs(run: Run, testbed: ServerTestbed) -> None:
     run("reuse")
     testbed.tear_down()
-    assert run("reuse") == ["open", "build 50 x 1"]
+    assert run("reuse") == ["open", "build 50"]
 
 
 @pytest.mark.parametrize("before", ["reuse", None])
@@ -127,7 +127,7 @@ def test_after_dialogs_could_not_be_built_all_are_ended_and_built_again(
         patched.setattr(dialog_pool, "build", fail)
         with pytest.raises(NotReady, match="it is slow"):
             testbed.make_ready(TURNS["trick_150"], Phases())
-    assert run("reuse") == ["end all", "build 50 x 1"]
+    assert run("reuse") == ["end all", "build 50"]
 
 
 def test_a_world_is_freed_when_a_step_needs_other_dialogs(tmp_path: Path) -> None:

@@ -79,15 +79,15 @@ def prepare(parameters: Parameters) -> PreparedLab:
     with lab.target.connect() as target:
         target.execute(receive_procedures.GROUP_READS)
     guid = str(lab.identities[0]["service_broker_guid"])
-    dialog_pool.build(lab, initiators=INITIATORS_MAX, used_dialogs=1, dialog_ratio=1)
+    dialog_pool.build(lab, initiators=INITIATORS_MAX, dialogs=1)
     for instance in lab.initiators:
         with instance.connect_client() as client:  # type: ignore[attr-defined]
             client.execute(load_plan.call(load_plan.SEND_MESSAGE_ON_NEW_DIALOG), guid, b"warm-up")
     lab.clock.sleep(SETTLE_S)
-    dialog_pool.build(lab, initiators=INITIATORS_MAX, used_dialogs=THREADS_MAX, dialog_ratio=1, warm_up=False)
+    dialog_pool.build(lab, initiators=INITIATORS_MAX, dialogs=THREADS_MAX, warm_up=False)
     lab.clock.sleep(SETTLE_S)
     opened = [instance.connect() for instance in lab.initiators]
-    return PreparedLab(lab, dialog_pool.used(opened))
+    return PreparedLab(lab, dialog_pool.used(opened, 1, THREADS_MAX))
 
 
 class ScenarioRun:

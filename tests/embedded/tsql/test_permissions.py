@@ -340,7 +340,7 @@ def test_other_logins_are_hidden_without_view_any_definition(side):
 
 def test_the_login_of_test_clients_can_only_send():
     linked = Linked()
-    linked.pool(2, 1)
+    linked.pool(2)
     [side] = linked.initiators
     handle = side.value("SELECT handle FROM dbo.dialogs WHERE id = 1;")
     client = as_login(side, "lab_Client", "SSBInitiator1")
@@ -353,7 +353,7 @@ def test_the_login_of_test_clients_can_only_send():
         f"SEND ON CONVERSATION '{handle}' MESSAGE TYPE [//MySSB.com/Lab/M_Test] (0x01);": 229,
         f"END CONVERSATION '{handle}';": 229,
         "EXECUTE dbo.WarmUpDialogs;": 229,
-        "EXECUTE dbo.CreateDialogs 1, 1, '00000000-0000-0000-0000-000000000000';": 229,
+        "EXECUTE dbo.CreateDialogs 1, '00000000-0000-0000-0000-000000000000';": 229,
         "CREATE TABLE dbo.x (a int);": 262,
         "CREATE PROCEDURE dbo.x AS SELECT 1;": 262,
         "ALTER PROCEDURE dbo.SendMessage @handle uniqueidentifier, @body varbinary(max) AS SELECT 1;": 15151,

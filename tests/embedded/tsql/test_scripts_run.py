@@ -35,6 +35,7 @@ class Linked:
             "Database": f"SSB{side.name}",
             "LocalName": side.name,
             "Encryption": "ON",
+            "DialogRatio": "1",
             "MaxQueueReaders": "16",
             "ReceiveTop": "10000",
             "ReceiveTimeoutMs": "3000",
@@ -88,10 +89,10 @@ class Linked:
         [(columns, rows)] = results.sets
         return [dict(zip((column.name for column in columns), row, strict=True)) for row in rows]
 
-    def pool(self, used_dialogs: int, dialog_ratio: int) -> None:
+    def pool(self, dialogs: int) -> None:
         for side in self.initiators:
             side.run(f"USE [SSB{side.name}];")
-            side.call("dbo.CreateDialogs", used_dialogs, dialog_ratio, self.guid())
+            side.call("dbo.CreateDialogs", dialogs, self.guid())
             side.call("dbo.WarmUpDialogs")
         self.world.run_for(10)
 
@@ -103,7 +104,7 @@ def body(initiator: int, thread: int, sequence: int, size: int = 100) -> bytes:
 @pytest.fixture(scope="module")
 def linked() -> Linked:
     linked = Linked(initiators=2, version="2022")
-    linked.pool(3, 5)
+    linked.pool(15)
     return linked
 
 
@@ -113,7 +114,7 @@ def test_the_pool_is_complete_and_warm(linked):
             {"is_initiator": 1, "state": "CO", "state_desc": "CONVERSING", "conversations": 15}
         ]
         assert linked.observe(side, "transmission_queue") == [{"messages": 0}]
-        assert [row[0] for row in side.rows("SELECT id FROM dbo.dialogs ORDER BY id;")] == [1, 2, 3]
+        assert [row[0] for row in side.rows("SELECT id FROM dbo.dialogs ORDER BY id;")] == list(range(1, 16))
     assert linked.observe(linked.target, "conversations")[0]["conversations"] == 30
     assert linked.target.value("SELECT COUNT(*) FROM dbo.messageDrop;") == 30
     assert linked.target.value("SELECT SUM(messages) FROM dbo.receiveCount;") == 30
@@ -123,7 +124,7 @@ def test_every_message_is_processed_once_in_order(linked):
     target = linked.target
     target.script("reset/messages.sql", **linked.variables(target))
     for number, side in enumerate(linked.initiators, start=1):
-        dialogs = side.rows("SELECT id, handle FROM dbo.dialogs ORDER BY id;")
+        dialogs = side.rows("SELECT id / 5, handle FROM dbo.dialogs WHERE id <= 15 AND id % 5 = 0 ORDER BY id;")
         for sequence in range(10):
             for thread, handle in dialogs:
                 side.call("dbo.SendMessage", handle, body(number, thread, sequence))
@@ -162,7 +163,7 @@ def test_a_dialog_per_message_leaves_nothing_but_closed_targets_which_go_when_th
 
 def test_a_receive_takes_no_more_than_it_is_told_and_a_reader_stays_no_longer():
     linked = Linked()
-    linked.pool(1, 1)
+    linked.pool(1)
     target, [side] = linked.target, linked.initiators
     linked.world.run_for(5)
     assert linked.observe(target, "activated_tasks") == []
@@ -207,7 +208,7 @@ def test_the_scripts_run_twice(linked):
 
 def test_a_reset_ends_every_conversation_and_changes_the_guid():
     linked = Linked()
-    linked.pool(2, 2)
+    linked.pool(4)
     before = linked.guid()
     for side in linked.sides:
         side.script("reset/broker.sql", **linked.variables(side))
@@ -216,7 +217,7 @@ def test_a_reset_ends_every_conversation_and_changes_the_guid():
     for side in linked.initiators:
         linked.introduce(side, linked.target)
         linked.introduce(linked.target, side)
-    linked.pool(2, 2)
+    linked.pool(4)
     assert linked.observe(linked.target, "conversations")[0]["conversations"] == 4
 
 
@@ -228,7 +229,7 @@ def test_readers_start_every_five_seconds_up_to_the_maximum_and_end_after_three_
 
 def test_a_killed_target_comes_back_with_tables_procedures_and_conversations():
     linked = Linked()
-    linked.pool(1, 1)
+    linked.pool(1)
     target, [side] = linked.target, linked.initiators
     handle = side.value("SELECT handle FROM dbo.dialogs;")
     side.call("dbo.SendMessage", handle, body(1, 1, 0))
