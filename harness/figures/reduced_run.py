@@ -19,7 +19,7 @@ TABLES = ("cells", "seconds", "gain", "waits")
 OPTIONAL_TABLES = ("page_spread", "latch_share", "file_io", "techniques")
 # The newest columns of the reductions: tables without them were written by an older harness.
 LATEST_COLUMNS = {
-    "cells": {"block", "state", "until_drained_per_s"},
+    "cells": {"block", "state", "rate_per_s", "until_drained_per_s"},
     "seconds": {"block"},
     "gain": {"block", "dialog_ratio", "valid", "until_drained_factor"},
     "waits": {"block"},

@@ -105,7 +105,7 @@ def _of_cell(settings: settings_module.AnySettings, cell: Cell) -> settings_modu
         raise SettingsError(
             f"the rates follow from the closed loop's: leave out the setting rate ({settings.rate:g}/s)"
         )
-    return settings.model_copy(update={"cells": (cell.id,), "repeats": 1})
+    return settings.model_copy(update={"cells": (cell.id,), "ratios": (cell.dialog_ratio,), "repeats": 1})
 
 
 def evaluate(results: Path, testbed: StepsTestbed, to_run: list[Step], reporter: Reporter) -> None:

@@ -215,9 +215,7 @@ class Attempt:
             self._write(observed.records, deliveries)
             measured = self._measured(report, deliveries)
             self._write_cell("completed", "", measured)
-        made = round(measured.sent_per_s * measured.window_s)
-        late = self.punctuality.complaint(made, measured.window_s, self.cell.initiators)
-        for complaint in (*observed.failures, *filter(None, [late])):
+        for complaint in (*observed.failures, *filter(None, [self._shortfall(measured.sent_per_s)])):
             self.phases.reporter.note(f"{self.phases.cell}: {complaint}")
         return measured
 
@@ -386,6 +384,7 @@ class Attempt:
                 readers_at_end=self.readers_at_end,
                 growth_bytes=sum(self.changes.get("file_io", {}).get("growth_bytes", ())),
                 health=report.health,
+                shortfall=self._shortfall(sent_count / window_s),
                 machine=self.machine,
             )
         )
@@ -399,6 +398,11 @@ class Attempt:
             state=state,
             state_reason=state_reason,
         )
+
+    def _shortfall(self, sent_per_s: float) -> str:
+        """Say that the clients did not make the rate of the open loop; else return nothing."""
+        window_s = (self.moments.measured_to_ns - self.moments.measured_from_ns) / 1e9
+        return self.punctuality.complaint(round(sent_per_s * window_s), window_s, self.cell.initiators)
 
     def _calls(self) -> dict[int, Calls]:
         """Read the calls of each initiator's clients from the workers' files."""

@@ -4,7 +4,8 @@ A cell that is `valid` counts in peaks, claims, headlines and gains. Any other s
 of the lab at this load. Where several apply, the cause comes before its effects, in this order:
 
 * `disturbed`: the machine. The hypervisor or other processes took processor time, or a database file grew.
-* `starved`: the generator. A worker was the bottleneck, so the instances could have done more.
+* `starved`: the generator. A worker was the bottleneck, so the instances could have done more; or the clients did not
+  make the rate of an open loop.
 * `behind`: the target did not process what was sent. If less, a backlog grows and the rate cannot last; if more, it
   drained the backlog of settling.
 * `unsettled`: rates, queue depth or the number of queue readers still changed.
@@ -40,6 +41,7 @@ class Evidence:
     readers_at_end: int
     growth_bytes: int = 0  # of all database files, in the window
     health: Sequence[GeneratorHealth] = ()
+    shortfall: str = ""  # of the rate that an open loop asks for
     machine: MachineUse | None = None  # None in virtual time, and where the system does not say
 
 
@@ -64,7 +66,8 @@ def _disturbed(evidence: Evidence) -> list[str]:
 
 
 def _starved(evidence: Evidence) -> list[str]:
-    return [text for health in evidence.health for text in health.complaints()]
+    own = [text for health in evidence.health for text in health.complaints()]
+    return [*own, *filter(None, [evidence.shortfall])]
 
 
 def _behind(evidence: Evidence) -> list[str]:

@@ -52,6 +52,7 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
             State.DISTURBED,
             "other processes used 31 % of the processors' time",
         ),
+        ({"shortfall": "the clients did not make 5/s"}, State.STARVED, "the clients did not make 5/s"),
         ({"growth_bytes": 64 * 2**20}, State.DISTURBED, "database files grew by 64.0 MiB"),
         (
             {"health": [HEALTHY, GeneratorHealth(2, 97.0, 2.0, 0.99, 1.0)]},
