@@ -58,7 +58,7 @@ down: setup  ## stop and remove the containers and their data
 status: setup  ## say which containers run
 	@$(HARNESS) lab status
 
-compare: setup  ## side-by-side figures and ratios of two result folders: A=... B=...
+compare: setup  ## ratios, verdicts and figures of two result folders: A=... B=...
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
 test: setup  ## all tests, four files at a time; neither Docker nor network

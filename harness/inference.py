@@ -36,7 +36,6 @@ ALPHA = 1 - CONFIDENCE
 POWER = 0.8
 # The t interval of two blocks is ten times as wide as that of five, and fewer than two show no spread at all.
 BLOCKS_MIN = 3
-NO_INTERVAL = "one run, no interval"
 # Logarithms closer than this are equal but for rounding: a model without chance repeats its numbers exactly.
 _EQUAL = 1e-9
 
@@ -56,6 +55,11 @@ class Interval:
     @property
     def is_known(self) -> bool:
         return self.low is not None
+
+
+def no_interval(blocks: int) -> str:
+    """`one run, no interval`: what stands in the place of an interval below BLOCKS_MIN blocks."""
+    return f"{'one run' if blocks == 1 else f'{blocks} runs'}, no interval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +162,20 @@ def block_means(rows: pd.DataFrame, member: Sequence[str], value: str) -> pd.Ser
     """Return the mean of `value` over the members in each block, by `block`.
 
     `rows` has one row per member (its columns `member`) and block. A member that a block lacks leaves that block's mean
-    where it was: each counts as its own mean plus its deviations. A member of fewer than BLOCKS_MIN blocks shows too
-    little of its spread, and is left out if others have so many.
+    where it was: a member counts as its own mean plus its deviations.
     """
-    known = rows.dropna(subset=[value])
-    by_member = known.groupby(list(member))
-    blocks = by_member.block.transform("nunique")
-    known = known[blocks >= min(BLOCKS_MIN, blocks.max())]
-    means = known.groupby(list(member))[value].transform("mean")
-    level = float(known.groupby(list(member))[value].mean().mean())
-    return level + (known[value] - means).groupby(known.block).mean()
+    means = rows.groupby(list(member))[value].transform("mean")
+    level = float(rows.groupby(list(member))[value].mean().mean())
+    return level + (rows[value] - means).groupby(rows.block).mean()
+
+
+def repeated(rows: pd.DataFrame, member: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of members that are in BLOCKS_MIN blocks or more; all rows where no member is.
+
+    A member of fewer blocks would hide its spread among the others.
+    """
+    blocks = rows.groupby(list(member)).block.transform("nunique")
+    return rows[blocks >= BLOCKS_MIN] if (blocks >= BLOCKS_MIN).any() else rows
 
 
 def intervals(rows: pd.DataFrame, by: Sequence[str], member: Sequence[str], value: str) -> pd.DataFrame:
@@ -177,8 +185,8 @@ def intervals(rows: pd.DataFrame, by: Sequence[str], member: Sequence[str], valu
     of points. Points without a value are left out.
     """
     found = [
-        dict(zip(by, point if isinstance(point, tuple) else (point,), strict=True))
-        | asdict(interval_of_ratio(block_means(group, member, value)))
+        dict(zip(by, point, strict=True))
+        | asdict(interval_of_ratio(block_means(repeated(group, member), member, value).to_numpy()))
         for point, group in rows.dropna(subset=[value]).groupby(list(by))
     ]
     table = pd.DataFrame(found, columns=[*by, *Interval.__slots__])
@@ -249,3 +257,9 @@ def noise_of_pairs(gain: pd.DataFrame, pair: Sequence[str], value: str) -> float
         return None
     squares = (groups.var().fillna(0) * (groups.size() - 1)).sum()
     return math.sqrt(float(squares) / float(freedom))
+
+
+def noise_band(noise: float) -> tuple[float, float]:
+    """Return the ratios between which 95 % of single pairs without a difference lie; `noise` as above."""
+    half = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * noise
+    return math.exp(-half), math.exp(half)

@@ -19,6 +19,7 @@ from harness.inference import (
     interval_of_ratio,
     intervals,
     noise_of_pairs,
+    repeated,
     smallest_visible_difference,
     verdict,
     verdicts,
@@ -137,8 +138,8 @@ def test_a_cell_that_a_block_lacks_does_not_move_it():
 
 
 def test_a_cell_of_one_block_is_left_out_where_others_have_three():
-    assert block_means(rows("a1 b9", "a2", "a3"), ["cell"], "log").tolist() == [1, 2, 3]
-    assert block_means(rows("a1 b9"), ["cell"], "log").tolist() == [5]
+    assert block_means(repeated(rows("a1 b9", "a2", "a3"), ["cell"]), ["cell"], "log").tolist() == [1, 2, 3]
+    assert block_means(repeated(rows("a1 b9"), ["cell"]), ["cell"], "log").tolist() == [5]
 
 
 def test_points_side_by_side_are_corrected_together():

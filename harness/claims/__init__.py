@@ -52,7 +52,7 @@ from harness.claims.judgement import (
 )
 from harness.claims.measurement import Measurement, NotMeasured
 from harness.claims.provenance import Provenance, provenance
-from harness.inference import NO_INTERVAL
+from harness.inference import no_interval
 from harness.records import written_whole
 from harness.whitepaper import CLAIMS, Claim
 
@@ -110,7 +110,7 @@ def _judged(claim: Claim, measured: Measurement, origin: Provenance) -> Judgemen
     if measured.low is not None:
         clauses.append(f"interval over {measured.blocks} blocks")
     elif measured.blocks:
-        clauses.append(NO_INTERVAL if measured.blocks == 1 else f"{measured.blocks} runs, no interval")
+        clauses.append(no_interval(measured.blocks))
     if verdict is not Verdict.HOLDS:
         clauses.append(bounds(claim))
     return Judgement(claim, verdict, "; ".join(clauses), origin, measured)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,8 @@ OK, CELLS_FAILED, USAGE, PREFLIGHT, INTERRUPTED = 0, 1, 2, 3, 130
 EXIT_CODES = """\b
 Exit codes:
   0    success
-  1    cells, runs or fault seeds failed: messages lost, calls refused ...
+  1    cells, runs or fault seeds failed: messages lost, calls refused ...;
+       compare --fail-over found a slowdown
   2    a wrong option, name, setting or file; nothing has started
   3    this machine or a server lacks something: an ODBC driver, Java,
        a permission, a free port, disk space, a writable folder
@@ -117,6 +119,20 @@ def settings_options(*names: str) -> Callable[[Function], Function]:
         return function
 
     return decorate
+
+
+class Percent(click.ParamType[float]):
+    """A percentage such as `5%`, as a part: 0.05."""
+
+    name = "percentage"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", str(value).strip())
+        if match is None or not 0 < float(match[1]) < 100:
+            self.fail(f"{value!r} is no percentage between 0 % and 100 %: write 5%", param, ctx)
+        return float(match[1]) / 100
 
 
 class Failure(click.ClickException):

@@ -10,12 +10,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.conventions import EXIT_CODES, PATH, USAGE, Failure, console, one_line_errors, say
+from harness.cli.conventions import (
+    CELLS_FAILED,
+    EXIT_CODES,
+    PATH,
+    USAGE,
+    Failure,
+    Percent,
+    console,
+    one_line_errors,
+    say,
+)
 
 if TYPE_CHECKING:
     from harness.claims import Judgement
 
 _KINDS = {".html": "report", ".parquet": "table", ".csv": "table"}
+SLOWDOWNS_SHOWN = 5
 _STYLES = {"holds": "bold green", "fails": "bold red", "inconclusive": "yellow", "not measured": "dim"}
 
 
@@ -127,19 +138,54 @@ def _print_claims(judged: Sequence[Judgement]) -> None:
     console().print(table)
 
 
-@click.command(epilog=EXIT_CODES, short_help="Compare two runs: figures and ratios per cell.")
+@click.command(epilog=EXIT_CODES, short_help="Compare two runs: ratios, intervals, verdicts.")
 @click.argument("a", type=PATH)
 @click.argument("b", type=PATH)
 @click.option("--output", type=PATH, metavar="DIR", help="Folder for figures and tables.")
-def compare(a: Path, b: Path, output: Path | None) -> None:
-    """Compare two runs: figures side by side and a table of ratios per cell.
+@click.option(
+    "--fail-over",
+    type=Percent(),
+    metavar="PERCENT",
+    help="Exit with code 1 if b is slower by more than this, in all cells together or in one, and the interval "
+    "excludes no difference. Needs three blocks of both runs.",
+)
+@click.option(
+    "--despite-differences",
+    is_flag=True,
+    help="Compare runs whose lab, hardware or settings differ; all figures say so.",
+)
+def compare(a: Path, b: Path, output: Path | None, fail_over: float | None, despite_differences: bool) -> None:
+    """Compare two runs: ratios of b to a with intervals, for all cells and for each, and figures side by side.
+
+    A verdict is `faster` or `slower` if the ratio lies beyond 5 % (or the percentage of --fail-over) and its 95 %
+    interval over the blocks of both runs excludes no difference; `same within 5 %` if the whole interval lies within;
+    else `cannot tell`. Verdicts on single cells are corrected for their number.
 
     \b
-    Example:
+    Examples:
       harness compare results/20260101-120000-embedded results/20260102-120000-embedded
+      harness compare results/before results/after --fail-over 5%
+      harness compare results/reference/embedded results/reference/simulated --despite-differences
     """
     with one_line_errors():
         from harness import figures as parts
+        from harness.figures.comparison import THRESHOLD
 
-        for path in parts.compare(_run_of_cells(a), _run_of_cells(b), output):
+        found = parts.compare(
+            _run_of_cells(a),
+            _run_of_cells(b),
+            output,
+            threshold=fail_over or THRESHOLD,
+            must_tell=fail_over is not None,
+            despite_differences=despite_differences,
+            console=console(),
+        )
+        for path in found.files:
             say(f"written: {path}")
+    if fail_over is not None and found.slowdowns:
+        shown = "; ".join(found.slowdowns[:SLOWDOWNS_SHOWN])
+        more = len(found.slowdowns) - SLOWDOWNS_SHOWN
+        raise Failure(
+            f"b is slower than a by more than {100 * fail_over:g} %: {shown}{f'; and {more} more' if more > 0 else ''}",
+            CELLS_FAILED,
+        )

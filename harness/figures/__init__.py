@@ -14,6 +14,8 @@ Rules:
 * A line is the mean of the server versions, a bar extends from the lowest to the highest version. Versions differ
   little (in the paper too: "comparable"), and twice as many lines would hide the payloads, which the figures compare.
 * A cell that is not valid is hollow (on a map: in brackets), and a note says so.
+* A gain is the geometric mean over versions and blocks, its bar the 95 % interval of the blocks (`harness.inference`).
+  With fewer than three blocks it has no bar, and the figure says so. The gain map is grey where no gain can be told.
 * A figure without data is left out, never drawn empty, and `progress` gets the reason.
 * A number of the paper far beyond the data becomes an arrow at the edge, so that the scale does not flatten the data.
 

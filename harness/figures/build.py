@@ -82,8 +82,8 @@ def drawings(run: Run) -> dict[str, Drawing]:
     }
     return {
         **throughputs,
-        "figure-5-gain": functools.partial(gain.by_threads, of_the_trick(merged.gain)),
-        "gain-map": functools.partial(gain.over_matrix, of_the_trick(merged.gain)),
+        "figure-5-gain": functools.partial(gain.by_threads, of_the_trick(run.gain)),
+        "gain-map": functools.partial(gain.over_matrix, of_the_trick(run.gain)),
         "waits": functools.partial(instance_activity.waits, merged.waits, merged.cells),
         "page-latches": functools.partial(pages.latches, run.latch_share),
         "page-spread": functools.partial(pages.spread, run.page_spread),

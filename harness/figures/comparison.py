@@ -1,14 +1,10 @@
-"""Compare two runs: figures side by side, and a table of ratios for every cell that both completed.
-
-If both runs have cells of the same version, cells are paired by version. Otherwise, such as SQL Server 2022 and 2025
-with the embedded lab's 2005 and 2008, they are paired over the other axes: a cell's quantities are the means over the
-versions of its run, as in the figures, and the output says so. A version is never paired with a different one.
-"""
+"""Compare two runs: figures side by side, and ratios with verdicts, for all cells and for each that both completed."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +13,26 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.claims.judgement import geometric_mean, of_the_trick, over_blocks
+from harness.claims.judgement import of_the_trick, over_blocks
 from harness.figures import side_by_side
 from harness.figures.build import Drawing, Progress, write
+from harness.figures.circumstances import forbidding, remarkable
+from harness.figures.ratios import RATE, Group, by_cell, by_version, common, groups, pair, slowdowns
 from harness.figures.reduced_run import Run, footer, listed, origin, read
+from harness.inference import BLOCKS_MIN, no_interval
 from harness.records import ResultsError
 from harness.reporting import to_standard_error
 
-POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
-AXES = ["server_version", *POINT]
-RATIOS = ("processed_per_s", "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95")
 ROWS_PRINTED = 24
-# The entries of the manifest's `versions` that can change a number.
-DECISIVE_VERSIONS = ("python", "odbc_driver", "pyodbc", "locust", "sqlglot")
-DECISIVE_SETTINGS = ("dialog_security", "endpoint_encryption")
-# The entries of a target's fingerprint that the harness' own machine does not have.
-DECISIVE_FACTS = {"server": ("edition", "product_version"), "system": ("cpu_count", "physical_memory_kb")}
+THRESHOLD = 0.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The files of a comparison, and what is slower in b by more than the threshold, a phrase each."""
+
+    files: list[Path]
+    slowdowns: list[str]
 
 
 def compare(
@@ -40,62 +40,46 @@ def compare(
     b: Path,
     output: Path | None = None,
     *,
+    threshold: float = THRESHOLD,
+    must_tell: bool = False,
+    despite_differences: bool = False,
     console: Console | None = None,
     progress: Progress = to_standard_error,
-) -> list[Path]:
-    """Draw figures of `a` and `b` side by side, write and print the ratios (b divided by a), return the files.
+) -> Comparison:
+    """Draw figures of `a` and `b` side by side, write and print the ratios (b divided by a) with their verdicts.
 
-    Without `output` the files go to a folder beside the two runs. Cells that only one run completed are left out and
-    counted. Raises ResultsError if the runs have no common cell.
+    A verdict `faster` or `slower` needs a change beyond `threshold`, a part, and an interval without 1. The files go to
+    `output`, or to a folder beside the two runs. Cells that only one run completed are left out and counted. Raises
+    ResultsError if the runs are the same, have no common cell, or differ in lab, hardware or settings without
+    `despite_differences`; with `must_tell` also if they have too few blocks for an interval.
     """
     console = console or Console()
     runs = read(Path(a)), read(Path(b))
-    feet = [footer(run) for run in runs]
-    runs = over_blocks(runs[0]), over_blocks(runs[1])
-    table = ratios(*pair(runs[0].cells, runs[1].cells))
+    if runs[0].manifest == runs[1].manifest:
+        raise ResultsError(f"{a} and {b} are the same run: name two runs")
+    forbidden = forbidding(*runs)
+    if forbidden and not despite_differences:
+        raise ResultsError(f"{'. '.join(forbidden)}: --despite-differences compares the runs all the same")
+    sides = pair(runs[0].cells, runs[1].cells)
+    table = by_cell(*sides, threshold)
     if table.empty:
         raise ResultsError(f"{a} and {b} have no completed cell in common, whatever the versions: nothing to compare")
+    whole = groups(*sides, threshold)
+    if must_tell and not (whole and whole[0].ratios[RATE].is_known):
+        raise ResultsError(
+            f"no cell counts in {BLOCKS_MIN} blocks of both runs, so no slowdown can be told from none: "
+            f"run both with --repeats {BLOCKS_MIN} or more"
+        )
     folder = Path(output) if output else Path(a).resolve().parent / f"compare-{Path(a).name}-{Path(b).name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         named(table, *runs).to_csv(folder / "ratios.csv", index=False)
     except OSError as error:
         raise ResultsError(f"{folder} cannot be written: {error.strerror}") from None
-    notes = [*version_note(*runs), *differences(*runs), *left_out(*runs, table)]
-    _print(console, runs, table, notes)
-    drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(feet, notes), progress)
-    return [folder / "ratios.csv", *drawn]
-
-
-def by_version(a: pd.DataFrame, b: pd.DataFrame) -> bool:
-    """Return whether the cells of two runs are paired by version."""
-    return not set(a.cell_id).isdisjoint(b.cell_id)
-
-
-def pair(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the cells of both runs with ids that pair them."""
-    return (a, b) if by_version(a, b) else (mean_of_versions(a), mean_of_versions(b))
-
-
-def mean_of_versions(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per point of the matrix with the means over versions; the id names no version."""
-    quantities = [name for name in cells.select_dtypes("number") if name not in [*POINT, "total_threads"]]
-    merged = cells.groupby([*POINT, "total_threads"], as_index=False).agg(
-        dict.fromkeys(quantities, "mean") | {"valid": "all"}
-    )
-    axes = merged[POINT].astype(str)
-    merged["cell_id"] = (
-        "i" + axes.initiators + "-t" + axes.threads + "-r" + axes.dialog_ratio + "-p" + axes.payload_bytes
-    )
-    merged["server_version"] = listed(sorted(cells.server_version.unique()))
-    return merged
-
-
-def common(a: pd.DataFrame, b: pd.DataFrame, *, same_version: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows of both tables, cells or gains, that the other table has too."""
-    keys = [axis for axis in (AXES if same_version else POINT) if axis in a]
-    both = a[keys].merge(b[keys], on=keys, how="inner").drop_duplicates()
-    return a.merge(both, on=keys, how="inner"), b.merge(both, on=keys, how="inner")
+    notes = [*version_note(*runs), *forbidden, *remarkable(*runs), *left_out(*runs, table)]
+    _print(console, runs, table, whole, notes)
+    drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress)
+    return Comparison([folder / "ratios.csv", *drawn], slowdowns(table, whole))
 
 
 def version_note(a: Run, b: Run) -> list[str]:
@@ -106,85 +90,10 @@ def version_note(a: Run, b: Run) -> list[str]:
     return [f"The runs have no version in common: each cell of a is {means[0]}, of b {means[1]}"]
 
 
-def ratios(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per common cell: each quantity of `a`, of `b`, and b divided by a."""
-    needed = ["cell_id", *AXES, "total_threads", "valid", *RATIOS]
-    other = ["cell_id", "server_version", "valid", *RATIOS]
-    both = a[needed].merge(b[other], on="cell_id", suffixes=("_a", "_b"), how="inner")
-    both["valid"] = both.valid_a & both.valid_b
-    for name in RATIOS:
-        both[f"{name}_ratio"] = (both[f"{name}_b"] / both[f"{name}_a"].where(both[f"{name}_a"] > 0)).round(4)
-    order = [column for name in RATIOS for column in (f"{name}_a", f"{name}_b", f"{name}_ratio")]
-    versions = ["server_version_a", "server_version_b"]
-    columns = ["cell_id", *versions, *POINT, "total_threads", *order, "valid"]
-    return both.sort_values([*versions, *POINT])[columns].reset_index(drop=True)
-
-
 def named(table: pd.DataFrame, a: Run, b: Run) -> pd.DataFrame:
     """Add lab and run of each side in front, because versions alone would read as SQL Server's."""
     origin = {"lab_a": a.lab, "run_id_a": a.run_id, "lab_b": b.lab, "run_id_b": b.run_id}
     return table.assign(**origin)[[*origin, *table.columns]]
-
-
-def differences(a: Run, b: Run) -> list[str]:
-    """List the circumstances in which two runs differ, a line each."""
-    notes = []
-    if a.lab != b.lab:
-        notes.append(f"The labs differ: a is {a.lab}, b is {b.lab}. Their numbers do not measure one another")
-    machines = [{key: str(value) for key, value in (run.manifest.get("machine") or {}).items()} for run in (a, b)]
-    if changed := _changed(*machines):
-        notes.append(f"The machines differ ({'; '.join(changed)})")
-    for group, names in (("versions", DECISIVE_VERSIONS), ("settings", DECISIVE_SETTINGS)):
-        one, other = (run.manifest.get(group) or {} for run in (a, b))
-        # A run in virtual time has no driver.
-        known = [name for name in names if name in one.keys() & other.keys()]
-        notes += [f"{name} differs: {one[name]} / {other[name]}" for name in known if one[name] != other[name]]
-    notes += _models_differ(a, b)
-    notes += _targets_differ(a, b)
-    windows = [run.cells.measured_s.median() for run in (a, b)]
-    if abs(windows[0] - windows[1]) > 0.1 * max(windows):
-        notes.append(f"The measured windows differ: {windows[0]:.3g} s / {windows[1]:.3g} s")
-    return notes
-
-
-def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{key}: {one.get(key, 'absent')} / {other.get(key, 'absent')}"
-        for key in sorted({*one, *other})
-        if one.get(key) != other.get(key)
-    ]
-
-
-def _models_differ(a: Run, b: Run) -> list[str]:
-    """List the parameters in which two models differ."""
-    if not (a.is_model and b.is_model):
-        return []
-    changes = _changed(
-        *({name: one["value"] for name, one in (run.manifest.get("model") or {}).items()} for run in (a, b))
-    )
-    changes += _changed(*({"seed": run.manifest.get("seed")} for run in (a, b)))
-    return [f"The models differ ({'; '.join(changes)})"] if changes else []
-
-
-def _targets_differ(a: Run, b: Run) -> list[str]:
-    """List the facts in which targets of the same version differ."""
-    targets = [
-        {
-            str(instance.get("lab_version")): _facts(instance.get("fingerprint") or {})
-            for instance in run.manifest.get("instances") or []
-            if instance.get("name") == "target"
-        }
-        for run in (a, b)
-    ]
-    return [
-        f"The targets of version {version} differ ({'; '.join(changes)})"
-        for version in sorted(targets[0].keys() & targets[1].keys())
-        if (changes := _changed(targets[0][version], targets[1][version]))
-    ]
-
-
-def _facts(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: (fingerprint.get(group) or {}).get(name) for group, names in DECISIVE_FACTS.items() for name in names}
 
 
 def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
@@ -200,7 +109,8 @@ def left_out(a: Run, b: Run, table: pd.DataFrame) -> list[str]:
 
 def _drawings(runs: tuple[Run, Run], table: pd.DataFrame) -> dict[str, Drawing]:
     same_version = by_version(runs[0].cells, runs[1].cells)
-    cells = common(runs[0].cells, runs[1].cells, same_version=same_version)
+    merged = [over_blocks(run) for run in runs]
+    cells = common(merged[0].cells, merged[1].cells, same_version=same_version)
     gains = common(of_the_trick(runs[0].gain), of_the_trick(runs[1].gain), same_version=same_version)
     names = ("a", "b")
     drawings: dict[str, Drawing] = {
@@ -221,69 +131,92 @@ def _head(runs: tuple[Run, Run]) -> str:
     )
 
 
-def _foot(feet: Sequence[Sequence[str]], notes: Sequence[str]) -> list[str]:
+def _foot(runs: tuple[Run, Run], notes: Sequence[str]) -> list[str]:
     lines = []
-    for name, (lab, identity, machine) in zip("ab", feet, strict=True):
+    for name, run in zip("ab", runs, strict=True):
+        lab, identity, machine = footer(run)
         lines += [f"{name} · {identity}", f"{lab} · {machine}"]
     if lines[1] == lines[3]:
         lines = [lines[0], lines[2], lines[3]]
     return [*lines, *notes]
 
 
-def _print(console: Console, runs: tuple[Run, Run], table: pd.DataFrame, notes: Sequence[str]) -> None:
+def _print(
+    console: Console, runs: tuple[Run, Run], table: pd.DataFrame, whole: Sequence[Group], notes: Sequence[str]
+) -> None:
     for name, run in zip("ab", runs, strict=True):
         lab = f"{run.lab} lab{', a model' if run.is_model else ''}"
-        console.print(f"{name}: {run.run_id} ({lab}, {len(run.cells)} cells)", highlight=False, markup=False)
+        blocks = run.cells.block.nunique()
+        size = f"{run.cells.cell_id.nunique()} cells{f', {blocks} blocks' if blocks > 1 else ''}"
+        console.print(f"{name}: {run.run_id} ({lab}, {size})", highlight=False, markup=False)
     for note in notes:
         console.print(f"! {note}", highlight=False, markup=False)
-    console.print(_summary(table))
+    if whole:
+        console.print(_verdicts(whole))
+        console.print(_quantities(whole))
     console.print(_cells(table))
 
 
-def _summary(table: pd.DataFrame) -> Table:
-    """Make a table of geometric means: of all cells, and by number of initiators and dialog ratio."""
-    headings = ("cells", "n", "processed", "single cells", "sent", "drained", "p50", "p95")
-    shown = _table(f"b divided by a, geometric means of {len(table)} cells: messages/s, latency p50 and p95", headings)
-    shown.caption = "drained: all messages divided by the time until the last was processed"
-    shown.caption_justify = "left"
-    groups: list[tuple[str, pd.DataFrame]] = [("all", table)]
-    groups += [
-        (f"i{initiators}, ratio {ratio}", group)
-        for (initiators, ratio), group in table.groupby(["initiators", "dialog_ratio"])
-    ]
-    for name, group in groups:
-        processed = group.processed_per_s_ratio
+def _verdicts(whole: Sequence[Group]) -> Table:
+    """Make a table of processed rates: of all cells that count, and by number of initiators and dialog ratio."""
+    headings = ("cells", "n", "blocks", "b/a", "95 % interval", "verdict", "single cells")
+    shown = _table("Messages processed per second, b divided by a", headings)
+    for group in whole:
+        rate = group.ratios[RATE]
         shown.add_row(
-            name,
-            str(len(group)),
-            _ratio(geometric_mean(processed)),
-            f"{processed.min():.2f} to {processed.max():.2f}",
-            *(_ratio(geometric_mean(group[f"{column}_ratio"])) for column in RATIOS if column != "processed_per_s"),
+            group.name,
+            str(group.cells),
+            str(rate.blocks),
+            _ratio(rate.ratio),
+            _interval(rate.low, rate.high, rate.blocks),
+            str(group.verdict),
+            f"{group.lowest:.2f} to {group.highest:.2f}",
         )
+    return shown
+
+
+def _quantities(whole: Sequence[Group]) -> Table:
+    """Make a table of the other quantities' ratios."""
+    columns = {
+        "sent_per_s": "sent/s",
+        "until_drained_per_s": "drained/s",
+        "latency_us_p50": "send p50",
+        "latency_us_p95": "p95",
+        "end_to_end_us_p50": "end to end p50",
+        "end_to_end_us_p95": "p95",
+        "end_to_end_us_p99": "p99",
+    }
+    shown = _table("Rates and latencies, b divided by a", ("cells", *columns.values()))
+    shown.caption = "drained/s: all messages divided by the time until the last was processed"
+    shown.caption_justify = "left"
+    for group in whole:
+        known = (group.ratios.get(name) for name in columns)
+        shown.add_row(group.name, *("-" if each is None else _ratio(each.ratio) for each in known))
     return shown
 
 
 def _cells(table: pd.DataFrame) -> Table:
     """Make a table of every cell, or of the lowest and highest ratios if there are many cells."""
-    ranked = table.sort_values("processed_per_s_ratio")
+    ranked = table.sort_values(f"{RATE}_ratio")
     if len(ranked) <= ROWS_PRINTED:
         title, rows = "Messages processed per second, by cell", ranked
     else:
         half = ROWS_PRINTED // 2
         title = f"The {half} lowest and {half} highest ratios of {len(ranked)} cells; all are in ratios.csv"
         rows = pd.concat([ranked.head(half), ranked.tail(half)])
-    shown = _table(title, ("cell", "a", "b", "b/a", "latency p50", "p95"))
-    if not rows.valid.all():
-        shown.caption = "* the cell of a or b is not valid: it does not count"
-        shown.caption_justify = "left"
+    shown = _table(title, ("cell", "a", "b", "b/a", "95 % interval", "verdict"))
+    captions = ["verdicts are corrected for the number of cells (Benjamini and Hochberg)"]
+    if not rows.counts.all():
+        captions.append("* the cell of a or b is not valid and does not count")
+    shown.caption, shown.caption_justify = "; ".join(captions), "left"
     for row in rows.itertuples():
         shown.add_row(
             str(row.cell_id),
             _count(row.processed_per_s_a),
             _count(row.processed_per_s_b),
-            _ratio(row.processed_per_s_ratio) + ("" if row.valid else "*"),
-            _ratio(row.latency_us_p50_ratio),
-            _ratio(row.latency_us_p95_ratio),
+            _ratio(row.processed_per_s_ratio) + ("" if row.counts else "*"),
+            _interval(row.processed_per_s_ratio_low, row.processed_per_s_ratio_high, min(row.blocks_a, row.blocks_b)),
+            row.verdict,
         )
     return shown
 
@@ -302,3 +235,9 @@ def _count(value: Any) -> str:
 
 def _ratio(value: Any) -> str:
     return "-" if pd.isna(value) else f"{value:.3f}"
+
+
+def _interval(low: Any, high: Any, blocks: int) -> str:
+    if not pd.isna(low):
+        return f"{low:.2f} to {high:.2f}"
+    return no_interval(blocks) if blocks else "-"

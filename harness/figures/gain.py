@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm, Normalize
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
 from harness.figures.parts import (
+    LineEnd,
     Sheet,
     count,
-    invalid_note,
     log_thread_axis,
+    muted_colour,
     note,
-    over_versions,
     paper_colour,
     paper_level,
-    payload_lines,
     payload_name,
+    payload_style,
     percent,
     signed,
-    versions_note,
 )
-from harness.figures.reduced_run import Missing
+from harness.figures.reduced_run import Missing, listed
+from harness.inference import BLOCKS_MIN, intervals, no_interval, noise_band, noise_of_pairs
 from harness.whitepaper import GAIN_MAX_PERCENT, GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
-# Repetitions of a short cell differ by less than this. Axes and colours always span at least this much.
-SMALLEST_SPAN_PERCENT = 40.0
+# Axes span at least this much, so that equal points do not look different.
+SMALLEST_SPAN_PERCENT = 5.0
+# The colours of the gain map, the same for all labs: the paper's largest gain, a factor of 4.15, is nearly the darkest.
+GAIN_SCALE = CenteredNorm(0, math.log(5))
+# Colours of a comparison span at least this factor.
+SMALLEST_FACTOR = 1.4
+NOT_TOLD = "#dcdce0"
+# Numbers beside a colour scale, in percent: the first of these whose scale holds the colours.
+SCALE_PERCENTS = (
+    (1.7, (-40, -30, -20, -10, 0, 10, 20, 40, 60)),
+    (6.0, (-80, -67, -50, -33, -20, 0, 25, 50, 100, 200, 400)),
+    (math.inf, (-99.9, -99, -97, -90, -67, 0, 200, 900, 2900, 9900, 99900)),
+)
+PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
 PAPER_INITIATORS = 3
+
+
+def gain_points(gain: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return a row per point with its gain: the geometric mean over versions and blocks, with the blocks' interval.
+
+    Only valid pairs count. A point without any has the geometric mean of those that do not count, no interval, and
+    false in `counts`. `differs` says whether the gain is told from none, corrected for the number of points.
+    """
+    logs = logarithms(gain)
+    counted = intervals(logs[logs.valid], by, ["server_version"], "log_factor").assign(counts=True)
+    all_points = intervals(logs, by, ["server_version"], "log_factor").assign(counts=False, differs=False)
+    all_points[["low", "high", "p_value"]] = np.nan
+    # The first row of a point is kept, which is the one that counts.
+    both = pd.concat([table for table in (counted, all_points) if len(table)] or [counted])
+    points = both.drop_duplicates(by).sort_values(by).reset_index(drop=True)
+    return points.assign(**{name: 100 * (points[column] - 1) for name, column in PERCENTS.items()})
+
+
+PERCENTS = {"percent": "ratio", "percent_low": "low", "percent_high": "high"}
+
+
+def logarithms(gain: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs of cells that have a factor above zero, with its logarithm."""
+    known = gain[gain.factor > 0]
+    return known.assign(log_factor=np.log(known.factor.astype(float)))
 
 
 def by_threads(gain: pd.DataFrame) -> Sheet:
@@ -38,28 +79,74 @@ def by_threads(gain: pd.DataFrame) -> Sheet:
         raise Missing("no cell was completed with both dialog ratios")
     initiators = int(gain.initiators.max())
     gain = gain[gain.initiators == initiators]
-    points = over_versions(gain, ["total_threads", "payload_bytes"], "gain_percent")
+    points = gain_points(gain, ["total_threads", "payload_bytes"])
     fig = Sheet(9.4, 5.7)
     ax = fig.subplots()
-    ax.axhline(0, color=paper_colour(), linewidth=0.9)
-    payload_lines(fig, ax, gain, "total_threads", "gain_percent")
+    gain_lines(fig, ax, points, "total_threads")
+    noise = noise_of(gain)
+    low, high = gain_limits(points, noise)
+    ax.set_ylim(low, high)
+    draw_noise(ax, noise)
     log_thread_axis(
         ax,
         list(gain.total_threads),
         f"client threads in all ({count(initiators)} × threads per initiator; log scale)",
         name=lambda total: f"{initiators}×{total // initiators}",
     )
-    highest = max(float(points["max"].max()), SMALLEST_SPAN_PERCENT)
-    lowest = min(float(points["min"].min()), -SMALLEST_SPAN_PERCENT / 2)
-    ax.set_ylim(lowest - 0.1 * (highest - lowest), highest + 0.08 * (highest - lowest))
     ax.set_ylabel("gain in messages processed per second, %")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
-    paper_level(ax, GAIN_MAX_PERCENT.value, "the paper, SQL Server: up to +315 %", highest)
+    paper_level(ax, GAIN_MAX_PERCENT.value, "the paper, SQL Server: up to +315 %", high)
     _paper_ranges(ax)
+    figure = "the paper's figure 5" + ("" if initiators == PAPER_INITIATORS else ", which has 3 initiators")
     fig.entitle(
-        f"Gain of using every 150th dialog instead of every one, {count(initiators)}", _finding(points, gain), gain
+        f"Gain of using every 150th dialog instead of every one, {count(initiators)}",
+        f"Corresponds to {figure}. {_largest(points)} {points_note(gain, points)}",
+        gain,
     )
     return fig
+
+
+def gain_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str) -> None:
+    """Draw one line per payload through the gains, with their intervals; points that do not count are hollow."""
+    ax.axhline(0, color=paper_colour(), linewidth=0.9)
+    for payload, unordered in points.groupby("payload_bytes"):
+        line = unordered.sort_values(x)
+        style = payload_style(int(payload))
+        spread = np.array([line.percent - line.percent_low, line.percent_high - line.percent]).clip(min=0)
+        bars = spread if line.low.notna().any() else None
+        ax.errorbar(line[x], line.percent, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
+        hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
+        ax.plot(line[x][~line.counts], line.percent[~line.counts], **hollow)
+        end = (float(line[x].iloc[-1]), float(line.percent.iloc[-1]))
+        sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload)), style["color"]))
+
+
+def noise_of(gain: pd.DataFrame) -> float | None:
+    """Return the standard deviation of a valid pair's log factor from block to block; None without repeats."""
+    logs = logarithms(gain)
+    return noise_of_pairs(logs[logs.valid], PAIR, "log_factor")
+
+
+def gain_limits(points: pd.DataFrame, noise: float | None) -> tuple[float, float]:
+    """Return the limits of a y axis that holds zero, the points, their intervals and the noise band."""
+    band = [100 * (bound - 1) for bound in noise_band(noise)] if noise is not None else []
+    shown = [0.0, *band, *points[list(PERCENTS)].to_numpy().ravel()]
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    room = max(SMALLEST_SPAN_PERCENT - (high - low), 0) / 2
+    margin = 0.09 * (high - low + 2 * room)
+    return low - room - margin, high + room + margin
+
+
+def draw_noise(ax: Axes, noise: float | None) -> None:
+    """Shade where pairs without a gain lie, if the run has repeats that show it."""
+    if noise is None:
+        return
+    low, high = (100 * (bound - 1) for bound in noise_band(noise))
+    ax.axhspan(low, high, color=muted_colour(), alpha=0.1, linewidth=0, zorder=0)
+    words = "noise: 95 % of single pairs without a gain"
+    place: dict[str, Any] = {"ha": "right", "va": "bottom", "shift": (0, 1)}
+    outline = [withStroke(linewidth=2.5, foreground="white")]
+    note(ax, words, (0.99, high), ("axes fraction", "data"), muted_colour(), path_effects=outline, **place)
 
 
 def _paper_ranges(ax: Axes) -> None:
@@ -77,73 +164,98 @@ def _paper_ranges(ax: Axes) -> None:
         note(ax, words, middle, where, paper_colour(), ha="center", va="bottom")
 
 
-def _finding(points: pd.DataFrame, gain: pd.DataFrame) -> str:
-    valid = points[points.valid]
-    initiators = int(gain.initiators.iloc[0])
-    figure = "the paper's figure 5" + ("" if initiators == PAPER_INITIATORS else ", which has 3 initiators")
-    notes = f"{versions_note(gain)} {invalid_note(gain)}"
-    if valid.empty:
-        return f"Corresponds to {figure}. No pair of cells is valid, so there is no gain that counts. {notes}"
-    best = valid.sort_values("mean").iloc[-1]
+def _largest(points: pd.DataFrame) -> str:
+    """Name the largest gain that is told from none."""
+    counted = points[points.counts]
+    if counted.empty:
+        return "No pair of cells is valid, so there is no gain that counts."
+    told = counted[counted.differs & (counted.ratio > 1)]
+    if told.empty:
+        return f"At none of {len(counted)} points is a gain told from none."
+    best = told.loc[told.ratio.idxmax()]
     return (
-        f"Corresponds to {figure}. Largest gain: {percent(best['mean'])} at {initiators} × "
-        f"{best['total_threads'] // initiators:.0f} threads with {payload_name(int(best['payload_bytes']))} a message; "
-        f"median of {len(valid)} points {percent(valid['mean'].median())}. {notes}"
+        f"Largest gain told from none: {percent(best.percent)} ({percent(best.percent_low)} to "
+        f"{percent(best.percent_high)}) at {best.total_threads:.0f} threads in all with "
+        f"{payload_name(int(best.payload_bytes))} a message; a gain is told from none at {len(told)} of {len(counted)} "
+        "points."
     )
 
 
+def points_note(gain: pd.DataFrame, points: pd.DataFrame, *, on_map: bool = False) -> str:
+    """Say what points and bars show: of what they are means, which have no interval, and which do not count."""
+    shown, bars, invalid = "Points", "; bars: 95 % intervals of the blocks", "Hollow"
+    if on_map:
+        shown, bars, invalid = "Numbers", "", "In brackets"
+    versions = sorted(gain.server_version.unique())
+    means = f"geometric means{f' of versions {listed(versions)}' if len(versions) > 1 else ''}"
+    known = points[points.low.notna()]
+    lacking = points[points.counts & points.low.isna()]
+    parts = []
+    if len(known):
+        blocks = sorted({int(known.blocks.min()), int(known.blocks.max())})
+        parts.append(f"{shown}: {means} over {' to '.join(map(str, blocks))} blocks{bars}.")
+        if len(lacking):
+            parts.append(f"{len(lacking)} have fewer than {BLOCKS_MIN} blocks and no interval.")
+    elif len(lacking):
+        words = no_interval(int(lacking.blocks.max()))
+        parts.append(f"{words[:1].upper()}{words[1:]}{f'; {shown.lower()}: {means}' if len(versions) > 1 else ''}.")
+    if not points.counts.all():
+        parts.append(f"{invalid}: {int((~points.counts).sum())} that do not count, because a cell is not valid.")
+    return " ".join(parts)
+
+
 def over_matrix(gain: pd.DataFrame) -> Sheet:
-    """Draw the gain of the 150 trick for every pair of cells."""
+    """Draw the gain of the 150 trick for every pair of cells; grey where it is not told from none."""
     if gain.empty:
         raise Missing("no cell was completed with both dialog ratios")
-    points = over_versions(gain, ["initiators", "payload_bytes", "threads"], "gain_percent")
+    points = gain_points(gain, ["initiators", "payload_bytes", "threads"])
     initiators = sorted(points.initiators.unique())
     fig = Sheet(10.4, 1.5 + 1.75 * len(initiators))
     panels = fig.subplots(len(initiators), 1, sharex=True, squeeze=False)[:, 0]
-    scale = percent_scale(points["mean"])
-    known = points[points.valid] if points.valid.any() else points
-    low, high = min(float(known["mean"].min()), 0), max(float(known["mean"].max()), 0)
     for ax, number in zip(panels, initiators, strict=True):
-        matrix_panel(ax, points[points.initiators == number], points, scale)
+        matrix_panel(ax, points[points.initiators == number], points, GAIN_SCALE)
         ax.set_title(count(int(number)).capitalize())
     panels[-1].set_xlabel("client threads per initiator")
-    colour_bar(fig, panels, points["mean"], scale, "gain in messages processed per second, %")
+    colour_bar(fig, panels, GAIN_SCALE, "gain in messages processed per second, %")
+    counted = points[points.counts]
+    gains, losses = (int((counted.differs & side).sum()) for side in (counted.ratio > 1, counted.ratio < 1))
     empty = len(initiators) * points.threads.nunique() * points.payload_bytes.nunique() - len(points)
-    versions = versions_note(gain)
-    mean = f" {versions.split(';')[0].rstrip('.')}." if versions else ""
-    brackets = int((~points.valid).sum())
-    invalid = f" In brackets: {brackets} that do not count; the report says why." if brackets else ""
     missing = f" Hatched: {empty} without a pair of completed cells." if empty else ""
     fig.entitle(
         "Gain of using every 150th dialog, in percent, over the matrix",
-        f"From {percent(low)} to {percent(high)}, median {percent(known['mean'].median())}."
-        f"{mean}{missing}{invalid} The paper saw up to +315 %, none at 15 threads in all or fewer.",
+        f"Coloured where a gain or a loss is told from none, corrected for {len(counted)} comparisons: gains {gains}, "
+        f"losses {losses}. {points_note(gain, points, on_map=True)}{missing} The paper saw up to +315 %, none at 15 "
+        "threads in all or fewer.",
         gain,
     )
     return fig
 
 
-def percent_scale(values: pd.Series) -> Normalize:
-    """Return a colour scale with zero in the middle and the same strength for gain and loss."""
-    return CenteredNorm(0, max(float(values.abs().max()), SMALLEST_SPAN_PERCENT))
+def comparison_scale(ratios: pd.Series) -> Normalize:
+    """Return a colour scale of log ratios: a half is as strong as a double."""
+    return CenteredNorm(0, max(float(np.log(ratios).abs().max()), math.log(SMALLEST_FACTOR)))
 
 
 def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Normalize) -> None:
-    """Draw payload by threads, each square with its number; `whole` determines rows and columns."""
+    """Draw payload by threads, each square with its change in percent; `whole` determines rows and columns.
+
+    A square has the colour of its log ratio, is grey where it is not told from 1 (`differs`), and has its number in
+    brackets where it does not count (`counts`).
+    """
     threads, payloads = sorted(whole.threads.unique()), sorted(whole.payload_bytes.unique())
-    square = points.pivot(index="payload_bytes", columns="threads", values="mean").reindex(payloads, columns=threads)
-    known = points.pivot(index="payload_bytes", columns="threads", values="valid")
-    counts = known.reindex(payloads, columns=threads).to_numpy()
-    values = np.ma.masked_invalid(square.to_numpy(dtype=float))
     colours = mpl.colormaps[mpl.rcParams["image.cmap"]]
     ax.patch.set(hatch="////", facecolor="#f1f1f3", edgecolor="#cfcfd4")
-    ax.pcolormesh(values, cmap=colours, norm=scale, edgecolors="white", linewidth=1.2)
-    for (row, column), value in np.ma.ndenumerate(values):  # type: ignore[no-untyped-call]
-        red, green, blue, _ = colours(scale(value))
-        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-        ink = "white" if dark else "black"
-        number = signed(value) if counts[row, column] else f"({signed(value)})"
-        ax.text(column + 0.5, row + 0.5, number, ha="center", va="center", color=ink, fontsize="small")
+    for square in points.itertuples():
+        column, row = threads.index(square.threads), payloads.index(square.payload_bytes)
+        colour = colours(float(scale(math.log(square.ratio)))) if square.differs else mpl.colors.to_rgba(NOT_TOLD)
+        ax.add_patch(mpl.patches.Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.2))
+        red, green, blue, _ = colour
+        ink = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else "black"
+        number = signed(100 * (square.ratio - 1))
+        words = number if square.counts else f"({number})"
+        ax.text(column + 0.5, row + 0.5, words, ha="center", va="center", color=ink, fontsize="small")
+    ax.set_xlim(0, len(threads))
+    ax.set_ylim(0, len(payloads))
     ax.set_xticks(np.arange(len(threads)) + 0.5, [str(value) for value in threads])
     ax.set_yticks(np.arange(len(payloads)) + 0.5, [payload_name(int(value)) for value in payloads])
     ax.grid(visible=False)
@@ -151,12 +263,15 @@ def matrix_panel(ax: Axes, points: pd.DataFrame, whole: pd.DataFrame, scale: Nor
     ax.spines[:].set_visible(False)
 
 
-def colour_bar(fig: Sheet, panels: np.ndarray, values: pd.Series, scale: Normalize, label: str) -> None:
-    """Draw the colours of `scale` beside the panels, as far as the values extend."""
+def colour_bar(fig: Sheet, panels: np.ndarray, scale: Normalize, label: str) -> None:
+    """Draw the colours of `scale` beside the panels, with percentages at their logarithms."""
     bar = fig.colorbar(mpl.cm.ScalarMappable(scale), ax=list(panels.flat), pad=0.015, aspect=30)
-    least = SMALLEST_SPAN_PERCENT / 4
-    bar.ax.set_ylim(min(float(values.min()), -least), max(float(values.max()), least))
-    bar.ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
+    assert scale.vmax is not None
+    half = float(scale.vmax)
+    percents = next(numbers for factor, numbers in SCALE_PERCENTS if half <= math.log(factor))
+    shown = {math.log1p(number / 100): number for number in percents if abs(math.log1p(number / 100)) <= half}
+    bar.ax.yaxis.set_major_locator(FixedLocator(list(shown)))
+    bar.ax.yaxis.set_major_formatter(FixedFormatter([signed(number) for number in shown.values()]))
+    bar.minorticks_off()
     bar.set_label(label)
     bar.outline.set_visible(False)

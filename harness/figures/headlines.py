@@ -21,7 +21,7 @@ from harness.claims.throughput import PAIR as CELL_BUT_VERSION
 from harness.claims.throughput import Point, fastest, logs_of
 from harness.figures.parts import count, payload_name, used_dialogs
 from harness.figures.reduced_run import Missing, Run
-from harness.inference import NO_INTERVAL, intervals
+from harness.inference import intervals, no_interval
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
     GAIN_NOTICEABLE_FROM,
@@ -215,7 +215,7 @@ def _number(measured: Measurement, unit: str, where: str = "") -> Number:
     if unit == "%":
         text = f"{'+' if measured.value > 0 and text.strip('0.') else ''}{text} %"
     if low is None:
-        return Number(text, where, NO_INTERVAL if measured.blocks == 1 else f"{measured.blocks} runs, no interval")
+        return Number(text, where, no_interval(measured.blocks))
     return Number(text, where, f"{INTERVAL}: {low} to {high}")
 
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from harness.figures.gain import SMALLEST_SPAN_PERCENT, colour_bar, matrix_panel, percent_scale
+from harness.figures.gain import (
+    colour_bar,
+    comparison_scale,
+    draw_noise,
+    gain_limits,
+    gain_lines,
+    gain_points,
+    matrix_panel,
+    noise_of,
+    points_note,
+)
 from harness.figures.parts import (
     RATIO_WORDS,
     Sheet,
@@ -14,7 +25,6 @@ from harness.figures.parts import (
     invalid_note,
     legend_below,
     over_versions,
-    paper_colour,
     payload_lines,
     payload_name,
     percent,
@@ -26,6 +36,7 @@ from harness.figures.parts import (
     versions_note,
 )
 from harness.figures.reduced_run import Missing
+from harness.inference import Difference
 
 Pair = tuple[pd.DataFrame, ...]
 _DASHES = ("-", (0, (5, 2)))
@@ -63,61 +74,76 @@ def gain(pairs: Pair, names: tuple[str, str]) -> Sheet:
     if pairs[0].empty:
         raise Missing("no pair of cells of both dialog ratios is in both runs")
     initiators = int(pairs[0].initiators.max())
+    chosen = [table[table.initiators == initiators] for table in pairs]
+    points = [gain_points(table, ["threads", "payload_bytes"]) for table in chosen]
+    noises = [noise_of(table) for table in chosen]
     fig = Sheet(10.4, 4.9)
     panels = fig.subplots(1, 2, sharey=True)
-    highest, lowest = SMALLEST_SPAN_PERCENT, -SMALLEST_SPAN_PERCENT / 2
-    for ax, table, name in zip(panels, pairs, names, strict=True):
-        rows = table[table.initiators == initiators]
-        ax.axhline(0, color=paper_colour(), linewidth=0.9)
-        payload_lines(fig, ax, rows, "threads", "gain_percent")
-        thread_axis(ax, list(rows.threads), threads_label(initiators))
+    limits = [gain_limits(of_run, noise) for of_run, noise in zip(points, noises, strict=True)]
+    panels[0].set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+    for ax, of_run, noise, table, name in zip(panels, points, noises, chosen, names, strict=True):
+        gain_lines(fig, ax, of_run, "threads")
+        draw_noise(ax, noise)
+        thread_axis(ax, list(table.threads), threads_label(initiators))
         ax.set_title(name)
-        highest = max(highest, float(rows.gain_percent.max()))
-        lowest = min(lowest, float(rows.gain_percent.min()))
-    panels[0].set_ylim(lowest * 1.15, highest * 1.1)
     panels[0].set_ylabel("gain in messages processed per second, %")
     panels[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: signed(value)))
-    medians = [percent(float(table.gain_percent.median())) for table in pairs]
+    notes = [f"{name}: {points_note(*run)}" for name, run in zip(names, zip(chosen, points, strict=True), strict=True)]
     fig.entitle(
         f"Gain of using every 150th dialog instead of every one, {count(initiators)}: {names[0]} and {names[1]}",
-        f"Median over all pairs of cells: {names[0]} {medians[0]}, {names[1]} {medians[1]}. {_versions_note(pairs)}",
+        " ".join(notes),
         pairs[0],
     )
     return fig
 
 
 def ratio_map(table: pd.DataFrame) -> Sheet:
-    """Draw how much faster b is than a for every common cell, one column of panels per dialog ratio."""
-    known = table.dropna(subset=["processed_per_s_ratio"])
+    """Draw how much faster b is than a for every common cell, one column of panels per dialog ratio.
+
+    Of several versions a square is the geometric mean.
+    """
+    known = table[table.processed_per_s_ratio > 0]
     if known.empty:
         raise Missing("no common cell processed messages in both runs")
-    changes = known.assign(change_percent=100 * (known.processed_per_s_ratio - 1))
-    points = over_versions(changes, ["initiators", "dialog_ratio", "payload_bytes", "threads"], "change_percent")
+    points = _over_pairs_of_versions(known)
+    has_intervals = bool(known.processed_per_s_ratio_low.notna().any())
+    if not has_intervals:
+        points["differs"] = True
     initiators, ratios = sorted(points.initiators.unique()), sorted(points.dialog_ratio.unique())
     fig = Sheet(2.4 + 5.2 * len(ratios), 1.2 + 1.75 * len(initiators))
     panels = fig.subplots(len(initiators), len(ratios), sharex=True, sharey=True, squeeze=False)
-    scale = percent_scale(points["mean"])
+    scale = comparison_scale(points.ratio)
     for row, number in zip(panels, initiators, strict=True):
         for ax, ratio in zip(row, ratios, strict=True):
             chosen = points[(points.initiators == number) & (points.dialog_ratio == ratio)]
             matrix_panel(ax, chosen, points, scale)
-            dialogs = used_dialogs(ratio)
-            ax.set_title(f"{count(int(number)).capitalize()}, {dialogs}")
+            ax.set_title(f"{count(int(number)).capitalize()}, {used_dialogs(ratio)}")
     for ax in panels[-1]:
         ax.set_xlabel("client threads per initiator")
-    colour_bar(fig, panels, points["mean"], scale, "b compared with a, messages processed per second, %")
-    low, high = float(points["mean"].min()), float(points["mean"].max())
-    same = known[known.server_version_a == known.server_version_b].rename(
-        columns={"server_version_a": "server_version"}
-    )
-    note = versions_note(same).split(";")[0].rstrip(".") if len(same) else ""
+    colour_bar(fig, panels, scale, "b compared with a, messages processed per second, %")
+    low, middle, high = (100 * (value - 1) for value in np.exp(np.log(points.ratio).quantile([0, 0.5, 1])))
+    grey = "Grey: neither faster nor slower." if has_intervals else "One run, no interval: colours are no verdict."
+    pairs = known.drop_duplicates(["server_version_a", "server_version_b"])
+    means = " Each square is the geometric mean over versions." if len(pairs) > 1 else ""
+    invalid = " In brackets: a cell that is not valid in one of the runs." if not points.counts.all() else ""
     fig.entitle(
         "Messages per second of b compared with a, in percent, over the matrix",
-        f"From {percent(low)} to {percent(high)}, median {percent(points['mean'].median())}, of {len(known)} cells. "
-        f"{f'{note}.' if note else ''} In brackets: does not count.",
+        f"From {percent(low)} to {percent(high)}, median {percent(middle)}, of {len(known)} cells. "
+        f"{grey}{means}{invalid}",
         known.rename(columns={"server_version_a": "server_version"}),
     )
     return fig
+
+
+def _over_pairs_of_versions(known: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per square with its ratio, and whether the cells of all its versions count and differ."""
+    told = known.verdict.isin([Difference.FASTER, Difference.SLOWER])
+    logs = known.assign(log=np.log(known.processed_per_s_ratio), differs=told)
+    point = ["initiators", "dialog_ratio", "payload_bytes", "threads"]
+    points = logs.groupby(point, as_index=False).agg(
+        log=("log", "mean"), counts=("counts", "all"), differs=("differs", "all")
+    )
+    return points.assign(ratio=np.exp(points.log))
 
 
 def shape(cells: Pair, names: tuple[str, str]) -> Sheet:

@@ -107,7 +107,11 @@ def main(size: Size = FULL) -> None:
     with tempfile.TemporaryDirectory() as folder, interruption.noted():
         interval = inference.interval_of_ratio(list(log_ratios(size, Path(folder))))
     blocks = f"{interval.blocks} block{'s' * (interval.blocks != 1)} of {size.cell}, {size.measure_s:g} s each"
-    known = f"95 % interval {interval.low:.3f} to {interval.high:.3f}" if interval.is_known else inference.NO_INTERVAL
+    known = (
+        f"95 % interval {interval.low:.3f} to {interval.high:.3f}"
+        if interval.is_known
+        else inference.no_interval(interval.blocks)
+    )
     print(f"observers: {interval.ratio:.3f} times the rate without them ({known}; {blocks})")
 
 

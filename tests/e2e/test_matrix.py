@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -56,5 +57,7 @@ def test_a_matrix_ends_with_tables_and_figures_that_another_run_can_be_compared_
     assert {path.stem for path in (run / "figures").glob("*.svg")} == {Path(name).stem for name in figures}
 
     other = shutil.copytree(run, tmp_path / "other")
+    manifest = json.loads((run / "manifest.json").read_text())
+    (other / "manifest.json").write_text(json.dumps(manifest | {"run_id": "other"}))
     harness("compare", str(run), str(other), "--output", "compared", cwd=tmp_path, scratch=scratch)
     assert list((tmp_path / "compared").glob("*.png")) and list((tmp_path / "compared").glob("*.csv"))

@@ -5,6 +5,7 @@ The first run is that of an installed wheel in an empty folder; what follows run
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -92,6 +93,8 @@ def test_the_same_seed_gives_the_same_raw_records_byte_for_byte(
 def test_models_are_compared_like_other_runs(simulated: tuple[Path, list[str]], tmp_path: Path) -> None:
     results, _ = simulated
     other = shutil.copytree(results, tmp_path / "other")
+    manifest = json.loads((results / "manifest.json").read_text())
+    (other / "manifest.json").write_text(json.dumps(manifest | {"run_id": "other"}))
     said = python(
         "-m", "harness", "compare", str(results), str(other), "--output", "compared", cwd=tmp_path, hash_seed=0
     )

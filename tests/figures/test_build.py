@@ -1,5 +1,6 @@
 import functools
 import json
+import re
 import shutil
 from contextlib import suppress
 
@@ -7,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import style
+from matplotlib.colors import to_rgba
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
 from harness.figures import build, draw, throughput
 from harness.figures.build import FORMATS, STYLE, drawings, frame, wrap, write
+from harness.figures.gain import NOT_TOLD
 from harness.figures.reduced_run import Missing, footer, origin, read
 from harness.matrix import Cell, all_cells
 from harness.records import ResultsError
@@ -289,15 +292,14 @@ def test_cells_that_are_not_valid_are_hollow_or_in_brackets_with_a_note(paper_ru
     run = shutil.copytree(paper_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     for name in ("cells", "gain"):
         table = pd.read_parquet(run / "reduced" / f"{name}.parquet")
-        invalid = (table.threads >= 50) & (table.server_version != "2005")
+        invalid = table.threads >= 50
         column, value = ("state", "unsettled") if name == "cells" else ("valid", False)
         table.loc[invalid, column] = value
         table.to_parquet(run / "reduced" / f"{name}.parquet")
     sheet = framed_one(run, "figure-5-gain")
     hollow = [line for line in sheet.axes[0].lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
     assert [list(line.get_xdata()) for line in hollow] == [[150]] * 4
-    assert "Largest gain: +247 % at 3 × 40 threads" in sheet.subtitle
-    assert "Hollow: does not count (" in sheet.subtitle
+    assert "Hollow: 4 that do not count, because a cell is not valid." in sheet.subtitle
     subtitle = framed_one(run, "figure-4-throughput-3-initiators").subtitle
     assert "Hollow" in subtitle
     assert "at 3 × 40 threads" in subtitle, "the rate with 50 threads is higher, but hollow"
@@ -311,6 +313,40 @@ def test_a_run_without_a_valid_cell_has_no_peak(server_run):
     with style.context(STYLE):
         subtitle = throughput.by_threads(cells, 1).subtitle
     assert "Peak" not in subtitle and "No cell is valid" in subtitle
+
+
+def error_bars(sheet):
+    return [container for ax in sheet.axes for container in ax.containers if container.has_yerr]
+
+
+def square_colours(sheet):
+    return {patch.get_facecolor() for ax in sheet.axes for patch in ax.patches if patch.get_width() == 1}
+
+
+def test_a_gain_of_one_run_has_no_interval_and_no_colour(paper_run):
+    sheet = framed_one(paper_run, "figure-5-gain")
+    assert error_bars(sheet) == []
+    assert "At none of 44 points is a gain told from none. One run, no interval" in sheet.subtitle
+    assert "noise" not in " ".join(words(sheet))
+    map_of_gains = framed_one(paper_run, "gain-map")
+    assert square_colours(map_of_gains) == {to_rgba(NOT_TOLD)}
+    assert "gains 0, losses 0. One run, no interval" in map_of_gains.subtitle
+
+
+def test_a_gain_of_several_blocks_has_intervals_a_noise_band_and_colours(tmp_path):
+    cells = [cell for cell in all_cells() if cell.initiators == 3 and cell.payload_bytes == 100]
+    run = write_reduced(tmp_path / "run", cells, shape="paper", blocks=4)
+    sheet = framed_one(run, "figure-5-gain")
+    assert len(error_bars(sheet)) == 1
+    assert "noise: 95 % of single pairs without a gain" in words(sheet)
+    assert re.search(r"Largest gain told from none: \+\d+ % \(\+\d+ % to \+\d+ %\) at 1[25]0 threads", sheet.subtitle)
+    assert "geometric means of versions 2005 and 2008 over 4 blocks; bars: 95 % intervals" in sheet.subtitle
+    assert len(square_colours(framed_one(run, "gain-map"))) > 3
+
+
+def test_the_scale_of_the_gain_is_that_of_the_data(flat_run):
+    low, high = framed_one(flat_run, "figure-5-gain").axes[0].get_ylim()
+    assert -10 < low < 0 < high < 10  # the noise of the fixture is up to 3 % of a rate
 
 
 def framed_one(folder, name):

@@ -1,11 +1,15 @@
 import io
+import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 
-from harness.figures import compare
-from harness.figures.comparison import differences, pair, ratios
+from harness.cli import main
+from harness.figures import compare, comparison
+from harness.figures.circumstances import forbidding, remarkable
+from harness.figures.ratios import QUANTITIES, by_cell, groups, pair, slowdowns
 from harness.figures.reduced_run import read
 from harness.matrix import all_cells, quick_slice
 from harness.records import ResultsError
@@ -36,23 +40,34 @@ def of_version(version, names, values, **columns):
     )
 
 
-def test_cells_without_a_common_version_are_compared_as_means_over_the_versions():
-    a = pd.concat([of_version("2005", "xy", [100.0, 40.0]), of_version("2008", "xy", [300.0, 40.0])])
+def in_blocks(rates, **columns):
+    """Cells by name, each with its rates of blocks 1, 2, ..."""
+    rows = [
+        {"cell_id": name, "block": block, "processed_per_s": value}
+        for name, values in rates.items()
+        for block, value in enumerate(values, 1)
+    ]
+    return table(**pd.DataFrame(rows).to_dict("list"), **columns)
+
+
+def test_cells_without_a_common_version_are_compared_as_geometric_means_over_the_versions():
+    a = pd.concat([of_version("2005", "xy", [100.0, 40.0]), of_version("2008", "xy", [400.0, 40.0])])
     b = of_version("2022", "xyz", [50.0, 80.0, 1.0])
-    both = ratios(*pair(a, b))
+    both = by_cell(*pair(a, b), 0.05)
     assert list(both.processed_per_s_ratio) == [0.25, 2.0]
     assert list(both.cell_id) == ["i1-t0-r1-p100", "i1-t1-r1-p100"]
     assert set(both.server_version_a) == {"2005 and 2008"} and set(both.server_version_b) == {"2022"}
 
 
-def test_a_mean_over_versions_is_valid_only_if_all_are():
+def test_a_mean_over_versions_counts_only_if_all_do():
     a = pd.concat([of_version("2005", "x", [1.0]), of_version("2008", "x", [1.0], valid=False)])
-    assert not ratios(*pair(a, of_version("2022", "x", [1.0]))).valid.any()
+    assert not by_cell(*pair(a, of_version("2022", "x", [1.0])), 0.05).counts.any()
 
 
 def table(**columns):
     rows = {
         "server_version": "2008",
+        "block": 1,
         "initiators": 1,
         "threads": 1,
         "dialog_ratio": 1,
@@ -61,8 +76,7 @@ def table(**columns):
         "sent_per_s": 1.0,
         "until_drained_per_s": 1.0,
         "valid": True,
-        "latency_us_p50": 1.0,
-        "latency_us_p95": 1.0,
+        **dict.fromkeys([name for name in QUANTITIES if name.endswith(("p50", "p95", "p99"))], 1.0),
     }
     return pd.DataFrame(rows | columns)
 
@@ -70,16 +84,74 @@ def table(**columns):
 def test_a_ratio_is_b_divided_by_a_of_cells_that_both_have():
     a = table(cell_id=["one", "two", "zero"], processed_per_s=[100.0, 50.0, 0.0])
     b = table(cell_id=["two", "zero", "three"], processed_per_s=[75.0, 9.0, 1.0])
-    both = ratios(*pair(a, b)).set_index("cell_id")
+    both = by_cell(*pair(a, b), 0.05).set_index("cell_id")
     assert list(both.index) == ["two", "zero"]
     assert both.processed_per_s_ratio["two"] == 1.5
     assert pd.isna(both.processed_per_s_ratio["zero"])
 
 
+def test_a_cell_of_several_blocks_has_an_interval_and_a_verdict():
+    a = in_blocks({"fast": [100, 101, 99], "same": [50, 51, 49], "slow": [80, 81, 79], "unsure": [10, 30, 20]})
+    b = in_blocks({"fast": [150, 151, 149, 150], "same": [51, 50, 50], "slow": [40, 41, 42], "unsure": [30, 9, 20]})
+    both = by_cell(a, b, 0.05).set_index("cell_id")
+    assert both.verdict.to_dict() == {
+        "fast": "faster",
+        "same": "same within 5 %",
+        "slow": "slower",
+        "unsure": "cannot tell",
+    }
+    assert (both.processed_per_s_ratio_low < both.processed_per_s_ratio).all()
+    assert (both.processed_per_s_ratio_high > both.processed_per_s_ratio).all()
+    assert both.blocks_b.to_dict() == {"fast": 4, "same": 3, "slow": 3, "unsure": 3}
+
+
+def test_a_cell_of_one_block_has_a_ratio_and_no_verdict():
+    (row,) = by_cell(in_blocks({"x": [100]}), in_blocks({"x": [10]}), 0.05).itertuples()
+    assert (row.processed_per_s_ratio, row.verdict) == (0.1, "cannot tell")
+    assert pd.isna(row.processed_per_s_ratio_low)
+
+
+def test_blocks_that_are_not_valid_do_not_count():
+    a, b = in_blocks({"x": [100, 101, 99, 100]}), in_blocks({"x": [100, 99, 101, 2]})
+    b["valid"] = b.processed_per_s > 50
+    (row,) = by_cell(a, b, 0.05).itertuples()
+    assert (row.processed_per_s_ratio, row.blocks_b, row.verdict) == (1.0, 3, "same within 5 %")
+    b["valid"] = False
+    (row,) = by_cell(a, b, 0.05).itertuples()
+    assert (row.counts, row.verdict) == (False, "cannot tell")
+    assert groups(a, b, 0.05) == []
+
+
+def test_all_cells_together_tell_what_none_of_them_tells_alone():
+    rng = np.random.default_rng(1)
+    names = [f"cell-{number}" for number in range(100)]
+    a = in_blocks({name: 100 * np.exp(rng.normal(0, 0.3, 3)) for name in names})
+    b = in_blocks({name: 80 * np.exp(rng.normal(0, 0.3, 3)) for name in names})
+    cells, whole = by_cell(a, b, 0.05), groups(a, b, 0.05)
+    assert set(cells.verdict) == {"cannot tell"}
+    assert str(whole[0].verdict) == "slower"
+    assert whole[0].ratios["processed_per_s"].ratio == pytest.approx(0.8, abs=0.07)
+    assert [words.split(" (")[0] for words in slowdowns(cells, whole)] == ["all 100 cells together"]
+
+
+def test_a_cell_repeated_in_one_run_only_does_not_move_the_whole():
+    a = in_blocks({"x": [100, 101, 99], "fast": [900, 901, 899]})
+    b = in_blocks({"x": [100, 99, 101], "fast": [900]})
+    whole = groups(a, b, 0.05)[0]
+    assert (whole.cells, whole.ratios["processed_per_s"].ratio) == (1, pytest.approx(1.0, abs=1e-4))
+
+
+def test_latencies_from_end_to_end_are_compared():
+    a = in_blocks({"x": [100, 101, 99]}, end_to_end_us_p99=1000.0)
+    b = in_blocks({"x": [100, 101, 99]}, end_to_end_us_p99=2500.0)
+    assert by_cell(a, b, 0.05).end_to_end_us_p99_ratio.tolist() == [2.5]
+    assert groups(a, b, 0.05)[0].ratios["end_to_end_us_p99"].ratio == pytest.approx(2.5)
+
+
 def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, console):
     a = write_reduced(tmp_path / "a", CELLS)
     b = write_reduced(tmp_path / "b", CELLS, factor=1.25)
-    paths = compare(a, b, console=console)
+    paths = compare(a, b, console=console).files
     folder = tmp_path / "compare-a-b"
     assert {path.parent for path in paths} == {folder}
     names = {"throughput-1-initiator", "throughput-2-initiators", "throughput-3-initiators", "gain", "ratio-map"}
@@ -87,10 +159,11 @@ def test_two_runs_give_figures_side_by_side_and_a_table_of_ratios(tmp_path, cons
     assert {path.name for path in folder.iterdir()} == {path.name for path in paths} == expected
     written = pd.read_csv(folder / "ratios.csv")
     assert len(written) == len(CELLS)
+    assert set(written.verdict) == {"cannot tell"}
     assert written.processed_per_s_ratio.between(1.2499, 1.2501).all()
     origin = written[["lab_a", "run_id_a", "lab_b", "run_id_b"]].drop_duplicates()
     assert origin.to_numpy().tolist() == [["embedded", "a", "embedded", "b"]]
-    assert "1.250" in printed(console)
+    assert "1.250" in printed(console) and "one run, no interval" in printed(console)
     assert "!" not in printed(console)
 
 
@@ -102,19 +175,44 @@ def test_cells_of_only_one_run_are_left_out_with_a_note(tmp_path, console):
     assert "! 14 cells that only a completed are left out" in printed(console)
 
 
-def test_differing_labs_machines_drivers_and_windows_are_listed(tmp_path):
+def test_differing_labs_machines_and_settings_forbid_a_comparison(tmp_path, console, monkeypatch):
     machine = manifest("x")["machine"]
-    a = read(write_reduced(tmp_path / "a", CELLS[:4]))
-    other = {"lab": "sqlserver", "machine": machine | {"processors": 64}, "versions": {"python": "3.13.1"}}
-    b = read(write_reduced(tmp_path / "b", CELLS[:4], **other))
-    b.cells["measured_s"] = 60.0
-    assert differences(a, a) == []
-    assert differences(a, b) == [
+    a = write_reduced(tmp_path / "a", CELLS[:4])
+    other = {
+        "lab": "sqlserver",
+        "machine": machine | {"processors": 64, "system": "Linux 7"},
+        "versions": {"python": "3.13.1"},
+        "settings": {"lab": "sqlserver", "measure": 60.0, "seed": 7},
+    }
+    b = write_reduced(tmp_path / "b", CELLS[:4], **other)
+    runs = read(a), read(b)
+    assert forbidding(runs[0], runs[0]) == remarkable(runs[0], runs[0]) == []
+    differences = [
         "The labs differ: a is embedded, b is sqlserver. Their numbers do not measure one another",
         "The machines differ (processors: 2 / 64)",
-        "python differs: 3.11.7 / 3.13.1",
-        "The measured windows differ: 1 s / 60 s",
+        "The settings differ (measure: 1.0 / 60.0)",
     ]
+    assert forbidding(*runs) == differences
+    assert remarkable(*runs) == [
+        "The systems differ (system: absent / Linux 7)",
+        "The software differ (python: 3.11.7 / 3.13.1)",
+    ]
+    with pytest.raises(ResultsError, match=r"processors: 2 / 64.*--despite-differences compares the runs all the same"):
+        compare(a, b, console=console)
+    feet = []
+    monkeypatch.setattr(comparison, "write", lambda drawings, folder, head, foot, progress: feet.extend(foot) or [])
+    compare(a, b, tmp_path / "out", despite_differences=True, console=console, progress=lambda _: None)
+    assert set(differences) < set(feet)
+    for words in (*differences, "python: 3.11.7 / 3.13.1"):
+        assert words in " ".join(printed(console).split())
+
+
+@pytest.mark.parametrize("how", ["the same folder", "a copy"])
+def test_a_run_is_not_compared_with_itself(tmp_path, console, how):
+    a = write_reduced(tmp_path / "a", CELLS[:4])
+    b = a if how == "the same folder" else shutil.copytree(a, tmp_path / "copy")
+    with pytest.raises(ResultsError, match="are the same run: name two runs"):
+        compare(a, b, console=console)
 
 
 def test_runs_without_a_common_cell_are_refused(tmp_path, console):
@@ -128,7 +226,7 @@ def test_runs_without_a_common_cell_are_refused(tmp_path, console):
 def test_runs_without_a_common_version_are_compared_and_the_output_says_how(tmp_path, console):
     a = write_reduced(tmp_path / "a", quick_slice(("2022", "2025")), lab="sqlserver", shape="paper")
     b = write_reduced(tmp_path / "b", quick_slice(("2008",)), shape="paper")
-    paths = compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
+    paths = compare(a, b, tmp_path / "out", despite_differences=True, console=console, progress=lambda _: None).files
     assert len(pd.read_csv(tmp_path / "out" / "ratios.csv")) == len(CELLS)
     assert {"gain.png", "ratio-map.png"} <= {path.name for path in paths}
     said = " ".join(printed(console).split())
@@ -136,23 +234,24 @@ def test_runs_without_a_common_version_are_compared_and_the_output_says_how(tmp_
     assert "left out" not in said
 
 
-def test_differing_security_is_listed(tmp_path):
+def test_differing_security_forbids_a_comparison(tmp_path):
     runs = [
-        read(write_reduced(tmp_path / name, CELLS[:4], settings={"dialog_security": secure}))
+        read(write_reduced(tmp_path / name, CELLS[:4], settings={"dialog_security": secure, "cells": [name]}))
         for name, secure in (("a", True), ("b", False))
     ]
-    assert differences(*runs) == ["dialog_security differs: True / False"]
+    assert forbidding(*runs) == ["The settings differ (dialog_security: True / False)"]
 
 
 def test_a_model_compared_with_a_measurement_is_called_a_model(tmp_path, console):
     versions = {"python": "3.11.7"}
     a = write_reduced(tmp_path / "a", CELLS, versions=versions | {"odbc_driver": "microsoft: x"}, settings=SECURE)
     b = write_reduced(tmp_path / "b", CELLS, lab="simulated", versions=versions, settings={"hardware": "paper"})
-    compare(a, b, tmp_path / "out", console=console, progress=lambda _: None)
+    compare(a, b, tmp_path / "out", despite_differences=True, console=console, progress=lambda _: None)
     assert "b: b (simulated lab, a model, 24 cells)" in printed(console)
-    assert differences(read(a), read(b)) == [
+    assert forbidding(read(a), read(b)) == [
         "The labs differ: a is embedded, b is simulated. Their numbers do not measure one another"
     ]
+    assert remarkable(read(a), read(b)) == []
 
 
 def test_differing_models_are_listed(tmp_path):
@@ -160,20 +259,62 @@ def test_differing_models_are_listed(tmp_path):
         model = {"latch.hold_us": {"value": hold_us, "low": 2}, "latch.hand_over_us": {"value": 100, "low": 5}}
         return read(write_reduced(tmp_path / name, CELLS[:4], lab="simulated", seed=seed, model=model))
 
-    assert differences(run("a", 1, 15), run("b", 2, 20)) == ["The models differ (latch.hold_us: 15 / 20; seed: 1 / 2)"]
+    runs = run("a", 1, 15), run("b", 2, 20)
+    assert forbidding(*runs) == ["The models differ (latch.hold_us: 15 / 20)"]
+    assert remarkable(*runs) == ["The models' chances differ (seed: 1 / 2)"]
 
 
 def test_differing_targets_of_the_same_version_are_listed(tmp_path):
-    def run(name, cpus):
-        fingerprint = {"server": {"edition": "Developer"}, "system": {"cpu_count": cpus}}
+    def run(name, cpus, build):
+        fingerprint = {"server": {"product_version": build}, "system": {"cpu_count": cpus}}
         target = {"name": "target", "lab_version": "2022", "fingerprint": fingerprint}
         initiator = {"name": "initiator-1", "lab_version": "2022", "fingerprint": {"system": {"cpu_count": 99 + cpus}}}
         return read(write_reduced(tmp_path / name, CELLS[:4], lab="sqlserver", instances=[target, initiator]))
 
-    assert differences(run("a", 8), run("b", 16)) == ["The targets of version 2022 differ (cpu_count: 8 / 16)"]
+    runs = run("a", 8, "16.0.1"), run("b", 16, "16.0.2")
+    assert forbidding(*runs) == ["The targets of version 2022 differ (cpu_count: 8 / 16)"]
+    assert remarkable(*runs) == ["The targets of version 2022 differ (product_version: 16.0.1 / 16.0.2)"]
 
 
 def test_the_extremes_of_many_cells_are_printed(tmp_path, console):
     cells = [cell for cell in all_cells() if cell.initiators == 1 and cell.payload_bytes == 100 and cell.threads < 50]
     compare(write_reduced(tmp_path / "a", cells), write_reduced(tmp_path / "b", cells), console=console)
     assert "12 lowest and 12 highest ratios of 40 cells" in printed(console)
+
+
+def test_a_slowdown_that_the_runs_tell_is_reported(tmp_path, console):
+    cells = CELLS[:4]
+    a, b = (write_reduced(tmp_path / name, cells, blocks=4, factor=factor) for name, factor in (("a", 1), ("b", 0.7)))
+    slower = compare(a, b, must_tell=True, console=console, progress=lambda _: None).slowdowns
+    assert slower[0].startswith("all 4 cells together (0.70, ")
+    assert {words.split(" (")[0] for words in slower[1:]} == {cell.id for cell in cells}
+    faster = compare(b, a, must_tell=True, console=console, progress=lambda _: None)
+    assert faster.slowdowns == []
+
+
+def test_a_slowdown_ends_the_command_with_one(tmp_path, capsys):
+    cells = CELLS[:2]
+    a, b = (write_reduced(tmp_path / name, cells, blocks=3, factor=factor) for name, factor in (("a", 1), ("b", 0.7)))
+    for arguments, code in (([b, a], 0), ([a, b], 1)):
+        with pytest.raises(SystemExit) as ended:
+            main(["compare", *map(str, arguments), "--fail-over", "5%", "--output", str(tmp_path / "out")])
+        assert ended.value.code == code
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .startswith("harness: b is slower than a by more than 5 %: all 2 cells together (0.70, ")
+    )
+
+
+@pytest.mark.parametrize("given", ["5", "0%", "100%", "-3%", "a lot"])
+def test_a_percentage_that_is_none_is_an_error_of_one_line(given, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "a", "b", f"--fail-over={given}"])
+    assert ended.value.code == 2
+    assert f"{given!r} is no percentage between 0 % and 100 %: write 5%" in capsys.readouterr().err
+
+
+def test_runs_with_too_few_blocks_can_fail_nothing(tmp_path, console):
+    a, b = (write_reduced(tmp_path / name, CELLS[:4], blocks=2) for name in "ab")
+    with pytest.raises(ResultsError, match="run both with --repeats 3 or more"):
+        compare(a, b, must_tell=True, console=console)

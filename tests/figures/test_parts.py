@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import pandas as pd
 import pytest
@@ -8,11 +9,12 @@ from matplotlib import style
 from matplotlib.colors import to_rgb
 
 from harness.figures.build import STYLE
-from harness.figures.gain import percent_scale
+from harness.figures.gain import GAIN_SCALE, comparison_scale
 from harness.figures.parts import payload_name, payload_style, percent, spread_apart, versions_note
 from harness.figures.reduced_run import Missing
 from harness.figures.throughput import busiest
 from harness.matrix import PAYLOADS_BYTES
+from harness.whitepaper import GAIN_MAX_PERCENT
 
 
 @given(st.lists(st.floats(-1000, 1000), max_size=8), st.floats(1, 20))
@@ -55,11 +57,15 @@ def test_percentages_carry_their_sign_and_zero_has_none(value, text):
     assert percent(value) == text
 
 
-def test_colours_are_as_strong_for_loss_as_for_gain_and_pale_for_noise():
-    scale = percent_scale(pd.Series([-3.0, 5.0]))
-    assert (scale.vmin, scale.vmax) == (-40, 40)
-    scale = percent_scale(pd.Series([-3.0, 315.0]))
-    assert (scale.vmin, scale.vmax) == (-315, 315)
+def test_colours_are_as_strong_for_a_half_as_for_a_double_and_pale_for_noise():
+    for ratios, largest in (([0.97, 1.05], 1.4), ([0.22, 21.03], 21.03), ([0.02, 1.5], 50)):
+        scale = comparison_scale(pd.Series(ratios))
+        assert (scale(math.log(0.5)) + scale(math.log(2))) == pytest.approx(1)
+        assert (scale(-math.log(largest)), scale(math.log(largest))) == (pytest.approx(0), pytest.approx(1))
+
+
+def test_the_papers_largest_gain_is_on_the_scale_of_the_gain_map():
+    assert 0.9 < GAIN_SCALE(math.log(1 + GAIN_MAX_PERCENT.value / 100)) < 1
 
 
 def points(*rows):
@@ -76,13 +82,14 @@ def test_the_busiest_cell_has_the_deepest_queues_and_two_samples():
     cells = pd.DataFrame(
         {
             "cell_id": ["shallow", "deep", "unseen"],
+            "block": 1,
             "queue_depth_peak": [1.0, 50.0, 900.0],
             "transmission_queue_depth_peak": [9.0, None, 0.0],
             "processed_per_s": [5.0, 1.0, 9.0],
         }
     )
     seconds = pd.DataFrame(
-        {"cell_id": ["shallow"] * 2 + ["deep"] * 2 + ["unseen"], "queue_depth": [1.0, 1, 50, 2, 900]}
+        {"cell_id": ["shallow"] * 2 + ["deep"] * 2 + ["unseen"], "block": 1, "queue_depth": [1.0, 1, 50, 2, 900]}
     )
     assert busiest(seconds, cells).cell_id == "deep"
     with pytest.raises(Missing):

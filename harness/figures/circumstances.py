@@ -1,0 +1,86 @@
+"""In what two runs differ beside their numbers: what forbids to compare them, and what a reader should know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.figures.reduced_run import Run
+
+# Settings that choose what is run, how often and where its files go. All others change how it is measured.
+CHOICES = frozenset(
+    {"lab", "lab_file", "server_versions", "cells", "quick", "repeats", "precision", "seed", "results", "master"}
+)
+HARDWARE = ("processor", "processors", "memory_mib", "limits")
+# The entries of the manifest's `versions` that can change a number.
+DECISIVE_VERSIONS = ("python", "odbc_driver", "pyodbc", "locust", "sqlglot")
+# The entries of a target's fingerprint that the harness' own machine does not have.
+SERVER_HARDWARE = {"system": ("cpu_count", "physical_memory_kb")}
+SERVER_SOFTWARE = {"server": ("edition", "product_version")}
+
+
+def forbidding(a: Run, b: Run) -> list[str]:
+    """List the differences of lab, hardware and settings, a line each: a ratio would measure them too."""
+    notes = []
+    if a.lab != b.lab:
+        notes.append(f"The labs differ: a is {a.lab}, b is {b.lab}. Their numbers do not measure one another")
+    # The processors that compute a simulated run do not change its numbers.
+    if not (a.is_model and b.is_model):
+        notes += _differ("The machines", *(_entries(run, "machine", HARDWARE) for run in (a, b)))
+    settings = [_entries(run, "settings") for run in (a, b)]
+    decisive = [name for name in settings[0] if name in settings[1] and name not in CHOICES]
+    notes += _differ("The settings", *({name: one[name] for name in decisive} for one in settings))
+    if a.is_model and b.is_model:
+        models = [{name: one["value"] for name, one in (run.manifest.get("model") or {}).items()} for run in (a, b)]
+        notes += _differ("The models", *models)
+    return [*notes, *_targets_differ(a, b, SERVER_HARDWARE)]
+
+
+def remarkable(a: Run, b: Run) -> list[str]:
+    """List the differences that may be what the comparison is about, such as versions, a line each."""
+    notes = []
+    if not (a.is_model and b.is_model):
+        notes += _differ("The systems", *(_entries(run, "machine", ("system", "distribution")) for run in (a, b)))
+    versions = [_entries(run, "versions", DECISIVE_VERSIONS) for run in (a, b)]
+    # A run in virtual time has no driver.
+    common = [name for name in versions[0] if name in versions[1]]
+    notes += _differ("The software", *({name: one[name] for name in common} for one in versions))
+    if a.is_model and b.is_model:
+        notes += _differ("The models' chances", *({"seed": run.manifest.get("seed")} for run in (a, b)))
+    return [*notes, *_targets_differ(a, b, SERVER_SOFTWARE)]
+
+
+def _entries(run: Run, group: str, names: Sequence[str] | None = None) -> dict[str, Any]:
+    found = run.manifest.get(group) or {}
+    return {name: found[name] for name in names or found if name in found}
+
+
+def _differ(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Say in one line in which entries two mappings differ; nothing if they are the same."""
+    changed = [
+        f"{key}: {one.get(key, 'absent')} / {other.get(key, 'absent')}"
+        for key in sorted({*one, *other})
+        if one.get(key) != other.get(key)
+    ]
+    return [f"{what} differ ({'; '.join(changed)})"] if changed else []
+
+
+def _targets_differ(a: Run, b: Run, entries: Mapping[str, Sequence[str]]) -> list[str]:
+    """List the facts in which targets of the same version differ."""
+    targets = [
+        {
+            str(instance.get("lab_version")): _facts(instance.get("fingerprint") or {}, entries)
+            for instance in run.manifest.get("instances") or []
+            if instance.get("name") == "target"
+        }
+        for run in (a, b)
+    ]
+    return [
+        line
+        for version in sorted(targets[0].keys() & targets[1].keys())
+        for line in _differ(f"The targets of version {version}", targets[0][version], targets[1][version])
+    ]
+
+
+def _facts(fingerprint: Mapping[str, Any], entries: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    return {name: (fingerprint.get(group) or {}).get(name) for group, names in entries.items() for name in names}

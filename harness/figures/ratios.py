@@ -1,0 +1,196 @@
+"""The ratios of two runs: of each cell that both completed, and of all of them, with intervals and verdicts.
+
+If both runs have cells of the same version, cells are paired by version. Otherwise, such as SQL Server 2022 and 2025
+with the embedded lab's 2005 and 2008, they are paired over the other axes: a cell's quantities are the geometric means
+over the versions of its run. A version is never paired with a different one.
+
+Block 2 of one run is no neighbour of block 2 of the other: they were hours apart, or on other days. So the blocks of
+the two runs are independent samples, each with its own spread (`inference.interval_between`). Over all cells, a block
+counts once, as the mean of its cells' logarithms. Only valid cells count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.figures.reduced_run import listed
+from harness.inference import (
+    BLOCKS_MIN,
+    Difference,
+    Interval,
+    Verdict,
+    block_means,
+    interval_between,
+    verdict,
+    verdicts,
+)
+
+POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
+AXES = ["server_version", *POINT]
+RATE = "processed_per_s"
+QUANTITIES = (
+    *(RATE, "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95"),
+    *("end_to_end_us_p50", "end_to_end_us_p95", "end_to_end_us_p99"),
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells that count in both runs: the ratio of each quantity over them, and the verdict on the processed rate."""
+
+    name: str
+    cells: int
+    ratios: dict[str, Interval]  # quantities that both runs have
+    verdict: Verdict
+    lowest: float  # of the cells' ratios of processed rates
+    highest: float
+
+
+def by_version(a: pd.DataFrame, b: pd.DataFrame) -> bool:
+    """Return whether the cells of two runs are paired by version."""
+    return not set(a.cell_id).isdisjoint(b.cell_id)
+
+
+def pair(a: pd.DataFrame, b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the cells of both runs with ids that pair them, a row per cell and block."""
+    return (a, b) if by_version(a, b) else (mean_of_versions(a), mean_of_versions(b))
+
+
+def mean_of_versions(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per point of the matrix and block with the means over versions; the id names no version."""
+    point = [*POINT, "total_threads", "block"]
+    with np.errstate(divide="ignore"):
+        logs = cells[point].join(np.log(cells[list(QUANTITIES)].astype(float)))
+    merged = logs.groupby(point)[list(QUANTITIES)].agg(lambda values: values.mean(skipna=False))
+    merged = np.exp(merged).join(cells.groupby(point).valid.all()).reset_index()
+    axes = merged[POINT].astype(str)
+    merged["cell_id"] = (
+        "i" + axes.initiators + "-t" + axes.threads + "-r" + axes.dialog_ratio + "-p" + axes.payload_bytes
+    )
+    merged["server_version"] = listed(sorted(cells.server_version.unique()))
+    return merged
+
+
+def common(a: pd.DataFrame, b: pd.DataFrame, *, same_version: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of both tables, cells or gains, that the other table has too, in whatever block."""
+    keys = [axis for axis in (AXES if same_version else POINT) if axis in a]
+    both = a[keys].merge(b[keys], on=keys, how="inner").drop_duplicates()
+    return a.merge(both, on=keys, how="inner"), b.merge(both, on=keys, how="inner")
+
+
+def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> pd.DataFrame:
+    """Return one row per common cell, b divided by a, with the verdict on the processed rate.
+
+    Per quantity: the geometric mean of `a`, of `b`, and their ratio, null where a is zero or unknown. `counts` says
+    whether the cell is valid in a block of each run; if it is not, its numbers are those of all blocks, and it has
+    neither interval nor verdict.
+    """
+    sides = [dict(list(cells.groupby("cell_id"))) for cells in (a, b)]
+    rows, intervals = [], list[Interval]()
+    for cell_id in (cell_id for cell_id in sides[0] if cell_id in sides[1]):
+        of_cell = sides[0][cell_id], sides[1][cell_id]
+        valid = counted(of_cell[0]), counted(of_cell[1])
+        counts = bool(len(valid[0]) and len(valid[1]))
+        interval = (
+            interval_between(_logs(valid[0], RATE), _logs(valid[1], RATE))
+            if counts
+            else Interval(np.nan, None, None, 0, None)
+        )
+        intervals.append(interval)
+        rows.append(
+            {"cell_id": cell_id}
+            | {f"server_version_{side}": run.server_version.iloc[0] for side, run in zip("ab", of_cell, strict=True)}
+            | of_cell[0][[*POINT, "total_threads"]].iloc[0].to_dict()
+            | {f"blocks_{side}": run.block.nunique() for side, run in zip("ab", valid, strict=True)}
+            | {name: value for each in QUANTITIES for name, value in _ratio(valid if counts else of_cell, each).items()}
+            | {f"{RATE}_ratio_low": interval.low, f"{RATE}_ratio_high": interval.high, "counts": counts}
+        )
+    table = pd.DataFrame(rows).assign(verdict=[str(each) for each in verdicts(intervals, threshold)])
+    return table if table.empty else table.sort_values(["server_version_a", *POINT]).reset_index(drop=True)
+
+
+def counted(cells: pd.DataFrame) -> pd.DataFrame:
+    """Choose the rows whose rate counts."""
+    return cells[cells.valid & (cells[RATE] > 0)]
+
+
+def _logs(cell: pd.DataFrame, quantity: str) -> npt.NDArray[np.float64]:
+    """Return the logarithms of a cell's blocks."""
+    return np.log(cell[quantity].astype(float)).to_numpy()  # type: ignore[no-any-return]  # pandas has no types
+
+
+def _ratio(sides: tuple[pd.DataFrame, pd.DataFrame], quantity: str) -> dict[str, float]:
+    """Return the geometric means of both sides and their ratio."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        a, b = (float(np.exp(_logs(side, quantity).mean())) for side in sides)
+        ratio = b / a if a > 0 else np.nan
+    return {f"{quantity}_a": round(a, 2), f"{quantity}_b": round(b, 2), f"{quantity}_ratio": round(ratio, 4)}
+
+
+def groups(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> list[Group]:
+    """Return the ratios over all cells that count in both runs, then those by number of initiators and dialog ratio.
+
+    Empty if there is no such cell.
+    """
+    a, b = counted(a), counted(b)
+    shared = set(a.cell_id) & set(b.cell_id)
+    if not shared:
+        return []
+    a, b = (run[run.cell_id.isin(shared)] for run in (a, b))
+    whole = _group("all", a, b, threshold)
+    parts = [
+        _group(f"i{initiators}, ratio {ratio}", of_a, b[b.cell_id.isin(of_a.cell_id)], threshold)
+        for (initiators, ratio), of_a in a.groupby(["initiators", "dialog_ratio"])
+    ]
+    return [whole, *parts]
+
+
+def _group(name: str, a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> Group:
+    """Return the ratios over the cells with BLOCKS_MIN blocks in both runs; over all cells if there is none."""
+    blocks = pd.concat([run.groupby("cell_id").block.nunique() for run in (a, b)], axis=1).min(axis=1)
+    repeated = blocks.index[blocks >= BLOCKS_MIN]
+    if len(repeated):
+        a, b = (run[run.cell_id.isin(repeated)] for run in (a, b))
+    ratios = {quantity: found for quantity in QUANTITIES if (found := _over_cells(a, b, quantity))}
+    single = np.exp(_log_means(b) - _log_means(a))
+    each = verdict(ratios[RATE], threshold)
+    return Group(name, len(single), ratios, each, float(single.min()), float(single.max()))
+
+
+def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str) -> Interval | None:
+    """Return b divided by a over the cells that always have the quantity; None if there is none."""
+    lacking = pd.concat([run.cell_id[~(run[quantity] > 0)] for run in (a, b)])
+    known = [run[~run.cell_id.isin(lacking)] for run in (a, b)]
+    if known[0].empty:
+        return None
+    logs = [run.assign(log=np.log(run[quantity].astype(float))) for run in known]
+    return interval_between(*(block_means(run, ["cell_id"], "log").to_numpy() for run in logs))
+
+
+def _log_means(cells: pd.DataFrame) -> pd.Series:
+    return np.log(cells.set_index("cell_id")[RATE].astype(float)).groupby(level=0).mean()
+
+
+def slowdowns(table: pd.DataFrame, whole: Sequence[Group]) -> list[str]:
+    """List what is slower in b: all cells together, then the single cells, the slowest first."""
+    found = [
+        f"all {group.cells} cells together ({ratio_words(group.ratios[RATE])})"
+        for group in whole[:1]
+        if group.verdict.difference is Difference.SLOWER
+    ]
+    slower = table[table.verdict == Difference.SLOWER].sort_values(f"{RATE}_ratio")
+    return found + [
+        f"{row.cell_id} ({row.processed_per_s_ratio:.2f}, {row.processed_per_s_ratio_low:.2f} to "
+        f"{row.processed_per_s_ratio_high:.2f})"
+        for row in slower.itertuples()
+    ]
+
+
+def ratio_words(ratio: Interval) -> str:
+    """`0.81, 0.78 to 0.85`, or the ratio alone if it has no interval."""
+    return f"{ratio.ratio:.2f}" if ratio.low is None else f"{ratio.ratio:.2f}, {ratio.low:.2f} to {ratio.high:.2f}"
