@@ -285,6 +285,7 @@ def write_reduced(
     tables = {
         "cells": pd.DataFrame([_reduced_cell(visit, shape, factor, folder.name, lab) for visit in visits]),
         "seconds": pd.DataFrame([row for visit in visits for row in _reduced_seconds(visit, shape, factor)]),
+        "bins": pd.DataFrame([row for visit in visits for row in _reduced_bins(visit, shape, factor)]),
         "waits": pd.DataFrame([row for visit in visits for row in _reduced_waits(visit, shape, factor)]),
     }
     tables["gain"] = _reduced_gain(tables["cells"])
@@ -393,6 +394,29 @@ def _reduced_seconds(visit: Visit, shape: str, factor: float) -> list[dict[str, 
             "transmission_queue_depth": int(max(0.0, backlog[second] * 0.2)),
         }
         for second in range(len(sent))
+    ]
+
+
+def _reduced_bins(visit: Visit, shape: str, factor: float) -> list[dict[str, Any]]:
+    """The bins of the lengths in `_reduced_cell`: the target is slower than the clients while these settle."""
+    per_s = rate(visit.cell, shape, visit.block) * factor
+    phases = (("settle", 0.0, 2.2, 4), ("measure", 2.2, 3.2, 2), ("stop", 3.2, 3.3, 1), ("drain", 3.3, 5.7, 5))
+    cuts = [
+        (phase, begin + part * (end - begin) / parts, (end - begin) / parts)
+        for phase, begin, end, parts in phases
+        for part in range(parts)
+    ]
+    return [
+        _axes(visit)
+        | {
+            "bin": number,
+            "phase": phase,
+            "from_s": from_s,
+            "length_s": length_s,
+            "sent_messages": 0 if phase == "drain" else round(per_s * 1.01 * length_s),
+            "processed_messages": round(per_s * {"settle": 0.9, "drain": 0.105}.get(phase, 1.0) * length_s),
+        }
+        for number, (phase, from_s, length_s) in enumerate(cuts)
     ]
 
 

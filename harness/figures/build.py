@@ -89,7 +89,7 @@ def drawings(run: Run) -> dict[str, Drawing]:
         "page-spread": functools.partial(pages.spread, run.page_spread),
         "log-writes": functools.partial(instance_activity.logs, merged.file_io),
         "latency": functools.partial(throughput.latency, merged.cells),
-        "queues": functools.partial(throughput.queues, run.seconds, run.cells),
+        "queues": functools.partial(throughput.queues, run.bins, run.seconds, run.cells),
         # The table was added by a run of `harness techniques`.
         **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),
     }

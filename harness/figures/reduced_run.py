@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from harness.reporting import duration
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.
-OPTIONAL_TABLES = ("page_spread", "latch_share", "file_io", "techniques")
+OPTIONAL_TABLES = ("bins", "page_spread", "latch_share", "file_io", "techniques")
 # The newest columns of the reductions: tables without them were written by an older harness.
 LATEST_COLUMNS = {
     "cells": {"block", "state", "rate_per_s", "until_drained_per_s"},
@@ -53,6 +53,7 @@ class Run(Tables):
 
     folder: Path
     manifest: Mapping[str, Any]
+    bins: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def run_id(self) -> str:

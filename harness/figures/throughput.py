@@ -20,6 +20,7 @@ from harness.figures.parts import (
     paper_level,
     payload_lines,
     payload_name,
+    short,
     thousands,
     thread_axis,
     threads_label,
@@ -37,7 +38,6 @@ _LATENCY_WORDS = {
 }
 LATENCIES = (("latency_us_p50", "median"), ("latency_us_p95", "95th percentile"))
 SECONDS_WITH_DEPTH = 2  # with fewer there is no line to draw
-SHORTEST_SECOND = 0.25  # a shorter last second has no meaningful rate
 
 
 def by_threads(cells: pd.DataFrame, initiators: int) -> Sheet:
@@ -113,26 +113,22 @@ def latency(cells: pd.DataFrame) -> Sheet:
     return fig
 
 
-def queues(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
-    """Draw the cell whose queues were deepest."""
+def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
+    """Draw the course of the cell whose queues were deepest."""
+    if bins.empty:
+        raise Missing("the course of the cells was not reduced: run `harness reduce` on this run again")
     cell = busiest(seconds, cells)
-    rows = seconds[(seconds.cell_id == cell.cell_id) & (seconds.block == cell.block)].sort_values("second")
+    of_cell = [table[(table.cell_id == cell.cell_id) & (table.block == cell.block)] for table in (bins, seconds)]
+    course, sampled = of_cell[0].sort_values("bin"), of_cell[1].sort_values("second")
     length = float(cell.load_s + cell.drain_s)
-    width = (length - rows.second).clip(upper=1.0)
-    rows, width = rows[width >= SHORTEST_SECOND], width[width >= SHORTEST_SECOND]
-    middle = rows.second + width / 2
-    fig = Sheet(9.4, 6.2)
+    fig = Sheet(9.4, 6.8)
     rates, depths = fig.subplots(2, 1, sharex=True)
-    rate_words = (("sent", "sent by the clients"), ("processed", "processed by the target"))
-    for place, (column, words) in enumerate(rate_words):
-        rates.plot(middle, rows[column] / width, label=words, markeredgecolor="white", **cycle_entry(2 * place))
-    for place, (column, words) in enumerate(
-        (("queue_depth", "target's queue"), ("transmission_queue_depth", "transmission queues of the initiators"))
-    ):
-        known = rows[column].notna()
-        depths.plot(middle[known], rows[column][known], label=words, markeredgecolor="white", **cycle_entry(2 * place))
-    rates.set_ylabel("messages per second")
-    depths.set_ylabel("messages in queues")
+    _rates(rates, course)
+    ends = course.from_s + course.length_s
+    waiting = (course.sent_messages - course.processed_messages).cumsum()
+    depths.plot([0, *ends], [0, *waiting], label="sent but not processed", color=muted_colour(), marker="")
+    _sampled(depths, sampled, length)
+    depths.set_ylabel("messages")
     depths.set_xlabel("seconds since the clients started")
     for ax in (rates, depths):
         ax.set_ylim(bottom=0, top=max(ax.get_ylim()[1], 1))
@@ -140,15 +136,43 @@ def queues(seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:
         thousands(ax.yaxis)
         legend_below(ax)
         _phases(ax, cell, named=ax is rates)
-    depth = (rows.queue_depth.fillna(0) + rows.transmission_queue_depth.fillna(0)).max()
+    depth = (sampled.queue_depth.fillna(0) + sampled.transmission_queue_depth.fillna(0)).max()
     fig.entitle(
         f"Queues of the busiest cell, {cell.cell_id}",
         f"{count(int(cell.initiators))} × {cell.threads} threads, {payload_name(int(cell.payload_bytes))} a message, "
-        f"{used_dialogs(cell.dialog_ratio)}. At most {depth:,.0f} messages were queued; drained "
-        f"{cell.drain_s:.1f} s after the last call. Depth: the deepest sample of each second.",
-        rows,
+        f"{used_dialogs(cell.dialog_ratio)}. In the measured window {cell.sent_per_s:,.0f} messages/s were sent and "
+        f"{cell.processed_per_s:,.0f} processed (dashes). At most {depth:,.0f} messages were seen in queues; drained "
+        f"{cell.drain_s:.1f} s after the last call. Rates: of bins of {short(course.length_s.max())} s or less, "
+        f"none of which mixes load with none. Queues: the deepest sample of each second.",
+        course,
     )
     return fig
+
+
+def _rates(ax: Axes, course: pd.DataFrame) -> None:
+    """Draw the rate of each bin as a step, and dashes at the rate of the whole window."""
+    window = course[course.phase == "measure"]
+    edges = [*course.from_s, course.from_s.iloc[-1] + course.length_s.iloc[-1]]
+    rate_words = (("sent_messages", "sent by the clients"), ("processed_messages", "processed by the target"))
+    for place, (column, words) in enumerate(rate_words):
+        colour = cycle_entry(2 * place)["color"]
+        ax.stairs(course[column] / course.length_s, edges, color=colour, linewidth=1.8, label=words)
+        rate = window[column].sum() / window.length_s.sum()
+        ax.hlines(rate, window.from_s.iloc[0], window.from_s.iloc[-1] + window.length_s.iloc[-1], colour, "dashed")
+    ax.set_ylabel("messages per second")
+
+
+def _sampled(ax: Axes, sampled: pd.DataFrame, length: float) -> None:
+    """Draw the depths that were seen, which a second holds once, as points."""
+    middle = (sampled.second + (sampled.second + 1).clip(upper=length)) / 2
+    queue_words = (
+        ("queue_depth", "seen in the target's queue"),
+        ("transmission_queue_depth", "seen in the initiators' transmission queues"),
+    )
+    for place, (column, words) in enumerate(queue_words):
+        known = sampled[column].notna()
+        style = cycle_entry(2 * place) | {"linestyle": "none", "markersize": 7, "markeredgecolor": "white"}
+        ax.plot(middle[known], sampled[column][known], label=words, **style)
 
 
 def busiest(seconds: pd.DataFrame, cells: pd.DataFrame) -> pd.Series:

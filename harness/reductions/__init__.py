@@ -18,6 +18,7 @@ How numbers are computed:
 * Percentiles are exact to the microsecond: linear interpolation between the two nearest ranks of all values of a cell
   (numpy's default, SQL's PERCENTILE_CONT), never an average of percentiles. `calls_in_window` is the number of
   values.
+  A percentile q is null where fewer than 10 / (1 - q) values carry it: 20 for the median, 1,000 for the 99th.
 * End-to-end latency is that of every message *sent* in the window, whenever it was processed, so that it includes the
   backlog. The clocks of two machines may differ: negative values are kept and counted.
 * In the closed loop each thread waits for its call, so latencies do not show how long calls of an open arrival stream
@@ -47,7 +48,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from harness.records import SCHEMAS, ResultsError, write_table
-from harness.reductions import cells, circumstances, instance_activity, messages, raw_files
+from harness.reductions import bins, cells, circumstances, instance_activity, messages, raw_files
 from harness.reductions.raw_files import SparkUnavailable
 from harness.reductions.spark_session import session
 from harness.reporting import to_standard_error
@@ -60,6 +61,7 @@ _CELLS_IN_ORDER = ("server_version", "initiators", "dialog_ratio", "threads", "p
 ORDER = {
     "cells": _CELLS_IN_ORDER,
     "seconds": (*_CELLS_IN_ORDER, "second"),
+    "bins": (*_CELLS_IN_ORDER, "bin"),
     "gain": ("server_version", "initiators", "threads", "payload_bytes", "dialog_ratio", "block"),
     "waits": (*_CELLS_IN_ORDER, "role", "place"),
     "page_spread": (*_CELLS_IN_ORDER, "instance"),
@@ -156,6 +158,7 @@ def _reduced(spark: SparkSession, folders: Mapping[str, Path], manifest: Mapping
     ).cache()
     tables = {
         "seconds": by_second,
+        "bins": bins.bins(counting, messages.returned_calls(rows["calls"], counting), rows["receives"]),
         "waits": waiting,
         "cells": by_cell,
         "gain": cells.gain(by_cell),

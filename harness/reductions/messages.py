@@ -12,7 +12,7 @@ QUANTILES = (0.5, 0.95, 0.99)
 SECONDS_MAX = 4 * 3600
 
 
-def _returned(calls: DataFrame, attempts: DataFrame) -> DataFrame:
+def returned_calls(calls: DataFrame, attempts: DataFrame) -> DataFrame:
     """Return the calls of the send procedure that succeeded, with the time of their return."""
     returned = calls.where(F.col("succeeded")).select(
         *ATTEMPT,
@@ -29,7 +29,7 @@ def calls_in_window(calls: DataFrame, attempts: DataFrame) -> DataFrame:
     The latency of an open loop is that of the calls intended to start in the window, whenever they returned. Otherwise
     a stall at its end would leave out the calls that waited longest.
     """
-    returned = _returned(calls, attempts)
+    returned = returned_calls(calls, attempts)
     inside = in_window("returned_at_ns")
     timed = F.when(F.col("rate_per_s") > 0, in_window("intended_at_ns")).otherwise(inside)
     counted = returned.groupBy(*ATTEMPT).agg(
@@ -82,6 +82,8 @@ def end_to_end(deliveries: DataFrame, attempts: DataFrame) -> DataFrame:
 def quantiles(rows: DataFrame, counted: DataFrame, count: str, nanoseconds: str, prefix: str) -> DataFrame:
     """Return one row per attempt: exact quantiles to the microsecond, interpolated between the nearest ranks.
 
+    One that too few values carry is null.
+
     Equal values are counted and the counts added up, which can spill to disk. Spark's own `percentile` holds all values
     of a cell in memory, and a cell of a minute has a million.
     """
@@ -94,8 +96,18 @@ def quantiles(rows: DataFrame, counted: DataFrame, count: str, nanoseconds: str,
     ranked = alike.withColumn("last_rank", F.sum("alike").over(upwards) - 1).join(
         F.broadcast(counted.select(*ATTEMPT, F.col(count).alias("values"))), on=list(ATTEMPT), how="inner"
     )
-    sums = [F.round(F.sum(F.col("us") * _weight(quantile)), 3).alias(_name(prefix, quantile)) for quantile in QUANTILES]
+    sums = [
+        F.when(F.max("values") >= values_needed(quantile), F.round(F.sum(F.col("us") * _weight(quantile)), 3)).alias(
+            _name(prefix, quantile)
+        )
+        for quantile in QUANTILES
+    ]
     return ranked.groupBy(*ATTEMPT).agg(*sums)
+
+
+def values_needed(quantile: float) -> int:
+    """Return how many values carry a quantile: ten lie beyond it, so that a few slow calls do not decide it."""
+    return round(10 / (1 - quantile))
 
 
 def _weight(quantile: float) -> Column:
@@ -122,7 +134,7 @@ def _names(prefix: str) -> list[str]:
 
 def sent_by_second(calls: DataFrame, attempts: DataFrame) -> DataFrame:
     """Count calls of the send procedure by the second of their return."""
-    counted = _returned(calls, attempts).groupBy(*ATTEMPT, second_of("returned_at_ns").alias("second"))
+    counted = returned_calls(calls, attempts).groupBy(*ATTEMPT, second_of("returned_at_ns").alias("second"))
     return counted.agg(F.count(F.lit(1)).alias("sent"))
 
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from harness import records
 from harness.observe.observers import INTERVAL_S
+from harness.reductions.messages import QUANTILES, values_needed
 from harness.techniques.technique_scenario import Scenario, Turn
 
 NAME = "techniques"
@@ -49,10 +50,12 @@ SCHEMA = pa.schema(
         "sent_per_s": _FLOAT,  # calls that returned in the window
         "processed_per_s": _FLOAT,  # messages stored in the window
         "state": _TEXT,  # of its cell: valid | unsettled | behind | starved | disturbed
-        "latency_us_p50": _FLOAT,  # of those calls; null without any
+        "latency_us_p50": _FLOAT,  # of those calls; a percentile is null where too few values carry it
         "latency_us_p95": _FLOAT,
+        "latency_us_p99": _FLOAT,
         "end_to_end_us_p50": _FLOAT,  # of messages sent in the window, whenever stored
         "end_to_end_us_p95": _FLOAT,
+        "end_to_end_us_p99": _FLOAT,
         "readers": _INTEGER,  # most at once in the samples of the window; null without samples
         "messages_per_receive": _FLOAT,  # of all message types; null if no RECEIVE of the window returned any
         "sent_messages": _INTEGER,
@@ -149,11 +152,13 @@ def _measured(raw: _Raw) -> dict[str, Any]:
 
 
 def _quantiles(nanoseconds: npt.NDArray[Any], prefix: str) -> dict[str, float | None]:
-    names = (f"{prefix}_p50", f"{prefix}_p95")
-    if not len(nanoseconds):
-        return dict.fromkeys(names)
-    values = np.percentile(np.round(nanoseconds / 1000), (50, 95))
-    return dict(zip(names, (round(float(value), 3) for value in values), strict=True))
+    values_us = np.round(nanoseconds / 1000)
+    return {
+        f"{prefix}_p{round(100 * quantile)}": (
+            round(float(np.quantile(values_us, quantile)), 3) if len(values_us) >= values_needed(quantile) else None
+        )
+        for quantile in QUANTILES
+    }
 
 
 def _readers(raw: _Raw) -> int | None:

@@ -51,7 +51,7 @@ def test_every_technique_leaves_a_row_its_records_and_its_bar(tmp_path: Path, sc
     assert (table.sent_messages > 0).all()
     if lab == "simulated":  # in real time a busy machine may let nothing happen in so short a window
         assert (table.processed_per_s > 0).all() and (table.sent_per_s > 0).all()
-        assert (table.latency_us_p95 >= table.latency_us_p50).all()
+        assert not (table.latency_us_p95 < table.latency_us_p50).any()
     assert table.conversations_in_use.isna().tolist() == (table.conversations == "one_per_message").tolist()
     assert (results / "figures" / "techniques.png").is_file()
     svg = (results / "figures" / "techniques.svg").read_text()

@@ -20,7 +20,9 @@ def rows(folder: Path, kind: str, cell: Cell, attempt: int = 1) -> list[dict[str
 
 
 def percentile(values: list[float], quantile: float) -> float:
-    """Linear interpolation between the nearest ranks."""
+    """Linear interpolation between the nearest ranks; NaN where fewer than ten values lie beyond the quantile."""
+    if len(values) < {0.5: 20, 0.95: 200, 0.99: 1000}[quantile]:
+        return math.nan
     ordered = sorted(values)
     rank = quantile * (len(ordered) - 1)
     below, above = ordered[math.floor(rank)], ordered[math.ceil(rank)]

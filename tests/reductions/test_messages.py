@@ -22,7 +22,7 @@ def test_a_call_belongs_to_the_window_in_which_it_returns(spark, raw, attempts):
         ],
     )
     expected = spark.createDataFrame(
-        [(CELL.id, 1, 1, 6.0, 6.9, 6.98, 2, 7.0)],
+        [(CELL.id, 1, 1, None, None, None, 2, 7.0)],
         "cell_id string, block int, attempt int, latency_us_p50 double, latency_us_p95 double, latency_us_p99 double, "
         "calls_in_window long, latency_us_max double",
     )
@@ -37,11 +37,32 @@ def test_the_latency_of_an_open_loop_is_that_of_the_calls_due_in_the_window(spar
             {"intended_at_ns": 1 * S - 1, "started_at_ns": 1 * S - 1, "latency_ns": 500 * US},  # due before the window
             {"intended_at_ns": 2 * S, "started_at_ns": 2 * S, "latency_ns": 7 * US},
             {"intended_at_ns": 3 * S - 1, "started_at_ns": 3 * S + S, "latency_ns": 2 * S},  # returns long after it
-        ],
+        ]
+        * 10,
     )
     (row,) = messages.calls_in_window(calls, attempts).collect()
-    assert row.calls_in_window == 2, "the rate counts what returned in the window"
+    assert row.calls_in_window == 20, "the rate counts what returned in the window"
     assert (row.latency_us_p50, row.latency_us_max) == ((7 + 2_000_000) / 2, 2_000_000)
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        (19, (None, None, None)),
+        (20, (10.5, None, None)),
+        (199, (100, None, None)),
+        (200, (100.5, 190.05, None)),
+        (999, (500, 949.1, None)),
+        (1000, (500.5, 950.05, 990.01)),
+    ],
+)
+def test_a_percentile_needs_ten_values_beyond_it(spark, raw, attempts, values, expected):
+    calls = raw("calls", [{"started_at_ns": 2 * S, "latency_ns": us * US} for us in range(1, values + 1)])
+    row = messages.calls_in_window(calls, attempts).first()
+    assert (row.latency_us_p50, row.latency_us_p95, row.latency_us_p99) == expected
+    sent = [{"sent_at_ns": 2 * S, "processed_at_ns": 2 * S + us * US} for us in range(1, values + 1)]
+    row = messages.end_to_end(raw("deliveries", sent), attempts).first()
+    assert (row.end_to_end_us_p50, row.end_to_end_us_p95, row.end_to_end_us_p99) == expected
 
 
 def test_calls_of_an_attempt_that_does_not_count_are_left_out(spark, raw, attempts):
@@ -86,7 +107,7 @@ def test_end_to_end_is_of_messages_sent_in_the_window_and_keeps_negatives(spark,
         ],
     )
     expected = spark.createDataFrame(
-        [(CELL.id, 1, 1, 30.0, 48.0, 49.6, 1)],
+        [(CELL.id, 1, 1, None, None, None, 1)],
         "cell_id string, block int, attempt int, end_to_end_us_p50 double, end_to_end_us_p95 double, end_to_end_us_p99 double, "
         "end_to_end_negative long",
     )

@@ -32,7 +32,18 @@ def table(run, name):
 
 
 def test_the_tables_are_written_as_parquet_and_csv_and_nothing_else(run):
-    names = ("cells", "gain", "seconds", "waits", "page_spread", "latch_share", "latches", "file_io", "counters")
+    names = (
+        "cells",
+        "gain",
+        "seconds",
+        "bins",
+        "waits",
+        "page_spread",
+        "latch_share",
+        "latches",
+        "file_io",
+        "counters",
+    )
     assert sorted(os.listdir(run / "reduced")) == sorted(
         f"{name}.{end}" for name in names for end in ("parquet", "csv")
     )
@@ -49,7 +60,7 @@ def test_a_cell_has_the_numbers_that_plain_python_computes(run, cell):
     for name, value in oracle.cell_numbers(run, cell).items():
         # The longest call keeps its nanoseconds.
         tolerance = 0.51 if name.endswith("_max") else 0.006
-        assert cells.loc[cell.id, name] == pytest.approx(value, abs=tolerance), name
+        assert cells.loc[cell.id, name] == pytest.approx(value, abs=tolerance, nan_ok=True), name
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -64,6 +75,17 @@ def test_the_seconds_of_a_cell_add_up_to_its_message_counts(run):
     seconds = table(run, "seconds").groupby("cell_id")[["sent", "processed"]].sum()
     assert (seconds.sent == cells.sent_messages.reindex(seconds.index)).all()
     assert (seconds.processed <= cells.processed_messages.reindex(seconds.index)).all()
+
+
+def test_the_bins_of_a_cell_add_up_to_its_messages_and_those_of_the_window_to_its_rate(run):
+    cells = table(run, "cells").set_index("cell_id")
+    bins = table(run, "bins")
+    counts = ["sent_messages", "processed_messages"]
+    assert (bins.groupby("cell_id")[counts].sum() == cells[counts]).all(axis=None)
+    window = bins[bins.phase == "measure"].groupby("cell_id")[["length_s", *counts]].sum()
+    assert window.length_s.to_numpy() == pytest.approx(cells.measured_s.to_numpy())
+    for count, rate in zip(counts, ("sent_per_s", "processed_per_s"), strict=True):
+        assert (window[count] / window.length_s).to_numpy() == pytest.approx(cells[rate].to_numpy(), abs=0.01)
 
 
 def test_each_pair_of_cells_has_a_gain(run):

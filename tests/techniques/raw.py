@@ -13,7 +13,7 @@ FROM, TO = 100 * S, 102 * S  # the window
 CALLS_AT = [99 * S, 100 * S, 101 * S, 102 * S - 1_000]  # begun; the last returns behind the window
 
 
-def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | None = 3) -> None:
+def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | None = 3, calls_at_once: int = 1) -> None:
     folder, cell = turn.folder(results), turn.cell
 
     def write(kind: str, columns: dict[str, list[Any]], writer: str = "") -> None:
@@ -42,16 +42,16 @@ def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | Non
         },
     )
     for initiator in range(1, cell.initiators + 1):
-        calls = len(CALLS_AT)
+        calls = len(CALLS_AT) * calls_at_once
         write(
             "calls",
             {
                 "initiator": [initiator] * calls,
                 "thread": [1] * calls,
                 "sequence": list(range(calls)),
-                "intended_at_ns": CALLS_AT,
-                "started_at_ns": CALLS_AT,
-                "latency_ns": [2_000_000, 2_000_000, 4_000_000, 8_000_000],
+                "intended_at_ns": CALLS_AT * calls_at_once,
+                "started_at_ns": CALLS_AT * calls_at_once,
+                "latency_ns": [2_000_000, 2_000_000, 4_000_000, 8_000_000] * calls_at_once,
                 "succeeded": [True] * calls,
             },
             writer=f"i{initiator}",
@@ -59,11 +59,11 @@ def write_raw(results: Path, turn: Turn, *, attempt: int = 1, readers: int | Non
     write(
         "deliveries",
         {
-            "initiator": [1, 1, 1],
-            "thread": [1, 1, 1],
-            "sequence": [0, 1, 2],
-            "sent_at_ns": CALLS_AT[:3],
-            "processed_at_ns": [FROM + S, FROM + S, TO + S],
+            "initiator": [1, 1, 1] * calls_at_once,
+            "thread": [1, 1, 1] * calls_at_once,
+            "sequence": list(range(3 * calls_at_once)),
+            "sent_at_ns": CALLS_AT[:3] * calls_at_once,
+            "processed_at_ns": [FROM + S, FROM + S, TO + S] * calls_at_once,
         },
     )
     write(
