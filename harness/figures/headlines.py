@@ -19,7 +19,7 @@ from harness.claims.judgement import PAIR, Evidence, of_the_trick, written
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
 from harness.claims.throughput import PAIR as CELL_BUT_VERSION
 from harness.claims.throughput import Point, fastest, logs_of
-from harness.figures.parts import count, payload_name, used_dialogs
+from harness.figures.parts import count, payload_name, short, used_dialogs
 from harness.figures.reduced_run import Missing, Run
 from harness.inference import intervals, no_interval
 from harness.whitepaper import (
@@ -31,7 +31,7 @@ from harness.whitepaper import (
 )
 
 NONE = "–"
-LATENCIES = ("latency_us_p50", "latency_us_p95")
+PERCENTILES = ("p50", "p95", "p99")
 INTERVAL = "95 %"
 
 Found = TypeVar("Found")
@@ -57,6 +57,7 @@ class Headline:
     gain_largest: Number
     gain_mean: Number
     latency: Number
+    end_to_end: Number
 
 
 def headlines(run: Run) -> list[Headline]:
@@ -73,7 +74,8 @@ def headlines(run: Run) -> list[Headline]:
                 Number(stated.wording) if stated else Number(),
                 _first(choices, functools.partial(_largest_gain, initiators)) or Number(),
                 _first(choices, functools.partial(_mean_gain, initiators)) or Number(),
-                _latency(choices, initiators),
+                _percentiles(choices, initiators, "latency_us"),
+                _percentiles(choices, initiators, "end_to_end_us"),
             )
         )
     return rows
@@ -144,8 +146,8 @@ def _cells(found: Evidence, initiators: int, dialog_ratio: int | None = None) ->
     return cells if dialog_ratio is None else cells[cells.dialog_ratio == dialog_ratio]
 
 
-def _latency(choices: Sequence[Evidence], initiators: int) -> Number:
-    """Return the latency of a send at the highest rate, the mean over versions and blocks."""
+def _percentiles(choices: Sequence[Evidence], initiators: int, prefix: str) -> Number:
+    """Return p50, p95 and p99 at the highest rate, the mean over versions and blocks."""
 
     def at_the_peak(found: Evidence) -> tuple[pd.DataFrame, Point]:
         cells = _cells(found, initiators)
@@ -156,9 +158,15 @@ def _latency(choices: Sequence[Evidence], initiators: int) -> Number:
     if best is None:
         return Number()
     cells, point = best
-    means = [cells[name].mean() for name in LATENCIES]
-    text = " / ".join(NONE if pd.isna(mean) else f"{mean / 1000:.2g} ms" for mean in means)
-    return Number(text, _where(point.threads, point.payload_bytes))
+    means = [cells[f"{prefix}_{name}"].mean() for name in PERCENTILES]
+    if all(pd.isna(mean) for mean in means):
+        return Number()
+    return Number(f"{' / '.join(map(milliseconds, means))} ms", _where(point.threads, point.payload_bytes))
+
+
+def milliseconds(microseconds: float) -> str:
+    """Write microseconds in milliseconds with two digits; a missing number as a dash."""
+    return NONE if pd.isna(microseconds) else short(microseconds / 1000)
 
 
 def _largest_gain(initiators: int, found: Evidence) -> Number:

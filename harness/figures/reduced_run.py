@@ -167,6 +167,22 @@ def _counted(cells: pd.DataFrame) -> str:
     return f"{ids} in {'up to ' if each.min() < each.max() else ''}{each.max()} blocks"
 
 
+def clocks(manifest: Mapping[str, Any]) -> str:
+    """Say how far the target's clock and the harness's may differ, as the preflight measured it, in a sentence.
+
+    Empty where both are one clock, or where it was not measured.
+    """
+    if manifest.get("lab") != "sqlserver":
+        return ""
+    measured = {
+        finding["text"]
+        for findings in (manifest.get("findings") or {}).values()
+        for finding in findings
+        if (finding["instance"], finding["check"]) == ("target", "clock")
+    }
+    return f"At the target, {'; '.join(sorted(measured))}." if measured else ""
+
+
 def _builds(manifest: Mapping[str, Any]) -> list[str]:
     """List the builds of the targets: `target 16.0.4135.4 Developer Edition (64-bit)`."""
     targets = [instance for instance in manifest.get("instances") or [] if instance.get("name") == "target"]

@@ -15,8 +15,15 @@ from harness.claims import Judgement, counted
 from harness.claims.judgement import over_blocks
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages
-from harness.figures.headlines import gain_sentence, headlines, highest_rate, version_sentences
-from harness.figures.reduced_run import LAB_WORDS, Missing, Run, footer, listed, origin
+from harness.figures.headlines import (
+    PERCENTILES,
+    gain_sentence,
+    headlines,
+    highest_rate,
+    milliseconds,
+    version_sentences,
+)
+from harness.figures.reduced_run import LAB_WORDS, Missing, Run, clocks, footer, listed, origin
 from harness.records import ResultsError, written_whole
 from harness.whitepaper import (
     BASE_DIALOG_RATIO,
@@ -40,7 +47,6 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    foot, circumstances, invalid = footer(run), facts(run), invalid_cells(run.cells)
     page = environment.get_template("report.html").render(
         origin=origin(run.lab, run.load_model, run.versions),
         run_id=run.run_id,
@@ -54,10 +60,12 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
         judged=judged,
         verdicts=counted(judged),
         several_versions=len(run.versions) > 1,
-        invalid=invalid,
+        invalid=invalid_cells(run.cells),
+        cells=cell_rows(run.cells),
+        clocks=clocks(run.manifest),
         figures=[(path.stem, _embedded(path)) for path in figures if path.suffix == ".svg"],
-        footer=foot,
-        facts=circumstances,
+        footer=footer(run),
+        facts=facts(run),
     )
     path = run.folder / NAME
     try:
@@ -66,6 +74,26 @@ def write(run: Run, figures: Sequence[Path], judged: Sequence[Judgement]) -> Pat
     except OSError as error:
         raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
     return path
+
+
+def cell_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
+    """Return each cell and block as it is printed: state, rates, and percentiles in milliseconds, by heading."""
+    latencies = {"send": "latency_us", "end to end": "end_to_end_us"}
+    return [
+        {
+            "cell": str(row.cell_id),
+            "block": str(row.block),
+            "state": str(row.state),
+            "processed/s": f"{row.processed_per_s:,.0f}",
+            "sent/s": f"{row.sent_per_s:,.0f}",
+            **{
+                f"{words} {name}": milliseconds(getattr(row, f"{prefix}_{name}"))
+                for words, prefix in latencies.items()
+                for name in PERCENTILES
+            },
+        }
+        for row in cells.itertuples()
+    ]
 
 
 def facts(run: Run) -> dict[str, Any]:

@@ -1,0 +1,106 @@
+"""`report.html` in headless Chromium, on a wide and on a narrow screen: one file, tables that sort and filter by the
+keyboard, figures that enlarge."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+from harness import claims
+from harness.figures import report
+from harness.figures.reduced_run import read
+from harness.matrix import quick_slice
+from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
+from tests.results_fixture import write_reduced
+
+pytestmark = [pytest.mark.process, pytest.mark.browser]
+
+WIDTHS_PX = (500, 1280)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    run = read(write_reduced(folder / "run", quick_slice(), shape="paper"))
+    drawn = folder / "a-figure.svg"
+    Figure(figsize=(9, 5)).savefig(drawn)
+    return report.write(run, [drawn], claims.evaluate(run, lab=run.lab, hardware=run.hardware))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser: {CHROMIUM} does not exist")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=WIDTHS_PX)
+def page(browser: Any, path: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    page = browser.new_page(viewport={"width": request.param, "height": 900})
+    asked, failed = list[str](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: failed.append(str(error)))
+    page.goto(path.as_uri())
+    yield page
+    page.close()
+    assert not failed
+    assert all(url == path.as_uri() or url.startswith("data:") for url in asked), "the page needs no other file"
+
+
+def test_a_claim_and_its_verdict_are_on_the_screen_without_scrolling_aside(page: Any) -> None:
+    width = page.viewport_size["width"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    rows = page.locator("table.claims tbody tr")
+    for row in rows.all():
+        statement, verdict = row.locator("td").first.bounding_box(), row.locator("td").last.bounding_box()
+        assert statement["width"] >= 250
+        assert verdict["x"] >= 0 and verdict["x"] + verdict["width"] <= width
+    assert rows.count() > 30
+
+
+def test_a_table_is_sorted_by_the_keyboard(page: Any) -> None:
+    head = page.locator("table.claims th", has_text="verdict")
+
+    def verdicts() -> list[str]:
+        return [str(text) for text in page.locator("table.claims tbody td:last-child").all_inner_texts()]
+
+    before = verdicts()
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert verdicts() == sorted(before) != before
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert verdicts() == sorted(before, reverse=True)
+
+
+def test_numbers_are_sorted_by_their_value(page: Any) -> None:
+    page.locator("#cells summary").press("Enter")
+    page.locator("#cells th button", has_text="processed/s").press("Enter")
+    rates = [float(text.replace(",", "")) for text in page.locator("#cells tbody td:nth-child(4)").all_inner_texts()]
+    assert rates == sorted(rates) and len(rates) == len(quick_slice())
+
+
+def test_only_rows_with_all_words_stay(page: Any) -> None:
+    rows = page.locator("table.claims tbody tr")
+    whole = rows.count()
+    page.get_by_label("Show only claims with").fill("holds initiator")
+    left = [row.inner_text().lower() for row in rows.all() if row.is_visible()]
+    assert 0 < len(left) < whole and all("holds" in text and "initiator" in text for text in left)
+    page.get_by_label("Show only claims with").fill("")
+    assert all(row.is_visible() for row in rows.all())
+
+
+def test_a_figure_is_enlarged_and_closed_by_the_keyboard(page: Any) -> None:
+    small = page.locator("figure img").bounding_box()
+    page.locator("figure button").press("Enter")
+    large = page.locator("dialog img")
+    assert large.bounding_box()["width"] > 1.15 * small["width"]
+    page.keyboard.press("Escape")
+    assert not large.is_visible()
