@@ -66,7 +66,7 @@ def test_the_report_and_the_table_beside_it_have_the_same_verdicts(drawn_run):
     section = html[html.index('<section id="claims">') : html.index('<section id="figures">')]
     for row in table.itertuples():
         entry = section[section.index(f'id="claim-{row.claim}"') :]
-        assert f'number">{row.verdict}</td>' in entry[: entry.index("</tr>")]
+        assert f'data-name="verdict">{row.verdict}</td>' in entry[: entry.index("</tr>")]
     assert "It says nothing about SQL Server" in section
 
 
