@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib import style
 from matplotlib.colors import to_rgba
+from matplotlib.patches import StepPatch
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
@@ -136,6 +137,9 @@ def labels_of_drawn(ax):
     for points in ax.collections:
         if len(points.get_offsets()):
             yield points.get_label()
+    for steps in ax.patches:
+        if isinstance(steps, StepPatch) and steps.get_data().values.any():
+            yield steps.get_label()
 
 
 def test_names_of_lines_do_not_overlap(flat_run):
