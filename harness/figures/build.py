@@ -12,7 +12,16 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from harness import claims
 from harness.claims.judgement import of_the_trick, over_blocks
-from harness.figures import gain, instance_activity, pages, rate_lines, report, technique_bars, throughput
+from harness.figures import (
+    dialog_ratios,
+    gain,
+    instance_activity,
+    pages,
+    rate_lines,
+    report,
+    technique_bars,
+    throughput,
+)
 from harness.figures.parts import Sheet, muted_colour, name_lines
 from harness.figures.reduced_run import Missing, Run, footer, is_rates_run, is_techniques_run, origin, read
 from harness.records import ResultsError, read_manifest
@@ -83,6 +92,12 @@ def drawings(run: Run) -> dict[str, Drawing]:
     return {
         **throughputs,
         "figure-5-gain": functools.partial(gain.by_threads, of_the_trick(run.gain)),
+        # The paper's two ratios are a pair of points, not a course.
+        **(
+            {"gain-by-ratio": functools.partial(dialog_ratios.by_ratio, run.gain)}
+            if dialog_ratios.has_course(run.gain)
+            else {}
+        ),
         "gain-map": functools.partial(gain.over_matrix, of_the_trick(run.gain)),
         "waits": functools.partial(instance_activity.waits, merged.waits, merged.cells),
         "page-latches": functools.partial(pages.latches, run.latch_share),
