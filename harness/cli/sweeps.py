@@ -30,6 +30,8 @@ from harness.cli.results import reduce_and_draw
 
 if TYPE_CHECKING:
     from harness.load_model import Arrivals
+    from harness.matrix import Visit
+    from harness.settings import Settings
 
 
 @click.command(epilog=EXIT_CODES)
@@ -151,23 +153,39 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
     *("measure", "settle", "drain", "seed", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
-def plan(list_cells: bool, settings_file: Path | None, **options: Any) -> None:
-    """Show what a sweep would do: cells, groups, dialogs to build, how long it takes. Starts nothing.
+@click.option(
+    "--noise-from", type=PATH, metavar="DIR", help="A former run of this lab with repeats, whose noise the table takes."
+)
+def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, **options: Any) -> None:
+    """Show what a sweep would do: cells, groups, dialogs to build, how long it takes, and what difference its repeats
+    can show. Starts nothing.
 
     \b
     Examples:
       harness plan
       harness plan --cells 'i3-*' --list
+      harness plan --noise-from results/20260101-120000-embedded
     """
     from harness.lab import opening
-    from harness.sweep import matrix_run
+    from harness.sweep import matrix_run, repeats_plan
 
     with one_line_errors():
         chosen = opening.select_lab(options, settings_file=settings_file)
+        noise = repeats_plan.of_run(noise_from, chosen.settings.lab) if noise_from else repeats_plan.assumed()
+
+        def visits(settings: Settings) -> list[Visit]:
+            return matrix_run.chosen_visits(settings, initiators_max=chosen.topology.initiators_max)
+
+        def estimate_s(repeats: int) -> float:
+            repeated = chosen.settings.model_copy(update={"repeats": repeats})
+            return matrix_run.estimate_s(repeated, visits(repeated))
+
         say(chosen.first_line)
-        visits = matrix_run.chosen_visits(chosen.settings, initiators_max=chosen.topology.initiators_max)
-        for line in matrix_run.plan_lines(chosen.settings, visits, list_cells=list_cells):
+        for line in matrix_run.plan_lines(chosen.settings, visits(chosen.settings), list_cells=list_cells):
             say(line)
+        if not list_cells:
+            print_rows(repeats_plan.rows(noise, estimate_s))
+            say(repeats_plan.explanation(noise))
 
 
 _any_lab = click.option(

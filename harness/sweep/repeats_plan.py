@@ -1,0 +1,71 @@
+"""What more repeats cost and show: hours, and the smallest gain of a pair of cells that they tell from none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.claims.judgement import of_the_trick
+from harness.figures.gain import PAIR, noise_of
+from harness.figures.reduced_run import read
+from harness.inference import smallest_visible_difference
+from harness.records import ResultsError
+from harness.reporting import duration
+
+REPEATS = (1, 3, 5, 10)
+# Of rates, from run to run: the upper end of what Henning et al. 2025 (arXiv 2504.11826) found in 2,366 runs.
+ASSUMED_COEFFICIENT_OF_VARIATION = 0.037
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of a pair's log ratio from block to block, and where it is from."""
+
+    log_ratio: float
+    origin: str
+
+
+def assumed() -> Noise:
+    """Return the noise of a pair whose two rates vary as those of the literature, each for itself."""
+    of_rate = math.sqrt(math.log1p(ASSUMED_COEFFICIENT_OF_VARIATION**2))
+    origin = (
+        f"assumed: rates that vary by {100 * ASSUMED_COEFFICIENT_OF_VARIATION:g} % from run to run (the most of "
+        "Henning et al. 2025, arXiv 2504.11826). --noise-from takes the noise of a run of this lab"
+    )
+    return Noise(math.sqrt(2) * of_rate, origin)
+
+
+def of_run(folder: Path, lab: str) -> Noise:
+    """Return the noise of a former run of the lab, from its repeats; raises ResultsError if it has none."""
+    run = read(folder)
+    if run.lab != lab:
+        raise ResultsError(f"{folder} is a run of the {run.lab} lab, whose noise is not that of the {lab} lab")
+    gain = of_the_trick(run.gain)
+    noise = noise_of(gain) if len(gain) else None
+    if noise is None:
+        raise ResultsError(
+            f"{folder} has no pair of valid cells in two blocks, so its noise is unknown: "
+            "name a run with --repeats 2 or more"
+        )
+    valid = gain[gain.valid]
+    pairs = int((valid.groupby(PAIR).block.nunique() > 1).sum())
+    return Noise(noise, f"measured: {pairs} pairs of {folder}, in up to {valid.block.max()} blocks")
+
+
+def rows(noise: Noise, estimate_s: Callable[[int], float]) -> list[tuple[str, str, str]]:
+    """Return the rows of a table, headings first; `estimate_s` gives the seconds of a number of repeats."""
+    table = [("repeats", "time", "smallest visible gain of a pair")]
+    for repeats in REPEATS:
+        visible = smallest_visible_difference(repeats, noise.log_ratio)
+        words = "none: one run has no interval" if visible is None else f"+{100 * visible:.3g} %"
+        table.append((str(repeats), f"about {duration(estimate_s(repeats))}", words))
+    return table
+
+
+def explanation(noise: Noise) -> str:
+    return (
+        f"A gain of this size is told from none in 80 % of sweeps, at the level of 5 %. A pair's ratio varies by "
+        f"{100 * math.expm1(noise.log_ratio):.2g} % from block to block, {noise.origin}."
+    )
