@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,6 +96,8 @@ def single(
         reporter.note(f"sent:       {measured.sent_per_s:,.0f} messages/s")
         reporter.note(f"processed:  {measured.processed_per_s:,.0f} messages/s")
         since = "from its intended start" if selection.settings.open_loop else "the call commits one message"
+        if any(map(math.isnan, measured.latencies_us.values())):
+            latencies = "unknown: no send that was due in the window started"
         reporter.note(f"latency:    {latencies} (of a send: {since})")
         if selection.settings.open_loop:
             kept = measured.punctuality
