@@ -323,15 +323,13 @@ def _print_table(results: Path) -> None:
     if not path.is_file():
         return
     means = technique_bars.over_runs(pd.read_parquet(path))
-    processed = dict(zip(means.technique, means.processed, strict=True))
     titles = dict(zip(means.technique, means.title, strict=True))
     rows = [["step", "messages/s", "ratio", "to", "send p95"]]
     for row in means.itertuples():
-        base = processed.get(row.compared_with)
-        ratio = f"{row.processed / base:.2f}" if base else ""
         latency = f"{row.latency_us_p95 / 1000:,.1f} ms" if pd.notna(row.latency_us_p95) else ""
-        rows.append([row.title, f"{row.processed:,.0f}", ratio, titles.get(row.compared_with, ""), latency])
+        rows.append([row.title, f"{row.processed:,.0f}", row.factor, titles.get(row.compared_with, ""), latency])
     say("Messages that the target processed per second, and their ratio to those of another step:")
+    say(technique_bars.repeats_words(int(means.runs.max())))
     print_rows(rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import style
@@ -12,6 +13,7 @@ from matplotlib import style
 from harness.figures import draw, technique_bars
 from harness.figures.build import STYLE, frame
 from harness.figures.reduced_run import Missing, is_techniques_run
+from harness.inference import interval_of_ratio
 from harness.records import ResultsError
 from harness.techniques import techniques_table
 
@@ -61,13 +63,31 @@ def texts(table: pd.DataFrame) -> list[str]:
 def test_every_step_has_its_name_and_its_numbers() -> None:
     said = texts(steps())
     assert [title for _, _, title, _, _ in STEPS] == [text for text in said if text in {step[2] for step in STEPS}]
-    assert "250/s (×2.50), p95 12.3 ms, 16 readers" in said
-    assert "800/s (×0.80), p95 12.3 ms" in said, "a step without a number of readers names none"
+    assert "250/s, ×2.5, p95 12.3 ms, 16 readers" in said
+    assert "800/s, ×0.8, p95 12.3 ms" in said, "a step without a number of readers names none"
     assert "1,000/s, p95 12.3 ms, 16 readers" in said, "the baseline is compared with nothing"
 
 
 def test_runs_of_a_technique_are_one_bar_with_their_mean() -> None:
     assert "110/s, p95 12.3 ms, 16 readers" in texts(steps(runs=3))
+
+
+def test_a_ratio_has_an_interval_from_three_runs_on_and_else_two_digits() -> None:
+    def subtitle(runs: int) -> str:
+        with style.context(STYLE):
+            return technique_bars.draw(steps(runs)).subtitle
+
+    assert "One run, no interval." in subtitle(1)
+    assert "2 runs, no interval." in subtitle(2)
+    assert "95 % interval" in subtitle(3)
+    table = steps(runs=3)
+    ratios = np.log([250 / 100, 260 / 110, 270 / 120])
+    interval = interval_of_ratio(list(ratios))
+    assert technique_bars.factor_words(table, "reuse", "dialog_per_message") == (
+        f"×{interval.ratio:.3g} ({interval.low:.3g} to {interval.high:.3g})"
+    )
+    assert technique_bars.factor_words(table[table.block <= 2], "reuse", "dialog_per_message") == "×2.4"
+    assert technique_bars.factor_words(table, "baseline", None) == ""
 
 
 def test_without_a_row_there_is_nothing_to_draw() -> None:
