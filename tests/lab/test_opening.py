@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.lab import opening
-from harness.settings import SettingsError
+from harness.settings import TIMES, SettingsError
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def test_a_named_lab_is_selected_without_asking_docker() -> None:
         {"lab": "embedded", "measure": "5s"}, engine_answers=lambda: pytest.fail("Docker was asked")
     )
     assert (found.topology.place, found.why) == ("embedded", "as selected")
-    assert (found.settings.measure, found.settings.settle) == (5.0, 0.6)
+    assert (found.settings.measure, found.settings.settle) == (5.0, TIMES["embedded"]["settle"])
 
 
 def test_the_version_axis_depends_on_the_lab() -> None:
