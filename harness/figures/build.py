@@ -16,6 +16,7 @@ from harness.figures import (
     dialog_ratios,
     gain,
     instance_activity,
+    latency,
     pages,
     rate_lines,
     report,
@@ -23,7 +24,7 @@ from harness.figures import (
     throughput,
 )
 from harness.figures.parts import Sheet, muted_colour, name_lines
-from harness.figures.reduced_run import Missing, Run, footer, is_rates_run, is_techniques_run, origin, read
+from harness.figures.reduced_run import Missing, Run, clocks, footer, is_rates_run, is_techniques_run, origin, read
 from harness.records import ResultsError, read_manifest
 from harness.reporting import to_standard_error
 
@@ -103,7 +104,8 @@ def drawings(run: Run) -> dict[str, Drawing]:
         "page-latches": functools.partial(pages.latches, run.latch_share),
         "page-spread": functools.partial(pages.spread, run.page_spread),
         "log-writes": functools.partial(instance_activity.logs, merged.file_io),
-        "latency": functools.partial(throughput.latency, merged.cells),
+        "latency": functools.partial(latency.of_send, merged.cells),
+        "end-to-end": functools.partial(latency.end_to_end, merged.cells, clocks(run.manifest)),
         "queues": functools.partial(throughput.queues, run.bins, run.seconds, run.cells),
         # The table was added by a run of `harness techniques`.
         **({} if run.techniques.empty else {"techniques": functools.partial(technique_bars.draw, run.techniques)}),

@@ -1,4 +1,4 @@
-"""Messages per second (the paper's figures 2, 3 and 4) and latency by client threads; the busiest cell by second."""
+"""Messages per second by client threads (the paper's figures 2, 3 and 4); the course of the busiest cell."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from harness.figures.parts import (
     cycle_entry,
     invalid_note,
     legend_below,
-    log_thread_axis,
-    log_value_axis,
     muted_colour,
     note,
     over_versions,
@@ -28,15 +26,9 @@ from harness.figures.parts import (
     versions_note,
 )
 from harness.figures.reduced_run import Missing
-from harness.whitepaper import BASE_DIALOG_RATIO, PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
+from harness.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 
 PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
-_LATENCY_WORDS = {
-    False: "Calls that returned in the measured window. Closed loop: a thread calls again after its call has returned, "
-    "so a stall shows in few calls.",
-    True: "Calls that were due in the measured window. Open loop: latency counts from the intended start.",
-}
-LATENCIES = (("latency_us_p50", "median"), ("latency_us_p95", "95th percentile"))
 SECONDS_WITH_DEPTH = 2  # with fewer there is no line to draw
 
 
@@ -83,34 +75,6 @@ def _peak(points: pd.DataFrame, initiators: int) -> str:
         f"Peak: {best['mean']:,.0f} messages/s at {initiators} × {best['threads']:.0f} threads with "
         f"{payload_name(int(best['payload_bytes']))} a message, {used_dialogs(best['dialog_ratio'])}."
     )
-
-
-def latency(cells: pd.DataFrame) -> Sheet:
-    """Draw median and 95th percentile, one column per number of initiators, with the 150 trick if it was run."""
-    ratio = TRICK_DIALOG_RATIO if (cells.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
-    cells = cells[(cells.dialog_ratio == ratio) & (cells.latency_us_p50 > 0)]
-    if cells.empty:
-        raise Missing("no call returned in a measured window")
-    initiators = sorted(cells.initiators.unique())
-    fig = Sheet(max(2.2 + 2.9 * len(initiators), 7.6), 6.4)
-    panels = fig.subplots(len(LATENCIES), len(initiators), sharex="col", sharey=True, squeeze=False)
-    for row, (column, words) in zip(panels, LATENCIES, strict=True):
-        for ax, number in zip(row, initiators, strict=True):
-            of_number = cells[cells.initiators == number]
-            payload_lines(fig, ax, of_number, "threads", column, scale=0.001)
-            log_thread_axis(ax, list(cells.threads), "")
-            ax.set_title(f"{count(int(number)).capitalize()}, {words}")
-        row[0].set_ylabel("latency of a call, ms (log scale)")
-    for ax in panels[-1]:
-        ax.set_xlabel("client threads per initiator (log scale)")
-    shown = cells[[column for column, _ in LATENCIES]] * 0.001
-    log_value_axis(panels[0][0], float(shown.min(axis=None)), float(shown.max(axis=None)))
-    fig.entitle(
-        f"Latency of a send by client threads, {used_dialogs(ratio)}",
-        f"{_LATENCY_WORDS[cells.rate_per_s.notna().any()]} {versions_note(cells)} {invalid_note(cells)}",
-        cells,
-    )
-    return fig
 
 
 def queues(bins: pd.DataFrame, seconds: pd.DataFrame, cells: pd.DataFrame) -> Sheet:

@@ -18,6 +18,7 @@ FIGURES = [
     "page-spread",
     "log-writes",
     "latency",
+    "end-to-end",
     "queues",
 ]
 

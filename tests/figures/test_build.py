@@ -17,7 +17,7 @@ from PIL import Image
 from harness.figures import build, draw, throughput
 from harness.figures.build import FORMATS, STYLE, drawings, frame, wrap, write
 from harness.figures.gain import NOT_TOLD
-from harness.figures.reduced_run import Missing, footer, origin, read
+from harness.figures.reduced_run import Missing, clocks, footer, origin, read
 from harness.matrix import Cell, all_cells
 from harness.records import ResultsError
 from tests.figures.conftest import FIGURES
@@ -245,6 +245,7 @@ def test_figures_without_data_are_left_out_reported_and_removed(tmp_path):
         "page-spread",
         "log-writes",
         "latency",
+        "end-to-end",
         "queues",
     }
     assert reported == [
@@ -266,6 +267,7 @@ def test_a_single_cell_can_be_drawn(tmp_path):
         "page-spread",
         "log-writes",
         "latency",
+        "end-to-end",
         "queues",
         "claims",
     }
@@ -418,6 +420,14 @@ def test_a_run_with_an_unknown_machine_or_lab_is_drawn(tmp_path):
     assert "date unknown" in lines[1]
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["machine"] is None
+
+
+def test_the_difference_of_the_targets_clock_stands_beside_end_to_end_latencies():
+    text = "the clock differs from this machine's by +0.31 ms, ± 0.12 ms"
+    found = [{"instance": name, "check": "clock", "text": text} for name in ("target", "initiator-1")]
+    assert clocks({"lab": "sqlserver", "findings": {"2022": found}}) == f"At the target, {text}."
+    assert clocks({"lab": "sqlserver", "findings": {}}) == ""
+    assert clocks({"lab": "embedded", "findings": {"2008": found}}) == "", "one machine has one clock"
 
 
 def test_text_wraps_at_its_separator_and_a_long_word_stands_alone():

@@ -16,6 +16,7 @@ from harness.figures.reduced_run import read
 from harness.figures.report import findings
 from harness.matrix import Cell, all_cells, quick_slice
 from harness.records import ResultsError
+from tests.figures.conftest import FIGURES
 from tests.results_fixture import write_reduced
 
 pytestmark = pytest.mark.drawing
@@ -56,7 +57,7 @@ def test_the_page_needs_no_other_file_and_holds_every_figure(drawn_run):
     assert path == run / "report.html"
     sources = Page(path.read_text(encoding="utf-8")).sources
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
-    assert len(sources) == 11
+    assert len(sources) == len(FIGURES)
 
 
 def test_the_report_and_the_table_beside_it_have_the_same_verdicts(drawn_run):

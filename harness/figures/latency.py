@@ -1,0 +1,88 @@
+"""Latency by client threads: of the call that sends, and end to end, from the send until the target has stored it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from harness.figures.parts import (
+    Sheet,
+    count,
+    invalid_note,
+    log_thread_axis,
+    log_value_axis,
+    payload_lines,
+    used_dialogs,
+    versions_note,
+)
+from harness.figures.reduced_run import Missing
+from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
+
+SEND = {"latency_us_p50": "median", "latency_us_p95": "95th percentile"}
+END_TO_END = {
+    "end_to_end_us_p50": "median",
+    "end_to_end_us_p95": "95th percentile",
+    "end_to_end_us_p99": "99th percentile",
+}
+_CALLS = {
+    False: "Calls that returned in the measured window. Closed loop: a thread calls again after its call has returned, "
+    "so a stall shows in few calls.",
+    True: "Calls that were due in the measured window. Open loop: latency counts from the intended start.",
+}
+
+
+def of_send(cells: pd.DataFrame) -> Sheet:
+    """Draw the latency of a call, one column per number of initiators, with the 150 trick if it was run."""
+    cells, ratio = _with_median(cells, "latency_us_p50")
+    fig = _percentiles(cells, SEND, "latency of a call, ms (log scale)")
+    fig.entitle(
+        f"Latency of a send by client threads, {used_dialogs(ratio)}",
+        f"{_CALLS[cells.rate_per_s.notna().any()]} {versions_note(cells)} {invalid_note(cells)}",
+        cells,
+    )
+    return fig
+
+
+def end_to_end(cells: pd.DataFrame, clocks: str) -> Sheet:
+    """Draw the time from a send until the message is stored; `clocks` says how far two machines' clocks differ."""
+    cells, ratio = _with_median(cells, "end_to_end_us_p50")
+    fig = _percentiles(cells, END_TO_END, "send to stored, ms (log scale)")
+    negative = int(cells.end_to_end_negative.sum())
+    before = f"By these clocks {negative:,} messages were stored before they were sent." if negative else ""
+    fig.entitle(
+        f"End to end, from send to stored, by client threads, {used_dialogs(ratio)}",
+        f"Messages sent in the measured window, whenever they were stored: where the target falls behind, most of "
+        f"it is waiting in queues. {clocks} {before} {versions_note(cells)} {invalid_note(cells)}",
+        cells,
+    )
+    return fig
+
+
+def _with_median(cells: pd.DataFrame, median: str) -> tuple[pd.DataFrame, int]:
+    """Return the cells of one dialog ratio that have a median, with the 150 trick if it was run; and the ratio."""
+    ratio = TRICK_DIALOG_RATIO if (cells.dialog_ratio == TRICK_DIALOG_RATIO).any() else BASE_DIALOG_RATIO
+    cells = cells[(cells.dialog_ratio == ratio) & (cells[median] > 0)]
+    if cells.empty:
+        raise Missing("no cell has the 20 values that carry a median")
+    return cells, ratio
+
+
+def _percentiles(cells: pd.DataFrame, words: Mapping[str, str], label: str) -> Sheet:
+    """Draw a row of panels for each percentile that a cell has: `words` by column, in microseconds."""
+    columns = [column for column in words if (cells[column] > 0).any()]
+    initiators = sorted(cells.initiators.unique())
+    fig = Sheet(max(2.2 + 2.9 * len(initiators), 7.6), 1.0 + 2.7 * len(columns))
+    panels = fig.subplots(len(columns), len(initiators), sharex="col", sharey=True, squeeze=False)
+    for row, column in zip(panels, columns, strict=True):
+        for ax, number in zip(row, initiators, strict=True):
+            of_number = cells[(cells.initiators == number) & (cells[column] > 0)]
+            payload_lines(fig, ax, of_number, "threads", column, scale=0.001)
+            log_thread_axis(ax, list(cells.threads), "")
+            ax.set_title(f"{count(int(number)).capitalize()}, {words[column]}")
+        row[0].set_ylabel(label)
+    for ax in panels[-1]:
+        ax.set_xlabel("client threads per initiator (log scale)")
+    shown = cells[columns].where(cells[columns] > 0) * 0.001
+    log_value_axis(panels[0][0], float(shown.min(axis=None)), float(shown.max(axis=None)))
+    return fig
