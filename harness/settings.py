@@ -169,7 +169,7 @@ class SimulationSettings(RunSettings):
     master: Annotated[str, AfterValidator(_spark_master)] = Field(
         "local[*]", description="where Spark runs the cells; the results folder must be the same everywhere"
     )
-    settle: Annotated[Duration, Field(ge=0, le=3600)] = Field(0.5, description="time before the measured window")
+    settle: Annotated[Duration, Field(ge=0, le=3600)] = Field(1.0, description="time before the measured window")
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="decides every chance in the model")
 
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--master", metavar="URL", help="Where Spark runs the cells: local[*] (default), local[N], spark://host:7077 ..."
 )
-@click.option("--settle", metavar="TIME", help="Virtual time before the measured window (default 500ms).")
+@click.option("--settle", metavar="TIME", help="Virtual time before the measured window (default 1s).")
 @click.option("--measure", metavar="TIME", help="Virtual length of the measured window (default 1s).")
 @settings_options("results", "resume")
 def simulate(resume: Path | None, faults: bool, seeds: int | None, **options: Any) -> None:

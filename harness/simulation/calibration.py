@@ -48,7 +48,7 @@ from harness.whitepaper import (
     TRICK_DIALOG_RATIO,
 )
 
-TIMES = Times(settle=0.5, measure=1.0)
+TIMES = Times(settle=1.0, measure=1.0)
 VERSION = PAPER_VERSIONS[-1]
 SLOPE_STEP = 0.08  # step for slopes: well above the noise of a cell
 NOTICEABLE_GAIN_PERCENT = 15.0
