@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from harness.inference import interval_between, interval_of_ratio, smallest_visible_difference
+from harness.inference import BLOCKS_MIN, interval_between, interval_of_ratio, smallest_visible_difference
 
 NOISE = 0.12  # standard deviation of a cell's log rate: that of one second on the embedded lab
 LAG_1 = 0.45
@@ -90,13 +90,16 @@ def verdict_of(share: float, bound: float, *, at_most: bool) -> str:
     return f"{100 * share:.1f} % ({words})"
 
 
-def report(what: str, trials: int, pairs: Callable[[int], Iterator[np.ndarray]], noise: float) -> None:
-    """Print what the intervals of trials show; `pairs` yields the trials of a number of blocks."""
+def report(what: str, trials: int, pairs: Callable[[int], Iterator[np.ndarray]], noise: float, most: int) -> None:
+    """Print what the intervals of trials show; `pairs` yields the trials of a number of blocks, `most` at most."""
     repeats = repeats_for(noise)
     print(f"{what}: a pair's log ratio varies by {noise:.3f} from block to block; {trials} trials")
-    for blocks in sorted({3, 5, repeats}):
+    for blocks in sorted(number for number in {3, 5, repeats} if number <= most):
         share = excluded(pairs(blocks))
         print(f"  equal sides, {blocks} blocks: excluded in {verdict_of(share, EXCLUDED_MAX, at_most=True)}")
+    if repeats > most:
+        print(f"  20 % slower: the plan names {repeats} blocks, and no pair has more than {most}", flush=True)
+        return
     found = excluded(pairs(repeats), SLOWDOWN)
     print(
         f"  20 % slower, {repeats} blocks as planned: found in {verdict_of(found, FOUND_MIN, at_most=False)}",
@@ -200,11 +203,11 @@ def real(run: Path, size: Size, random: np.random.Generator) -> None:
     squares = np.concatenate([[0.0], *((pair[:, 1] - pair[:, 0]) ** 2 for pair in pairs)])
     noise = float(np.sqrt(squares.sum() / max(len(squares) - 1, 1)))
     most = max((len(pair) for pair in pairs), default=0)
-    needed = max(5, repeats_for(noise))
-    if most < needed:
-        print(f"{run.name}: a trial needs {needed} blocks, and no pair is valid in more than {most}")
+    if most < BLOCKS_MIN:
+        print(f"{run.name}: no pair is valid in {BLOCKS_MIN} blocks, so there is nothing to measure")
         return
-    report(f"real run {run.name}", size.trials, lambda blocks: trials_of(pairs, random, size.trials, blocks), noise)
+    name = f"real run {run.name}"
+    report(name, size.trials, lambda blocks: trials_of(pairs, random, size.trials, blocks), noise, most)
     for blocks in (3, 5):
         if max(len(cell) for cell in cells) >= 2 * blocks:
             equal, found = (split(cells, random, size.trials, blocks, slowdown) for slowdown in (0.0, SLOWDOWN))
@@ -217,7 +220,9 @@ def real(run: Path, size: Size, random: np.random.Generator) -> None:
 def main(size: Size = FULL, *, run: Path | None = None) -> None:
     random = np.random.default_rng(1)
     noise = NOISE * np.sqrt(2 * (1 - LAG_1))  # of the difference of two neighbours
-    report("drawn noise", size.trials, lambda blocks: drawn_pairs(random, size.trials, blocks), float(noise))
+    report(
+        "drawn noise", size.trials, lambda blocks: drawn_pairs(random, size.trials, blocks), float(noise), REPEATS_MAX
+    )
     compare_runs(size, random)
     with tempfile.TemporaryDirectory() as directory:
         if run is None and size.cells:
