@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 from scipy.optimize import isotonic_regression
 
@@ -26,7 +26,7 @@ from harness.whitepaper import BASE_DIALOG_RATIO, TRICK_DIALOG_RATIO
 ON_SCALE = 1.4
 LABEL_GAP_POINTS = 10.5
 NUMBER_WIDTH_POINTS = 13.0  # a tick's number of two digits and the gap to the next
-LOG_STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(range(1, 10)), tuple(step / 10 for step in range(10, 100)))
+LOG_STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7))
 TICKS_MIN = 3
 BELOW_LABEL_IN, BELOW_PANEL_IN = 0.46, 0.1
 LEGEND_COLUMNS_MAX = 3  # more are wider than a panel
@@ -235,10 +235,11 @@ def log_value_axis(ax: Axes, lowest: float, highest: float) -> None:
     allows."""
     low, high = lowest / 1.15, highest * 1.15
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for steps in LOG_STEPS:
-        ticks = [step * 10.0**decade for decade in decades for step in steps if low <= step * 10.0**decade <= high]
-        if len(ticks) >= TICKS_MIN:
-            break
+    choices = [[step * 10.0**decade for decade in decades for step in steps] for steps in LOG_STEPS]
+    # A narrow range has few such numbers; even steps fit it.
+    choices.append(list(MaxNLocator(6).tick_values(low, high)))
+    inside = [[tick for tick in ticks if low <= tick <= high] for ticks in choices]
+    ticks = next((ticks for ticks in inside if len(ticks) >= TICKS_MIN), inside[-1])
     ax.set_yscale("log")
     ax.set_ylim(low, high)
     ax.yaxis.set_major_locator(FixedLocator(ticks))

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import style
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 from harness.figures.build import STYLE
 from harness.figures.gain import GAIN_SCALE, comparison_scale
-from harness.figures.parts import payload_name, payload_style, percent, spread_apart, versions_note
+from harness.figures.parts import log_value_axis, payload_name, payload_style, percent, spread_apart, versions_note
 from harness.figures.reduced_run import Missing
 from harness.figures.throughput import busiest
 from harness.matrix import PAYLOADS_BYTES
@@ -29,6 +30,17 @@ def test_spread_positions_keep_their_order_and_their_distance(positions, gap):
 def test_positions_that_are_far_apart_do_not_move(places):
     positions = [100.0 * place for place in places]
     assert spread_apart(positions, 50) == pytest.approx(positions)
+
+
+@given(st.floats(1e-3, 1e6), st.floats(1, 1e4))
+def test_a_logarithmic_axis_has_three_to_twelve_different_numbers(lowest, factor):
+    ax = Figure().subplots()
+    log_value_axis(ax, lowest, lowest * factor)
+    ticks = ax.yaxis.get_majorticklocs()
+    written = [ax.yaxis.get_major_formatter()(tick) for tick in ticks]
+    assert 3 <= len(set(written)) == len(written) <= 12
+    low, high = ax.get_ylim()
+    assert all(low <= tick <= high for tick in ticks)
 
 
 def test_payloads_stay_apart_in_grey_by_marker_and_by_line():
