@@ -224,10 +224,16 @@ def verdict(interval: Interval, threshold: float, p_adjusted: float | None = Non
     return Verdict(Difference.UNKNOWN, threshold)
 
 
-def verdicts(intervals: Sequence[Interval], threshold: float) -> list[Verdict]:
-    """Return the verdicts on comparisons side by side, corrected for their number."""
+def verdicts(intervals: Sequence[Interval], threshold: float, *, families: int = 1) -> list[Verdict]:
+    """Return the verdicts on comparisons side by side, corrected for their number.
+
+    `families` counts the lists of comparisons of which any may raise the alarm: they share the level (Bonferroni).
+    """
     adjusted = benjamini_hochberg([each.p_value for each in intervals])
-    return [verdict(each, threshold, p_value) for each, p_value in zip(intervals, adjusted, strict=True)]
+    return [
+        verdict(each, threshold, None if p_value is None else families * p_value)
+        for each, p_value in zip(intervals, adjusted, strict=True)
+    ]
 
 
 def smallest_visible_difference(blocks: int, noise: float, alpha: float = ALPHA, power: float = POWER) -> float | None:

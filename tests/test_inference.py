@@ -117,6 +117,12 @@ def test_one_of_many_comparisons_needs_more_than_its_own_interval():
     assert verdicts([lucky, *others], 0.05)[0].difference is Difference.UNKNOWN
 
 
+def test_families_of_comparisons_share_the_level():
+    one = [Interval(0.8, 0.66, 0.98, 5, 0.03)]
+    assert verdicts(one, 0.05)[0].difference is Difference.SLOWER
+    assert verdicts(one, 0.05, families=2)[0].difference is Difference.UNKNOWN
+
+
 def rows(*blocks):
     """One row per member and block, of texts such as `a1 b3`: a member and its value."""
     return pd.DataFrame(

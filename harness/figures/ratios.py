@@ -26,13 +26,14 @@ from harness.inference import (
     Verdict,
     block_means,
     interval_between,
-    verdict,
     verdicts,
 )
 
 POINT = ["initiators", "threads", "dialog_ratio", "payload_bytes"]
 AXES = ["server_version", *POINT]
 RATE = "processed_per_s"
+# All cells together and the single cells: a slowdown of either fails `compare --fail-over`.
+FAMILIES = 2
 QUANTITIES = (
     *(RATE, "sent_per_s", "until_drained_per_s", "latency_us_p50", "latency_us_p95"),
     *("end_to_end_us_p50", "end_to_end_us_p95", "end_to_end_us_p99"),
@@ -110,7 +111,7 @@ def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> pd.DataFrame:
             | {name: value for each in QUANTITIES for name, value in _ratio(valid if counts else of_cell, each).items()}
             | {f"{RATE}_ratio_low": interval.low, f"{RATE}_ratio_high": interval.high, "counts": counts}
         )
-    table = pd.DataFrame(rows).assign(verdict=[str(each) for each in verdicts(intervals, threshold)])
+    table = pd.DataFrame(rows).assign(verdict=[str(each) for each in verdicts(intervals, threshold, families=FAMILIES)])
     return table if table.empty else table.sort_values(["server_version_a", *POINT]).reset_index(drop=True)
 
 
@@ -158,7 +159,7 @@ def _group(name: str, a: pd.DataFrame, b: pd.DataFrame, threshold: float) -> Gro
         a, b = (run[run.cell_id.isin(repeated)] for run in (a, b))
     ratios = {quantity: found for quantity in QUANTITIES if (found := _over_cells(a, b, quantity))}
     single = np.exp(_log_means(b) - _log_means(a))
-    each = verdict(ratios[RATE], threshold)
+    (each,) = verdicts([ratios[RATE]], threshold, families=FAMILIES)
     return Group(name, len(single), ratios, each, float(single.min()), float(single.max()))
 
 
