@@ -11,13 +11,14 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 Arrivals = Literal["constant", "poisson"]
 
 CLOSED_LOOP = "closed loop"
+ARRIVAL_WORDS: Mapping[Arrivals, str] = {"constant": "constant intervals", "poisson": "Poisson arrivals"}
 # Measured against a server that answers at once, a worker makes 62,000 calls/s (`harness.load`).
 RATE_MAX_PER_S = 60_000
 # A thread that sleeps wakes up to 0.1 ms late. A send that is later than this met no free thread, or no free processor.
@@ -47,8 +48,7 @@ class OpenLoop:
     seed: int
 
     def __str__(self) -> str:
-        how = "Poisson arrivals" if self.arrivals == "poisson" else "constant intervals"
-        return f"open loop, {self.rate_per_s:,g}/s per initiator, {how}"
+        return f"open loop, {self.rate_per_s:,g}/s per initiator, {ARRIVAL_WORDS[self.arrivals]}"
 
     def starts_ns(self, initiator: int, block: int) -> Iterator[int]:
         """Yield the intended starts of an initiator's sends, without end, in nanoseconds after the cell's start.

@@ -100,9 +100,8 @@ def claims(results: Path, markdown: bool) -> None:
 
     \b
     Examples:
-      harness claims results/reference/embedded
       harness claims results/20260101-120000-embedded
-      harness claims results/reference/simulated --markdown
+      harness claims results/20260101-120000-simulated --markdown
     """
     with one_line_errors():
         from harness import claims as judging
@@ -165,7 +164,7 @@ def compare(a: Path, b: Path, output: Path | None, fail_over: float | None, desp
     Examples:
       harness compare results/20260101-120000-embedded results/20260102-120000-embedded
       harness compare results/before results/after --fail-over 5%
-      harness compare results/reference/embedded results/reference/simulated --despite-differences
+      harness compare results/20260101-120000-embedded results/20260102-120000-simulated --despite-differences
     """
     with one_line_errors():
         from harness import figures as parts

@@ -164,7 +164,7 @@ def calibrate(  # noqa: PLR0917
     Examples:
       harness calibrate
       harness calibrate --hardware my-servers.toml --write fitted.toml
-      harness calibrate --hardware this-machine --like results/reference/embedded
+      harness calibrate --hardware this-machine --like results/20260101-120000-embedded
       harness calibrate --sensitivity --csv sensitivity.csv
       harness calibrate --sensitivity --parameter flush_latency_us
     """

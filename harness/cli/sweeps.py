@@ -63,7 +63,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
 
     \b
     Examples:
-      harness matrix --lab embedded                     all 528 cells, about 30 minutes
+      harness matrix --lab embedded                     all 528 cells; harness plan says how long
       harness matrix --quick                            24 cells that span all axes
       harness matrix --quick --repeats 5                each five times, in five blocks
       harness matrix --cells 'i1-t20-*-p100-*' --ratios '1 50 100 144 145 150 300'

@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness.figures.parts import Sheet, count, cycle_entry, legend_below, log_value_axis, muted_colour, note, thousands
-from harness.figures.reduced_run import Missing
-from harness.records import ResultsError
+from harness.figures.reduced_run import Missing, read_steps
 
 TABLE = Path("reduced") / "rates.parquet"
 LINES = {"latency_us_p99": "99th percentile", "latency_us_p95": "95th percentile", "latency_us_p50": "median"}
@@ -20,16 +19,7 @@ COLUMNS = (
 
 def read(results: Path) -> pd.DataFrame:
     """Read the table of a run of rates; raises ResultsError."""
-    path = results / TABLE
-    try:
-        table = pd.read_parquet(path)
-    except FileNotFoundError:
-        raise ResultsError(f"{path} is missing: no step of this run was completed") from None
-    except (OSError, ValueError) as error:
-        raise ResultsError(f"{path} cannot be read: {error}") from None
-    if missing := [name for name in COLUMNS if name not in table]:
-        raise ResultsError(f"{path} lacks {', '.join(missing)}: run `harness rates` again")
-    return table
+    return read_steps(results, TABLE, COLUMNS, "rates")
 
 
 def draw(table: pd.DataFrame) -> Sheet:

@@ -114,6 +114,20 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
     return table
 
 
+def read_steps(results: Path, table: Path, columns: Sequence[str], verb: str) -> pd.DataFrame:
+    """Read the table of a run of steps, such as those of `harness rates`; raises ResultsError."""
+    path = results / table
+    try:
+        steps = pd.read_parquet(path)
+    except FileNotFoundError:
+        raise ResultsError(f"{path} is missing: no step of this run was completed") from None
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"{path} cannot be read: {error}") from None
+    if missing := [name for name in columns if name not in steps]:
+        raise ResultsError(f"{path} lacks {', '.join(missing)}: run `harness {verb}` again")
+    return steps
+
+
 def is_rates_run(folder: Path) -> bool:
     """Return whether a folder is a run of `harness rates`."""
     return "rates" in read_manifest(folder)

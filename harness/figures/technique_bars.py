@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from harness.figures.parts import Sheet, count, cycle_entry, legend_below, muted_colour, note, payload_name, thousands
-from harness.figures.reduced_run import Missing
+from harness.figures.reduced_run import Missing, read_steps
 from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval
-from harness.records import ResultsError
 
 TABLE = Path("reduced") / "techniques.parquet"
 KINDS = {
@@ -32,16 +31,7 @@ PROCESSED, SENT = 1, 2  # entries of the style's cycle
 
 def read(results: Path) -> pd.DataFrame:
     """Read the table of a run of techniques; raises ResultsError."""
-    path = results / TABLE
-    try:
-        table = pd.read_parquet(path)
-    except FileNotFoundError:
-        raise ResultsError(f"{path} is missing: no step of this run was completed") from None
-    except (OSError, ValueError) as error:
-        raise ResultsError(f"{path} cannot be read: {error}") from None
-    if missing := [name for name in COLUMNS if name not in table]:
-        raise ResultsError(f"{path} lacks {', '.join(missing)}: run `harness techniques` again")
-    return table
+    return read_steps(results, TABLE, COLUMNS, "techniques")
 
 
 def draw(table: pd.DataFrame) -> Sheet:

@@ -52,7 +52,7 @@ def run(options: Mapping[str, Any], reporter: Reporter, *, cell_id: str, arrival
     of a run in virtual time, any other lab those of a run on servers.
     """
     prepare = _in_virtual_time if require_known_lab(options) == SIMULATED else _on_servers
-    how = "Poisson arrivals" if arrivals == "poisson" else "constant intervals"
+    how = load_model.ARRIVAL_WORDS[arrivals]
     loads = f"{load_model.CLOSED_LOOP}, and open loops at {PERCENTS[0]} to {PERCENTS[-1]} % of its rate, {how}"
     more = {"load_model": loads, "rates": {"percents": list(PERCENTS), "arrivals": arrivals}}
     prepared = prepare(options, cell_id, reporter, more)
