@@ -158,6 +158,7 @@ class Attempt:
     report: LoadReport | None = None
     accounting: Accounting = field(default_factory=Accounting)
     punctuality: Punctuality = IN_TIME
+    shortfall: str = ""  # of the rate that an open loop asks for
     pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool's dialogs, where they are known
     changes: Mapping[str, dict[str, list[Any]]] = field(default_factory=dict)  # records of changes over the window
 
@@ -215,7 +216,7 @@ class Attempt:
             self._write(observed.records, deliveries)
             measured = self._measured(report, deliveries)
             self._write_cell("completed", "", measured)
-        for complaint in (*observed.failures, *filter(None, [self._shortfall(measured.sent_per_s)])):
+        for complaint in (*observed.failures, *filter(None, [self.shortfall])):
             self.phases.reporter.note(f"{self.phases.cell}: {complaint}")
         return measured
 
@@ -375,6 +376,7 @@ class Attempt:
         latencies = (returned - intended)[timed]
         shares = np.percentile(latencies, PERCENTILES) / 1000 if timed.any() else [float("nan")] * 3
         sent_count, processed_count = int(inside.sum()), int(((processed >= first) & (processed < last)).sum())
+        self.shortfall = self.punctuality.complaint(sent_count, window_s, self.cell.initiators)
         state, state_reason = judge(
             Evidence(
                 sent_in_window=sent_count,
@@ -384,7 +386,7 @@ class Attempt:
                 readers_at_end=self.readers_at_end,
                 growth_bytes=sum(self.changes.get("file_io", {}).get("growth_bytes", ())),
                 health=report.health,
-                shortfall=self._shortfall(sent_count / window_s),
+                shortfall=self.shortfall,
                 machine=self.machine,
             )
         )
@@ -398,11 +400,6 @@ class Attempt:
             state=state,
             state_reason=state_reason,
         )
-
-    def _shortfall(self, sent_per_s: float) -> str:
-        """Say that the clients did not make the rate of the open loop; else return nothing."""
-        window_s = (self.moments.measured_to_ns - self.moments.measured_from_ns) / 1e9
-        return self.punctuality.complaint(round(sent_per_s * window_s), window_s, self.cell.initiators)
 
     def _calls(self) -> dict[int, Calls]:
         """Read the calls of each initiator's clients from the workers' files."""
