@@ -252,6 +252,18 @@ def smallest_visible_difference(blocks: int, noise: float, alpha: float = ALPHA,
     return math.exp(float(effect) * noise) - 1
 
 
+def blocks_for(width: float, noise: float, most: int) -> int | None:
+    """Return after how many blocks a pair's interval is narrower than `width`, a part of its ratio; None beyond `most`.
+
+    `noise` is the standard deviation of the pair's log ratio from block to block. A sweep finds another in each pair.
+    """
+    for blocks in range(BLOCKS_MIN, most + 1):
+        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, blocks - 1)) * noise / math.sqrt(blocks)
+        if 2 * math.sinh(half) < width:
+            return blocks
+    return None
+
+
 def noise_of_pairs(gain: pd.DataFrame, pair: Sequence[str], value: str) -> float | None:
     """Return the standard deviation of log ratios from block to block inside a pair, pooled; None without repeats.
 

@@ -56,6 +56,7 @@ RATIO_MAX = 1000  # dialog ratio: fifty threads of an initiator need 50,000 dial
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[\d+, *\d+, *\d+\]|yarn|(spark|k8s)://\S+")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
@@ -71,6 +72,15 @@ def parse_duration(text: object) -> float:
     if match is None:
         raise ValueError(f"invalid duration {text!r}: write 500ms, 30s, 2m or 1h")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_percent(text: object) -> float:
+    """The part of a percentage: 0.05 of `5%`; raises ValueError unless it lies between 0 % and 100 %."""
+    match = _PERCENT.fullmatch(str(text).strip())
+    part = text if isinstance(text, float) else float(match[1]) / 100 if match else 0.0
+    if not 0 < part < 1:
+        raise ValueError(f"{text!r} is no percentage between 0 % and 100 %: write 5%")
+    return part
 
 
 def _known_lab(name: str) -> str:
@@ -100,6 +110,10 @@ def _with_rate(arrivals: Arrivals | None, info: ValidationInfo) -> Arrivals | No
     return arrivals
 
 
+def _percent(value: object) -> float | None:
+    return None if value is None else parse_percent(value)
+
+
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Rate = Annotated[float, BeforeValidator(parse_rate)]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_words)]
@@ -123,6 +137,9 @@ class RunSettings(BaseModel):
     cells: Patterns = Field((), description="shell patterns on cell ids")
     ratios: Ratios = Field((1, 150), description="the axis of dialog ratios: with 150 every 150th dialog is used")
     repeats: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="blocks: how often each cell is run")
+    precision: Annotated[float | None, BeforeValidator(_percent)] = Field(
+        None, description="a pair is repeated until the interval of its gain is narrower, as a part of the gain"
+    )
     quick: bool = Field(False, description="24 cells that span all axes instead of all 528")
     measure: Annotated[Duration, Field(ge=0.1, le=24 * 3600)] = Field(1.0, description="length of the measured window")
     settle: Annotated[Duration, Field(ge=0, le=3600)] = Field(

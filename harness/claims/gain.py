@@ -15,11 +15,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from harness.claims.judgement import PAIR, Evidence, fell_behind, of_the_trick
+from harness.claims.judgement import GAIN, PAIR, Evidence, fell_behind, of_the_trick
 from harness.claims.measurement import Measurement, NotMeasured, geometric_mean
+from harness.inference import intervals
+from harness.matrix import Cell
 from harness.whitepaper import GAIN_NOTICEABLE_FROM, NO_GAIN_UP_TO
 
 INITIATORS = 3
+IMPRECISE_SHOWN = 10
 BASELINE = "baseline"  # follows all recommendations
 # By claim: the technique that leaves out one recommendation.
 WITHOUT: Mapping[str, str] = {
@@ -85,6 +88,34 @@ def valid_pairs(evidence: Evidence, initiators: int | None = None) -> pd.DataFra
     if pairs.empty:
         raise NotMeasured(f"no pair of cells with {initiators or 'any'} initiators and both dialog ratios is valid")
     return pairs.assign(log_factor=np.log(pairs.factor))
+
+
+def interval_widths(gain: pd.DataFrame) -> pd.DataFrame:
+    """Return each gain (a pair's, at a dialog ratio) with its valid blocks and the width of its interval over them.
+
+    The width is a part of the gain's ratio, and NaN without an interval. `gain` has a row per gain and block.
+    """
+    valid = gain[gain.valid & (gain.factor > 0)]
+    logs = valid.assign(log_factor=np.log(valid.factor.astype(float)))
+    known = intervals(logs, GAIN, GAIN, "log_factor")
+    widths = known.assign(width=(known.high - known.low) / known.ratio)[[*GAIN, "blocks", "width"]]
+    return gain[GAIN].drop_duplicates().merge(widths, how="left", on=GAIN).fillna({"blocks": 0})
+
+
+def precision_reached(gain: pd.DataFrame, precision: float) -> str:
+    """Say how many gains have an interval narrower than `precision`, a part of the gain, and which never got there."""
+    widths = interval_widths(gain)
+    short = widths[~(widths.width < precision)].sort_values("width", ascending=False, na_position="first")
+    sentence = f"{len(widths) - len(short)} of {len(widths)} gains are known within {100 * precision:g} %"
+    if short.empty:
+        return f"{sentence}."
+    named = []
+    for row in short.to_dict("records"):
+        cell = Cell(**{str(name): row[name] for name in GAIN})
+        interval = "no interval" if np.isnan(row["width"]) else f"{100 * row['width']:.3g} % wide"
+        named.append(f"{cell.id} ({row['blocks']:.0f} valid blocks, {interval})")
+    more = f"; and {len(named) - IMPRECISE_SHOWN} more" if len(named) > IMPRECISE_SHOWN else ""
+    return f"{sentence}. Not there: {'; '.join(named[:IMPRECISE_SHOWN])}{more}."
 
 
 def _few_threads(gain: pd.DataFrame) -> pd.DataFrame:

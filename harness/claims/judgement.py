@@ -42,6 +42,7 @@ class Tables:
 
 VISIT = ["cell_id", "block"]  # one measurement of a cell
 PAIR = ["server_version", "initiators", "threads", "payload_bytes"]  # of cells that differ in the dialog ratio
+GAIN = [*PAIR, "dialog_ratio"]  # of a pair's cell with this ratio against that with ratio 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ def repeated(found: Evidence) -> Evidence | None:
     """Keep the cells that are valid in three or more blocks: they have an interval. None if there is no such cell."""
     cells, gain = (
         table[table.groupby(member).block.transform("nunique") >= BLOCKS_MIN] if len(table) else table
-        for table, member in ((found.cells, ["cell_id"]), (found.gain, [*PAIR, "dialog_ratio"]))
+        for table, member in ((found.cells, ["cell_id"]), (found.gain, GAIN))
     )
     return None if cells.empty and gain.empty else _of_visits(found, cells, gain, found.completed)
 
@@ -81,7 +82,7 @@ def one_run(found: Evidence) -> Evidence:
     """Keep of each cell the first block in which it is valid, as if all were of one."""
     cells, gain = (
         table.sort_values("block").drop_duplicates(member) if len(table) else table
-        for table, member in ((found.cells, ["cell_id"]), (found.gain, [*PAIR, "dialog_ratio"]))
+        for table, member in ((found.cells, ["cell_id"]), (found.gain, GAIN))
     )
     kept = _of_visits(found, cells, gain, found.completed)
     parts = {each.name: getattr(kept, each.name) for each in fields(Tables)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,6 +94,12 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "Dialog ratios to sweep, separated by spaces: 150 uses every 150th dialog (default '1 150').",
     ),
     "repeats": _option("--repeats", "N", "Run every cell so often, in blocks: each is one pass over them (default 1)."),
+    "precision": _option(
+        "--precision",
+        "PERCENT",
+        "Repeat a pair of cells until the 95 % interval of its gain is narrower than this, such as 10%; --repeats "
+        "limits the blocks.",
+    ),
     "quick": click.option(
         "--quick", is_flag=True, default=None, help="24 cells that span all axes instead of all 528."
     ),
@@ -127,12 +132,10 @@ class Percent(click.ParamType[float]):
     name = "percentage"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", str(value).strip())
-        if match is None or not 0 < float(match[1]) < 100:
-            self.fail(f"{value!r} is no percentage between 0 % and 100 %: write 5%", param, ctx)
-        return float(match[1]) / 100
+        try:
+            return settings_module.parse_percent(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Failure(click.ClickException):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the cells on a model of the paper's hardware.")
-@settings_options("cells", "quick", "ratios", "repeats", "rate", "arrivals")
+@settings_options("cells", "quick", "ratios", "repeats", "precision", "rate", "arrivals")
 @click.option(
     "--faults",
     is_flag=True,

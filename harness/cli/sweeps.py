@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     "quick",
     "ratios",
     "repeats",
+    "precision",
     "rate",
     "arrivals",
     "measure",
@@ -66,6 +67,7 @@ def matrix(resume: Path | None, only_sweep: bool, yes: bool, settings_file: Path
       harness matrix --lab embedded                     all 528 cells; harness plan says how long
       harness matrix --quick                            24 cells that span all axes
       harness matrix --quick --repeats 5                each five times, in five blocks
+      harness matrix --quick --repeats 20 --precision 10%
       harness matrix --cells 'i1-t20-*-p100-*' --ratios '1 50 100 144 145 150 300'
       harness matrix --lab-file lab.toml --cells 'i1-*-p100-*' --measure 1m
       harness matrix --cells 'i1-t50-*-p100' --rate 500/s
@@ -149,7 +151,7 @@ def ui(port: int, server_version: str | None, settings_file: Path | None, **opti
 @click.command(epilog=EXIT_CODES, short_help="Show what a sweep would do, and how long it takes.")
 @settings_options(
     *LAB_OPTIONS,
-    *("server_versions", "cells", "quick", "ratios", "repeats", "rate", "arrivals"),
+    *("server_versions", "cells", "quick", "ratios", "repeats", "precision", "rate", "arrivals"),
     *("measure", "settle", "drain", "seed", "settings"),
 )
 @click.option("--list", "list_cells", is_flag=True, help="Print the ids of the cells in the order in which they run.")
@@ -177,7 +179,7 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
             return matrix_run.chosen_visits(settings, initiators_max=chosen.topology.initiators_max)
 
         def estimate_s(repeats: int) -> float:
-            repeated = chosen.settings.model_copy(update={"repeats": repeats})
+            repeated = chosen.settings.model_copy(update={"repeats": repeats, "precision": None})
             return matrix_run.estimate_s(repeated, visits(repeated))
 
         say(chosen.first_line)
@@ -186,6 +188,8 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
         if not list_cells:
             print_rows(repeats_plan.rows(noise, estimate_s))
             say(repeats_plan.explanation(noise))
+        if (precision := chosen.settings.precision) is not None:
+            say(repeats_plan.forecast(precision, chosen.settings.repeats, noise))
 
 
 _any_lab = click.option(

@@ -12,6 +12,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 
 from harness.claims import Judgement, counted
+from harness.claims.gain import precision_reached
 from harness.claims.judgement import over_blocks
 from harness.doctor.instance_settings import LICENCE
 from harness.figures import instance_activity, pages
@@ -155,7 +156,7 @@ def findings(run: Run) -> list[Finding]:
         Finding("Throughput", tuple(_throughput(run))),
         Finding(
             "The 150 trick",
-            _said(lambda: [gain_sentence(run)]),
+            _said(lambda: [gain_sentence(run), _precision_sentence(run)]),
             f"up to +{GAIN_MAX_PERCENT.value:.0f} %; none at {NO_GAIN_UP_TO.value:.0f} threads in all or fewer, "
             f"noticeable from {GAIN_NOTICEABLE_FROM.value:.0f}",
         ),
@@ -208,6 +209,12 @@ def _throughput(run: Run) -> list[str]:
             "listed under “Cells that do not count”."
         )
     return findings
+
+
+def _precision_sentence(run: Run) -> str:
+    """Say which gains never got as precise as the run was asked for; empty if it was not."""
+    precision = (run.manifest.get("settings") or {}).get("precision")
+    return precision_reached(run.gain, precision) if precision else ""
 
 
 def _said(tell: Callable[[], list[str]]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ Result = TypeVar("Result")
 
 AT_ONCE = 2
 _FORK = get_context("fork")
+_HELD = (signal.SIGINT, signal.SIGTERM)
 
 
 class ForkDied(MachineFailure):
@@ -65,8 +66,17 @@ class Fork(Generic[Result]):
 
     def __init__(self, action: Callable[[], Result]) -> None:
         self.answers, writing = _FORK.Pipe(duplex=False)  # ready to be read when `result` does not block
-        self._process = _FORK.Process(target=_carry_out, args=(action, os.getpid(), writing))
-        self._process.start()
+        # In the middle of a fork, Python's own handlers of forks would swallow the KeyboardInterrupt.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+        self._process = _FORK.Process(target=_carry_out, args=(action, os.getpid(), writing, mask))
+        try:
+            try:
+                self._process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        except KeyboardInterrupt:  # which was held back until the child ran
+            self.close()
+            raise
         writing.close()
 
     def result(self) -> Result:
@@ -122,9 +132,12 @@ def in_forks(
             fork.close()
 
 
-def _carry_out(action: Callable[[], object], parent_pid: int, answers: Connection) -> None:
+def _carry_out(
+    action: Callable[[], object], parent_pid: int, answers: Connection, mask: set[int | signal.Signals]
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     die_with_parent(parent_pid)
     gc.disable()  # the child ends before garbage matters
     answers.send_bytes(_answer(action))

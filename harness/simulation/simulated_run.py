@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any
 from harness import load_model
 from harness import settings as settings_module
 from harness.failures import nearest
+from harness.inference import BLOCKS_MIN
 from harness.lab import interruption
 from harness.matrix import Visit
 from harness.reporting import Reporter, TimeLeftByWork
 from harness.settings import SettingsError, SimulationSettings
 from harness.simulation import parameters, spark_job
 from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_s
-from harness.sweep import journal, run_folder
+from harness.sweep import journal, precision, run_folder
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe, label
 from harness.sweep.matrix_run import Outcome, chosen_visits, counted
@@ -60,7 +62,7 @@ def simulate(
         settings.open_loop,
     )
     with interruption.noted():
-        outcome = _run(experiment, visits, settings.master, open_world, reporter)
+        outcome = _run(experiment, visits, settings, open_world, reporter)
     run_folder.finish(results)
     return outcome
 
@@ -83,8 +85,23 @@ def _settings(options: Mapping[str, Any], resume: Path | None) -> SimulationSett
     return settings
 
 
+def _passes(turns: Sequence[Turn], settings: SimulationSettings) -> list[list[Turn]]:
+    """The turns of each job of Spark: all in one; with a precision the first three blocks, then each block for itself.
+
+    A job builds its worlds anew, so there are as few as the decisions allow.
+    """
+    if settings.precision is None:
+        return [list(turns)]
+    by_block = itertools.groupby(turns, lambda turn: max(turn.visit.block, BLOCKS_MIN))
+    return [list(of_blocks) for _, of_blocks in by_block]
+
+
 def _run(
-    experiment: Experiment, visits: Sequence[Visit], master: str, open_world: OpenWorld, reporter: Reporter
+    experiment: Experiment,
+    visits: Sequence[Visit],
+    settings: SimulationSettings,
+    open_world: OpenWorld,
+    reporter: Reporter,
 ) -> Outcome:
     results = experiment.results
     run_journal = Journal(results / journal.NAME)
@@ -112,11 +129,18 @@ def _run(
         if entry.outcome == "failed" and shutil.disk_usage(results).free < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(results))  # all further cells would fail
 
+    wanted = precision.Precision(settings, run_journal)
     left = TimeLeftByWork({label(turn.visit.id, turn.visit.block): turn.work_s for turn in turns})
     reporter.begin(len(visits), outcome.completed, left)
     try:
-        reporter.phase("building and warming worlds")
-        spark_job.run(experiment, turns, master=master, open_world=open_world, on_entry=ended)
+        for pass_ in _passes(turns, settings):
+            reporter.phase("building and warming worlds")
+            needed = [turn for turn in pass_ if wanted.is_needed(turn.visit)]
+            outcome.total -= len(pass_) - len(needed)
+            if needed:
+                spark_job.run(experiment, needed, master=settings.master, open_world=open_world, on_entry=ended)
     finally:
         reporter.end()
+    if settings.precision is not None:
+        reporter.note(precision.reached(settings.precision, run_journal.entries))
     return outcome

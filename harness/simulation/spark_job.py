@@ -66,11 +66,12 @@ MESSAGE_S = 300e-6
 CELL_S = 0.2
 DIALOG_S = 600e-6
 GROUP_S = 3.0
+FRUITLESS_MAX = 2  # a worker may be killed before the first cell of a round has ended
 FINEST = 4  # slices a worker
 
 
 class JobBroken(MachineFailure):
-    """Spark or its workers failed before any cell ended; the message says why and what to do."""
+    """Spark or its workers failed twice before any cell ended; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -218,11 +219,13 @@ def run(
         if open_turns.pop((entry.cell, entry.block, entry.attempt), None):
             on_entry(entry)
 
+    fruitless = 0  # rounds in a row
     while open_turns:
         before = len(open_turns)
         with context(master, SPARK) as spark:
             broken = _round(spark, experiment, list(open_turns.values()), open_world, lambda: mailbox.take(keep))
-        if len(open_turns) == before:
+        fruitless = fruitless + 1 if len(open_turns) == before else 0
+        if fruitless == FRUITLESS_MAX:
             raise JobBroken(f"Spark's Python workers failed: {broken}{_remedy(broken)}")
     mailbox.close()
 

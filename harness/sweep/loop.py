@@ -63,6 +63,7 @@ class Testbed(Protocol[Swept_contra]):
 class Tally:
     completed: int = 0
     failed: int = 0
+    not_needed: int = 0
     last_reason: str = ""
     last: Measured | None = None
     not_ready: int = 0  # attempts in a row
@@ -88,8 +89,11 @@ class Sweep(Generic[Swept]):
         self._unit = unit
         self._free_bytes = free_bytes
 
-    def run(self, cells: Sequence[Swept]) -> Tally:
-        """Runs every cell that the journal does not call completed, and tears the testbed down, however it ends."""
+    def run(self, cells: Sequence[Swept], is_needed: Callable[[Swept], bool] = lambda cell: True) -> Tally:
+        """Runs every cell that is needed and that the journal does not call completed.
+
+        `is_needed` is asked when a cell's turn comes. However the loop ends, it tears the testbed down.
+        """
         done = self._journal.completed()
         tally = Tally(completed=sum((cell.id, cell.block) in done for cell in cells))
         self._reporter.begin(len(cells), tally.completed, unit=self._unit)
@@ -99,6 +103,9 @@ class Sweep(Generic[Swept]):
                 if (cell.id, cell.block) in done:
                     continue
                 number += 1
+                if not is_needed(cell):
+                    tally.not_needed += 1
+                    continue
                 entry = self._run_cell(cell, tally)
                 if entry.outcome == "completed":
                     tally.completed += 1

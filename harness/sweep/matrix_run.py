@@ -28,8 +28,9 @@ from harness.matrix import (
 )
 from harness.reporting import Reporter, duration
 from harness.settings import RATIO_MAX, RunSettings, Settings, SettingsError
-from harness.sweep import journal, run_folder
+from harness.sweep import journal, precision, run_folder
 from harness.sweep.loop import Sweep, Tally, label
+from harness.sweep.precision import Precision
 from harness.sweep.testbed import LabTestbed
 
 ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
@@ -67,10 +68,14 @@ def sweep(
     if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
         return None
     _note_bound(settings, [visit.cell for visit in visits], reporter)
+    if settings.precision is not None:
+        reporter.note(precision.forecast(settings.precision, settings.repeats))
     results = open_results(settings, visits, resume)
     reporter.note(f"{plan}, {load_model.describe(settings.open_loop)}; results in {results}")
     tally = run_cells(selection, results, visits, reporter)
-    return Outcome(results, len(visits), tally.completed, tally.failed, tally.last_reason)
+    if settings.precision is not None:
+        reporter.note(precision.reached(settings.precision, journal.read(results / journal.NAME)))
+    return Outcome(results, len(visits) - tally.not_needed, tally.completed, tally.failed, tally.last_reason)
 
 
 def single(
@@ -190,7 +195,8 @@ def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], repo
     cells = [visit.cell for visit in visits]
     with interruption.noted():
         testbed = LabTestbed(selection.settings, selection.topology, results, cells, reporter)
-        tally = Sweep(testbed, journal.Journal(results / journal.NAME), reporter, results).run(visits)
+        kept = journal.Journal(results / journal.NAME)
+        tally = Sweep(testbed, kept, reporter, results).run(visits, Precision(selection.settings, kept).is_needed)
     run_folder.finish(results)
     return tally
 
@@ -234,6 +240,7 @@ def chosen_visits(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]
     """The selected cells that a lab with so many initiators can run, in all blocks and in the order of the run."""
     if settings.rate is not None and not (settings.cells or settings.quick):
         raise SettingsError("--rate is the same for all cells: select those that it fits with --cells, or --quick")
+    precision.require_possible(settings)
     cells = select(
         all_cells(settings.server_versions, initiators_max=initiators_max, ratios=settings.ratios), settings.cells
     )
@@ -248,7 +255,9 @@ def chosen_visits(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]
 def counted(settings: RunSettings, visits: Sequence[Visit]) -> str:
     """`24 cells`, or `24 cells, each in 5 blocks`."""
     cells = f"{len({visit.cell for visit in visits})} cells"
-    return cells if settings.repeats == 1 else f"{cells}, each in {settings.repeats} blocks"
+    if settings.repeats == 1:
+        return cells
+    return f"{cells}, each in {'' if settings.precision is None else 'at most '}{settings.repeats} blocks"
 
 
 def groups(visits: Sequence[Visit]) -> list[Group]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.claims.judgement import of_the_trick
 from harness.figures.gain import PAIR, noise_of
 from harness.figures.reduced_run import read
-from harness.inference import smallest_visible_difference
+from harness.inference import blocks_for, smallest_visible_difference
 from harness.records import ResultsError
 from harness.reporting import duration
 
@@ -64,8 +64,22 @@ def rows(noise: Noise, estimate_s: Callable[[int], float]) -> list[tuple[str, st
     return table
 
 
+def forecast(precision: float, repeats: int, noise: Noise) -> str:
+    """Say after how many blocks the interval of a gain is expected to be narrower than `precision`."""
+    blocks = blocks_for(precision, noise.log_ratio, repeats)
+    number = f"more than {repeats} blocks: raise --repeats" if blocks is None else f"about {blocks} blocks"
+    return (
+        f"An interval narrower than {100 * precision:g} % takes {number}, where a pair's ratio varies by "
+        f"{_percent(noise)} from block to block, {noise.origin}."
+    )
+
+
 def explanation(noise: Noise) -> str:
     return (
         f"A gain of this size is told from none in 80 % of sweeps, at the level of 5 %. A pair's ratio varies by "
-        f"{100 * math.expm1(noise.log_ratio):.2g} % from block to block, {noise.origin}."
+        f"{_percent(noise)} from block to block, {noise.origin}."
     )
+
+
+def _percent(noise: Noise) -> str:
+    return f"{100 * math.expm1(noise.log_ratio):.2g} %"

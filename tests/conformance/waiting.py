@@ -11,7 +11,7 @@ from tests.parity.recording import attempt
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float = 10.0) -> T:
+def wait_until(condition: Callable[[], T], timeout_s: float = 120.0) -> T:
     """The first true value of the condition; fails when the time is up. A recording keeps only the last attempt."""
     deadline = time.monotonic() + timeout_s
     while True:

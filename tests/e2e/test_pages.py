@@ -54,7 +54,7 @@ def test_a_run_records_one_dialog_a_page_with_the_ratio_and_all_on_one_without(t
     done = subprocess.run(
         [
             *(sys.executable, "-m", "harness", "matrix", "--lab", "embedded", "--only-sweep"),
-            *("--cells", "i1-t3-r*-p100-v2008", "--measure", "300ms", "--settle", "200ms", "--results", str(tmp_path)),
+            *("--cells", "i1-t3-r*-p100-v2008", "--measure", "1s", "--settle", "200ms", "--results", str(tmp_path)),
         ],
         capture_output=True,
         text=True,

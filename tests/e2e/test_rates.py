@@ -36,7 +36,8 @@ def test_a_cell_climbs_from_a_tenth_of_its_rate_to_beyond_it(tmp_path: Path) -> 
     assert len(table) == 12 and table.percent.isna().tolist() == [True] + [False] * 11
     closed_loop_per_s = table.sent_per_s[0]
     assert (table.asked_per_s[1:] / table.percent[1:] * 100).tolist() == pytest.approx([closed_loop_per_s] * 11)
-    assert "open loop, 110 %" in printed and (results / "figures" / "rates.png").is_file()
+    assert "open loop, 110 %" in printed
+    assert (results / "figures" / "rates.png").is_file() == table.latency_us_p50.notna().any()
     kinds = {path.name for path in (results / "rates" / "rate-050" / "raw").iterdir()}
     assert {"cells", "calls", "deliveries", "receives"} <= kinds
 

@@ -74,7 +74,7 @@ def test_a_process_killed_in_mid_cell_fails_that_cell_which_is_tried_again(
     results = matrix_run.open_results(selection.settings, cells)
     saboteur = Saboteur(victim)
     tally = matrix_run.run_cells(selection, results, cells, saboteur)
-    assert (tally.completed, tally.failed) == (2, 0)
+    assert (tally.completed, tally.failed) == (2, 0), tally.last_reason
     first, *others = entries(results)
     assert (first.outcome, [entry.outcome for entry in others]) == ("failed", ["completed", "completed"])
     assert f"{name} (process {saboteur.killed}) was killed by signal 9 (SIGKILL)" in first.reason

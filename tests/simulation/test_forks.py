@@ -148,3 +148,23 @@ def test_forks_that_still_run_are_killed_when_their_iterator_is_closed() -> None
         assert next(forks)[0] == "quick"
         assert len(multiprocessing.active_children()) >= 1
     assert not multiprocessing.active_children()
+
+
+INTERRUPTED_IN_A_FORK = """
+import os, signal, time
+from harness.simulation.forks import in_fork
+
+parent = os.getpid()
+os.register_at_fork(after_in_parent=lambda: os.kill(parent, signal.SIGINT))
+try:
+    in_fork(lambda: time.sleep(60))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_in_the_middle_of_a_fork_is_not_lost_and_ends_the_child() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IN_A_FORK], capture_output=True, text=True, check=True, timeout=50
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")

@@ -144,7 +144,7 @@ def test_a_run_leaves_the_files_of_every_run_and_says_that_it_is_a_model(
     lab, seed, _, *lines = capsys.readouterr().out.splitlines()
     assert lab.startswith("lab: simulated - a model of the hardware 'paper' in virtual time")
     assert seed.startswith("seed 7, ")
-    first = re.fullmatch(r"cell 1 of 24: i\d-t(\d+)-r150-\S+ completed: .* sent/s, (\d+) processed/s", lines[0])
+    first = re.fullmatch(r"cell 1 of 24: i\d-t(\d+)-r\d+-\S+ completed: .* sent/s, (\d+) processed/s", lines[0])
     assert first and int(first[2]) == 10 * int(first[1]), "the worlds of this test process ten a second and thread"
     assert re.fullmatch(r"cell 2 of 24: .* processed/s, .* left", lines[1])
     assert len(lines) == 24

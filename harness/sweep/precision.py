@@ -1,0 +1,94 @@
+"""Precision on demand: a pair of cells is repeated until the interval of its gain is narrow enough.
+
+What counts is what counts in the report: blocks in which both cells are valid. The decision about a block is made from
+the journal's blocks before it, so that all cells of a pair run in it or none, and a resumed sweep decides the same.
+"""
+
+# ruff: noqa: PLC0415  pandas and SciPy take a second to import, and only a run with a precision needs them
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from harness.matrix import Cell, Visit
+from harness.records import State
+from harness.settings import RunSettings, SettingsError
+from harness.sweep.journal import Entry, Journal
+from harness.whitepaper import BASE_DIALOG_RATIO
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def require_possible(settings: RunSettings) -> None:
+    """Raise SettingsError where the settings ask for a precision that no gain of the run can have."""
+    if settings.precision is None:
+        return
+    from harness.inference import BLOCKS_MIN
+
+    if settings.repeats < BLOCKS_MIN:
+        raise SettingsError(
+            f"--precision needs an interval, which fewer than {BLOCKS_MIN} blocks do not have: give the most blocks "
+            f"with --repeats, {BLOCKS_MIN} or more"
+        )
+    if BASE_DIALOG_RATIO not in settings.ratios or len(settings.ratios) == 1:
+        raise SettingsError(f"--precision is that of gains: --ratios must have {BASE_DIALOG_RATIO} and another")
+
+
+def forecast(precision: float, repeats: int) -> str:
+    """Say before a run after how many blocks a pair is expected to get there."""
+    from harness.sweep import repeats_plan
+
+    return repeats_plan.forecast(precision, repeats, repeats_plan.assumed())
+
+
+def reached(precision: float, entries: Iterable[Entry]) -> str:
+    """Say how many of the journal's gains are as precise as was asked, and which are not."""
+    from harness.claims.gain import precision_reached
+
+    return precision_reached(_gains(entries), precision)
+
+
+class Precision:
+    """Decides which visits of a run are still needed: all of them where no precision is asked for."""
+
+    def __init__(self, settings: RunSettings, journal: Journal) -> None:
+        self._precision = settings.precision
+        self._gains_of_a_pair = len(settings.ratios) - 1
+        self._journal = journal
+        self._block = 0  # the block that `_precise` is for
+        self._precise: set[tuple[Any, ...]] = set()  # pairs that were precise enough when the block began
+
+    def is_needed(self, visit: Visit) -> bool:
+        """Whether a gain of the visit's pair was not yet precise enough when its block began."""
+        if self._precision is None:
+            return True
+        if visit.block != self._block:
+            self._block, self._precise = visit.block, self._pairs_before(visit.block, self._precision)
+        return visit.cell.pair not in self._precise
+
+    def _pairs_before(self, block: int, precision: float) -> set[tuple[Any, ...]]:
+        from harness.claims.gain import interval_widths
+        from harness.claims.judgement import PAIR
+
+        widths = interval_widths(_gains(each for each in self._journal.entries if each.block < block))
+        known = widths[widths.width < precision].groupby(PAIR).size()
+        return set(known[known == self._gains_of_a_pair].index)
+
+
+def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
+    """Return the completed cells of a journal as the reduced table `gain` has them: a row per gain and block."""
+    import pandas as pd
+
+    from harness.claims.judgement import GAIN
+
+    completed = {(Cell.parse(each.cell), each.block): each for each in entries if each.outcome == "completed"}
+    rows = []
+    for (cell, block), entry in completed.items():
+        base = completed.get((replace(cell, dialog_ratio=BASE_DIALOG_RATIO), block))
+        if cell.dialog_ratio != BASE_DIALOG_RATIO and base is not None:
+            factor = entry.processed_per_s / base.processed_per_s if base.processed_per_s else 0.0
+            rows.append((*cell.pair, cell.dialog_ratio, block, factor, {entry.state, base.state} == {State.VALID}))
+    return pd.DataFrame(rows, columns=[*GAIN, "block", "factor", "valid"])
