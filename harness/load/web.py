@@ -7,6 +7,7 @@ dialogs ready; the form shows what goes wrong there. Blocking work never happens
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from typing import Any
 import gevent
 from flask import Response, jsonify, request
 from locust import LoadTestShape, argument_parser, stats
+from locust.runners import STATE_RUNNING, STATE_STOPPING
 
 from harness.load.locust_process import Pipe
 from harness.load.messages import (
@@ -165,8 +167,16 @@ def add_fields(rate: str, parser: Any) -> None:
 
 
 def add_own_page_parts(response: Response) -> Response:
-    """Puts the few lines of `scenario.html` into Locust's page: its form unfolded, and a line of status."""
+    """Puts the few lines of `scenario.html` into Locust's page: its form unfolded, and a line of status.
+
+    The page asks for statistics while they say that the scenario spawns or runs. It must not see that it is stopping, or
+    it would never learn that it has stopped, and would offer no other start.
+    """
     if request.path == "/" and response.mimetype == "text/html":
         own = files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8")
         response.set_data(response.get_data(as_text=True).replace("</body>", own + "</body>"))
+    if request.path == "/stats/requests" and response.is_json:
+        statistics = response.get_json()
+        if statistics.get("state") == STATE_STOPPING:
+            response.set_data(json.dumps(statistics | {"state": STATE_RUNNING}))
     return response

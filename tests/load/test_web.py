@@ -146,3 +146,19 @@ def test_a_worker_that_is_killed_ends_the_scenario_and_the_next_one_starts(page)
     assert page.start(initiators=2)["success"]
     page.wait_for(lambda stats: stats["user_count"] == 4 and requests(stats) > 100, "calls again")
     page.stop()
+
+
+STOPPING = """
+from flask import Flask, jsonify
+from harness.load.web import add_own_page_parts
+
+app = Flask("page")
+app.after_request(add_own_page_parts)
+app.add_url_rule("/stats/requests", view_func=lambda: jsonify(state="stopping", user_count=2))
+print(app.test_client().get("/stats/requests").get_json())
+"""
+
+
+def test_the_page_never_sees_stopping_after_which_locusts_page_would_ask_no_more():
+    done = subprocess.run([sys.executable, "-c", STOPPING], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout.splitlines()[-1] == "{'state': 'running', 'user_count': 2}"
