@@ -169,8 +169,8 @@ def add_fields(rate: str, parser: Any) -> None:
 def add_own_page_parts(response: Response) -> Response:
     """Puts the few lines of `scenario.html` into Locust's page: its form unfolded, and a line of status.
 
-    The page asks for statistics while they say that the scenario spawns or runs. It must not see that it is stopping, or
-    it would never learn that it has stopped, and would offer no other start.
+    The page asks for statistics while they say that the scenario spawns or runs. It must not see that it is stopping,
+    or it would never learn that it has stopped, and would offer no other start.
     """
     if request.path == "/" and response.mimetype == "text/html":
         own = files("harness.load").joinpath("scenario.html").read_text(encoding="utf-8")
