@@ -19,6 +19,8 @@ PAYLOADS_BYTES = (100, 1024, 4096, 8192)
 # No container runs SQL Server 2005 or 2008, so the sqlserver lab has two versions of its own.
 PAPER_VERSIONS = ("2005", "2008")
 
+Pair = tuple[str, int, int, int]
+
 _CELL_ID = re.compile(r"i(\d+)-t(\d+)-r([1-9]\d*)-p(\d+)-v(\d+)")
 
 
@@ -55,7 +57,7 @@ class Cell:
         return (self.server_version, self.initiators)
 
     @property
-    def pair(self) -> tuple[str, int, int, int]:
+    def pair(self) -> Pair:
         """The axes but for the dialog ratio: cells of one pair differ only in which dialogs they use."""
         return (self.server_version, self.initiators, self.threads, self.payload_bytes)
 
@@ -116,31 +118,34 @@ def select(cells: Sequence[Cell], patterns: Iterable[str]) -> list[Cell]:
     return [cell for cell in cells if not patterns or cell.id in wanted]
 
 
-def sweep_order(cells: Sequence[Cell], seed: int, repeats: int = 1) -> list[Visit]:
+def sweep_order(cells: Sequence[Cell], seed: int, repeats: int = 1, *, interleaved: bool = False) -> list[Visit]:
     """The visits of a sweep in the order in which it makes them: one block after another."""
-    return [visit for block in range(1, repeats + 1) for visit in block_order(cells, seed, block)]
+    blocks = (block_order(cells, seed, block, interleaved=interleaved) for block in range(1, repeats + 1))
+    return list(itertools.chain.from_iterable(blocks))
 
 
-def block_order(cells: Sequence[Cell], seed: int, block: int) -> list[Visit]:
+def block_order(cells: Sequence[Cell], seed: int, block: int, *, interleaved: bool = False) -> list[Visit]:
     """The visits of one block: each cell once, in an order that depends only on the seed and the block.
 
-    Versions follow one another in random order, because a testbed holds the instances of one version at a time. So do
-    the groups (version, initiators) of a version, because each has its own pool of dialogs, and the pairs of a group.
     The cells of a pair run directly one after another. Which dialog ratio is first is random in the first block and
-    rotates from block to block, so that each is first equally often, give or take one.
+    rotates from block to block, so that each is first equally often, give or take one. The groups (version, initiators)
+    follow one another in random order, because each has its own pool of dialogs, and so do the pairs of a group.
+
+    `interleaved` is for a testbed that holds the instances of all versions at a time: the pairs of all versions at a
+    point of the matrix follow one another. Else all groups of a version do.
     """
-    rng = random.Random(f"{seed} {block}")
-    by_pair: dict[tuple[str, int, int, int], list[Cell]] = {}
+
+    def place(*of: object) -> float:
+        return random.Random(f"{seed} {block} {of}").random()
+
+    def key(pair: Pair) -> tuple[float, ...]:
+        version, initiators, *_ = pair
+        held = None if interleaved else version
+        return (place(held), place(held, initiators), place(held, *pair[1:]), place(*pair))
+
+    by_pair: dict[Pair, list[Cell]] = {}
     for cell in sorted(cells):
         by_pair.setdefault(cell.pair, []).append(cell)
-    place = {pair: rng.random() for pair in by_pair}
-    groups = sorted({cell.group for cell in cells})
-    place_of_group = {group: rng.random() for group in groups}
-    place_of_version = {version: rng.random() for version in sorted({version for version, _ in groups})}
-
-    def key(pair: tuple[str, int, int, int]) -> tuple[float, float, float]:
-        return (place_of_version[pair[0]], place_of_group[pair[:2]], place[pair])
-
     return [Visit(cell, block) for pair in sorted(by_pair, key=key) for cell in _rotated(by_pair[pair], seed, block)]
 
 

@@ -64,6 +64,22 @@ def test_every_block_visits_each_cell_once_with_groups_and_pairs_together(cells,
         assert [visit.cell for visit in matrix.block_order(cells, seed, block)] == ordered
 
 
+@given(SOME_CELLS, st.integers(0, 2**32 - 1))
+def test_interleaved_versions_follow_one_another_at_every_point_in_both_orders(cells, seed):
+    ordered = [visit.cell for visit in matrix.block_order(cells, seed, 1, interleaved=True)]
+    assert sorted(ordered) == sorted(cells)
+    for name in ("initiators", "pair"):
+        seen = changes([getattr(cell, name) for cell in ordered])
+        assert len(seen) == len(set(seen)), name
+    points = changes([cell.pair[1:] for cell in ordered])
+    assert len(points) == len(set(points))
+
+
+def test_either_interleaved_version_is_first_at_about_half_of_the_points():
+    pairs = changes([visit.cell.pair for visit in matrix.block_order(matrix.all_cells(), 1, 1, interleaved=True)])
+    assert 46 < sum(version == "2005" for version, *_ in pairs[::2]) < 86
+
+
 @given(SOME_CELLS, st.integers(0, 2**32 - 1), st.integers(1, 9))
 def test_each_ratio_of_a_pair_is_first_equally_often_give_or_take_one(cells, seed, repeats):
     first = Counter()

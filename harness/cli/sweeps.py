@@ -30,8 +30,6 @@ from harness.cli.results import reduce_and_draw
 
 if TYPE_CHECKING:
     from harness.load_model import Arrivals
-    from harness.matrix import Visit
-    from harness.settings import Settings
 
 
 @click.command(epilog=EXIT_CODES)
@@ -175,15 +173,13 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
         chosen = opening.select_lab(options, settings_file=settings_file)
         noise = repeats_plan.of_run(noise_from, chosen.settings.lab) if noise_from else repeats_plan.assumed()
 
-        def visits(settings: Settings) -> list[Visit]:
-            return matrix_run.chosen_visits(settings, initiators_max=chosen.topology.initiators_max)
-
         def estimate_s(repeats: int) -> float:
             repeated = chosen.settings.model_copy(update={"repeats": repeats, "precision": None})
-            return matrix_run.estimate_s(repeated, visits(repeated))
+            return matrix_run.estimate_s(repeated, matrix_run.visits_on(chosen.topology, repeated))
 
         say(chosen.first_line)
-        for line in matrix_run.plan_lines(chosen.settings, visits(chosen.settings), list_cells=list_cells):
+        visits = matrix_run.visits_on(chosen.topology, chosen.settings)
+        for line in matrix_run.plan_lines(chosen.settings, visits, list_cells=list_cells):
             say(line)
         if not list_cells:
             print_rows(repeats_plan.rows(noise, estimate_s))

@@ -55,6 +55,11 @@ class Topology:
         return containers.SWEEP_VERSIONS if self.place == "containers" else self.versions
 
     @property
+    def holds_all_versions(self) -> bool:
+        """Whether the instances of several versions can be open at a time: no port and little memory is theirs."""
+        return self.place == "embedded"
+
+    @property
     def initiators_max(self) -> int:
         return len(self.lab_file.initiators) if self.lab_file is not None else 3
 

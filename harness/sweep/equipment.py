@@ -19,7 +19,7 @@ from harness.observe.snapshots import fingerprint
 from harness.reporting import Reporter
 from harness.settings import Settings
 from harness.sweep import run_folder
-from harness.sweep.attempt import Equipment
+from harness.sweep.attempt import Clients, Equipment
 
 EMBEDDED_EDITION = "Embedded Service Broker"  # SERVERPROPERTY('Edition') of the servers in this repository
 
@@ -33,6 +33,12 @@ class Preflight:
         self.results = results
         self.reporter = reporter
         self._examined: set[str] = set()
+        self._noted: set[str] = set()
+
+    def note_once(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self.reporter.note(text)
 
     def examine(self, lab: Lab) -> None:
         """Raises the doctor's failure where a finding is an error."""
@@ -66,46 +72,44 @@ class Preflight:
 
 
 class LabEquipment:
-    """Opens the lab, starts Locust, and ends both. Use it from the main thread."""
+    """Opens a version's lab, starts Locust, and ends both. Use it from the main thread."""
 
     def __init__(self, topology: Topology, preflight: Preflight) -> None:
         self.parts: Equipment | None = None
         self._topology = topology
         self._preflight = preflight
         self._exits = contextlib.ExitStack()
-        self._clients: LocustClients | None = None
-        self._noted: set[str] = set()
 
     def open(self, version: str, initiators: int) -> Equipment:
         """Raises LabError, ScriptError, LoadError or ChildError where the lab is not available."""
-        if self._clients is None:
-            self._clients = LocustClients(log_directory=self._preflight.results / "lab" / "logs")
+        directory = self._preflight.results / "lab" / version
+        clients = self._exits.enter_context(LocustClients(log_directory=directory / "logs"))
         lab = self._exits.enter_context(
             open_lab(
                 self._topology,
                 version=version,
                 initiators=initiators,
-                directory=self._preflight.results / "lab",
+                directory=directory,
                 driver=self._preflight.settings.driver,
                 watch=interruption.check,
                 tell=self._preflight.reporter.note,
             )
         )
         self._preflight.examine(lab)
-        self.parts = self._connected(lab, self._clients)
+        self.parts = self._connected(lab, clients)
         return self.parts
 
     def without_conversations(self) -> Equipment:
         """Ends every conversation. That disconnects every session in the databases, so connections are new."""
-        assert self.parts is not None and self._clients is not None
-        lab = self.parts.lab
+        assert self.parts is not None
+        lab, clients = self.parts.lab, self.parts.clients
         _release(self.parts)
         link.remove_conversations(lab)
-        self.parts = self._connected(lab, self._clients)
+        self.parts = self._connected(lab, clients)
         return self.parts
 
-    def close_lab(self) -> None:
-        """Ends the lab. The clients stay: they connect to the next one."""
+    def close(self) -> None:
+        """Ends lab and clients; never raises."""
         parts, self.parts = self.parts, None
         if parts is not None:
             _release(parts)
@@ -113,24 +117,11 @@ class LabEquipment:
         with contextlib.suppress(Exception):
             exits.close()
 
-    def close(self) -> None:
-        """Ends lab and clients; never raises."""
-        self.close_lab()
-        clients, self._clients = self._clients, None
-        if clients is not None:
-            with contextlib.suppress(Exception):
-                clients.close()
-
-    def note_once(self, text: str) -> None:
-        if text not in self._noted:
-            self._noted.add(text)
-            self._preflight.reporter.note(text)
-
-    def _connected(self, lab: Lab, clients: LocustClients) -> Equipment:
+    def _connected(self, lab: Lab, clients: Clients) -> Equipment:
         return Equipment(
             lab,
             clients,
-            Observers(lab.instances, tell=self.note_once),
+            Observers(lab.instances, tell=self._preflight.note_once),
             lab.target.connect(),
             [instance.connect() for instance in lab.initiators],
         )

@@ -62,7 +62,7 @@ def sweep(
     )
     settings = selection.settings
     reporter.note(selection.first_line)
-    visits = chosen_visits(settings, initiators_max=selection.topology.initiators_max)
+    visits = visits_on(selection.topology, settings)
     length_s = estimate_s(settings, visits)
     plan = f"{counted(settings, visits)}, about {duration(length_s)}"
     if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
@@ -236,7 +236,9 @@ class Group:
     dialogs: int  # of all initiators
 
 
-def chosen_visits(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]) -> list[Visit]:
+def chosen_visits(
+    settings: RunSettings, *, initiators_max: int = INITIATORS[-1], interleaved: bool = False
+) -> list[Visit]:
     """The selected cells that a lab with so many initiators can run, in all blocks and in the order of the run."""
     if settings.rate is not None and not (settings.cells or settings.quick):
         raise SettingsError("--rate is the same for all cells: select those that it fits with --cells, or --quick")
@@ -249,7 +251,12 @@ def chosen_visits(settings: RunSettings, *, initiators_max: int = INITIATORS[-1]
             cell for cell in quick_slice(settings.server_versions, settings.ratios) if cell.initiators <= initiators_max
         ]
         cells = [cell for cell in cells if cell in set(slice_)] if settings.cells else slice_
-    return sweep_order(cells, settings.seed, settings.repeats)
+    return sweep_order(cells, settings.seed, settings.repeats, interleaved=interleaved)
+
+
+def visits_on(topology: Topology, settings: Settings) -> list[Visit]:
+    """The selected cells that this lab can run, in the order of the run."""
+    return chosen_visits(settings, initiators_max=topology.initiators_max, interleaved=topology.holds_all_versions)
 
 
 def counted(settings: RunSettings, visits: Sequence[Visit]) -> str:
@@ -261,11 +268,13 @@ def counted(settings: RunSettings, visits: Sequence[Visit]) -> str:
 
 
 def groups(visits: Sequence[Visit]) -> list[Group]:
-    """The groups in the order in which they run, again for each block."""
+    """The groups in the order in which they first run, again for each block."""
+    members: dict[tuple[int, str, int], list[Cell]] = {}
+    for visit in visits:
+        members.setdefault((visit.block, *visit.cell.group), []).append(visit.cell)
     return [
-        Group(version, initiators, len(members), initiators * max(visit.cell.dialogs for visit in members))
-        for (version, initiators), of_key in itertools.groupby(visits, lambda visit: visit.cell.group)
-        if (members := list(of_key))
+        Group(version, initiators, len(cells), initiators * max(cell.dialogs for cell in cells))
+        for (_, version, initiators), cells in members.items()
     ]
 
 

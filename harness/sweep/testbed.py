@@ -1,13 +1,14 @@
 """The testbed on which a sweep's cells run: equipment and dialogs, kept from cell to cell while they fit.
 
-Instances are replaced only when the version changes or one died, conversations when the group (version, initiators)
-changes, and clients, connections and observers together with the instances. One pool of dialogs serves all dialog
-ratios, so that the cells of a pair differ only in which dialogs are used.
+Instances, with their clients, connections and observers, are replaced only when one died, or when the version changes
+on a lab that cannot hold several; conversations when the group (version, initiators) changes. One pool of dialogs
+serves all dialog ratios, so that the cells of a pair differ only in which dialogs are used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.lab import dialog_pool, queue_readers
@@ -26,6 +27,20 @@ from harness.sweep.journal import Phases
 from harness.whitepaper import RECEIVE_TIMEOUT_MS
 
 
+@dataclass
+class _Stage:
+    """The equipment of a version, open or not, and the pool of dialogs in its lab."""
+
+    equipment: LabEquipment
+    group: tuple[str, int] | None = None  # that the pool serves
+    has_conversations: bool = False
+    pages: dialog_pages.Spread = field(default_factory=dict)  # of the pool
+
+    def close(self) -> None:
+        self.group, self.has_conversations = None, False
+        self.equipment.close()
+
+
 class LabTestbed:
     """Implements `sweep.loop.Testbed` with a real lab and Locust. Use it from the main thread."""
 
@@ -42,10 +57,9 @@ class LabTestbed:
             for cell in cells
         }
         self._groups = {group: [cell for cell in cells if cell.group == group] for group in {c.group for c in cells}}
-        self._equipment = LabEquipment(topology, Preflight(settings, cells, results, reporter))
-        self._group: tuple[str, int] | None = None
-        self._pool_used = False
-        self._pages: dialog_pages.Spread = {}  # of the current pool
+        self._holds_all_versions = topology.holds_all_versions
+        self._preflight = Preflight(settings, cells, results, reporter)
+        self._stages = {version: _Stage(LabEquipment(topology, self._preflight)) for version in self._initiators}
 
     def make_ready(self, cell: Visit, phases: Phases) -> None:
         try:
@@ -54,16 +68,18 @@ class LabTestbed:
             raise NotReady(str(error)) from None
 
     def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
-        assert self._equipment.parts is not None
+        stage = self._stages[cell.cell.server_version]
+        parts = stage.equipment.parts
+        assert parts is not None
         return Attempt(
             cell,
             attempt,
             run,
-            self._equipment.parts,
+            parts,
             self._settings,
             self._results,
             phases,
-            pages=self._pages,
+            pages=stage.pages,
         ).run()
 
     def write_to(self, results: Path, settings: Settings) -> None:
@@ -71,45 +87,47 @@ class LabTestbed:
         self._results, self._settings = results, settings
 
     def tear_down(self) -> None:
-        self._group, self._pool_used = None, False
-        self._equipment.close()
+        for stage in self._stages.values():
+            stage.close()
 
     def _make_ready(self, cell: Cell, phases: Phases) -> None:
-        parts = self._equipment.parts
-        if parts is not None and parts.lab.version != cell.server_version:
-            self._group, self._pool_used = None, False
-            self._equipment.close_lab()
-        if self._equipment.parts is None:
+        version = cell.server_version
+        stage = self._stages[version]
+        if not self._holds_all_versions:
+            for other in self._stages.values():
+                if other is not stage:
+                    other.close()
+        if stage.equipment.parts is None:
             with phases.phase("lab"):
-                self._equipment.open(cell.server_version, self._initiators[cell.server_version])
-        if self._group != cell.group:
+                stage.equipment.open(version, self._initiators[version])
+        if stage.group != cell.group:
             with phases.phase("dialogs"):
-                self._build_pool(cell)
+                self._build_pool(stage, cell)
         with phases.phase("readers"):
-            self._rest_readers()
+            self._rest_readers(stage)
 
-    def _rest_readers(self) -> None:
-        parts = self._equipment.parts
+    def _rest_readers(self, stage: _Stage) -> None:
+        parts = stage.equipment.parts
         assert parts is not None
         timeout_s = RECEIVE_TIMEOUT_MS / 1000 + queue_readers.END_WITHIN_S
         queue_readers.wait_until_at_most(queue_readers.AT_REST, parts.lab, parts.target, timeout_s=timeout_s)
 
-    def _build_pool(self, cell: Cell) -> None:
-        assert self._equipment.parts is not None
-        parts = self._equipment.without_conversations() if self._pool_used else self._equipment.parts
-        self._group, self._pool_used = None, True
+    def _build_pool(self, stage: _Stage, cell: Cell) -> None:
+        parts = stage.equipment.without_conversations() if stage.has_conversations else stage.equipment.parts
+        assert parts is not None
+        stage.group, stage.has_conversations = None, True
         group = self._groups[cell.group]
         dialog_pool.build(parts.lab, initiators=cell.initiators, dialogs=max(each.dialogs for each in group))
-        self._pages = self._spread(parts.lab.initiators[: cell.initiators])
-        if self._pages and not self._is_embedded:  # its pages are modelled: where dialogs lie proves nothing
+        stage.pages = self._spread(parts.lab.initiators[: cell.initiators])
+        if stage.pages and not self._is_embedded:  # its pages are modelled: where dialogs lie proves nothing
             for ratio in sorted({each.dialog_ratio for each in group}):
                 threads = max(each.threads for each in group if each.dialog_ratio == ratio)
-                summary = dialog_pages.summary(dialog_pages.used(self._pages, ratio, threads))
+                summary = dialog_pages.summary(dialog_pages.used(stage.pages, ratio, threads))
                 self._reporter.note(
                     f"dialogs of i{cell.initiators}-r{ratio}-v{cell.server_version}: {summary} "
                     "(threads contend for shared pages)"
                 )
-        self._group = cell.group
+        stage.group = cell.group
 
     def _spread(self, taking_part: Sequence[Instance]) -> dialog_pages.Spread:
         """The pages of the new dialogs; empty where an initiator does not show them, which is noted once."""
@@ -118,5 +136,5 @@ class LabTestbed:
                 zip([one.name for one in taking_part], in_parallel(dialog_pages.located, taking_part), strict=True)
             )
         except (LabError, ScriptError) as error:
-            self._equipment.note_once(f"the pages on which dialogs lie are not recorded: {error}")
+            self._preflight.note_once(f"the pages on which dialogs lie are not recorded: {error}")
             return {}

@@ -70,7 +70,7 @@ class SwitchedTestbed(LabTestbed):
     has_observers = True
 
     def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
-        parts = self._equipment.parts
+        parts = self._stages[cell.cell.server_version].equipment.parts
         assert parts is not None
         observers = parts.observers
         parts.observers = observers if self.has_observers else WithoutWindow(observers)
