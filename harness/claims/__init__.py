@@ -20,8 +20,8 @@ Rules:
   the explanation may give, are no interval.
 * Where a claim is about the best or the worst of several points, all blocks choose the point. Its interval does not
   know that there were others.
-* *Not measured* is a verdict of its own: the result set lacks the cells, loads or tables that the claim speaks of.
-  Nothing is extrapolated: a run without cells of 30 threads per initiator has no peak.
+* *Not measured* is a verdict of its own: the load is an open loop, or the result set lacks the cells, loads or tables
+  that the claim speaks of. Nothing is extrapolated: a run without cells of 30 threads per initiator has no peak.
 * Only valid cells count (`judgement.evidence`), except for techniques: without most of them the target falls behind,
   and that is their effect. The explanation says so.
 * A claim that no data could refute is not measured. If nobody was seen waiting, the run says nothing about whose
@@ -53,6 +53,7 @@ from harness.claims.judgement import (
 from harness.claims.measurement import Measurement, NotMeasured
 from harness.claims.provenance import Provenance, provenance
 from harness.inference import no_interval
+from harness.load_model import CLOSED_LOOP
 from harness.records import written_whole
 from harness.whitepaper import CLAIMS, Claim
 
@@ -80,13 +81,18 @@ MEASURES: Mapping[str, Measure] = {
 }
 
 
-def evaluate(tables: Tables, *, lab: str, hardware: str = "") -> list[Judgement]:
+def evaluate(tables: Tables, *, lab: str, hardware: str = "", load_model: str = CLOSED_LOOP) -> list[Judgement]:
     """Judge every claim of the paper, in the paper's order, by the reduced tables of a lab's run.
 
-    `hardware` is the name of what a simulated lab modelled.
+    `hardware` is the name of what a simulated lab modelled. No claim is judged by an open loop: its rate is what the
+    user asked for, and says nothing about how fast the lab is.
     """
+    origins = {claim.key: provenance(claim.key, lab=lab, hardware=hardware) for claim in CLAIMS}
+    if load_model != CLOSED_LOOP:
+        reason = f"the paper's clients send in a closed loop, and those of this run in an {load_model}"
+        return [Judgement(claim, Verdict.NOT_MEASURED, reason, origins[claim.key]) for claim in CLAIMS]
     found = choices(tables)
-    return [judge(claim, found, provenance(claim.key, lab=lab, hardware=hardware)) for claim in CLAIMS]
+    return [judge(claim, found, origins[claim.key]) for claim in CLAIMS]
 
 
 def judge(claim: Claim, found: Sequence[Evidence], origin: Provenance) -> Judgement:
@@ -145,9 +151,12 @@ NAME = "claims"
 _NUMBERS = ["published", "holds_from", "holds_to", "measured", "measured_low", "measured_high"]
 
 
-def as_table(judgements: Sequence[Judgement], *, run_id: str, lab: str) -> pd.DataFrame:
-    """Make one row per claim, numbers in the claim's `unit`; a missing number, bound or interval is null."""
-    table = pd.DataFrame([{"run_id": run_id, "lab": lab, **_row(judged)} for judged in judgements])
+def as_table(judgements: Sequence[Judgement], **run: str) -> pd.DataFrame:
+    """Make one row per claim, numbers in the claim's `unit`; a missing number, bound or interval is null.
+
+    `run` are the first columns, the same in all rows: `run_id`, `lab` and `load_model`.
+    """
+    table = pd.DataFrame([{**run, **_row(judged)} for judged in judgements])
     table[_NUMBERS] = table[_NUMBERS].astype(float).replace([float("inf"), float("-inf")], float("nan"))
     return table
 

@@ -108,9 +108,9 @@ def claims(results: Path, markdown: bool) -> None:
         from harness.figures import reduced_run
 
         run = reduced_run.read(_run_of_cells(results))
-        judged = judging.evaluate(run, lab=run.lab, hardware=run.hardware)
+        judged = judging.evaluate(run, lab=run.lab, hardware=run.hardware, load_model=run.load_model)
         if markdown:
-            say("\n".join(judging.markdown(judging.as_table(judged, run_id=run.run_id, lab=run.lab))))
+            say("\n".join(judging.markdown(judging.as_table(judged))))
             return
         say(reduced_run.origin(run.lab, run.load_model, run.versions))
         say(f"{reduced_run.footer(run)[0]}.")

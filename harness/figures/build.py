@@ -54,8 +54,8 @@ def draw(results: Path, *, progress: Progress = to_standard_error) -> list[Path]
     run = read(Path(results))
     head = functools.partial(origin, run.lab, run.load_model)
     drawn = write(drawings(run), Path(results) / "figures", head, footer(run), progress)
-    judged = claims.evaluate(run, lab=run.lab, hardware=run.hardware)
-    table = claims.as_table(judged, run_id=run.run_id, lab=run.lab)
+    judged = claims.evaluate(run, lab=run.lab, hardware=run.hardware, load_model=run.load_model)
+    table = claims.as_table(judged, run_id=run.run_id, lab=run.lab, load_model=run.load_model)
     try:
         tables = claims.write(table, run.folder / "reduced")
     except OSError as error:

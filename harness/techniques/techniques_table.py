@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness import records
+from harness.load_model import CLOSED_LOOP
 from harness.observe.observers import INTERVAL_S
 from harness.reductions.messages import QUANTILES, values_needed
 from harness.techniques.technique_scenario import Scenario, Turn
@@ -29,6 +30,7 @@ SCHEMA = pa.schema(
     {
         "run_id": _TEXT,
         "lab": _TEXT,
+        "load_model": _TEXT,  # always the closed loop: the scenario has no rate
         "server_version": _TEXT,
         "place": _INTEGER,  # in the scenario, from 1
         "kind": _TEXT,  # ladder | warning
@@ -84,6 +86,7 @@ def row(results: Path, scenario: Scenario, turn: Turn, attempt: int, *, run_id: 
     return {
         "run_id": run_id,
         "lab": lab,
+        "load_model": CLOSED_LOOP,
         "server_version": cell.server_version,
         "place": scenario.techniques.index(technique) + 1,
         "kind": technique.kind,

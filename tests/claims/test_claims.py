@@ -259,7 +259,7 @@ def test_a_number_has_a_sensible_number_of_digits(value, unit, words):
 
 def test_the_table_has_every_claim_and_is_read_back_unchanged(tmp_path, flat_run):
     judgements = evaluate(flat_run, lab="embedded")
-    table = as_table(judgements, run_id="run", lab="embedded")
+    table = as_table(judgements, run_id="run", lab="embedded", load_model="closed loop")
     parquet, csv = write(table, tmp_path)
     assert list(pd.read_parquet(parquet).claim) == [claim.key for claim in CLAIMS]
     again = pd.read_csv(csv)
@@ -267,6 +267,15 @@ def test_the_table_has_every_claim_and_is_read_back_unchanged(tmp_path, flat_run
     assert set(again.provenance) == {"measured"}
     assert again.measured.isna().tolist() == [judged.measured is None for judged in judgements]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["claims.csv", "claims.parquet"]
+
+
+def test_no_claim_is_judged_by_an_open_loop(flat_run):
+    judgements = evaluate(flat_run, lab="embedded", load_model="open loop, 500/s per initiator, constant intervals")
+    assert {judged.verdict for judged in judgements} == {"not measured"}
+    assert judgements[0].explanation == (
+        "the paper's clients send in a closed loop, and those of this run in an open loop, 500/s per initiator, constant "
+        "intervals"
+    )
 
 
 def test_verdicts_are_counted(flat_run):
