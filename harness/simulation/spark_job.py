@@ -308,6 +308,7 @@ def _entry(turn: Turn, measured: Measured | None, reason: str, phases_s: dict[st
         sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
         processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
         state=measured.state if measured else "",
+        state_reason=measured.state_reason if measured else "",
         phases_s=phases_s,
         block=turn.visit.block,
     )

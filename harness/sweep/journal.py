@@ -30,6 +30,7 @@ class Entry:
     sent_per_s: float = 0.0
     processed_per_s: float = 0.0
     state: str = ""  # of a completed cell: `records.State`
+    state_reason: str = ""  # why it is not valid
     phases_s: dict[str, float] = field(default_factory=dict)  # how long each phase of the protocol took
     block: int = 1
 

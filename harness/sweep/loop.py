@@ -160,6 +160,7 @@ class Sweep(Generic[Swept]):
             sent_per_s=round(measured.sent_per_s, 1) if measured else 0.0,
             processed_per_s=round(measured.processed_per_s, 1) if measured else 0.0,
             state=measured.state if measured else "",
+            state_reason=measured.state_reason if measured else "",
             phases_s=phases.seconds,
             block=cell.block,
         )
@@ -183,5 +184,5 @@ def label(cell: str, block: int) -> str:
 def describe(entry: Entry) -> str:
     if entry.outcome != "completed":
         return entry.reason
-    state = f", {entry.state}" if entry.state not in {"", State.VALID} else ""
+    state = f", {entry.state}: {entry.state_reason}" if entry.state not in {"", State.VALID} else ""
     return f"{entry.sent_per_s:,.0f} sent/s, {entry.processed_per_s:,.0f} processed/s{state}"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.matrix import Cell, Visit
+from harness.records import State
 from harness.reporting import Reporter
 from harness.sweep.attempt import CellFailed, Measured, NotReady
 from harness.sweep.journal import Journal, Phases
-from harness.sweep.loop import Sweep, SweepStopped
+from harness.sweep.loop import Sweep, SweepStopped, describe
 
 CELLS = [Visit(Cell.parse(f"i1-t{threads}-r1-p100-v2008")) for threads in (1, 2, 3)]
 MEASURED = Measured(sent_per_s=10, processed_per_s=9, sent=20, window_s=1, latencies_us={})
@@ -141,3 +143,15 @@ def test_a_lab_that_never_comes_up_ends_the_sweep_with_its_reason(tmp_path: Path
     with pytest.raises(SweepStopped, match="the lab is not available: target ended with exit code 1"):
         sweep(FakeTestbed(broken), tmp_path).run(CELLS)
     assert len(Journal(tmp_path / "journal.jsonl").entries) == 2
+
+
+def test_a_cell_that_does_not_count_is_shown_with_the_reason(tmp_path: Path) -> None:
+    class Disturbed(FakeTestbed):
+        def run(self, cell: Visit, attempt: int, run: int, phases: Phases) -> Measured:
+            return replace(
+                MEASURED, state=State.DISTURBED, state_reason="the hypervisor took 7 % of the processors' time"
+            )
+
+    sweep(Disturbed(), tmp_path).run(CELLS[:1])
+    [entry] = Journal(tmp_path / "journal.jsonl").entries
+    assert describe(entry) == ("10 sent/s, 9 processed/s, disturbed: the hypervisor took 7 % of the processors' time")
