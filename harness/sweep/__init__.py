@@ -9,6 +9,7 @@
   examination of a lab before its first cell
 - `journal`, `run_folder`: what became of each cell; the run's folder and its manifest, the circumstances of the run
 - `matrix_run`: a run from its settings to its folder: its cells, and how long they take
+- `repeats_plan`, `precision`: which gain so many repeats can show; which pairs need a further one
 
 Rules. A cell is completed only if its line in the journal says so. That line is written last, after the cell's raw
 records, and is on disk before the next cell starts. A cell whose accounting shows a difference has failed, however fast
