@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import figures, load_model
 from harness import settings as settings_module
-from harness.lab import interruption
 from harness.lab.opening import select_lab
 from harness.load_model import Arrivals
 from harness.matrix import Cell
 from harness.rates import rates_table
 from harness.rates.rate_steps import PERCENTS, CellRunner, ServerRunner, SimulatedRunner, Step, StepsTestbed, steps
-from harness.records import ResultsError
 from harness.reporting import Reporter
 from harness.settings import RunSettings, SettingsError
 from harness.simulation import parameters
 from harness.simulation.simulated_run import SIMULATED, first_lines, require_known_lab
 from harness.sweep import journal, run_folder
 from harness.sweep.journal import Journal
-from harness.sweep.loop import Sweep
+from harness.sweep.loop import Sweep, run_and_evaluate
 from harness.sweep.matrix_run import Outcome, named_cell, open_results
 from harness.sweep.testbed import LabTestbed
 
@@ -59,17 +56,8 @@ def run(options: Mapping[str, Any], reporter: Reporter, *, cell_id: str, arrival
     results, to_run = prepared.results, steps(prepared.cell)
     reporter.note(f"cell: {prepared.cell.id}; {loads}; results in {results}")
     testbed = StepsTestbed(prepared.runner(), results, arrivals, prepared.settings.seed)
-    try:
-        with interruption.noted():
-            sweep: Sweep[Step] = Sweep(testbed, Journal(results / journal.NAME), reporter, results, unit="step")
-            tally = sweep.run(to_run)
-    except BaseException:
-        # Report what ended the run, and not that the disk has no room for a table either.
-        with suppress(OSError, ResultsError):
-            evaluate(results, testbed, to_run, reporter)
-        raise
-    run_folder.finish(results)
-    evaluate(results, testbed, to_run, reporter)
+    sweep: Sweep[Step] = Sweep(testbed, Journal(results / journal.NAME), reporter, results, unit="step")
+    tally = run_and_evaluate(lambda: sweep.run(to_run), lambda: evaluate(results, testbed, to_run, reporter), results)
     return Outcome(results, len(to_run), tally.completed, tally.failed, tally.last_reason)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,8 @@ from typing import Any
 from harness import figures
 from harness import settings as settings_module
 from harness.failures import UsageFailure
-from harness.lab import interruption
 from harness.lab.instances import Lab
 from harness.lab.opening import select_lab
-from harness.records import ResultsError
 from harness.reporting import Reporter
 from harness.settings import SettingsError
 from harness.simulation import parameters
@@ -22,7 +19,7 @@ from harness.simulation.simulated_run import SIMULATED, first_lines, require_kno
 from harness.sweep import journal, run_folder
 from harness.sweep.equipment import Preflight
 from harness.sweep.journal import Journal
-from harness.sweep.loop import Sweep, Testbed
+from harness.sweep.loop import Sweep, Testbed, run_and_evaluate
 from harness.sweep.matrix_run import Outcome, open_results
 from harness.techniques import techniques_table
 from harness.techniques.technique_scenario import Scenario, ScenarioError, Turn, read, turns
@@ -64,18 +61,8 @@ def run(
     prepared = prepare(options, scenario, reporter, require_alike)
     results, to_run = prepared.results, prepared.turns
     reporter.note(f"{len(to_run)} runs of {len(scenario.techniques)} techniques; results in {results}")
-    try:
-        with interruption.noted():
-            tally = Sweep(prepared.testbed(), Journal(results / journal.NAME), reporter, results, unit="run").run(
-                to_run
-            )
-    except BaseException:
-        # Report what ended the run, and not that the disk has no room for a table either.
-        with suppress(OSError, ResultsError):
-            evaluate(results, scenario, to_run, reporter)
-        raise
-    run_folder.finish(results)
-    evaluate(results, scenario, to_run, reporter)
+    sweep = Sweep(prepared.testbed(), Journal(results / journal.NAME), reporter, results, unit="run")
+    tally = run_and_evaluate(lambda: sweep.run(to_run), lambda: evaluate(results, scenario, to_run, reporter), results)
     if add_to and tally.completed:
         for path in techniques_table.copy(results, add_to):
             reporter.note(f"table: {path}")
