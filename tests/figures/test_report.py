@@ -1,5 +1,6 @@
 import dataclasses
 import functools
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -175,6 +176,18 @@ def test_peaks_use_valid_cells_and_the_states_of_the_others_are_counted(paper_ru
     disturbed = int((cells.threads == 50).sum())
     sentences = said(run, "Throughput").sentences
     assert f"{disturbed + 1} of {len(cells)} cells do not count ({disturbed} disturbed and 1 unsettled)" in sentences[1]
+
+
+def test_a_run_that_was_asked_for_a_precision_says_which_gains_never_got_there(tmp_path):
+    cells = [cell for cell in all_cells(("2008",)) if cell.threads in (5, 50) and cell.initiators == 3]
+    run = write_reduced(tmp_path / "run", cells, shape="paper", blocks=4)
+    assert len(said(run, "The 150 trick").sentences) == 1
+    manifest = json.loads((run / "manifest.json").read_text())
+    settings = {**(manifest.get("settings") or {}), "precision": 0.08}
+    (run / "manifest.json").write_text(json.dumps(manifest | {"settings": settings}))
+    sentence = said(run, "The 150 trick").sentences[1]
+    known, shown = re.match(r"(\d) of 8 gains are known within 8 %\. Not there: (.*)\.", sentence).groups()
+    assert len(re.findall(r"i3-t\d+-r150-p\d+-v2008 \(4 valid blocks, [\d.]+ % wide\)", shown)) == 8 - int(known) > 0
 
 
 def test_page_spread_and_latch_shares_are_described_in_sentences(quick_run):

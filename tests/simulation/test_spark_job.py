@@ -165,6 +165,19 @@ def test_a_resumed_run_runs_the_missing_cells(tmp_path: Path) -> None:
     assert [(entry.cell, entry.attempt) for entry in entries[4:]] == [(CELLS[2], 2), (CELLS[3], 2)]
 
 
+def test_pairs_whose_gain_is_precise_enough_run_in_no_further_block(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    pair = ("i1-t1-r1-p100-v2005", "i1-t1-r150-p100-v2005")
+    # The worlds of this test process have no chance: after three blocks their gain is exact.
+    settings = {"cells": pair, "results": tmp_path, "master": "local[2]", "repeats": "6", "precision": "10%"}
+    outcome = simulated_run.simulate(settings, Lines(), resume=None, open_world=fake_world())
+    assert (outcome.total, outcome.completed, outcome.failed) == (6, 6, 0)
+    entries = list(journal.read(outcome.results / journal.NAME))
+    assert {(entry.cell, entry.block) for entry in entries} == {(cell, block) for cell in pair for block in (1, 2, 3)}
+    assert "1 of 1 gains are known within 10 %." in capsys.readouterr().out
+
+
 def test_a_run_is_not_resumed_with_another_seed_or_hardware(tmp_path: Path) -> None:
     first = simulate(tmp_path, fake_world())
     with pytest.raises(UsageFailure, match="seed is 1 in the run and 2 now"):
