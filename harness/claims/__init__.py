@@ -15,7 +15,7 @@ Rules:
 * A number that was repeated in three or more blocks has a 95 % interval over them. The claim *holds* if the whole
   interval lies within the bounds, *fails* if none of it does, and is else *inconclusive*. Without an interval the
   number alone decides, and the explanation says "one run, no interval". Counts of all cells have no interval either.
-* Where cells that were valid in three or more blocks can answer a claim, they alone do: of the others no spread is
+* Where cells that were run in three or more blocks can answer a claim, they alone do: of the others no spread is
   known. Where they cannot, all cells do, each with its first valid block. The lowest and highest of single cells, which
   the explanation may give, are no interval.
 * Where a claim is about the best or the worst of several points, all blocks choose the point. Its interval does not

@@ -42,7 +42,7 @@ class Tables:
 
 VISIT = ["cell_id", "block"]  # one measurement of a cell
 PAIR = ["server_version", "initiators", "threads", "payload_bytes"]  # of cells that differ in the dialog ratio
-GAIN = [*PAIR, "dialog_ratio"]  # of a pair's cell with this ratio against that with ratio 1
+GAIN = [*PAIR, "dialog_ratio"]  # of a pair's cell with this ratio against that with ratio 1; the axes of a cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +70,18 @@ def choices(tables: Tables) -> list[Evidence]:
 
 
 def repeated(found: Evidence) -> Evidence | None:
-    """Keep the cells that are valid in three or more blocks: they have an interval. None if there is no such cell."""
+    """Keep the cells that were completed in three or more blocks. None if there is no such cell.
+
+    They need not be valid in all of them. Else a peak that is valid in two of three blocks would leave its place to a
+    lower one. A number made of several cells is over those that are valid in three blocks, if any is (`inference`).
+    """
+    if found.completed.empty:
+        return None
+    blocks = found.completed.groupby(GAIN).block.nunique()
+    often = blocks[blocks >= BLOCKS_MIN].index
     cells, gain = (
-        table[table.groupby(member).block.transform("nunique") >= BLOCKS_MIN] if len(table) else table
-        for table, member in ((found.cells, ["cell_id"]), (found.gain, GAIN))
+        table[pd.MultiIndex.from_frame(table[GAIN]).isin(often)] if len(table) else table
+        for table in (found.cells, found.gain)
     )
     return None if cells.empty and gain.empty else _of_visits(found, cells, gain, found.completed)
 

@@ -183,6 +183,18 @@ def test_cells_that_were_repeated_answer_alone_where_they_can():
     assert (round(three.value), three.blocks, three.low) == (9000, 1, None)
 
 
+def test_a_peak_that_is_not_valid_in_every_block_does_not_leave_its_place_to_a_lower_one():
+    """Of one version three blocks are valid, of the other two."""
+    rows = [(1, threads, 150, 100, version, 100.0 * threads) for threads in (30, 50) for version in ("2005", "2008")]
+    table = pd.concat([cells(*rows, **OTHERS).assign(block=block) for block in (1, 2, 3)], ignore_index=True)
+    table["processed_per_s"] += table.block
+    table.loc[(table.threads == 50) & (table.server_version == "2005") & (table.block == 2), "state"] = "unsettled"
+    found = {judged.claim.key: judged.measured for judged in evaluate(Tables(cells=table), lab="embedded")}
+    peak = found["peak_1_initiator"]
+    assert (round(peak.value), peak.blocks) == (5002, 3)
+    assert peak.low < peak.value < peak.high
+
+
 @pytest.mark.parametrize("broken", [None, 2])
 def test_an_interval_is_over_blocks_and_not_over_cells(broken):
     """Cells that differ by a factor and repeat exactly have no width; one invalid repeat changes nothing."""
