@@ -31,7 +31,9 @@ from harness.settings import RATIO_MAX, RunSettings, Settings, SettingsError
 from harness.sweep import journal, precision, run_folder
 from harness.sweep.loop import Sweep, Tally, label
 from harness.sweep.precision import Precision
+from harness.sweep.settling import SHORTEST_MAX_S
 from harness.sweep.testbed import LabTestbed
+from harness.whitepaper import ACTIVATION_PERIOD_S
 
 ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
 _RATIOS = range(1, RATIO_MAX + 1)  # of a single cell: any
@@ -68,6 +70,7 @@ def sweep(
     if length_s > ASK_FROM_S and not reporter.confirm(f"{plan}: begin?"):
         return None
     _note_bound(settings, [visit.cell for visit in visits], reporter)
+    _note_readers(settings, reporter)
     if settings.precision is not None:
         reporter.note(precision.forecast(settings.precision, settings.repeats))
     results = open_results(settings, visits, resume)
@@ -94,6 +97,7 @@ def single(
     selection = replace(selection, settings=selection.settings.model_copy(update=this_alone))
     reporter.note(f"cell: {cell.id}, {load_model.describe(selection.settings.open_loop)}")
     _note_bound(selection.settings, [cell], reporter)
+    _note_readers(selection.settings, reporter)
     results = open_results(selection.settings, [cell])
     tally = run_cells(selection, results, [Visit(cell)], reporter)
     if measured := tally.last:
@@ -119,6 +123,15 @@ def _note_bound(settings: RunSettings, cells: Sequence[Cell], reporter: Reporter
             f"{threads} thread{'s' * (threads > 1)} per initiator can make {open_loop.rate_per_s:,g} sends/s while a "
             f"send takes at most {1000 * threads / open_loop.rate_per_s:,.3g} ms on average; "
             "if it takes longer, sends start late or never"
+        )
+
+
+def _note_readers(settings: Settings, reporter: Reporter) -> None:
+    """Say that cells will not settle if a queue reader can be added in them, and too late to become steady."""
+    if settings.settle < SHORTEST_MAX_S and settings.settle + settings.measure > ACTIVATION_PERIOD_S:
+        reporter.note(
+            f"a queue reader is added every {ACTIVATION_PERIOD_S:g} s while messages are left over: cells as long as "
+            "these are mostly unsettled; give --settle 20s or more, or a shorter --measure"
         )
 
 

@@ -13,8 +13,6 @@ from harness.whitepaper import CLAIMS
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "harness" / "simulation" / "README.md").read_text(encoding="utf-8")
 REFERENCE = pd.read_csv(ROOT / "results" / "reference" / "simulated" / "reduced" / "claims.csv")
-# The labels are those of today's model, not of the day of the run.
-REFERENCE["provenance"] = [provenance(key, lab="simulated", hardware="paper").value for key in REFERENCE.claim]
 FAILING = REFERENCE[REFERENCE.verdict == Verdict.FAILS]
 
 
