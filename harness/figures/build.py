@@ -86,7 +86,7 @@ def drawings(run: Run) -> dict[str, Drawing]:
     merged = over_blocks(run)
     throughputs = {
         f"figure-{number}-throughput-{initiators}-initiator{'s' * (initiators > 1)}": functools.partial(
-            throughput.by_threads, merged.cells, initiators
+            throughput.by_threads, merged.cells, run.cells, initiators
         )
         for initiators, number in throughput.PAPER_FIGURE.items()
     }

@@ -15,6 +15,7 @@ from harness.figures.parts import (
     cycle_entry,
     legend_below,
     note,
+    over_versions,
     payload_lines,
     short,
     thousands,
@@ -134,7 +135,7 @@ def logs(file_io: pd.DataFrame) -> Sheet:
             (row[0], "writes_per_s", "log writes per second"),
             (row[1], "write_stall_ms", "stall of a log write, ms (mean)"),
         ):
-            payload_lines(fig, ax, rows, "threads", value)
+            payload_lines(fig, ax, over_versions(rows, ["threads", "payload_bytes"], value), "threads")
             thread_axis(ax, list(logs.threads), threads_label(initiators) if role == roles[-1] else "")
             ax.set_ylim(0, max(float(rows[value].max()) * 1.1, 0.1))
             ax.set_ylabel(words)

@@ -12,6 +12,7 @@ from harness.figures.parts import (
     invalid_note,
     log_thread_axis,
     log_value_axis,
+    over_versions,
     payload_lines,
     used_dialogs,
     versions_note,
@@ -77,7 +78,8 @@ def _percentiles(cells: pd.DataFrame, words: Mapping[str, str], label: str) -> S
     for row, column in zip(panels, columns, strict=True):
         for ax, number in zip(row, initiators, strict=True):
             of_number = cells[(cells.initiators == number) & (cells[column] > 0)]
-            payload_lines(fig, ax, of_number, "threads", column, scale=0.001)
+            points = over_versions(of_number, ["threads", "payload_bytes"], column)
+            payload_lines(fig, ax, points, "threads", scale=0.001)
             log_thread_axis(ax, list(cells.threads), "")
             ax.set_title(f"{count(int(number)).capitalize()}, {words[column]}")
         row[0].set_ylabel(label)

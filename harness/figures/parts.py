@@ -145,18 +145,18 @@ def invalid_note(rows: pd.DataFrame) -> str:
     return f"Hollow: does not count ({invalid} of {len(rows)}; the report says why)."
 
 
-def payload_lines(sheet: Sheet, ax: Axes, cells: pd.DataFrame, x: str, value: str, *, scale: float = 1.0) -> None:
-    """Draw one line per payload through the mean of the versions, with bars from the lowest to the highest version.
+def payload_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str, *, scale: float = 1.0) -> None:
+    """Draw one line per payload through points of `over_versions`, with their intervals where they have any.
 
-    Points are hollow where the cell of a version is not valid, if `cells` says so.
+    Points are hollow where the cell of a version is not valid, if `points` says so.
     """
-    points = over_versions(cells, [x, "payload_bytes"], value)
     for payload, unordered in points.groupby("payload_bytes"):
         line = unordered.sort_values(x)
         style = payload_style(int(payload))
         mean = line["mean"] * scale
-        spread = np.array([mean - line["min"] * scale, line["max"] * scale - mean]).clip(min=0)
-        bars = spread if spread.any() else None
+        bars = None
+        if "low" in line and line.low.notna().any():
+            bars = np.array([mean - line.low * scale, line.high * scale - mean])
         ax.errorbar(line[x], mean, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
         if "valid" in line:
             hollow = style | {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.3, "zorder": 3}
@@ -278,11 +278,11 @@ def paper_level(ax: Axes, value: float, words: str, data_max: float) -> None:
 
 
 def versions_note(rows: pd.DataFrame) -> str:
-    """Say what points and bars show of the versions; empty for a single version."""
+    """Say what points show of the versions; empty for a single version."""
     versions = sorted(rows.server_version.unique())
     if len(versions) == 1:
         return ""
     point = [axis for axis in ("initiators", "threads", "dialog_ratio", "payload_bytes") if axis in rows]
     if (rows.groupby(point).server_version.nunique() > 1).any():
-        return f"Points: mean of versions {listed(versions)}; bars: lowest to highest version."
+        return f"Points: mean of versions {listed(versions)}."
     return f"Each point is of one version, {' or '.join(versions)}."

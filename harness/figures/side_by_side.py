@@ -54,7 +54,7 @@ def throughput(cells: Pair, names: tuple[str, str], initiators: int) -> Sheet:
     for row, ratio in zip(panels, ratios, strict=True):
         for ax, run, name in zip(row, cells, names, strict=True):
             of_ratio = run[run.dialog_ratio == ratio]
-            payload_lines(fig, ax, of_ratio, "threads", "processed_per_s")
+            payload_lines(fig, ax, over_versions(of_ratio, ["threads", "payload_bytes"], "processed_per_s"), "threads")
             thread_axis(ax, list(cells[0].threads), threads_label(initiators) if ratio == ratios[-1] else "")
             ax.set_title(f"{name}: {used_dialogs(ratio)}")
             highest = max(highest, float(of_ratio.processed_per_s.max()))
@@ -192,7 +192,7 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
         f"The shapes of {names[0]} and {names[1]}: throughput by threads, relative to each run's own peak",
         f"{payload} a message. The runs differ by {percent(difference.median()).lstrip('+')} of a peak at "
         f"the median of {len(difference)} points, by {percent(difference.max()).lstrip('+')} at most. "
-        f"{versions_note(cells[0]).split('; bars')[0]}",
+        f"{versions_note(cells[0])}",
         cells[0],
     )
     return fig

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -26,15 +27,22 @@ from harness.figures.parts import (
     versions_note,
 )
 from harness.figures.reduced_run import Missing
+from harness.inference import intervals, no_interval
 from harness.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 
 PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
 SECONDS_WITH_DEPTH = 2  # with fewer there is no line to draw
 
 
-def by_threads(cells: pd.DataFrame, initiators: int) -> Sheet:
-    """Draw the target's throughput with so many initiators: with the 150 trick as in the paper, and without it."""
-    cells = cells[cells.initiators == initiators]
+POINT = ["dialog_ratio", "threads", "payload_bytes"]
+
+
+def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> Sheet:
+    """Draw the target's throughput with so many initiators: with the 150 trick as in the paper, and without it.
+
+    `cells` has one row per cell, `repeats` one per cell and block, which the intervals are over.
+    """
+    cells, repeats = (table[table.initiators == initiators] for table in (cells, repeats))
     if cells.empty:
         raise Missing(f"no completed cell with {count(initiators)}")
     ratios = [ratio for ratio in RATIO_WORDS if (cells.dialog_ratio == ratio).any()]
@@ -42,10 +50,10 @@ def by_threads(cells: pd.DataFrame, initiators: int) -> Sheet:
         raise Missing(f"no completed cell of dialog ratio 1 or 150 with {count(initiators)}")
     fig = Sheet(10.4 if len(ratios) > 1 else 7.4, 5.7)
     panels = fig.subplots(1, len(ratios), sharey=True, squeeze=False)[0]
-    points = over_versions(cells, ["dialog_ratio", "threads", "payload_bytes"], "processed_per_s")
-    highest = float(points["max"].max())
+    points = with_intervals(over_versions(cells, POINT, "processed_per_s"), repeats)
+    highest = float(np.nanmax(points[["mean", "high"]]))
     for ax, ratio in zip(panels, ratios, strict=True):
-        payload_lines(fig, ax, cells[cells.dialog_ratio == ratio], "threads", "processed_per_s")
+        payload_lines(fig, ax, points[points.dialog_ratio == ratio], "threads")
         thread_axis(ax, list(cells.threads), threads_label(initiators))
         ax.set_title(RATIO_WORDS[ratio].capitalize())
     panels[0].set_ylim(0, highest * 1.08)
@@ -60,9 +68,31 @@ def by_threads(cells: pd.DataFrame, initiators: int) -> Sheet:
     return fig
 
 
+def with_intervals(points: pd.DataFrame, repeats: pd.DataFrame) -> pd.DataFrame:
+    """Add to points of `over_versions` the columns `low`, `high` and `blocks` of the intervals over valid blocks.
+
+    A point that has an interval is its geometric mean.
+    """
+    busy = repeats[repeats.valid & (repeats.processed_per_s > 0)]
+    logs = busy.assign(log_rate=np.log(busy.processed_per_s.astype(float)))
+    found = intervals(logs, POINT, ["server_version"], "log_rate")[[*POINT, "ratio", "low", "high", "blocks"]]
+    merged = points.merge(found, how="left", on=POINT)
+    return merged.assign(mean=merged.ratio.where(merged.low.notna(), merged["mean"]))
+
+
 def _finding(points: pd.DataFrame, cells: pd.DataFrame, initiators: int) -> str:
     figure = f"Corresponds to the paper's figure {PAPER_FIGURE[initiators]}. " if initiators in PAPER_FIGURE else ""
-    return f"{figure}{_peak(points, initiators)} {versions_note(cells)} {invalid_note(cells)}"
+    return f"{figure}{_peak(points, initiators)} {versions_note(cells)} {_bars(points)} {invalid_note(cells)}"
+
+
+def _bars(points: pd.DataFrame) -> str:
+    """Say what the bars are, or that there are none."""
+    known = points[points.low.notna()]
+    if len(known):
+        blocks = sorted({int(known.blocks.min()), int(known.blocks.max())})
+        return f"Bars: 95 % intervals over {' to '.join(map(str, blocks))} blocks."
+    words = no_interval(int(points.blocks.max())) if points.blocks.notna().any() else ""
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
 def _peak(points: pd.DataFrame, initiators: int) -> str:

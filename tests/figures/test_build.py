@@ -314,10 +314,22 @@ def test_cells_that_are_not_valid_are_hollow_or_in_brackets_with_a_note(paper_ru
     assert "Hollow" not in framed_one(paper_run, "figure-5-gain").subtitle
 
 
+def test_throughput_has_intervals_over_three_blocks_and_none_of_two_versions(paper_run, tmp_path):
+    sheet = framed_one(paper_run, "figure-4-throughput-3-initiators")
+    assert not error_bars(sheet)
+    assert "Points: mean of versions 2005 and 2008. One run, no interval." in sheet.subtitle
+    cells = [cell for cell in all_cells() if cell.initiators == 3 and cell.threads in (5, 10, 50)]
+    sheet = framed_one(
+        write_reduced(tmp_path / "run", cells, shape="paper", blocks=3), "figure-4-throughput-3-initiators"
+    )
+    assert len(error_bars(sheet)) == 8
+    assert "Bars: 95 % intervals over 3 blocks." in sheet.subtitle
+
+
 def test_a_run_without_a_valid_cell_has_no_peak(server_run):
     cells = read(server_run).cells.assign(valid=False)
     with style.context(STYLE):
-        subtitle = throughput.by_threads(cells, 1).subtitle
+        subtitle = throughput.by_threads(cells, cells, 1).subtitle
     assert "Peak" not in subtitle and "No cell is valid" in subtitle
 
 
