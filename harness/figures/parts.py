@@ -247,8 +247,11 @@ def log_value_axis(ax: Axes, lowest: float, highest: float) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
 
 
-def legend_below(ax: Axes, named: Mapping[str, Any] | None = None) -> None:
-    """Draw the legend below a panel and its label, where it cannot cover data: `named`, or what has a label."""
+def legend_below(ax: Axes, named: Mapping[str, Any] | None = None, *, columns: int = LEGEND_COLUMNS_MAX) -> None:
+    """Draw the legend below a panel and its label, where it cannot cover data: `named`, or what has a label.
+
+    A legend that is wider than its panel pushes the panel away from the one before it: give it fewer columns.
+    """
     named = named or dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     figure = ax.get_figure(root=True)
     assert figure is not None
@@ -259,7 +262,7 @@ def legend_below(ax: Axes, named: Mapping[str, Any] | None = None) -> None:
         loc="upper right",
         bbox_to_anchor=(1, 0),
         bbox_transform=ax.transAxes + ScaledTranslation(0, -under, figure.dpi_scale_trans),
-        ncols=min(len(named), LEGEND_COLUMNS_MAX),
+        ncols=min(len(named), columns),
         borderaxespad=0,
     )
 

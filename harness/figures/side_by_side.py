@@ -185,7 +185,7 @@ def shape(cells: Pair, names: tuple[str, str]) -> Sheet:
     panels[0].set_ylim(0, 1.08)
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0))
     panels[0].set_ylabel("messages processed, % of the run's own peak")
-    legend_below(panels[-1])
+    legend_below(panels[-1], columns=2)
     apart = points.pivot_table(index=["initiators", "dialog_ratio", "threads"], columns="run", values="part")
     difference = 100 * (apart[names[1]] - apart[names[0]]).abs()
     fig.entitle(
