@@ -14,6 +14,7 @@ import gc
 import os
 import pickle
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -61,20 +62,37 @@ def frozen_heap() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM take effect after the block, which forks.
+
+    In the middle of a fork, Python's own hooks would swallow their exception. To block the signals is not enough:
+    another thread would take them, and the exception would come here all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone handles signals
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _HELD}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+    for each in came:
+        signal.raise_signal(each)
+
+
 class Fork(Generic[Result]):
     """A child process that carries out one action."""
 
     def __init__(self, action: Callable[[], Result]) -> None:
         self.answers, writing = _FORK.Pipe(duplex=False)  # ready to be read when `result` does not block
-        # In the middle of a fork, Python's own handlers of forks would swallow the KeyboardInterrupt.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
-        self._process = _FORK.Process(target=_carry_out, args=(action, os.getpid(), writing, mask))
+        self._process = _FORK.Process(target=_carry_out, args=(action, os.getpid(), writing))
         try:
-            try:
+            with _interrupts_wait():
                 self._process.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        except KeyboardInterrupt:  # which was held back until the child ran
+        except KeyboardInterrupt:
             self.close()
             raise
         writing.close()
@@ -132,12 +150,9 @@ def in_forks(
             fork.close()
 
 
-def _carry_out(
-    action: Callable[[], object], parent_pid: int, answers: Connection, mask: set[int | signal.Signals]
-) -> None:
+def _carry_out(action: Callable[[], object], parent_pid: int, answers: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     die_with_parent(parent_pid)
     gc.disable()  # the child ends before garbage matters
     answers.send_bytes(_answer(action))

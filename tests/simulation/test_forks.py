@@ -151,9 +151,11 @@ def test_forks_that_still_run_are_killed_when_their_iterator_is_closed() -> None
 
 
 INTERRUPTED_IN_A_FORK = """
-import os, signal, time
+import os, signal, threading, time
 from harness.simulation.forks import in_fork
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started all of this with SIGINT ignored
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()  # a signal that the main thread blocks goes here
 parent = os.getpid()
 os.register_at_fork(after_in_parent=lambda: os.kill(parent, signal.SIGINT))
 try:
