@@ -13,6 +13,7 @@ from matplotlib.colors import CenteredNorm, Normalize
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
+from harness.claims.judgement import PAIR
 from harness.figures.parts import (
     LineEnd,
     Sheet,
@@ -44,7 +45,6 @@ SCALE_PERCENTS = (
     (6.0, (-80, -67, -50, -33, -20, 0, 25, 50, 100, 200, 400)),
     (math.inf, (-99.9, -99, -97, -90, -67, 0, 200, 900, 2900, 9900, 99900)),
 )
-PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
 PAPER_INITIATORS = 3
 
 

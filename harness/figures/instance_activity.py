@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from harness.claims.judgement import PAIR
 from harness.claims.server_load import SYSTEM_DATABASES
 from harness.figures.parts import (
     RATIO_WORDS,
@@ -30,7 +31,6 @@ from harness.whitepaper import BASE_DIALOG_RATIO, TOP_WAIT, TRICK_DIALOG_RATIO
 TYPES_SHOWN = 6  # a role
 TICKS = 5  # more numbers of six digits would touch in a panel of this width
 ROLES = {"initiator": "Initiators", "target": "Target"}
-PAIR = ["server_version", "initiators", "threads", "payload_bytes"]
 LOGS = {"initiator": "An initiator's log", "target": "The target's log"}
 CELL = ["cell_id", "server_version", "initiators", "threads", "dialog_ratio", "payload_bytes"]
 

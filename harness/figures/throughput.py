@@ -31,10 +31,8 @@ from harness.inference import intervals, no_interval
 from harness.whitepaper import PEAK_THROUGHPUT, TRICK_DIALOG_RATIO
 
 PAPER_FIGURE = {1: 2, 2: 3, 3: 4}  # by number of initiators
-SECONDS_WITH_DEPTH = 2  # with fewer there is no line to draw
-
-
 POINT = ["dialog_ratio", "threads", "payload_bytes"]
+SECONDS_WITH_DEPTH = 2  # with fewer there is no line to draw
 
 
 def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> Sheet:

@@ -56,7 +56,7 @@ class Topology:
 
     @property
     def holds_all_versions(self) -> bool:
-        """Whether the instances of several versions can be open at a time: no port and little memory is theirs."""
+        """Whether instances of several versions can be open at a time. Containers have fixed ports."""
         return self.place == "embedded"
 
     @property

@@ -129,7 +129,7 @@ def _run(
         if entry.outcome == "failed" and shutil.disk_usage(results).free < FREE_SPACE_MIN_BYTES:
             raise OSError(errno.ENOSPC, "No space left on device", str(results))  # all further cells would fail
 
-    wanted = precision.Precision(settings, run_journal)
+    wanted = precision.Precision(settings.precision, visits, run_journal)
     left = TimeLeftByWork({label(turn.visit.id, turn.visit.block): turn.work_s for turn in turns})
     reporter.begin(len(visits), outcome.completed, left)
     try:

@@ -209,7 +209,8 @@ def run_cells(selection: Selection, results: Path, visits: Sequence[Visit], repo
     with interruption.noted():
         testbed = LabTestbed(selection.settings, selection.topology, results, cells, reporter)
         kept = journal.Journal(results / journal.NAME)
-        tally = Sweep(testbed, kept, reporter, results).run(visits, Precision(selection.settings, kept).is_needed)
+        wanted = Precision(selection.settings.precision, visits, kept)
+        tally = Sweep(testbed, kept, reporter, results).run(visits, wanted.is_needed)
     run_folder.finish(results)
     return tally
 
@@ -255,7 +256,6 @@ def chosen_visits(
     """The selected cells that a lab with so many initiators can run, in all blocks and in the order of the run."""
     if settings.rate is not None and not (settings.cells or settings.quick):
         raise SettingsError("--rate is the same for all cells: select those that it fits with --cells, or --quick")
-    precision.require_possible(settings)
     cells = select(
         all_cells(settings.server_versions, initiators_max=initiators_max, ratios=settings.ratios), settings.cells
     )
@@ -264,6 +264,7 @@ def chosen_visits(
             cell for cell in quick_slice(settings.server_versions, settings.ratios) if cell.initiators <= initiators_max
         ]
         cells = [cell for cell in cells if cell in set(slice_)] if settings.cells else slice_
+    precision.require_possible(settings, cells)
     return sweep_order(cells, settings.seed, settings.repeats, interleaved=interleaved)
 
 

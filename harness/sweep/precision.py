@@ -8,11 +8,12 @@ the journal's blocks before it, so that all cells of a pair run in it or none, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from harness.matrix import Cell, Visit
+from harness.matrix import Cell, Pair, Visit
 from harness.records import State
 from harness.settings import RunSettings, SettingsError
 from harness.sweep.journal import Entry, Journal
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def require_possible(settings: RunSettings) -> None:
-    """Raise SettingsError where the settings ask for a precision that no gain of the run can have."""
+def require_possible(settings: RunSettings, cells: Sequence[Cell]) -> None:
+    """Raise SettingsError where the settings ask for a precision that no gain of the selected cells can have."""
     if settings.precision is None:
         return
     from harness.inference import BLOCKS_MIN
@@ -33,8 +34,17 @@ def require_possible(settings: RunSettings) -> None:
             f"--precision needs an interval, which fewer than {BLOCKS_MIN} blocks do not have: give the most blocks "
             f"with --repeats, {BLOCKS_MIN} or more"
         )
-    if BASE_DIALOG_RATIO not in settings.ratios or len(settings.ratios) == 1:
-        raise SettingsError(f"--precision is that of gains: --ratios must have {BASE_DIALOG_RATIO} and another")
+    if not _gains_by_pair(cells):
+        raise SettingsError(
+            f"--precision is that of gains: select cells with dialog ratio {BASE_DIALOG_RATIO} and with another"
+        )
+
+
+def _gains_by_pair(cells: Iterable[Cell]) -> Counter[Pair]:
+    """Count the gains of each pair that has any: its cells beside the one that uses every dialog."""
+    cells = set(cells)
+    with_base = {cell.pair for cell in cells if cell.dialog_ratio == BASE_DIALOG_RATIO}
+    return Counter(cell.pair for cell in cells if cell.dialog_ratio != BASE_DIALOG_RATIO and cell.pair in with_base)
 
 
 def forecast(precision: float, repeats: int) -> str:
@@ -54,9 +64,9 @@ def reached(precision: float, entries: Iterable[Entry]) -> str:
 class Precision:
     """Decides which visits of a run are still needed: all of them where no precision is asked for."""
 
-    def __init__(self, settings: RunSettings, journal: Journal) -> None:
-        self._precision = settings.precision
-        self._gains_of_a_pair = len(settings.ratios) - 1
+    def __init__(self, precision: float | None, visits: Sequence[Visit], journal: Journal) -> None:
+        self._precision = precision
+        self._gains = _gains_by_pair([visit.cell for visit in visits])
         self._journal = journal
         self._block = 0  # the block that `_precise` is for
         self._precise: set[tuple[Any, ...]] = set()  # pairs that were precise enough when the block began
@@ -75,7 +85,7 @@ class Precision:
 
         widths = interval_widths(_gains(each for each in self._journal.entries if each.block < block))
         known = widths[widths.width < precision].groupby(PAIR).size()
-        return set(known[known == self._gains_of_a_pair].index)
+        return {pair for pair, gains in known.items() if gains == self._gains[pair]}
 
 
 def _gains(entries: Iterable[Entry]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.inference import interval_of_ratio
-from harness.matrix import Cell, Visit, sweep_order
+from harness.matrix import Cell, Visit, all_cells, sweep_order
 from harness.records import State
 from harness.reporting import Reporter
 from harness.settings import Settings, SettingsError
@@ -53,7 +53,7 @@ class NoisyTestbed:
 def sweep(testbed: NoisyTestbed, folder: Path, settings: Settings = SETTINGS) -> Journal:
     journal = Journal(folder / "journal.jsonl")
     visits = sweep_order(CELLS, seed=1, repeats=settings.repeats)
-    Sweep(testbed, journal, Reporter(), folder).run(visits, Precision(settings, journal).is_needed)
+    Sweep(testbed, journal, Reporter(), folder).run(visits, Precision(settings.precision, visits, journal).is_needed)
     return journal
 
 
@@ -112,6 +112,14 @@ def test_a_sweep_without_noise_ends_after_three_valid_blocks_and_one_with_much_s
     assert len(re.findall(r"i1-t\d+-r(?:50|150)-p100-v2008 \(\d valid blocks, [\d.e+]+ % wide\)", words)) == 6
 
 
+def test_a_pair_of_which_one_gain_is_selected_waits_for_no_other(tmp_path: Path) -> None:
+    """`--cells` may leave out some of the ratios."""
+    journal = Journal(tmp_path / "journal.jsonl")
+    visits = sweep_order([cell for cell in CELLS if cell.dialog_ratio != 50], seed=1, repeats=REPEATS)
+    Sweep(NoisyTestbed(0.0), journal, Reporter(), tmp_path).run(visits, Precision(0.1, visits, journal).is_needed)
+    assert len(journal.entries) < len(visits)
+
+
 def test_gains_without_an_interval_are_named_first(tmp_path: Path) -> None:
     journal = sweep(NoisyTestbed(0.9), tmp_path, Settings(repeats=2))
     assert re.search(
@@ -124,13 +132,14 @@ def test_gains_without_an_interval_are_named_first(tmp_path: Path) -> None:
     ("more", "message"),
     [
         ({"repeats": 2}, "fewer than 3 blocks do not have: give the most blocks with --repeats, 3 or more"),
-        ({"repeats": 5, "ratios": (150,)}, "--ratios must have 1 and another"),
-        ({"repeats": 5, "ratios": (1,)}, "--ratios must have 1 and another"),
+        ({"repeats": 5, "ratios": (150,)}, "select cells with dialog ratio 1 and with another"),
+        ({"repeats": 5, "ratios": (1,)}, "select cells with dialog ratio 1 and with another"),
     ],
 )
 def test_a_precision_that_no_gain_can_have_is_refused(more: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        precision.require_possible(Settings(precision=0.1, **more))
+        settings = Settings(precision=0.1, **more)
+        precision.require_possible(settings, all_cells(ratios=settings.ratios))
 
 
 def test_the_plan_says_after_how_many_blocks_a_pair_gets_there() -> None:
