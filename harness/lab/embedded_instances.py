@@ -2,6 +2,9 @@
 
 Each lab has its own random password, passed to the children in the environment. An instance keeps its data in a folder
 below the lab's directory. The data is deleted when the lab closes, the log is kept.
+
+The instances share this machine's processors, which the paper's did not. The initiators yield to the target, else the
+target falls behind as soon as all processors are busy, and what is measured is how the kernel shares them out.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from harness.lab.processes import Child, ChildError, stop_all
 
 HOST = "127.0.0.1"
 VERSIONS = ("2005", "2008")
+_INITIATOR_NICENESS = 5  # a third of the target's weight where both want a processor
 _READY_TIMEOUT_S = 30.0
 # LISTENER_PORT must be within 1024 to 32767; from 32768 on the kernel assigns ports to clients.
 _BROKER_PORTS = range(20000, 32000)
@@ -87,6 +91,7 @@ def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:
         log=directory / "logs" / f"{name}.log",
         environment={"HARNESS_SA_PASSWORD": password},
         pipe_stdout=True,
+        niceness=0 if name == SIDES[0][0] else _INITIATOR_NICENESS,
     )
 
 

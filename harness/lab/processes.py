@@ -5,6 +5,8 @@ threads), so start children from the main thread only. End of file on its stdin,
 And `stop` closes its stdin, then sends SIGTERM, then SIGKILL, and waits in between.
 
 A child has a session of its own, so that Ctrl-C reaches the parent alone, which then stops its children in order.
+Where the kernel groups processes by session (autogroup in sched(7)), a nice value counts within the group only, and the
+group has one of its own.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from harness.settings import child_environment
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _TAIL_BYTES = 4096
+# An ordinary user may change the nice value of a scheduling group ten times a second; the kernel refuses more often.
+_AUTOGROUP_PAUSE_S, _AUTOGROUP_ATTEMPTS = 0.05, 10
 
 
 class ChildError(MachineFailure):
@@ -53,7 +57,10 @@ class Process(Protocol):
 
 
 class Child:
-    """A running child process. `log` receives its stderr, and its stdout unless `pipe_stdout`."""
+    """A running child process. `log` receives its stderr, and its stdout unless `pipe_stdout`.
+
+    Where processor time is short, a child of a higher `niceness` leaves more of it to the others.
+    """
 
     def __init__(
         self,
@@ -63,6 +70,7 @@ class Child:
         log: Path,
         environment: Mapping[str, str] | None = None,
         pipe_stdout: bool = False,
+        niceness: int = 0,
     ) -> None:
         self.name = name
         self.log = log
@@ -79,6 +87,8 @@ class Child:
                 preexec_fn=lambda: die_with_parent(parent_pid),  # noqa: PLW1509  prctl and getppid: safe after fork
             )
         self.pid = self._process.pid
+        if niceness:
+            _set_niceness(self.pid, niceness)
         self._stopping = False
         self._unread = b""
 
@@ -157,6 +167,21 @@ class Child:
     def _end_of_log(self) -> str:
         line = last_line(self.log)
         return f"; last line of {self.log.name}: {line}" if line else ""
+
+
+def _set_niceness(pid: int, niceness: int) -> None:
+    """Set the nice value of a process that has just begun, so of all its threads, and that of its scheduling group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.setpriority(os.PRIO_PROCESS, pid, niceness)
+    for _ in range(_AUTOGROUP_ATTEMPTS):
+        try:
+            Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
+        except BlockingIOError:
+            time.sleep(_AUTOGROUP_PAUSE_S)
+        except OSError:
+            return  # the kernel does not group processes by session, or the process has ended
+        else:
+            return
 
 
 def last_line(log: Path) -> str:

@@ -27,15 +27,16 @@ from harness.observe.observers import TargetProgress
 from harness.whitepaper import ACTIVATION_PERIOD_S
 
 TOLERANCE = 0.05
-# Half of the longest settling is the shortest, but no more than it takes to see that two readers were not added.
-SHORTEST_MAX_S = 2.0 * ACTIVATION_PERIOD_S
+# The shortest settling is a quarter of the longest, within these limits, and at most half of it. Rates of less than
+# half a second say little; ten seconds show that two readers were not added.
+SHORTEST_MIN_S, SHORTEST_MAX_S = 1.0, 2.0 * ACTIVATION_PERIOD_S
 # The target is read so often in the shortest settling, within these limits: a reading costs the target a millisecond.
 READINGS = 10
 INTERVAL_MIN_S, INTERVAL_MAX_S = 0.1, 1.0
 
 
 def shortest_s(longest_s: float) -> float:
-    return min(longest_s / 2, SHORTEST_MAX_S)
+    return min(longest_s / 2, max(SHORTEST_MIN_S, min(longest_s / 4, SHORTEST_MAX_S)))
 
 
 @dataclass

@@ -38,6 +38,15 @@ def test_a_killed_child_names_its_signal_and_the_last_line_of_its_log(tmp_path: 
     )
 
 
+def test_a_child_yields_as_much_as_it_is_asked_to(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", SLEEPER]
+    with Child("sleeper", arguments, log=tmp_path / "sleeper.log", pipe_stdout=True, niceness=7) as sleeper:
+        assert sleeper.read_line(10) == "ready"
+        assert os.getpriority(os.PRIO_PROCESS, sleeper.pid) == 7
+        group = Path(f"/proc/{sleeper.pid}/autogroup")
+        assert not group.exists() or group.read_text().endswith(" nice 7\n")
+
+
 def test_a_child_that_ends_before_it_is_ready_says_why(tmp_path: Path) -> None:
     with pytest.raises(ChildError, match=r"ended with exit code 1; last line of sleeper.log: no such luck"):
         child(tmp_path, "raise SystemExit('no such luck')").read_line(10)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.observe.observers import TargetProgress
-from harness.sweep.settling import INTERVAL_MAX_S, INTERVAL_MIN_S, SHORTEST_MAX_S, Settling, shortest_s
+from harness.sweep.settling import INTERVAL_MAX_S, INTERVAL_MIN_S, SHORTEST_MAX_S, SHORTEST_MIN_S, Settling, shortest_s
 
 SPAN_S = 1.0
 
@@ -94,8 +94,8 @@ def test_a_step_of_more_than_the_tolerance_is_seen(per_s: float, factor: float, 
 def test_the_target_is_read_at_most_once_a_second_in_a_long_settling(longest_s: float) -> None:
     settling = Settling(shortest_s(longest_s))
     assert INTERVAL_MIN_S <= settling.interval_s <= INTERVAL_MAX_S
-    assert shortest_s(longest_s) <= SHORTEST_MAX_S
-    if longest_s >= 2 * SHORTEST_MAX_S:
+    assert min(longest_s / 2, SHORTEST_MIN_S) <= shortest_s(longest_s) <= min(longest_s / 2, SHORTEST_MAX_S)
+    if longest_s >= 4 * SHORTEST_MAX_S:
         assert settling.interval_s == INTERVAL_MAX_S
 
 
