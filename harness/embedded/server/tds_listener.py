@@ -199,8 +199,7 @@ class TdsProtocol(asyncio.Protocol):
         if response is None or session is None or self._connection.state is not ConnectionState.BUSY:
             return
         self._report_transaction(session.tx, response)
-        self._connection.end_response()
-        response.acknowledge_attention(broken_off=True)
+        self._connection.break_off(response)
 
 
 def _close_after(task: Task, session: ClientSession) -> Waiting[None]:

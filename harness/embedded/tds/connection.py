@@ -107,6 +107,9 @@ class Connection:
         after = TRANSITIONS.get((before, message.type))
         if after is None:
             raise TdsProtocolError(f"{message.type.name} in state {before.name}")
+        if message.status == PacketStatus.IGNORE.value:
+            self._ignore()
+            return None
         self.state = after
         if after is ConnectionState.BUSY and before is ConnectionState.IDLE:
             return _request(message)
@@ -140,12 +143,29 @@ class Connection:
         assert self._tls is not None
         self._write(self._tls.encrypt(data))
 
+    def _ignore(self) -> None:
+        """Answer a request that the client gave up before its end: "a single DONE token ... that has a status value of
+        DONE_ERROR"."""
+        self._send_done(DoneStatus.ERROR)
+
     def _attention(self, message: Message) -> Attention | None:
         if self.state is not ConnectionState.IDLE:
             return Attention()
         # It crossed the end of the response that it was meant for; the client still waits for its acknowledgement.
-        self.begin_response(is_call=False).acknowledge_attention(broken_off=False)
+        self._send_done(DoneStatus.ATTENTION)
         return None
+
+    def break_off(self, response: Response) -> None:
+        """End a request that the client gave up. The acknowledgement is a message of its own: tedious reads a response
+        to its end, and then waits for another message."""
+        response.break_off()
+        self.end_response()
+        self._send_done(DoneStatus.ATTENTION)
+
+    def _send_done(self, status: DoneStatus) -> None:
+        out = ByteWriter()
+        Done(TokenType.DONE, status).encode(out)
+        self._send(self._writer().finish(out))
 
     def accept_login(self, login: Login7, database: str) -> None:
         """Confirm the login, and tell the client its database, language, collation and packet size."""

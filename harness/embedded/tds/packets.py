@@ -47,7 +47,7 @@ _PACKET_TYPES: dict[int, PacketType] = {member.value: member for member in Packe
 
 
 class Message(NamedTuple):
-    """A whole message; `status` is that of its first packet, which can request a reset."""
+    """A whole message; `status` is that of its first packet, which can request a reset, or IGNORE."""
 
     type: PacketType
     status: int
@@ -91,7 +91,7 @@ class PacketReader:
         if self._type is None:
             if status & _END_AND_IGNORE == _END_OF_MESSAGE:
                 return Message(type_, status, payload)
-            self._type, self._status = type_, status
+            self._type, self._status = type_, status & ~PacketStatus.IGNORE.value
         elif type_ is PacketType.ATTENTION:
             # The client gave up in the middle of its request: discard the part that arrived.
             self._forget()
@@ -103,7 +103,10 @@ class PacketReader:
         self._payload += payload
         if not status & _END_OF_MESSAGE:
             return None
-        message = None if status & PacketStatus.IGNORE else Message(type_, self._status, bytes(self._payload))
+        if status & PacketStatus.IGNORE:
+            message = Message(type_, PacketStatus.IGNORE.value, b"")
+        else:
+            message = Message(type_, self._status, bytes(self._payload))
         self._forget()
         return message
 

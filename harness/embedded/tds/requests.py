@@ -103,15 +103,20 @@ class TransactionRequest:
         type_ = _member(TransactionRequestType, reader.ushort())
         if type_ is TransactionRequestType.BEGIN:
             isolation = _member(IsolationLevel, reader.byte())
-            return cls(reset, type_, reader.b_varchar(), isolation)
+            return cls(reset, type_, _name(reader), isolation)
         if type_ in (TransactionRequestType.COMMIT, TransactionRequestType.ROLLBACK):
-            name = reader.b_varchar()
+            name = _name(reader)
             if not reader.byte() & 1:
                 return cls(reset, type_, name)
             return cls(reset, type_, name, _member(IsolationLevel, reader.byte()), begin_next=True)
         if type_ is TransactionRequestType.SAVE:
-            return cls(reset, type_, reader.b_varchar())
+            return cls(reset, type_, _name(reader))
         raise SqlServerError(UNSUPPORTED, "distributed transactions")
+
+
+def _name(reader: ByteReader) -> str:
+    """The name of a transaction or savepoint: unlike elsewhere, its length is in bytes."""
+    return from_utf16(reader.take(reader.byte()))
 
 
 @dataclass(frozen=True, slots=True)

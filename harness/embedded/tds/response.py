@@ -171,7 +171,7 @@ class ColMetadata:
         for column in self.columns:
             out.ulong(0)  # UserType
             out.ushort(0x0008 | int(column.nullable))
-            out += form_of(column.type).type_info
+            out += form_of(column.type, nullable=column.nullable).type_info
             out.b_varchar(column.name)
 
 
@@ -240,17 +240,23 @@ class Response(ResultSink):
     def columns(self, columns: Sequence[Column]) -> None:
         self._begin_statement()
         ColMetadata(columns).encode(self._payload)
-        self._encoders = tuple(form_of(column.type).encode for column in columns)
+        self._encoders = tuple(form_of(column.type, nullable=column.nullable).encode for column in columns)
 
     def rows(self, rows: Sequence[Sequence[Any]]) -> None:
         out, encoders = self._payload, self._encoders
         assert encoders, "rows without columns"
-        for row in rows:
-            out.append(_ROW)
-            for encode, value in zip(encoders, row, strict=True):
-                encode(out, value)
-            if len(out) >= STREAM_AT:
-                self._send(self._packets.take_full_packets(out))
+        start = len(out)
+        try:
+            for row in rows:
+                start = len(out)
+                out.append(_ROW)
+                for encode, value in zip(encoders, row, strict=True):
+                    encode(out, value)
+                if len(out) >= STREAM_AT:
+                    self._send(self._packets.take_full_packets(out))
+        except Exception:
+            del out[start:]  # a part of a row would make all that follows unreadable
+            raise
 
     def done(self, row_count: int | None, *, in_procedure: bool) -> None:
         in_procedure = in_procedure or self._is_call
@@ -317,13 +323,11 @@ class Response(ResultSink):
             last.encode(self._payload)
         self._send(self._packets.finish(self._payload))
 
-    def acknowledge_attention(self, *, broken_off: bool) -> None:
-        """Confirm that the request was given up. `broken_off` first ends the running statement with an error, because
-        Microsoft's driver takes the acknowledgement alone for a success."""
+    def break_off(self) -> None:
+        """End the response where it is, because the client gave its request up. It says ERROR, because Microsoft's
+        driver takes the acknowledgement that follows for a success."""
         self._release_held()
-        if broken_off:
-            Done(TokenType.DONE, DoneStatus.ERROR | DoneStatus.MORE).encode(self._payload)
-        Done(TokenType.DONE, DoneStatus.ATTENTION).encode(self._payload)
+        Done(TokenType.DONE, DoneStatus.ERROR).encode(self._payload)
         self._send(self._packets.finish(self._payload))
 
     def _begin_statement(self) -> None:

@@ -1,7 +1,8 @@
 """TYPE_INFO and values to the client, as COLMETADATA, ROW and RETURNVALUE hold them.
 
 `form_of` returns the `TypeForm` of a `SqlType`: its TYPE_INFO bytes and a function that appends one value. Forms are
-cached, so that a row takes one call a column.
+cached, so that a row takes one call a column. A column that cannot be NULL is sent with the fixed type (INT4, not INTN)
+where there is one, as SQL Server does: SqlClient reads INTN as INT4, without a length, if the column is not nullable.
 """
 
 from __future__ import annotations
@@ -28,28 +29,46 @@ Encode = Callable[[ByteWriter, Any], None]
 class TypeForm(NamedTuple):
     type_info: bytes
     encode: Encode
+    fixed: TypeForm | None = None  # of columns that cannot be NULL, if that differs
 
 
 @lru_cache(maxsize=4096)
-def form_of(type_: SqlType) -> TypeForm:
+def form_of(type_: SqlType, *, nullable: bool = True) -> TypeForm:
     form = FORMS.get(type_.name)
     assert form is not None, f"no TDS form of {type_.name}"
-    return form if isinstance(form, TypeForm) else form(type_)
+    form = form if isinstance(form, TypeForm) else form(type_)
+    return form if nullable or form.fixed is None else form.fixed
 
 
-def _nullable(size: int, to_bytes: Callable[[Any], bytes], *type_info: int) -> TypeForm:
-    """A type whose values have one size: a one-byte length, 0 for NULL, and the bytes."""
+def _nullable(size: int, to_bytes: Callable[[Any], bytes], *type_info: int, fixed: DataType | None = None) -> TypeForm:
+    """A type whose values have one size: a one-byte length, 0 for NULL, and the bytes; of the fixed type only these."""
     length = bytes((size,))
 
     def encode(out: ByteWriter, value: Any) -> None:
         out += b"\0" if value is None else length + to_bytes(value)
 
-    return TypeForm(bytes(type_info), encode)
+    def encode_fixed(out: ByteWriter, value: Any) -> None:
+        out += to_bytes(value)
+
+    return TypeForm(bytes(type_info), encode, None if fixed is None else TypeForm(bytes((fixed,)), encode_fixed))
+
+
+_INTEGERS = {1: DataType.INT1, 2: DataType.INT2, 4: DataType.INT4, 8: DataType.INT8}
 
 
 def _integer(width: int) -> TypeForm:
     signed = width > 1
-    return _nullable(width, lambda value: int(value).to_bytes(width, "little", signed=signed), DataType.INTN, width)
+
+    def to_bytes(value: Any) -> bytes:
+        return int(value).to_bytes(width, "little", signed=signed)
+
+    return _nullable(width, to_bytes, DataType.INTN, width, fixed=_INTEGERS[width])
+
+
+def _bit(value: Any) -> bytes:
+    if value is None:
+        raise TypeError("NULL in a column of type bit that cannot be NULL")
+    return b"\1" if value else b"\0"
 
 
 def _decimal(type_: SqlType) -> TypeForm:
@@ -68,7 +87,7 @@ def _money(width: int) -> TypeForm:
         units = _units(value, 4).to_bytes(width, "little", signed=True)
         return units[4:] + units[:4] if width == 8 else units
 
-    return _nullable(width, to_bytes, DataType.MONEYN, width)
+    return _nullable(width, to_bytes, DataType.MONEYN, width, fixed=DataType.MONEY if width == 8 else DataType.MONEY4)
 
 
 def _units(value: Any, scale: int) -> int:
@@ -158,19 +177,23 @@ def text_to_datetime(text: str) -> tuple[int, int]:
     return (days, ticks) if ticks < 25_920_000 else (days + 1, 0)
 
 
+def _datetime(text: str) -> bytes:
+    return struct.pack("<iI", *text_to_datetime(text))
+
+
 def _smalldatetime(text: str) -> bytes:
     days, ticks = text_to_datetime(text)
     return struct.pack("<HH", days, ticks // (60 * 300))
 
 
 FORMS: dict[str, TypeForm | Callable[[SqlType], TypeForm]] = {
-    "bit": _nullable(1, lambda value: b"\1" if value else b"\0", DataType.BITN, 1),
+    "bit": _nullable(1, _bit, DataType.BITN, 1, fixed=DataType.BIT),
     "tinyint": _integer(1),
     "smallint": _integer(2),
     "int": _integer(4),
     "bigint": _integer(8),
-    "real": _nullable(4, lambda value: struct.pack("<f", float(value)), DataType.FLTN, 4),
-    "float": _nullable(8, lambda value: struct.pack("<d", float(value)), DataType.FLTN, 8),
+    "real": _nullable(4, lambda value: struct.pack("<f", float(value)), DataType.FLTN, 4, fixed=DataType.FLT4),
+    "float": _nullable(8, lambda value: struct.pack("<d", float(value)), DataType.FLTN, 8, fixed=DataType.FLT8),
     "decimal": _decimal,
     "numeric": _decimal,
     "smallmoney": _money(4),
@@ -187,6 +210,6 @@ FORMS: dict[str, TypeForm | Callable[[SqlType], TypeForm]] = {
     "date": _nullable(3, _days, DataType.DATEN),
     "time": _time,
     "datetime2": _datetime2,
-    "datetime": _nullable(8, lambda text: struct.pack("<iI", *text_to_datetime(text)), DataType.DATETIMN, 8),
-    "smalldatetime": _nullable(4, _smalldatetime, DataType.DATETIMN, 4),
+    "datetime": _nullable(8, _datetime, DataType.DATETIMN, 8, fixed=DataType.DATETIME),
+    "smalldatetime": _nullable(4, _smalldatetime, DataType.DATETIMN, 4, fixed=DataType.DATETIM4),
 }

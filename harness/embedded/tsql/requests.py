@@ -57,10 +57,19 @@ def _call(session: Session, name: str, parameters: Sequence[Parameter], sink: Re
         prepared = session.prepared.get(parameters[0].value)
         if isinstance(prepared, PreparedCall):
             return _call_prepared(session, prepared, parameters, 1, sink, {})
+    if system == "sp_reset_connection":
+        return _reset(session, sink)
     procedure = session.instance.procedure(parts, session.database)
     if procedure is None:
         return _call_system(session, parts, parameters, sink)
     return _call_procedure(session, procedure, parameters, 0, sink, {})
+
+
+def _reset(session: Session, sink: ResultSink) -> Waiting[None]:
+    """`sp_reset_connection`: pools call it before they give a connection out again. Only an RPC can."""
+    session.reset()
+    sink.return_status(0)
+    yield from ()
 
 
 def _call_system(

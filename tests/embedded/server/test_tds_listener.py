@@ -57,6 +57,7 @@ def test_a_reset_is_done_before_its_request_and_acknowledged(client):
 def test_a_request_cancelled_before_it_ran_never_runs(client):
     log_in(client)
     client.sendall(batch("UPDATE") + bytes.fromhex("06 01 0008 0000 01 00"))
+    assert read_message(client)[-13:-10] == b"\xfd\x02\x00"
     assert read_message(client)[-13:-10] == b"\xfd\x20\x00"
     client.sendall(batch("LOG"))
     assert read_message(client)[-13:] == bytes.fromhex("fd 1000 c100 0000000000000000")

@@ -5,8 +5,16 @@ import pytest
 from harness.embedded.errors import UNSUPPORTED
 from harness.embedded.tds.connection import TRANSITIONS, Connection, ConnectionState
 from harness.embedded.tds.login import Encryption, Login7, Prelogin
-from harness.embedded.tds.packets import PacketType
-from harness.embedded.tds.requests import Attention, Refused, Rpc, SqlBatch
+from harness.embedded.tds.packets import PacketReader, PacketType
+from harness.embedded.tds.requests import (
+    Attention,
+    IsolationLevel,
+    Refused,
+    Rpc,
+    SqlBatch,
+    TransactionRequest,
+    TransactionRequestType,
+)
 from harness.embedded.tds.wire import TdsProtocolError
 from tests.embedded.tds.captures import SERVER, fresh, logged_in, payloads, writes
 
@@ -129,6 +137,52 @@ def test_an_attention_while_idle_is_acknowledged_at_once():
     connection.state = ConnectionState.IDLE
     assert connection.receive(packet(PacketType.ATTENTION, b"")) == []
     assert sent[0][8:11] == b"\xfd\x20\x00"
+
+
+def test_the_acknowledgement_of_an_attention_is_a_message_of_its_own():
+    sent: list[bytes] = []
+    connection = Connection(SERVER, sent.append, spid=51)
+    connection.state = ConnectionState.IDLE
+    connection.receive(batch("SELECT"))
+    response = connection.begin_response(is_call=False)
+    assert connection.receive(packet(PacketType.ATTENTION, b"")) == [Attention()]
+    connection.break_off(response)
+    messages = PacketReader().feed(b"".join(sent))
+    assert [message.payload[:3] for message in messages] == [b"\xfd\x02\x00", b"\xfd\x20\x00"]
+    assert connection.state is ConnectionState.IDLE
+
+
+def test_a_request_that_its_last_packet_gives_up_is_answered_with_an_error_and_nothing_else():
+    sent: list[bytes] = []
+    connection = Connection(SERVER, sent.append, spid=51)
+    connection.state = ConnectionState.IDLE
+    assert connection.receive(batch("SEL", status=0) + packet(PacketType.SQL_BATCH, b"ECT", status=3)) == []
+    ((_, _, payload),) = PacketReader().feed(b"".join(sent))
+    assert payload[:3] == b"\xfd\x02\x00" and len(payload) == 13
+    assert connection.receive(batch("SELECT")) == [SqlBatch(False, "SELECT")]
+
+
+def transaction_request(kind: int, name: str, before: bytes = b"", after: bytes = b"") -> bytes:
+    """As tedious sends it: the length of a name is in bytes."""
+    encoded = name.encode("utf-16-le")
+    body = kind.to_bytes(2, "little") + before + bytes((len(encoded),)) + encoded + after
+    return packet(PacketType.TRANSACTION_MANAGER_REQUEST, ALL_HEADERS + body)
+
+
+@pytest.mark.parametrize("name", ["", "t", "savepoint", "\N{GRINNING FACE}"])
+def test_the_names_of_transactions_and_savepoints_have_lengths_in_bytes(name):
+    begin, read_committed = TransactionRequestType.BEGIN, IsolationLevel.READ_COMMITTED
+    save, rollback = TransactionRequestType.SAVE, TransactionRequestType.ROLLBACK
+    assert logged_in().receive(transaction_request(begin, name, b"\2")) == [
+        TransactionRequest(False, begin, name, read_committed)
+    ]
+    assert logged_in().receive(transaction_request(save, name)) == [TransactionRequest(False, save, name)]
+    assert logged_in().receive(transaction_request(rollback, name, after=b"\0")) == [
+        TransactionRequest(False, rollback, name)
+    ]
+    assert logged_in().receive(transaction_request(rollback, name, after=b"\1\0\0")) == [
+        TransactionRequest(False, rollback, name, begin_next=True)
+    ]
 
 
 def test_an_attention_that_arrives_with_its_request_is_handed_out_after_it():

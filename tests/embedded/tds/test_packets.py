@@ -50,10 +50,11 @@ def test_an_attention_inside_a_request_voids_the_request():
     assert reader.feed(packet(PacketType.RPC, END, b"new")) == [(PacketType.RPC, END, b"new")]
 
 
-def test_a_message_whose_last_packet_says_ignore_is_dropped():
+def test_a_message_whose_last_packet_says_ignore_is_marked_and_empty():
     reader = PacketReader()
-    reader.feed(packet(PacketType.RPC, MORE, b"half"))
-    assert reader.feed(packet(PacketType.RPC, END | PacketStatus.IGNORE, b"")) == []
+    reader.feed(packet(PacketType.RPC, PacketStatus.RESET_CONNECTION, b"half"))
+    ignored = reader.feed(packet(PacketType.RPC, END | PacketStatus.IGNORE, b""))
+    assert ignored == [(PacketType.RPC, PacketStatus.IGNORE, b"")]
     assert reader.feed(packet(PacketType.SQL_BATCH, END, b"new")) == [(PacketType.SQL_BATCH, END, b"new")]
 
 

@@ -42,10 +42,10 @@ class Sent:
             elif kind is TokenType.COLMETADATA:
                 assert data[:2] == b"\1\0"
                 found.append(kind.name)
-                data = data[2 + 4 + 2 + 2 + 1 + 2 * data[10] :]
+                data = data[2 + 4 + 2 + 1 + 1 + 2 * data[9] :]
             elif kind is TokenType.ROW:
-                found.append(f"ROW {int.from_bytes(data[1:5], 'little')}")
-                data = data[5:]
+                found.append(f"ROW {int.from_bytes(data[:4], 'little')}")
+                data = data[4:]
             elif kind is TokenType.RETURNSTATUS:
                 found.append(f"RETURNSTATUS {int.from_bytes(data[:4], 'little')}")
                 data = data[4:]
@@ -163,11 +163,21 @@ def test_a_message_of_low_severity_is_information(batch):
     assert batch.tokens() == ["INFO 0", "INFO 50000", "DONE"]
 
 
-def test_an_attention_ends_the_statement_with_an_error_and_is_acknowledged(batch):
+def test_a_response_that_is_broken_off_ends_with_an_error(batch):
     batch.response.columns(COLUMNS)
     batch.response.rows([(1,)])
-    batch.response.acknowledge_attention(broken_off=True)
-    assert batch.tokens() == ["COLMETADATA", "ROW 1", "DONE more error", "DONE attention"]
+    batch.response.break_off()
+    assert batch.tokens() == ["COLMETADATA", "ROW 1", "DONE error"]
+
+
+def test_a_row_that_cannot_be_encoded_leaves_no_part_of_it(batch):
+    response = batch.response
+    response.columns(COLUMNS)
+    with pytest.raises(TypeError):
+        response.rows([(1,), (None,)])
+    response.error(SqlServerError(208, "it"))
+    response.finish()
+    assert batch.tokens() == ["COLMETADATA", "ROW 1", "ERROR 208", "DONE error"]
 
 
 def test_environment_changes_are_written_before_the_last_done(batch):

@@ -1,6 +1,6 @@
 """Values encoded for a client and decoded again."""
 
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 import pytest
 from hypothesis import given
@@ -71,6 +71,42 @@ def test_a_value_is_decoded_as_it_was_encoded(type_, value):
 @pytest.mark.parametrize("type_", {type_.name: type_ for type_, _ in VALUES}.values(), ids=lambda type_: type_.name)
 def test_null_is_decoded_as_null(type_):
     assert there_and_back(type_, None) == (type_, None)
+
+
+FIXED = {  # type: token of the fixed type, TYPE_INFO of the nullable one
+    "bit": (0x32, "6801"),
+    "tinyint": (0x30, "2601"),
+    "smallint": (0x34, "2602"),
+    "int": (0x38, "2604"),
+    "bigint": (0x7F, "2608"),
+    "real": (0x3B, "6d04"),
+    "float": (0x3E, "6d08"),
+    "smallmoney": (0x7A, "6e04"),
+    "money": (0x3C, "6e08"),
+    "smalldatetime": (0x3A, "6f04"),
+    "datetime": (0x3D, "6f08"),
+}
+
+
+@pytest.mark.parametrize("type_, value", [pair for pair in VALUES if pair[0].name in FIXED], ids=str)
+def test_a_column_that_cannot_be_null_has_the_fixed_type_and_values_without_a_length(type_, value):
+    # SqlClient: tdsType = isNullable ? metaType.NullableType : metaType.TDSType, whatever token the server sent.
+    token, type_info = FIXED[type_.name]
+    nullable, fixed = form_of(type_), form_of(type_, nullable=False)
+    assert (fixed.type_info, nullable.type_info.hex()) == (bytes((token,)), type_info)
+    whole, bare = ByteWriter(), ByteWriter()
+    nullable.encode(whole, value)
+    fixed.encode(bare, value)
+    assert whole == bytes((len(bare),)) + bare
+    assert read_typed_value(ByteReader(fixed.type_info + bare)) == (type_, value)
+    with pytest.raises((TypeError, InvalidOperation)):
+        fixed.encode(bare, None)
+
+
+@pytest.mark.parametrize("type_", {t.name: t for t, _ in VALUES if t.name not in FIXED}.values(), ids=lambda t: t.name)
+def test_other_types_have_one_form(type_):
+    assert form_of(type_, nullable=False).type_info == form_of(type_).type_info
+    assert form_of(type_, nullable=False).fixed is None
 
 
 @given(st.integers(-(10**38) + 1, 10**38 - 1), st.integers(0, 38))

@@ -45,7 +45,11 @@ class Results(ResultSink):
         self.sets.append((list(columns), []))
 
     def rows(self, rows: Sequence[Sequence[Any]]) -> None:
-        self.sets[-1][1].extend(tuple(row) for row in rows)
+        columns, kept = self.sets[-1]
+        kept.extend(tuple(row) for row in rows)
+        # TDS sends such a column with a fixed type, which has no NULL.
+        for place, column in enumerate(columns):
+            assert column.nullable or all(row[place] is not None for row in kept), column
 
     def done(self, row_count: int | None, *, in_procedure: bool) -> None:
         self.counts.append(row_count)

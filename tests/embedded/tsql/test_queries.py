@@ -188,3 +188,25 @@ def test_a_cursor_fetches_its_rows_in_order(side):
         SELECT @s"""
     assert side.value(text) == "12"
     assert side.value(text) == "12"
+
+
+@pytest.mark.parametrize(
+    "join, nullable",
+    [
+        ("JOIN dbo.t b ON b.id = a.id", (False, False)),
+        ("CROSS JOIN dbo.t b", (False, False)),
+        ("LEFT JOIN dbo.t b ON b.id = a.id + 1", (False, True)),
+        ("RIGHT JOIN dbo.t b ON b.id = a.id + 1", (True, False)),
+        ("FULL JOIN dbo.t b ON b.id = a.id + 1", (True, True)),
+    ],
+)
+@pytest.mark.parametrize("select", ["a.n, b.n", "*"])
+def test_a_column_is_nullable_where_an_outer_join_can_miss_its_row(side, join, nullable, select):
+    side.run("INSERT dbo.t (n) VALUES (1), (2)")
+    [(columns, _)] = side.run(f"SELECT {select} FROM dbo.t a {join}").sets
+    assert tuple(column.nullable for column in columns if column.name == "n") == nullable
+
+
+def test_a_function_that_can_give_null_is_nullable(side):
+    for expression in ("SCOPE_IDENTITY()", "@@IDENTITY", "ERROR_NUMBER()", "(SELECT id FROM dbo.t)", "MAX(1)"):
+        assert side.rows(f"SELECT {expression} WHERE 1 = 1") == [(None if expression != "MAX(1)" else 1,)]

@@ -39,6 +39,14 @@ def test_a_procedure_by_rpc_returns_status_and_output_parameters(procedure):
         assert procedure.call(name, 1).status == 3
 
 
+def test_a_pool_resets_a_connection_by_a_call(procedure):
+    procedure.run("SET XACT_ABORT ON; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; USE master; BEGIN TRANSACTION")
+    assert procedure.call("sys.sp_reset_connection").status == 0
+    session = procedure.session
+    assert (session.tx, session.tran_count, session.options.isolation_level) == (None, 0, 2)
+    assert procedure.error("EXEC sp_reset_connection").number == 2812  # only an RPC finds it
+
+
 def test_the_oldest_shapes_of_calls_are_dropped(procedure, monkeypatch):
     monkeypatch.setattr(procedures, "BOUND_KEPT", 2)
     for length in (1, 2, 3, 1):

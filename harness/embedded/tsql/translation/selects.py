@@ -103,9 +103,9 @@ def _projection(
     fragments: list[tuple[str, Fragment]] = []
     for item in node.expressions:
         if isinstance(item, exp.Star):
-            fragments += [(column.name, Fragment(sql, column.type)) for column, sql in names.star()]
+            fragments += _all_columns(names)
         elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-            fragments += [(column.name, Fragment(sql, column.type)) for column, sql in names.star(item.table)]
+            fragments += _all_columns(names, item.table)
         else:
             fragments.append((_output_name(item), renderer.value(item, names)))
     items, columns = [], []
@@ -114,6 +114,11 @@ def _projection(
         items.append(f"{converted.sql} AS {quoted(name)}" if name else converted.sql)
         columns.append(_column(name, converted))
     return items, columns
+
+
+def _all_columns(names: Names, table: str = "") -> list[tuple[str, Fragment]]:
+    """The items that `*` or `table.*` stands for."""
+    return [(column.name, Fragment(sql, column.type, nullable=column.nullable)) for column, sql in names.star(table)]
 
 
 def _column(name: str, fragment: Fragment) -> Column:
@@ -189,7 +194,13 @@ def _given(renderer: Renderer, names: Names) -> str:
 
 def _join(renderer: Renderer, join: exp.Join, names: Names) -> str:
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
+    before = len(names.sources)
     joined = source(renderer, join.this, names)
+    # An outer join gives NULL for the columns of the other side's missing rows.
+    if side in ("LEFT", "FULL"):
+        _make_nullable(names.sources[before:])
+    if side in ("RIGHT", "FULL"):
+        _make_nullable(names.sources[:before])
     on = join.args.get("on")
     if join.args.get("using") or join.args.get("method"):
         raise UnsupportedSyntax("this kind of JOIN", renderer.line)
@@ -199,6 +210,12 @@ def _join(renderer: Renderer, join: exp.Join, names: Names) -> str:
     if key not in JOINS:
         raise UnsupportedSyntax(f"{key} JOIN", renderer.line)
     return f"{JOINS[key]} {joined} ON {renderer.condition(on, names)}"
+
+
+def _make_nullable(sources: list[Source]) -> None:
+    for each in sources:
+        each.columns = [Column(column.name, column.type) for column in each.columns]
+        each.hidden = [Column(column.name, column.type) for column in each.hidden]
 
 
 def source(renderer: Renderer, node: exp.Expr, names: Names) -> str:

@@ -56,11 +56,11 @@ def in_python(name: str, function: Callable[..., Any], type_: ResultType) -> Fun
     return Function(*_arity(function), render)
 
 
-def of_frame(name: str, type_: SqlType, getter: Getter) -> Function:
+def of_frame(name: str, type_: SqlType, getter: Getter, *, nullable: bool = True) -> Function:
     """A function without arguments that depends on the frame. It is rendered as a parameter."""
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
-        return Fragment(renderer.parameter(name, getter), type_, nullable=False)
+        return Fragment(renderer.parameter(name, getter), type_, nullable=nullable)
 
     return Function(0, 0, render)
 

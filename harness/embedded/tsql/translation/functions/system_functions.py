@@ -93,22 +93,22 @@ def _server_property(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 FUNCTIONS: Functions = {
     "APP_NAME": of_frame("APP_NAME", SYSNAME, lambda frame: frame.session.program),
-    "CURRENT_TIMESTAMP": of_frame("@now", DATETIME, _utc_milliseconds),
+    "CURRENT_TIMESTAMP": of_frame("@now", DATETIME, _utc_milliseconds, nullable=False),
     "ERROR_LINE": of_frame("ERROR_LINE", INT, _of_error("line")),
     "ERROR_MESSAGE": of_frame("ERROR_MESSAGE", NVARCHAR, _of_error("text")),
     "ERROR_NUMBER": of_frame("ERROR_NUMBER", INT, _of_error("number")),
     "ERROR_PROCEDURE": of_frame("ERROR_PROCEDURE", SYSNAME, _of_error("procedure")),
     "ERROR_SEVERITY": of_frame("ERROR_SEVERITY", INT, _of_error("severity")),
     "ERROR_STATE": of_frame("ERROR_STATE", INT, _of_error("state")),
-    "GETDATE": of_frame("@now", DATETIME, _utc_milliseconds),
-    "GETUTCDATE": of_frame("@now", DATETIME, _utc_milliseconds),
+    "GETDATE": of_frame("@now", DATETIME, _utc_milliseconds, nullable=False),
+    "GETUTCDATE": of_frame("@now", DATETIME, _utc_milliseconds, nullable=False),
     "GET_TRANSMISSION_STATUS": in_session(get_transmission_status, NVARCHAR),
     "HOST_NAME": of_frame("HOST_NAME", SYSNAME, lambda frame: frame.session.host),
     "NEWID": Function(0, 0, _newid),
     "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", BIGINT, lambda frame: frame.session.identity),
     "SERVERPROPERTY": Function(1, 1, _server_property),
-    "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc),
-    "SYSUTCDATETIME": of_frame("@utcnow", DATETIME2, _utc),
+    "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),
+    "SYSUTCDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),
     "XACT_STATE": of_frame("XACT_STATE", SMALLINT, lambda frame: frame.session.xact_state),
 }
 
@@ -141,4 +141,4 @@ def global_variable(renderer: Renderer, name: str) -> Fragment:
     if found is None:
         raise SqlServerError(137, "@@" + name)
     type_, getter = found
-    return Fragment(renderer.parameter("@@" + name.upper(), getter), type_, nullable=False)
+    return Fragment(renderer.parameter("@@" + name.upper(), getter), type_, nullable=name.upper() == "IDENTITY")
