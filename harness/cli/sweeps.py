@@ -183,9 +183,12 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
             say(line)
         if not list_cells:
             print_rows(repeats_plan.rows(noise, estimate_s))
-            say(repeats_plan.explanation(noise))
-        if (precision := chosen.settings.precision) is not None:
+            say(repeats_plan.EXPLANATION)
+        precision = chosen.settings.precision
+        if precision is not None:
             say(repeats_plan.forecast(precision, chosen.settings.repeats, noise))
+        if not list_cells or precision is not None:
+            say(str(noise))
 
 
 _any_lab = click.option(

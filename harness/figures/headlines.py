@@ -170,7 +170,7 @@ def milliseconds(microseconds: float) -> str:
 
 
 def _largest_gain(initiators: int, found: Evidence) -> Number:
-    """Return the largest gain of a point. Where there are intervals, it must be told from none."""
+    """Return the largest gain of a point, if any gained. Where there are intervals, it must be told from none."""
     pairs = valid_pairs(found, initiators)
     points = intervals(pairs, ["threads", "payload_bytes"], ["server_version"], "log_factor")
     if points.low.notna().any():
@@ -178,6 +178,8 @@ def _largest_gain(initiators: int, found: Evidence) -> Number:
         if points.empty:
             return Number("none", sure="no gain can be told from none")
     best = points.loc[points.ratio.idxmax()]
+    if best.ratio <= 1:
+        return Number("none", sure=no_interval(int(best.blocks)))
     chosen = pairs[(pairs.threads == best.threads) & (pairs.payload_bytes == best.payload_bytes)]
     return _gain(chosen, _where(int(best.threads), int(best.payload_bytes)))
 

@@ -51,7 +51,8 @@ def forecast(precision: float, repeats: int) -> str:
     """Say before a run after how many blocks a pair is expected to get there."""
     from harness.sweep import repeats_plan
 
-    return repeats_plan.forecast(precision, repeats, repeats_plan.assumed())
+    noise = repeats_plan.assumed()
+    return f"{repeats_plan.forecast(precision, repeats, noise)} {noise}"
 
 
 def reached(precision: float, entries: Iterable[Entry]) -> str:

@@ -15,6 +15,7 @@ from harness.records import ResultsError
 from harness.reporting import duration
 
 REPEATS = (1, 3, 5, 10)
+EXPLANATION = "A gain of this size is told from none in 80 % of sweeps, at the level of 5 %."
 # Of rates, from run to run: the upper end of what Henning et al. 2025 (arXiv 2504.11826) found in 2,366 runs.
 ASSUMED_COEFFICIENT_OF_VARIATION = 0.037
 
@@ -25,6 +26,10 @@ class Noise:
 
     log_ratio: float
     origin: str
+
+    def __str__(self) -> str:
+        percent = 100 * math.expm1(self.log_ratio)
+        return f"A pair's ratio varies by {percent:.2g} % from block to block, {self.origin}."
 
 
 def assumed() -> Noise:
@@ -67,19 +72,5 @@ def rows(noise: Noise, estimate_s: Callable[[int], float]) -> list[tuple[str, st
 def forecast(precision: float, repeats: int, noise: Noise) -> str:
     """Say after how many blocks the interval of a gain is expected to be narrower than `precision`."""
     blocks = blocks_for(precision, noise.log_ratio, repeats)
-    number = f"more than {repeats} blocks: raise --repeats" if blocks is None else f"about {blocks} blocks"
-    return (
-        f"An interval narrower than {100 * precision:g} % takes {number}, where a pair's ratio varies by "
-        f"{_percent(noise)} from block to block, {noise.origin}."
-    )
-
-
-def explanation(noise: Noise) -> str:
-    return (
-        f"A gain of this size is told from none in 80 % of sweeps, at the level of 5 %. A pair's ratio varies by "
-        f"{_percent(noise)} from block to block, {noise.origin}."
-    )
-
-
-def _percent(noise: Noise) -> str:
-    return f"{100 * math.expm1(noise.log_ratio):.2g} %"
+    number = f"more than {repeats} blocks, so raise --repeats" if blocks is None else f"about {blocks} blocks"
+    return f"An interval narrower than {100 * precision:g} % takes {number}."

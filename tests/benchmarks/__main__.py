@@ -3,9 +3,9 @@
 `python -m tests.benchmarks.NAME` runs one of them. `SMALLEST` is the size at which the tests run them.
 """
 
-from tests.benchmarks import broker, client, inference, observer, reduction, simulation, sweep, tds
+from tests.benchmarks import broker, client, inference, observer, reduction, simulation, stall, sweep, tds
 
-BENCHMARKS = (inference, client, sweep, observer, tds, broker, reduction, simulation)
+BENCHMARKS = (inference, client, sweep, observer, stall, tds, broker, reduction, simulation)
 
 
 def main() -> None:

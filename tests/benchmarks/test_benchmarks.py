@@ -17,6 +17,7 @@ MEASURED = {
     "client": r"^ +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d +\d+ ms$",
     "sweep": r"^path: [1-9][\d,]* sent/s, [\d,]+ stored/s .*\n(.*\n)*sweep: overhead per cell median .* 1 cells ",
     "observer": r"^observers: \d+\.\d\d\d times the rate without them \(one run, no interval; 1 block of i1-t1-",
+    "stall": r"^stall of 200 ms in 1 s, open loop: p99 \d+\.\d ms without, \d+\.\d ms with it \(goal \d+ ms ± 10 %\)\n.*closed",
     "tds": r"microsoft_exec_max +\d+\.\d µs\n(.*\n)* +2 +[1-9]\d* +[1-9]\d* +\d+\.\d\d$",
     "broker": r"^ +2( +[1-9]\d*){4}$",
     "reduction": r"^2 cells, (.*\n)*reduce +\d+\.\d s (.*\n)*draw +\d+\.\d s ",

@@ -154,6 +154,12 @@ def test_a_gain_that_cannot_be_told_from_none_is_no_headline(tmp_path):
     assert (row.gain_largest.text, row.gain_largest.sure) == ("none", "no gain can be told from none")
 
 
+def test_a_loss_is_no_largest_gain(paper_run):
+    run = read(paper_run)
+    (row, *_) = headlines(dataclasses.replace(run, gain=run.gain.assign(factor=0.9)))
+    assert (row.gain_largest.text, row.gain_largest.sure) == ("none", "one run, no interval")
+
+
 def test_without_a_valid_cell_there_is_no_headline_and_every_cell_is_listed_with_its_reason(quick_run, tmp_path):
     run = shutil.copytree(quick_run, tmp_path / "run", ignore=shutil.ignore_patterns("figures"))
     cells = pd.read_parquet(run / "reduced" / "cells.parquet")

@@ -146,4 +146,4 @@ def test_the_plan_says_after_how_many_blocks_a_pair_gets_there() -> None:
     noise = repeats_plan.Noise(0.05, "measured")
     # t(0.975, 6) = 2.447: 2 sinh(2.447 × 0.05 / √7) = 0.0926; with six blocks t is 2.571, and the width 0.105.
     assert "narrower than 10 % takes about 7 blocks" in repeats_plan.forecast(0.1, 10, noise)
-    assert "takes more than 6 blocks: raise --repeats" in repeats_plan.forecast(0.1, 6, noise)
+    assert "takes more than 6 blocks, so raise --repeats" in repeats_plan.forecast(0.1, 6, noise)
