@@ -31,7 +31,7 @@ from harness.sweep import accounting
 from harness.sweep.accounting import Accounting
 from harness.sweep.journal import Phases
 from harness.sweep.punctuality import IN_TIME, Calls, Punctuality, punctuality
-from harness.sweep.settling import Settling, shortest_s
+from harness.sweep.settling import Settling
 from harness.sweep.validity import Evidence, judge
 
 if TYPE_CHECKING:
@@ -228,8 +228,7 @@ class Attempt:
         return self.equipment.lab.initiators[: self.cell.initiators]
 
     def _settle(self) -> None:
-        longest_s = self.settings.settle
-        settling = Settling(shortest_s(longest_s))
+        settling = Settling(self.settings.settle)
         parts = self.equipment
         clock = parts.lab.clock
         began, last_watch = clock.now_s(), 0.0
@@ -240,7 +239,8 @@ class Attempt:
                 settling.add_sent((progress.counted_at_ns - self.moments.started_at_ns) / 1e9, progress.sent)
             if settling.is_due(at_s):
                 settling.add_target(at_s, parts.observers.target_progress())
-            if at_s >= longest_s or not (self.settles_in_full or settling.unsteady()):
+            is_over = not self.settles_in_full and (not settling.unsteady() or settling.cannot_keep_up())
+            if is_over or at_s >= settling.longest_s:
                 break
             if at_s - last_watch > WATCH_S:
                 last_watch = at_s

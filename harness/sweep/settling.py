@@ -12,8 +12,8 @@ All four are judged over the last seconds, as long as the shortest settling, so 
 Where a half has fewer than 400 messages, 5 % is less than what a count of independent events varies by, its square
 root. The square root is the tolerance there.
 
-Measuring begins when all are steady, and after the longest settling in any case. The cell's record says what was not
-steady then.
+Measuring begins when all are steady, and after the longest settling in any case. It begins earlier too where the target
+cannot keep up: time makes its backlog longer, and nothing steadier. The cell's record says what was not steady then.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from harness.observe.observers import TargetProgress
 from harness.whitepaper import ACTIVATION_PERIOD_S
 
 TOLERANCE = 0.05
+# A target cannot keep up if its queue grows by this share of what is sent, in both halves. It is twice the tolerance,
+# so that no swing of a target that keeps up is taken for it.
+GROWTH_SHARE = 2 * TOLERANCE
 # The shortest settling is a quarter of the longest, within these limits, and at most half of it. Rates of less than
 # half a second say little; ten seconds show that two readers were not added.
 SHORTEST_MIN_S, SHORTEST_MAX_S = 1.0, 2.0 * ACTIVATION_PERIOD_S
@@ -41,11 +44,16 @@ def shortest_s(longest_s: float) -> float:
 
 @dataclass
 class Settling:
-    """The readings since the clients started; `span_s` is the time over which they are judged."""
+    """The readings since the clients started, of a cell that settles for at most `longest_s`."""
 
-    span_s: float
+    longest_s: float
     _sent: list[tuple[float, int]] = field(default_factory=lambda: [(0.0, 0)])  # seconds since the start, messages
     _target: list[tuple[float, TargetProgress]] = field(default_factory=list)
+
+    @property
+    def span_s(self) -> float:
+        """The time over which the readings are judged."""
+        return shortest_s(self.longest_s)
 
     @property
     def interval_s(self) -> float:
@@ -83,6 +91,16 @@ class Settling:
             if not _agree(*halves)
         ]
         return found + _depth_change(inside, sent_halves[1]) + _readers_change(inside)
+
+    def cannot_keep_up(self) -> bool:
+        """Whether the target's queue grows all the time, and no queue reader can be added within the settling."""
+        if len(self._target) < 2 or self.longest_s >= ACTIVATION_PERIOD_S:
+            return False
+        last_s = min(self._sent[-1][0], self._target[-1][0])
+        first_s = last_s - self.span_s
+        depths = [(at_s, progress.queue_depth) for at_s, progress in self._target]
+        halves = zip(_halves(self._sent, first_s, last_s), _halves(depths, first_s, last_s), strict=True)
+        return first_s >= self._target[0][0] and all(growth > GROWTH_SHARE * sent for sent, growth in halves)
 
 
 def _halves(counts: list[tuple[float, int]], first_s: float, last_s: float) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from harness.observe.observers import TargetProgress
 from harness.sweep.settling import INTERVAL_MAX_S, INTERVAL_MIN_S, SHORTEST_MAX_S, SHORTEST_MIN_S, Settling, shortest_s
+from harness.whitepaper import ACTIVATION_PERIOD_S
 
 SPAN_S = 1.0
 
@@ -21,7 +22,7 @@ def fed(
     span_s: float = SPAN_S,
 ) -> Settling:
     """A settling with a reading each interval; rates hold from one reading to the next, the last values stay."""
-    settling = Settling(span_s)
+    settling = Settling(2 * span_s)
     sent = processed = 0.0
     interval_s = settling.interval_s
     for number in range(len(sent_per_s) + 1):
@@ -58,6 +59,24 @@ def test_a_queue_that_grows_or_drains_is_not_steady(depths: list[int]) -> None:
     assert found.startswith("the target's queue went from ")
 
 
+GROWING = [number * 60 for number in range(12)]  # by 600 a second
+
+
+def test_a_target_cannot_keep_up_if_its_queue_grows_all_the_time() -> None:
+    settling = fed([1000.0] * 11, [400.0] * 11, depths=GROWING)
+    assert settling.cannot_keep_up() and settling.unsteady()
+    assert not fed([1000.0] * 9, [400.0] * 9, depths=GROWING).cannot_keep_up()
+
+
+@pytest.mark.parametrize("depths", [[0] * 7 + [150, 300, 450, 600], [*range(0, 100, 10)]])
+def test_a_queue_that_grows_in_one_half_or_little_may_become_steady(depths: list[int]) -> None:
+    assert not fed([1000.0] * 11, depths=depths).cannot_keep_up()
+
+
+def test_a_queue_that_grows_waits_for_a_queue_reader_where_one_can_be_added() -> None:
+    assert not fed([1000.0] * 11, [400.0] * 11, depths=GROWING, span_s=ACTIVATION_PERIOD_S).cannot_keep_up()
+
+
 def test_a_reader_that_comes_or_goes_is_not_steady() -> None:
     assert fed([1000.0] * 10, readers=[1] * 9 + [2]).unsteady() == ["the number of queue readers was between 1 and 2"]
     assert fed([1000.0] * 20, readers=[3] * 9 + [2]).unsteady() == []
@@ -92,7 +111,7 @@ def test_a_step_of_more_than_the_tolerance_is_seen(per_s: float, factor: float, 
 
 @given(st.floats(0, 3600))
 def test_the_target_is_read_at_most_once_a_second_in_a_long_settling(longest_s: float) -> None:
-    settling = Settling(shortest_s(longest_s))
+    settling = Settling(longest_s)
     assert INTERVAL_MIN_S <= settling.interval_s <= INTERVAL_MAX_S
     assert min(longest_s / 2, SHORTEST_MIN_S) <= shortest_s(longest_s) <= min(longest_s / 2, SHORTEST_MAX_S)
     if longest_s >= 4 * SHORTEST_MAX_S:
@@ -100,7 +119,7 @@ def test_the_target_is_read_at_most_once_a_second_in_a_long_settling(longest_s: 
 
 
 def test_the_next_reading_is_due_after_the_interval() -> None:
-    settling = Settling(SPAN_S)
+    settling = Settling(2 * SPAN_S)
     assert settling.is_due(0.0)
     settling.add_target(0.0, TargetProgress(0, 0, 0))
     assert not settling.is_due(0.09)
