@@ -53,29 +53,68 @@ def create_database(parser: Parser) -> Definition:
     return Definition(parser.line, check, work)
 
 
-BROKER_OPTIONS = frozenset({"ENABLE_BROKER", "DISABLE_BROKER", "NEW_BROKER", "ERROR_BROKER_CONVERSATIONS"})
+BROKER_OPTIONS = ("ENABLE_BROKER", "DISABLE_BROKER", "NEW_BROKER", "ERROR_BROKER_CONVERSATIONS")
 
-# Accepted because many scripts set them; they have no effect here, except HONOR_BROKER_PRIORITY.
-DATABASE_OPTIONS = frozenset(
-    """
-    ALLOW_SNAPSHOT_ISOLATION AUTO_CLOSE AUTO_SHRINK
-    COMPATIBILITY_LEVEL DELAYED_DURABILITY HONOR_BROKER_PRIORITY MULTI_USER PAGE_VERIFY QUERY_STORE
-    READ_COMMITTED_SNAPSHOT READ_WRITE RECOVERY SINGLE_USER
-    TRUSTWORTHY
-    """.split()  # noqa: SIM905
-)
+COMPATIBILITY_LEVELS = (80, 90, 100, 110, 120, 130, 140, 150, 160, 170)
+
+
+def _without_value(tokens: Tokens) -> str:
+    return ""
+
+
+def _one_of(*words: str) -> Callable[[Tokens], str]:
+    return lambda tokens: tokens.choose(*words)
+
+
+def _query_store(tokens: Tokens) -> str:
+    tokens.accept("=")
+    value = tokens.choose("ON", "OFF")
+    if tokens.at("("):
+        tokens.unsupported("ALTER DATABASE SET QUERY_STORE with options")
+    return value
+
+
+def _delayed_durability(tokens: Tokens) -> str:
+    tokens.expect("=")
+    return tokens.choose("DISABLED", "ALLOWED", "FORCED")
+
+
+def _compatibility_level(tokens: Tokens) -> str:
+    tokens.expect("=")
+    level = tokens.integer()
+    if level not in COMPATIBILITY_LEVELS:
+        tokens.unsupported(f"COMPATIBILITY_LEVEL = {level}")
+    return str(level)
+
+
+# What reads the value of each option. All but those of the broker and HONOR_BROKER_PRIORITY are accepted because many
+# scripts set them, and have no effect here.
+DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
+    **dict.fromkeys((*BROKER_OPTIONS, "MULTI_USER", "READ_WRITE", "SINGLE_USER"), _without_value),
+    **dict.fromkeys(
+        """
+        ALLOW_SNAPSHOT_ISOLATION AUTO_CLOSE AUTO_SHRINK HONOR_BROKER_PRIORITY READ_COMMITTED_SNAPSHOT TRUSTWORTHY
+        """.split(),  # noqa: SIM905
+        _one_of("ON", "OFF"),
+    ),
+    "COMPATIBILITY_LEVEL": _compatibility_level,
+    "DELAYED_DURABILITY": _delayed_durability,
+    "PAGE_VERIFY": _one_of("CHECKSUM", "TORN_PAGE_DETECTION", "NONE"),
+    "QUERY_STORE": _query_store,
+    "RECOVERY": _one_of("FULL", "BULK_LOGGED", "SIMPLE"),
+}
 
 
 @define("ALTER DATABASE")
 def alter_database(parser: Parser) -> Definition:
     """
     ALTER DATABASE { name | CURRENT } {
-        SET option [ = ] [ value ] [ WITH { ROLLBACK IMMEDIATE | NO_WAIT } ]
+        SET { option [ = ] [ value ] } [ , ... ] [ WITH { ROLLBACK IMMEDIATE | NO_WAIT } ]
         | ADD FILE spec [ , ... ] | ADD LOG FILE spec [ , ... ] | MODIFY FILE spec }
     """
     tokens = parser.tokens
     name = "" if tokens.accept("CURRENT") else tokens.name()
-    change = _set_option(tokens) if tokens.accept("SET") else _change_files(tokens)
+    change = _set_options(tokens) if tokens.accept("SET") else _change_files(tokens)
 
     def named(frame: Frame) -> Database:
         return frame.instance.database(name) if name else frame.database
@@ -90,17 +129,23 @@ def alter_database(parser: Parser) -> Definition:
 Change = Callable[[Frame, Transaction, Database], None]
 
 
-def _set_option(tokens: Tokens) -> Change:
-    option = tokens.advance().text.upper()
-    if option not in BROKER_OPTIONS and option not in DATABASE_OPTIONS:
+def _option(tokens: Tokens) -> tuple[str, str]:
+    """One option and its value."""
+    option = tokens.word()
+    read = DATABASE_OPTIONS.get(option)
+    if read is None:
         tokens.unsupported(f"ALTER DATABASE SET {option}")
-    tokens.accept("=")
-    words = []
-    while not (tokens.at_end or tokens.at(";") or tokens.at("WITH")):
-        words.append(tokens.advance().text.upper())
+    tokens.advance()
+    return option, read(tokens)
+
+
+def _set_options(tokens: Tokens) -> Change:
+    given = tokens.comma_separated(lambda: _option(tokens))
     rollback_immediate = False
     if tokens.accept("WITH"):
         rollback_immediate = tokens.accept("ROLLBACK", "IMMEDIATE")
+        if tokens.at("ROLLBACK", "AFTER"):
+            tokens.unsupported("ALTER DATABASE SET ... WITH ROLLBACK AFTER")
         if not rollback_immediate:
             tokens.expect("NO_WAIT")
 
@@ -108,10 +153,11 @@ def _set_option(tokens: Tokens) -> Change:
         engine = frame.instance.engine
         if rollback_immediate:
             _roll_back_others(frame, database)
-        if option in BROKER_OPTIONS:
-            ddl_databases.set_broker(tx, engine.databases, database, engine.delivery, engine.entropy, option)
-        elif option == "HONOR_BROKER_PRIORITY":
-            ddl_databases.set_honor_broker_priority(tx, database.catalog, words == ["ON"])
+        for option, value in given:
+            if option in BROKER_OPTIONS:
+                ddl_databases.set_broker(tx, engine.databases, database, engine.delivery, engine.entropy, option)
+            elif option == "HONOR_BROKER_PRIORITY":
+                ddl_databases.set_honor_broker_priority(tx, database.catalog, value == "ON")
 
     return change
 
