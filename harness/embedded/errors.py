@@ -31,6 +31,7 @@ _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
         "The select list for the INSERT statement contains more items than the insert list. The number of SELECT "
         "values must match the number of INSERT columns."
     ),
+    127: "A TOP N or FETCH rowcount value may not be negative.",
     134: (
         "The variable name '%s' has already been declared. Variable names must be unique within a query batch or "
         "stored procedure."
@@ -47,6 +48,7 @@ _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
     179: "Cannot use the OUTPUT option when passing a constant to a stored procedure.",
     191: "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into smaller queries.",
     195: "'%s' is not a recognized built-in function name.",
+    1080: "The integer value %s is out of range.",
     1087: 'Must declare the table variable "%s".',
     4145: "An expression of non-boolean type specified in a context where a condition is expected, near '%s'.",
     10704: (
@@ -105,6 +107,7 @@ _TEXTS: dict[int, str] = {
         "The objects named '%s' in the FROM clause have the same exposed names. Use correlation names to distinguish "
         "them."
     ),
+    1014: "A TOP or FETCH clause contains an invalid value.",
     1088: 'Cannot find the object "%s" because it does not exist or you do not have permissions.',
     1105: (
         "Could not allocate space for object '%s'%s in database '%s' because the '%s' filegroup is full. Create disk "
@@ -274,6 +277,7 @@ _TEXTS: dict[int, str] = {
     ),
     9653: "The signature of activation stored procedure is invalid. Parameters are not allowed.",
     9659: "The %s of route '%s' cannot be empty.",
+    9660: "The %s of route '%s' must be less than %s characters long.",
     9661: 'The SERVICE_NAME and BROKER_INSTANCE of route "%s" must be specified when using mirroring.',
     9662: 'Cannot specify BROKER_INSTANCE without SERVICE_NAME in route "%s".',
     9663: "The system object cannot be modified.",

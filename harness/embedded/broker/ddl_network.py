@@ -16,6 +16,8 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import SECOND
 
 LIFETIME_MAX_S = 2**31 - 1
+SERVICE_NAME_LENGTH_MAX = ADDRESS_LENGTH_MAX = 256
+BROKER_INSTANCE_LENGTH_MAX = 128
 BROKER_ENDPOINT_ID = 65536
 _ENDPOINT_DEFAULTS = {"state": "STOPPED", "ip": None, "authentication": "WINDOWS NEGOTIATE", "certificate": None}
 
@@ -71,6 +73,14 @@ def _check_route(route: Route) -> None:
     for clause, value in (("SERVICE_NAME", route.remote_service_name), ("ADDRESS", route.address)):
         if value == "":
             raise SqlServerError(9659, clause, route.name)
+    for clause, value, length_max in (
+        ("SERVICE_NAME", route.remote_service_name, SERVICE_NAME_LENGTH_MAX),
+        ("BROKER_INSTANCE", route.broker_instance, BROKER_INSTANCE_LENGTH_MAX),
+        ("ADDRESS", route.address, ADDRESS_LENGTH_MAX),
+        ("MIRROR_ADDRESS", route.mirror_address, ADDRESS_LENGTH_MAX),
+    ):
+        if value is not None and len(value) > length_max:
+            raise SqlServerError(9660, clause, route.name, length_max + 1)
     if route.broker_instance is not None and route.remote_service_name is None:
         raise SqlServerError(9662, route.name)
     if address == "TRANSPORT" and route.remote_service_name is not None:

@@ -320,6 +320,7 @@ def drop_service(tx: Transaction, database: Database, severance: Severance, name
         raise SqlServerError(3716, "service", name, "conversation priority")
     severance.break_off(tx, [one for one in database.endpoints.values() if one.service is service], 8470)
     ddl.remove(tx, catalog, "service", catalog.services, name, service.service_id)
+    tx.on_commit(service.queue.wake_everybody)
     ddl.changed(tx, catalog)
 
 

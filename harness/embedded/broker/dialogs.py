@@ -153,6 +153,7 @@ class Dialogs:
 
         `message_type` None is DEFAULT, `body` None an empty message."""
         name = system_objects.DEFAULT if message_type is None else message_type
+        body = body or None  # SQL Server stores a body of length zero as NULL
         endpoints = _find(database, handles)
         for endpoint in endpoints:
             group = endpoint.incoming.group

@@ -83,6 +83,7 @@ class QueueRow:
         "queuing_order",
         "status",
     )
+    status_in_receive = RETAINED_RECEIVED  # "for messages returned by the RECEIVE command, the status is always 0"
 
     def __init__(  # noqa: PLR0917
         self,

@@ -42,12 +42,8 @@ class Receiving:
         `wait` is WAITFOR; `timeout_ms` None waits without limit."""
         limit = _ALL if top is None else top
         if conversation_handle is not None:
-            if conversation_handle not in database.endpoints:
-                raise SqlServerError(8426, conversation_handle)
             attempt = partial(_from_conversation, tx, database, queue, conversation_handle, limit)
         elif conversation_group_id is not None:
-            if conversation_group_id not in database.groups:
-                raise SqlServerError(8436, conversation_group_id)
             attempt = partial(_from_group, tx, database, queue, conversation_group_id, limit)
         else:
             attempt = partial(_from_next_group, tx, queue, limit)
@@ -147,7 +143,9 @@ def _require_enabled(database: Database, queue: Queue) -> None:
         raise SqlServerError(9617, f"{database.name}.{queue.schema}.{queue.name}")
 
 
-# Attempts: each takes available rows now and never waits
+# Attempts: each takes available rows now and never waits. "If the conversation handle or conversation group identifier
+# does not exist, or is not associated with the specified queue, the RECEIVE statement returns an error", also while it
+# waits.
 
 
 def _from_next_group(tx: Transaction, queue: Queue, limit: int) -> list[QueueRow]:
@@ -173,14 +171,18 @@ def _or_own(tx: Transaction, queue: Queue, free: ConversationGroup | None) -> Co
 
 def _from_conversation(tx: Transaction, database: Database, queue: Queue, handle: str, limit: int) -> list[QueueRow]:
     endpoint = database.endpoints.get(handle)
-    if endpoint is None or not endpoint.incoming.ready or endpoint.service.queue is not queue:
+    if endpoint is None or endpoint.service.queue is not queue:
+        raise SqlServerError(8426, handle)
+    if not endpoint.incoming.ready:
         return []
     return _take(tx, queue, [endpoint.incoming], limit) if _lock(tx, queue, endpoint.incoming.group) else []
 
 
 def _from_group(tx: Transaction, database: Database, queue: Queue, group_id: str, limit: int) -> list[QueueRow]:
     group = database.groups.get(group_id)
-    if group is None or not group.ready or group.queue is not queue or not _lock(tx, queue, group):
+    if group is None or group.queue is not queue:
+        raise SqlServerError(8436, group_id)
+    if not group.ready or not _lock(tx, queue, group):
         return []
     return _take(tx, queue, group.ready.values(), limit)
 

@@ -85,12 +85,14 @@ def test_a_group_locked_on_another_queue_is_not_received_from_this_one(here, oth
     tx.rollback()
 
 
-def test_a_conversation_of_another_queue_has_no_messages_in_this_one(here, other_queue):
+def test_a_conversation_of_another_queue_is_not_found_in_this_one(here, other_queue):
     handle = here.begin(to_service="T")
     here.send(handle)
     [row] = here.db.queue_rows(here.db.catalog.queues[other_queue])
-    assert here.receive(conversation_handle=handle_of(row)) == []
-    assert here.receive(conversation_group_id=row.incoming.group.conversation_group_id) == []
+    with pytest.raises(SqlServerError, match=r"conversation handle .* is not found"):
+        here.receive(conversation_handle=handle_of(row))
+    with pytest.raises(SqlServerError, match=r"conversation group .* is not found"):
+        here.receive(conversation_group_id=row.incoming.group.conversation_group_id)
     assert len(here.receive(queue=other_queue, conversation_handle=handle_of(row))) == 1
 
 

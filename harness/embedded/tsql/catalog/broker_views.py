@@ -341,7 +341,7 @@ VIEWS = [
 
 # The columns of RECEIVE *, in the order of the manual's page on RECEIVE.
 RECEIVED = """
-    status                   tinyint NOT NULL
+    status                   tinyint NOT NULL           <- status_in_receive
     priority                 tinyint NOT NULL           <- incoming.terms.priority
     queuing_order            bigint NOT NULL
     conversation_group_id    uniqueidentifier NOT NULL  <- incoming.group.conversation_group_id
@@ -361,7 +361,7 @@ RECEIVED_COLUMNS = columns(RECEIVED, {})
 
 def queue_view(database: Database, queue: Queue) -> View:
     """The view of a queue, with all its rows, including retained ones."""
-    table = f"""{RECEIVED}
+    table = f"""{RECEIVED.replace("<- status_in_receive", "<- status")}
     message_id               uniqueidentifier NOT NULL
     message_enqueue_time     datetime
     """

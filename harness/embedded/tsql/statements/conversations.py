@@ -190,6 +190,8 @@ def compile_begin_conversation_timer(node: BeginConversationTimer, scope: Scope)
         seconds = timeout(frame)
         if seconds is None:
             raise SqlServerError(8410)
+        if seconds < 0:
+            raise SqlServerError(1080, seconds)
         found = _conversation(frame, _given(handle(frame)))
         return frame.instance.engine.dialogs.begin_timer(tx, frame.database, found, seconds)
 
@@ -314,6 +316,8 @@ def compile_end_conversation(node: EndConversation, scope: Scope) -> Step:
                 raise SqlServerError(8419)
             if description is None:
                 raise SqlServerError(8424)
+            if number <= 0:  # negative codes are the broker's own
+                raise SqlServerError(1080, number)
             error = (number, description)
         found = _conversation(frame, _given(handle(frame)))
         if node.cleanup and not is_allowed_on_database(frame, "CONTROL"):

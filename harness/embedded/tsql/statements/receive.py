@@ -32,7 +32,19 @@ from harness.embedded.tsql.translation.renderer import Renderer
 
 
 def _milliseconds(timeout: int | None) -> int | None:
-    return None if timeout is None or timeout < 0 else timeout
+    """The timeout of a WAITFOR; None if it is omitted or -1: no limit."""
+    if timeout is not None and timeout < -1:
+        raise SqlServerError(1080, timeout)
+    return None if timeout == -1 else timeout
+
+
+def _at_most(count: int | None) -> int:
+    """The number of rows of TOP."""
+    if count is None:
+        raise SqlServerError(1014)
+    if count < 0:
+        raise SqlServerError(127)
+    return count
 
 
 def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
@@ -104,7 +116,7 @@ def compile_receive(node: Receive, scope: Scope) -> Step:
             tx,
             database,
             queue,
-            top=top(frame),
+            top=None if node.top is None else _at_most(top(frame)),
             conversation_handle=value if by_handle else None,
             conversation_group_id=None if by_handle else value,
             wait=node.wait,

@@ -145,13 +145,17 @@ def _encryption(tokens: Tokens) -> dict[str, Any]:
     return {"encryption": encryption, "algorithm": " ".join(words) or "AES"}
 
 
-LISTENER_OPTIONS: Options = {"LISTENER_PORT": ("port", Tokens.integer), "LISTENER_IP": ("ip", _listener_ip)}
+INT_MAX = 2**31 - 1
+LISTENER_OPTIONS: Options = {
+    "LISTENER_PORT": ("port", lambda tokens: tokens.integer_between(1, 65535)),
+    "LISTENER_IP": ("ip", _listener_ip),
+}
 ENDPOINT_OPTIONS: Options = {
     "AUTHENTICATION": ("security", _authentication),
     "ENCRYPTION": ("algorithms", _encryption),
     # Messages are not forwarded.
     "MESSAGE_FORWARDING": ("forwarding", lambda tokens: tokens.choose("ENABLED", "DISABLED")),
-    "MESSAGE_FORWARD_SIZE": ("forward_size", Tokens.integer),
+    "MESSAGE_FORWARD_SIZE": ("forward_size", lambda tokens: tokens.integer_between(1, INT_MAX)),
 }
 
 

@@ -136,6 +136,7 @@ def alter_queue(parser: Parser) -> Definition:
     return Definition(parser.line, on_object("alter", "QUEUE", name), work)
 
 
+MAX_QUEUE_READERS_MAX = 32767
 CLAUSES = ("STATUS", "RETENTION", "ACTIVATION", "POISON_MESSAGE_HANDLING")
 
 
@@ -170,7 +171,7 @@ def _activation(tokens: Tokens) -> dict[str, Any]:
         elif option == "PROCEDURE_NAME":
             given["procedure"] = tokens.object_name()
         elif option == "MAX_QUEUE_READERS":
-            given["max_queue_readers"] = tokens.integer()
+            given["max_queue_readers"] = tokens.integer_between(0, MAX_QUEUE_READERS_MAX)
         else:
             given["execute_as"] = tokens.string() if tokens.at_string() else tokens.choose("SELF", "OWNER")
         tokens.accept(",")
@@ -333,7 +334,7 @@ PRIORITY_OPTIONS: Options = {
     "CONTRACT_NAME": ("contract", _name_or_any),
     "LOCAL_SERVICE_NAME": ("local_service", _name_or_any),
     "REMOTE_SERVICE_NAME": ("remote_service", _name_or_any),
-    "PRIORITY_LEVEL": ("level", lambda tokens: 5 if tokens.accept("DEFAULT") else tokens.integer()),
+    "PRIORITY_LEVEL": ("level", lambda tokens: 5 if tokens.accept("DEFAULT") else tokens.integer_between(1, 10)),
 }
 
 

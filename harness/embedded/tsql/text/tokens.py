@@ -198,6 +198,13 @@ class Tokens:
         self.position += 1
         return sign * int(token.text)
 
+    def integer_between(self, least: int, most: int) -> int:
+        """An integer in a range that the manual gives; error 1080 for others."""
+        line, number = self.line, self.integer()
+        if not least <= number <= most:
+            raise SqlServerError(1080, number, line=line)
+        return number
+
     def binary(self) -> bytes:
         token = self.peek()
         if token is None or token.token_type != TokenType.HEX_STRING:

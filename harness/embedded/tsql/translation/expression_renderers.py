@@ -74,8 +74,10 @@ def _column(renderer: Renderer, node: exp.Column, names: Names) -> Fragment:
     if not node.table:
         if not node.this.quoted and node.name.upper() in WITHOUT_PARENTHESES:
             return call(renderer, node.name, [], names)
-        if node.this.quoted and node.name[:2].lower() == "0x":
-            raise SqlServerError(102, node.name)
+        if node.this.quoted and node.name[:2].lower() == "0x":  # what sqlglot cannot read as a binary constant
+            if node.name[2:]:
+                raise SqlServerError(102, node.name)
+            return constant(b"", SqlType("varbinary", length=1))
     return names.column(node.table, node.name)
 
 
