@@ -12,6 +12,7 @@ simulated lab use it. Both group commits in the same way (`Store`).
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -28,7 +29,10 @@ import msgpack
 
 from harness.embedded.runtime.tasks import Scheduler, Task, Waiting
 
+log = logging.getLogger(__name__)
+
 _SIZED = (str, bytes)
+ASIDE = "aside."  # before the name of an object: its rows that could not be read
 
 Scalar = int | str | bytes
 Key = Scalar | tuple[Scalar, ...]
@@ -122,7 +126,7 @@ class Store(ABC):
 
     @abstractmethod
     def load(self) -> Iterator[tuple[str, Key, Value]]:
-        """Yields all rows on disk in order of object, for recovery."""
+        """Yields all rows on disk in order of object, for recovery, but not those that are set aside."""
 
     @abstractmethod
     def close(self) -> None:
@@ -154,6 +158,10 @@ class Store(ABC):
             rows[table, key] = row
         flush.lazy += writes
         self._begin_soon()
+
+    def set_aside(self, table: str, key: Key, row: Value) -> None:
+        """Keeps a row that recovery cannot read where `load` does not find it."""
+        self.commit_lazily([(table, key, None), (f"{ASIDE}{table}", key, row)])
 
     def _begin_soon(self) -> None:
         if not self._is_beginning and self._in_flight < self._flushes_in_flight_max:
@@ -208,6 +216,8 @@ CREATE TABLE IF NOT EXISTS row (
 ) WITHOUT ROWID
 """
 _UPSERT = "INSERT INTO row (object, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+_LOAD = "SELECT object, key, value FROM row WHERE object NOT GLOB ? ORDER BY object, key"
+_SET_ASIDE = "UPDATE OR REPLACE row SET object = ? || object WHERE object = ? AND key = ?"
 _DELETE = "DELETE FROM row WHERE object = ? AND key = ?"
 
 
@@ -264,8 +274,18 @@ class FileStore(Store):
 
     def load(self) -> Iterator[tuple[str, Key, Value]]:
         unpack = msgpack.unpackb
-        for table, key, value in self._connection.execute("SELECT object, key, value FROM row ORDER BY object, key"):
-            yield table, unpack(key, use_list=False), unpack(value, use_list=False)
+        damaged: list[tuple[str, bytes]] = []
+        for table, key, value in self._connection.execute(_LOAD, (f"{ASIDE}*",)):
+            try:
+                row = table, unpack(key, use_list=False), unpack(value, use_list=False)
+            except (ValueError, TypeError, msgpack.UnpackException):
+                damaged.append((table, key))
+                continue
+            yield row
+        for place in damaged:
+            self._connection.execute(_SET_ASIDE, (ASIDE, *place))
+        if damaged:
+            log.error("%d damaged rows of %s are set aside: %.200s", len(damaged), self._path, damaged)
 
     def close(self) -> None:
         if self._next.rows:
@@ -368,7 +388,8 @@ class MemoryStore(Store):
             tables.setdefault(table, []).append((key, row))
         for table in sorted(tables):
             for key, row in tables[table]:
-                yield table, key, row
+                if not table.startswith(ASIDE):
+                    yield table, key, row
 
     def close(self) -> None:
         self._apply(self._next)

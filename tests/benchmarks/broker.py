@@ -20,7 +20,7 @@ from harness.embedded.broker import ddl_databases, ddl_network, ddl_services
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.engine import Engine
-from harness.embedded.broker.frames import Frame, pack_frames, unpack_frames
+from harness.embedded.broker.frames import RECORD_FRAMES_MAX, Frame, pack_frames, unpack_frames
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler, Task, Waiting
 from harness.embedded.store import FileStore
@@ -77,7 +77,8 @@ class WireTransport:
     def stop_listening(self) -> None: ...
 
     def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
-        self._wire.carry(address[1], pack_frames(frames))
+        for at in range(0, len(frames), RECORD_FRAMES_MAX):
+            self._wire.carry(address[1], pack_frames(frames[at : at + RECORD_FRAMES_MAX]))
 
 
 class Side:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.embedded.broker.frames import MESSAGE, DialogHeader, MessageFrame
+from harness.embedded.broker.frames import DialogHeader, MessageFrame
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import Waiting
 from harness.simulation import calibration, parameters
@@ -15,7 +15,6 @@ from harness.simulation.world import World
 
 PAPER = parameters.read("paper")
 FRAME = MessageFrame(
-    MESSAGE,
     "conversation",
     True,
     0,

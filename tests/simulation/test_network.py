@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.embedded.broker.frames import ACKNOWLEDGEMENT, MESSAGE, AcknowledgementFrame, DialogHeader, MessageFrame
+from harness.embedded.broker.frames import AcknowledgementFrame, DialogHeader, MessageFrame
 from harness.embedded.runtime.tasks import SECOND
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.simulation import parameters
@@ -23,7 +23,7 @@ TARGET = ("target", PORT)
 
 def message(sequence: int, size_bytes: int = 0) -> MessageFrame:
     """A frame of `size_bytes` and the overhead."""
-    return MessageFrame(MESSAGE, "conversation", True, sequence, "M", bytes(size_bytes), False, 5, HEADER)
+    return MessageFrame("conversation", True, sequence, "M", bytes(size_bytes), False, 5, HEADER)
 
 
 class Broker:
@@ -89,7 +89,7 @@ def test_a_train_takes_the_latency_and_the_time_of_its_bytes(site):
 
 
 def test_an_acknowledgement_has_only_its_overhead(site):
-    site.send(AcknowledgementFrame(ACKNOWLEDGEMENT, "conversation", False, 7, "guid"))
+    site.send(AcknowledgementFrame("conversation", False, 7, "guid"))
     site.run()
     assert site.target.arrived == [(LATENCY_US + 1, "initiator-1", 7)]
 

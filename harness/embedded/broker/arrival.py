@@ -18,8 +18,6 @@ from harness.embedded.broker.delivery import Delivery, Refusal
 from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND, STARTED_INBOUND
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import (
-    ACKNOWLEDGEMENT,
-    ERROR,
     AcknowledgementFrame,
     DialogHeader,
     ErrorFrame,
@@ -132,7 +130,6 @@ class Arrival:
                 continue
             outgoing.setdefault(destination.address, []).append(
                 AcknowledgementFrame(
-                    ACKNOWLEDGEMENT,
                     endpoint.terms.conversation_id,
                     endpoint.terms.is_initiator,
                     endpoint.receive_sequence - 1,
@@ -258,13 +255,11 @@ class Acceptance:
         self._reply(
             batch,
             frame,
-            AcknowledgementFrame(
-                ACKNOWLEDGEMENT, frame.conversation_id, not frame.from_initiator, frame.sequence, instance
-            ),
+            AcknowledgementFrame(frame.conversation_id, not frame.from_initiator, frame.sequence, instance),
         )
 
     def _refuse(self, batch: Batch, frame: MessageFrame, refusal: Refusal) -> None:
-        error = ErrorFrame(ERROR, frame.conversation_id, not frame.from_initiator, refusal.code, refusal.description)
+        error = ErrorFrame(frame.conversation_id, not frame.from_initiator, refusal.code, refusal.description)
         self._reply(batch, frame, error)
 
     def _reply(self, batch: Batch, frame: MessageFrame, reply: Frame) -> None:

@@ -59,6 +59,7 @@ class Engine:
         self.counters = counters = Counters()
         self.error_log = error_log = ErrorLog(clock)
         environment = Environment(name, scheduler, clock, entropy, store, platform, waits, counters, error_log)
+        self.rows_set_aside = 0  # by recovery, because it could not read them
         self.logins: dict[str, Login] = {}  # by name, lower case
         self.databases = databases = Databases(version, environment)
         databases.changes.committed = self._refresh
@@ -83,7 +84,15 @@ class Engine:
 
     def recover(self) -> None:
         """Loads everything from the store, before anything runs."""
-        recover(self.transactions, self.databases, self.logins, self.link, self.delivery.deadlines, self._dispatchers)
+        self.rows_set_aside = recover(
+            self.transactions,
+            self.databases,
+            self.logins,
+            self.link,
+            self.delivery.deadlines,
+            self._dispatchers,
+            self.error_log,
+        )
         for database in self.databases.values():
             self._refresh(database.catalog)
         self.link.listen()

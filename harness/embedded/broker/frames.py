@@ -1,73 +1,77 @@
 """Frames: the dialog protocol between brokers, carried by a transport.
 
-A record on the wire is a list of frames. A frame is a tuple whose first field is its kind, so that msgpack packs it
-unchanged. `from_initiator` tells which end of the conversation sent the frame.
+A record on the wire is a list of at most `RECORD_FRAMES_MAX` frames in MessagePack; a frame is an array whose first
+element says its kind. `from_initiator` tells which end of the conversation sent the frame. Every field has its type
+and its bounds here, and `unpack_frames` checks them all: nothing else of the broker sees bytes from a peer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Annotated
 
-import msgpack
+import msgspec
+from msgspec import Meta
 
 RECORD_SIZE_MAX = 64 * 1024 * 1024  # a peer that announces more is not a broker of ours
+RECORD_FRAMES_MAX = 256  # bounds the memory that unpacking takes
+
+Guid = Annotated[str, Meta(pattern=r"\A[0-9A-F]{8}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{12}\Z")]
+Name = Annotated[str, Meta(max_length=256)]  # BEGIN DIALOG: TO SERVICE is nvarchar(256)
+BrokerInstance = Annotated[str, Meta(max_length=128)]  # BEGIN DIALOG takes any text of this length
+SequenceNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Moment = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # UTC ns: until the year 2262
+Certificate = Annotated[bytes, Meta(max_length=8192)]
 
 
-class DialogHeader(NamedTuple):
+class DialogHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """The dialog's data in every message, so that each message can be processed alone."""
 
-    to_service: str
-    to_broker_instance: str | None
-    from_service: str
-    from_broker_instance: str
-    contract: str
-    lifetime_ns: int | None  # UTC moment at which the dialog expires; None: never
+    to_service: Name
+    to_broker_instance: BrokerInstance | None
+    from_service: Name
+    from_broker_instance: Guid
+    contract: Name
+    lifetime_ns: Moment | None  # UTC moment at which the dialog expires; None: never
     is_encrypted: bool
-    certificate: bytes | None  # the sending user's, if the dialog is encrypted
+    certificate: Certificate | None  # the sending user's, if the dialog is encrypted
 
 
-class MessageFrame(NamedTuple):
+class MessageFrame(msgspec.Struct, frozen=True, array_like=True, tag=1, forbid_unknown_fields=True, gc=False):
     """One sequenced message; the sender keeps it until it is acknowledged."""
 
-    kind: int
-    conversation_id: str
+    conversation_id: Guid
     from_initiator: bool
-    sequence: int
-    message_type: str
+    sequence: SequenceNumber
+    message_type: Name
     body: bytes | None
     first_is_acknowledged: bool  # the sender has seen the acknowledgement of its message 0
-    priority: int
+    priority: Annotated[int, Meta(ge=1, le=10)]
     header: DialogHeader
 
 
-class AcknowledgementFrame(NamedTuple):
+class AcknowledgementFrame(msgspec.Struct, frozen=True, array_like=True, tag=2, forbid_unknown_fields=True, gc=False):
     """An acknowledgement: `broker_instance` has all messages up to `sequence` on disk."""
 
-    kind: int
-    conversation_id: str
+    conversation_id: Guid
     from_initiator: bool
-    sequence: int
-    broker_instance: str
+    sequence: SequenceNumber
+    broker_instance: BrokerInstance
 
 
-class ErrorFrame(NamedTuple):
+class ErrorFrame(msgspec.Struct, frozen=True, array_like=True, tag=3, forbid_unknown_fields=True, gc=False):
     """A broker-made error (negative code): unsequenced, unacknowledged, may overtake messages."""
 
-    kind: int
-    conversation_id: str
+    conversation_id: Guid
     from_initiator: bool
-    code: int
-    description: str
+    code: Annotated[int, Meta(gt=-(2**31), lt=0)]
+    description: Annotated[str, Meta(max_length=4000)]
 
 
 Frame = MessageFrame | AcknowledgementFrame | ErrorFrame
 
-MESSAGE, ACKNOWLEDGEMENT, ERROR = 1, 2, 3
-_MAKERS: dict[int, Callable[[Sequence[Any]], Frame]] = {
-    ACKNOWLEDGEMENT: AcknowledgementFrame._make,
-    ERROR: ErrorFrame._make,
-}
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Annotated[list[Frame], Meta(max_length=RECORD_FRAMES_MAX)])
 
 
 def body_bytes(frames: Iterable[Frame]) -> int:
@@ -81,20 +85,12 @@ def body_bytes(frames: Iterable[Frame]) -> int:
 
 def pack_frames(frames: Sequence[Frame]) -> bytes:
     """Packs the body of one record, without its length."""
-    packed: bytes = msgpack.packb(frames)
-    return packed
+    return _ENCODER.encode(frames)
 
 
 def unpack_frames(record: bytes | bytearray | memoryview) -> list[Frame]:
-    """Unpacks the frames of one record; raises ValueError if it is invalid."""
+    """Unpacks the frames of one record; raises ValueError if it is invalid, with the place but not the value."""
     try:
-        fields = msgpack.unpackb(record, use_list=False, max_str_len=RECORD_SIZE_MAX, max_bin_len=RECORD_SIZE_MAX)
-        return [_frame(entry) for entry in fields]
-    except (ValueError, TypeError, KeyError, IndexError, msgpack.UnpackException) as error:
-        raise ValueError(f"invalid record of frames: {error}") from error
-
-
-def _frame(fields: Sequence[Any]) -> Frame:
-    if fields[0] == MESSAGE:
-        return MessageFrame._make((*fields[:8], DialogHeader._make(fields[8])))
-    return _MAKERS[fields[0]](fields)
+        return _DECODER.decode(record)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise ValueError(f"invalid record of frames: {error}") from None

@@ -2,13 +2,21 @@
 
 No statement runs yet, so nothing is undone or staged here. Rows are sorted by table first; an object is made before
 those that need it. Other packages load the tables that are not the broker's.
+
+A row that cannot be read does not keep the instance from starting: `Asides` moves it, and what depends on it, to a
+table `aside.<table>` of the store and says so in the error log. Rows that hold what a peer sent are checked against
+their types before anything uses them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import cache, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, get_type_hints
+
+import msgspec
 
 from harness.embedded.broker import ddl_databases
 from harness.embedded.broker.broker_link import BrokerLink, Dispatchers
@@ -30,11 +38,77 @@ from harness.embedded.broker.definitions import (
 )
 from harness.embedded.broker.delivery import Deadlines
 from harness.embedded.broker.endpoint_states import EndpointState
+from harness.embedded.broker.environment import ErrorLog
+from harness.embedded.broker.frames import Guid, Moment
 from harness.embedded.broker.queues import STORED, ConversationGroup, Queue, QueueRow
 from harness.embedded.broker.transactions import Transactions
-from harness.embedded.store import Write
+from harness.embedded.store import ASIDE, Key, Store, Value, Write
 
 _Rows = list[tuple[Any, Any]]
+
+LINES_MAX = 20  # in the error log, about rows set aside
+
+# Rows that hold what a peer sent.
+_ENDPOINT = tuple[
+    Guid,  # conversation_id
+    bool,  # is_initiator
+    int,  # service_id
+    str,  # contract
+    str,  # conversation_group_id
+    str,  # far_service
+    str | None,  # far_broker_instance
+    Moment | None,  # lifetime
+    bool,  # is_encrypted
+    int,  # priority
+    bool,  # is_system
+    EndpointState,
+    Moment | None,  # dialog_timer
+    Moment | None,  # security_timestamp
+    int,  # end_dialog_sequence
+]
+_SEND = tuple[int]  # send_sequence
+_RECEIVE = tuple[int, bool]  # receive_sequence, first_is_acknowledged
+_TRANSMISSION = tuple[str, bytes | None, int]  # message type, body, enqueue time
+_QUEUE_ROW = tuple[str, int, str, bytes | None, int, int]  # `QueueRow.stored`
+
+
+class Asides:
+    """Rows that could not be read at this start: they are kept, out of the way."""
+
+    def __init__(self, store: Store, error_log: ErrorLog) -> None:
+        self._store = store
+        self._error_log = error_log
+        self.count = 0
+        self.handles: set[str] = set()  # of conversations: their messages are set aside too
+
+    def put(self, table: str, key: Key, row: Value, reason: object) -> None:
+        self.count += 1
+        self._store.set_aside(table, key, row)
+        if self.count <= LINES_MAX:
+            row_name = f"{table}[{key!r:.80}]"
+            self._error_log.write(f"Recovery cannot read {row_name} and keeps it as {ASIDE}{table}: {reason!s:.200}")
+        if self.count == LINES_MAX:
+            self._error_log.write("Recovery has set more rows aside than this log lists.")
+
+    def each(self, table: str, rows: _Rows, load: Callable[[Any, Any], None]) -> None:
+        """Passes each row to `load`; sets aside a row for which it fails."""
+        for key, row in rows:
+            try:
+                load(key, row)
+            except Exception as error:  # a defect of the row: what it is does not matter
+                self.put(table, key, row, repr(error))
+
+    def typed(self, table: str, rows: _Rows, row_type: Any, key_type: Any = str) -> _Rows:
+        """Returns the rows of these types, in order of their keys; sets others aside."""
+        good: _Rows = []
+        for key, row in rows:
+            try:
+                good.append((msgspec.convert(key, key_type), msgspec.convert(row, row_type)))
+            except msgspec.ValidationError as error:
+                self.put(table, key, row, error)
+                if table.endswith(".endpoint"):
+                    self.handles.add(str(key))
+        return sorted(good, key=itemgetter(0))
 
 
 def recover(  # noqa: PLR0917
@@ -44,24 +118,28 @@ def recover(  # noqa: PLR0917
     link: BrokerLink,
     deadlines: Deadlines,
     dispatchers: Dispatchers,
-) -> None:
-    """Loads everything from the store, sets deadlines and resumes transmission."""
+    error_log: ErrorLog,
+) -> int:
+    """Loads everything from the store, sets deadlines and resumes transmission; returns how many rows are set aside."""
     store = transactions.store
+    asides = Asides(store, error_log)
     tables: dict[str, _Rows] = {}
     for table, key, row in store.load():
         if table.startswith(("catalog.", "broker.")):
             tables.setdefault(table, []).append((key, row))
-    _databases(databases, tables.get("catalog.database", []))
+    asides.each("catalog.database", tables.get("catalog.database", []), partial(_database, databases))
     by_id = {database.database_id: database.catalog for database in databases.values()}
     for kind, load in _CATALOG.items():
-        for (database_id, identifier), row in tables.get(f"catalog.{kind}", []):
-            catalog = by_id[database_id]
-            load(catalog, identifier, row)
-            if kind not in {"queue", "user", "certificate", "event_notification"}:
-                catalog.seen_id(kind, identifier)
-    _instance(logins, link, tables)
+        table = f"catalog.{kind}"
+        asides.each(table, tables.get(table, []), partial(_object, by_id, kind, load))
+    for table, rows in tables.items():
+        if table.startswith("broker.") and int(table.split(".")[1]) not in by_id:
+            for key, row in rows:  # a later database with this id must not find them
+                asides.put(table, key, row, "its database is set aside")
+    asides.each("catalog.login", tables.get("catalog.login", []), partial(_login, logins))
+    asides.each("catalog.endpoint", tables.get("catalog.endpoint", []), partial(_broker_endpoint, link))
     for database in databases.values():
-        _conversations(database, tables)
+        _conversations(database, tables, asides)
         for endpoint in database.endpoints.values():
             _go_on(endpoint, deadlines, dispatchers)
     known = {database_id for database_id, _ in tables.get("catalog.database", [])}
@@ -71,16 +149,27 @@ def recover(  # noqa: PLR0917
             tx = transactions.begin()
             ddl_databases.store(tx, database.catalog)
             store.commit_lazily(tx.writes)
+    return asides.count
 
 
-def _databases(databases: Databases, rows: _Rows) -> None:
-    for database_id, (name, guid, is_enabled, honors, prefix, has_master_key, created_ns, ordinal) in rows:
-        catalog = databases.add(name, database_id, guid, prefix).catalog
-        catalog.is_broker_enabled = is_enabled
-        catalog.is_honor_broker_priority_on = honors
-        catalog.principals.has_master_key = has_master_key
-        catalog.create_time_ns = created_ns
-        catalog.object_ordinal = ordinal
+def _database(databases: Databases, database_id: int, row: Any) -> None:
+    name, guid, is_enabled, honors, prefix, has_master_key, created_ns, ordinal = row
+    catalog = databases.add(name, database_id, guid, prefix).catalog
+    catalog.is_broker_enabled = is_enabled
+    catalog.is_honor_broker_priority_on = honors
+    catalog.principals.has_master_key = has_master_key
+    catalog.create_time_ns = created_ns
+    catalog.object_ordinal = ordinal
+
+
+def _object(
+    by_id: dict[int, Catalog], kind: str, load: Callable[[Catalog, int, Any], None], key: tuple[int, int], row: Any
+) -> None:
+    database_id, identifier = key
+    catalog = by_id[database_id]
+    load(catalog, identifier, row)
+    if kind not in {"queue", "user", "certificate", "event_notification"}:
+        catalog.seen_id(kind, identifier)
 
 
 # The catalog, in the order in which objects need each other
@@ -124,15 +213,23 @@ def _notification(catalog: Catalog, identifier: int, row: Any) -> None:
 
 
 def _plain(
-    make: Callable[..., Any], objects: Callable[[Catalog], dict[str, Any]], key: Callable[[str], str] = str
+    make: type, objects: Callable[[Catalog], dict[str, Any]], key: Callable[[str], str] = str
 ) -> Callable[[Catalog, int, Any], None]:
     """What `ddl.store` wrote."""
 
     def load(catalog: Catalog, identifier: int, row: Any) -> None:
-        name, *rest = row
+        name, *rest = msgspec.convert(row, _row_type(make))
         objects(catalog)[key(name)] = make(name, identifier, *rest)
 
     return load
+
+
+@cache
+def _row_type(make: type) -> Any:
+    """The type of a row as `ddl.store` writes it: the fields of the dataclass but for the second, its id."""
+    hints = get_type_hints(make)
+    name, _, *rest = (hints[each.name] for each in fields(make))
+    return tuple[name, *rest]  # type: ignore[valid-type]
 
 
 _CATALOG: dict[str, Callable[[Catalog, int, Any], None]] = {
@@ -149,47 +246,55 @@ _CATALOG: dict[str, Callable[[Catalog, int, Any], None]] = {
 }
 
 
-def _instance(logins: dict[str, Login], link: BrokerLink, tables: dict[str, _Rows]) -> None:
-    for identifier, row in tables.get("catalog.login", []):
-        logins[row[0].lower()] = Login(row[0], identifier, *row[1:])
-    for identifier, row in tables.get("catalog.endpoint", []):
-        name, *rest, granted = row
-        link.endpoint = BrokerEndpoint(name, identifier, *rest)
-        link.endpoint.connect_granted_to = set(granted)
+def _login(logins: dict[str, Login], identifier: int, row: Any) -> None:
+    logins[row[0].lower()] = Login(row[0], identifier, *row[1:])
+
+
+def _broker_endpoint(link: BrokerLink, identifier: int, row: Any) -> None:
+    name, *rest, granted = row
+    endpoint = BrokerEndpoint(name, identifier, *rest)
+    endpoint.connect_granted_to = set(granted)
+    link.endpoint = endpoint
 
 
 # Conversations
 
 
-def _conversations(database: Database, tables: dict[str, _Rows]) -> None:
-    for handle, row in sorted(tables.get(database.endpoint_table, [])):
-        _endpoint(database, handle, row)
-    for endpoint, _, (send_sequence,) in rows_of_endpoints(database, database.desend_table, tables):
+def _conversations(database: Database, tables: dict[str, _Rows], asides: Asides) -> None:
+    table = database.endpoint_table
+    for handle, row in asides.typed(table, tables.get(table, []), _ENDPOINT):
+        try:
+            _endpoint(database, handle, row)
+        except Exception as error:  # its service or its contract could not be read
+            asides.put(table, handle, row, repr(error))
+            asides.handles.add(handle)
+    read = partial(rows_of_endpoints, database, tables, asides)
+    for endpoint, _, (send_sequence,) in read(database.desend_table, _SEND):
         endpoint.send_sequence = send_sequence
-    for endpoint, _, (receive_sequence, first_is_acknowledged) in rows_of_endpoints(
-        database, database.dercv_table, tables
-    ):
+    for endpoint, _, (receive_sequence, first_is_acknowledged) in read(database.dercv_table, _RECEIVE):
         endpoint.receive_sequence = receive_sequence
         if not endpoint.terms.is_initiator:
             endpoint.first_is_acknowledged = first_is_acknowledged
-    for endpoint, (_, sequence), stored in rows_of_endpoints(database, database.xmit_table, tables):
-        row = TransmissionRow(endpoint, sequence, *stored)
-        endpoint.outgoing.add(row)
+    for endpoint, (_, sequence), stored in read(database.xmit_table, _TRANSMISSION, tuple[str, int]):
+        endpoint.outgoing.add(TransmissionRow(endpoint, sequence, *stored))
     for queue in database.catalog.queues.values():
-        _rows(database, queue, tables)
+        _rows(database, queue, tables, asides)
 
 
-def rows_of_endpoints(
-    database: Database, table: str, tables: dict[str, _Rows]
+def rows_of_endpoints(  # noqa: PLR0917
+    database: Database, tables: dict[str, _Rows], asides: Asides, table: str, row_type: Any, key_type: Any = str
 ) -> Iterator[tuple[ConversationEndpoint, Any, Any]]:
     """Yields rows by key with their endpoint; deletes rows that were stored after their endpoint was removed."""
     orphans: list[Write] = []
-    for key, row in sorted(tables.get(table, []), key=itemgetter(0)):
-        endpoint = database.endpoints.get(key[0] if isinstance(key, tuple) else key)
-        if endpoint is None:
-            orphans.append((table, key, None))
-        else:
+    for key, row in asides.typed(table, tables.get(table, []), row_type, key_type):
+        handle = key[0] if isinstance(key, tuple) else key
+        endpoint = database.endpoints.get(handle)
+        if endpoint is not None:
             yield endpoint, key, row
+        elif handle in asides.handles:
+            asides.put(table, key, row, "its conversation is set aside")
+        else:
+            orphans.append((table, key, None))
     database.catalog.store.commit_lazily(orphans)
 
 
@@ -229,7 +334,7 @@ def _endpoint(database: Database, handle: str, row: Any) -> None:
         priority=priority,
         is_system=is_system,
     )
-    endpoint = ConversationEndpoint(database, service, terms, group, far_broker_instance, EndpointState(state))
+    endpoint = ConversationEndpoint(database, service, terms, group, far_broker_instance, state)
     endpoint.dialog_timer = dialog_timer
     endpoint.security_timestamp = security_timestamp
     endpoint.end_dialog_sequence = end_dialog_sequence
@@ -237,17 +342,20 @@ def _endpoint(database: Database, handle: str, row: Any) -> None:
     database.remember(endpoint)
 
 
-def _rows(database: Database, queue: Queue, tables: dict[str, _Rows]) -> None:
+def _rows(database: Database, queue: Queue, tables: dict[str, _Rows], asides: Asides) -> None:
     for table in (queue.table, queue.blocked_table):
-        for order, row in sorted(tables.get(table, []), key=itemgetter(0)):
+        for order, row in asides.typed(table, tables.get(table, []), _QUEUE_ROW, int):
             handle, sequence, name, body, enqueued_ns, status = row
+            queue.next_order = max(queue.next_order, order + 1)
             endpoint = database.endpoints.get(handle)
             if endpoint is None:
-                database.catalog.store.commit_lazily([(table, order, None)])
+                if handle in asides.handles:
+                    asides.put(table, order, row, "its conversation is set aside")
+                else:
+                    database.catalog.store.commit_lazily([(table, order, None)])
                 continue
             message_type = database.catalog.message_types.get(name) or MessageType(name, 0, Validation.BINARY)
             loaded = QueueRow(queue, endpoint.incoming, order, sequence, message_type, body, enqueued_ns, status)
-            queue.next_order = max(queue.next_order, order + 1)
             if table == queue.table:
                 queue.publish(loaded)
             else:

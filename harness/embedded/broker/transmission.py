@@ -16,7 +16,7 @@ from harness.embedded.broker.broker_link import Dispatcher, Dispatchers
 from harness.embedded.broker.database import ConversationEndpoint, Delayed, Remote, TransmissionRow
 from harness.embedded.broker.departure import Departure
 from harness.embedded.broker.environment import Environment
-from harness.embedded.broker.frames import ERROR, MESSAGE, ErrorFrame, MessageFrame, body_bytes
+from harness.embedded.broker.frames import ErrorFrame, MessageFrame, body_bytes
 from harness.embedded.broker.router import Router
 from harness.embedded.runtime.tasks import SECOND, Timer, Waiting
 from harness.embedded.store import Write
@@ -99,7 +99,6 @@ class Transmitter:
         for row in islice(rows, in_flight, WINDOW) if in_flight or len(rows) > WINDOW else rows:
             frames.append(
                 MessageFrame(
-                    MESSAGE,
                     terms.conversation_id,
                     terms.is_initiator,
                     row.message_sequence_number,
@@ -118,7 +117,7 @@ class Transmitter:
         destination = self._router.destination(endpoint)
         if isinstance(destination, Remote):
             terms = endpoint.terms
-            frame = ErrorFrame(ERROR, terms.conversation_id, terms.is_initiator, code, description)
+            frame = ErrorFrame(terms.conversation_id, terms.is_initiator, code, description)
             self._link.send(destination.address, [frame])
 
     # Acknowledgement

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, cast
 import msgpack
 
 from harness.embedded.broker.engine import Engine
-from harness.embedded.broker.frames import RECORD_SIZE_MAX, Frame, pack_frames, unpack_frames
+from harness.embedded.broker.frames import RECORD_FRAMES_MAX, RECORD_SIZE_MAX, Frame, pack_frames, unpack_frames
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,6 @@ HANDSHAKE_TIMEOUT_S = 5.0
 UNWANTED_AFTER_S = 120.0  # a peer to which nothing was sent for so long is not tried again; the broker resends sooner
 
 MAGIC = "service-broker-harness/1"
-RECORD_FRAMES_MAX = 256  # frames in one record: bounds the memory that unpacking takes
 
 _LENGTH = struct.Struct(">I")
 

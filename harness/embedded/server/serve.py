@@ -138,6 +138,10 @@ class InstanceServer:
         install_activation(engine)
         engine.recover()
         Instance.of(engine).usage = _usage
+        if engine.rows_set_aside:
+            log.error("%d rows of %s cannot be read and are set aside:", engine.rows_set_aside, self._data)
+            for line in engine.error_log.lines:
+                log.error("%s", line)
         authenticator = LoginAuthenticator(engine, sa_password=self._password)
         tls = self_signed_context(self._name)
         spids = itertools.count(FIRST_SPID)

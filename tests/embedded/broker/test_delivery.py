@@ -4,7 +4,7 @@ import pytest
 
 from harness.embedded.broker import ddl_databases, ddl_principals, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
-from harness.embedded.broker.frames import ERROR, ErrorFrame, MessageFrame
+from harness.embedded.broker.frames import ErrorFrame, MessageFrame
 from harness.embedded.errors import SqlServerError
 from tests.embedded.broker.world import LATENCY_NS, C, M, Q, bodies, handle_of, kinds
 
@@ -266,7 +266,7 @@ def test_an_error_that_comes_while_a_message_is_on_its_way_to_the_disk_drops_the
     initiator.spawn(
         initiator.autocommit(lambda tx: initiator.engine.dialogs.send(tx, initiator.db, [handle], M, b"late"))
     )
-    initiator.arrive_at(world.clock.now_ns, ErrorFrame(ERROR, conversation, False, -8462, "gone"))
+    initiator.arrive_at(world.clock.now_ns, ErrorFrame(conversation, False, -8462, "gone"))
     world.run_for(1)
     assert initiator.endpoint(handle).state.value == "ER" and not initiator.db.transmission_queue
     assert not [key for key in initiator.store.rows if "xmit" in key[0]]

@@ -5,38 +5,13 @@ import pytest
 from harness.embedded.broker import ddl_databases, ddl_network, ddl_principals, ddl_services
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.frames import (
-    ACKNOWLEDGEMENT,
-    ERROR,
-    MESSAGE,
     AcknowledgementFrame,
-    DialogHeader,
-    ErrorFrame,
     MessageFrame,
-    pack_frames,
-    unpack_frames,
 )
 from harness.embedded.runtime.tasks import MILLISECOND, SECOND
 from tests.embedded.broker.world import LATENCY_NS, C, M, Q, S, bodies, handle_of, kinds
 
 with_and_without_latches = pytest.mark.parametrize("latch_ns", [0, 5 * MILLISECOND])
-
-HEADER = DialogHeader("to", None, "from", "guid", "contract", None, False, None)
-FRAMES = [
-    MessageFrame(MESSAGE, "id", True, 3, "type", b"body", False, 5, HEADER),
-    MessageFrame(MESSAGE, "id", False, 0, "type", None, True, 5, HEADER),
-    AcknowledgementFrame(ACKNOWLEDGEMENT, "id", False, 3, "guid"),
-    ErrorFrame(ERROR, "id", True, -8490, "text"),
-]
-
-
-def test_frames_survive_packing_and_unpacking():
-    assert unpack_frames(pack_frames(FRAMES)) == FRAMES
-
-
-@pytest.mark.parametrize("record", [b"", b"\xc1", b"\x91\x07", pack_frames(FRAMES)[:-1], b"\x91\x91\x09"])
-def test_an_invalid_record_is_a_value_error(record):
-    with pytest.raises(ValueError, match="invalid record of frames"):
-        unpack_frames(record)
 
 
 def test_a_message_crosses_the_network_and_leaves_the_transmission_queue(world, pair):
@@ -333,7 +308,7 @@ def test_a_queue_turned_on_while_a_batch_waits_for_a_latch_keeps_the_order(world
     endpoint = target.endpoint(handle_of(row))
     first, second = (frame for _, frame in world.network.sent if getattr(frame, "body", None) in {b"1", b"2"})
     acknowledgement = AcknowledgementFrame(
-        ACKNOWLEDGEMENT, endpoint.terms.conversation_id, True, 0, initiator.db.catalog.service_broker_guid
+        endpoint.terms.conversation_id, True, 0, initiator.db.catalog.service_broker_guid
     )
     target.engine.on_frames("peer", [first, acknowledgement, second])
     world.driver.settle()

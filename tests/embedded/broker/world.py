@@ -33,7 +33,7 @@ class Network:
         self.sent: list[tuple[int, Frame]] = []  # (when, frame)
 
     def carry(self, clock_ns: int, address: tuple[str, int], frames: Sequence[Frame]) -> None:
-        for frame in unpack_frames(pack_frames(frames)):
+        for frame in [arrived for each in frames for arrived in unpack_frames(pack_frames([each]))]:
             self.sent.append((clock_ns, frame))
             receiver = self.listening.get(address)
             if receiver is not None:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.embedded.broker.frames import ACKNOWLEDGEMENT, AcknowledgementFrame, Frame
+from harness.embedded.broker.frames import AcknowledgementFrame, Frame
 from harness.embedded.server.broker_transport import BrokerTransport, Handshake, RecordReader, pack_records
 
 HOST = "127.0.0.1"
+ID = "0F8FAD5B-D9CB-469F-A165-70867728950E"
 
 
 class Broker:
@@ -41,7 +42,7 @@ class Broker:
 
 
 def frame(sequence: int, broker_instance: str = "b") -> AcknowledgementFrame:
-    return AcknowledgementFrame(ACKNOWLEDGEMENT, "conversation", True, sequence, broker_instance)
+    return AcknowledgementFrame(ID, True, sequence, broker_instance)
 
 
 def free_port() -> int:

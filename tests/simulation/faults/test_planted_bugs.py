@@ -90,8 +90,8 @@ def forgetful_recovery() -> None:
     """Recovery does not read back messages that wait for transmission."""
     of_endpoints = recovery.rows_of_endpoints
 
-    def some(database: Any, table: str, tables: Any) -> Any:
-        return iter(()) if table == database.xmit_table else of_endpoints(database, table, tables)
+    def some(database: Any, tables: Any, asides: Any, table: str, *types: Any) -> Any:
+        return iter(()) if table == database.xmit_table else of_endpoints(database, tables, asides, table, *types)
 
     recovery.rows_of_endpoints = some
 

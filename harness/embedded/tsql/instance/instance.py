@@ -11,9 +11,11 @@ from weakref import WeakKeyDictionary
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
+from harness.embedded.broker.recovery import Asides
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
+from harness.embedded.store import Key, Value
 from harness.embedded.tsql.instance.properties import (
     CONFIGURATION_CATALOG,
     FILES_CATALOG,
@@ -138,26 +140,42 @@ class Instance:
     def recover(self) -> None:
         """Read tables, procedures, grants and options from the store. The broker reads its own objects."""
         rows: dict[str, list[tuple[Any, ...]]] = {}
+        asides = Asides(self.engine.store, self.engine.error_log)
         for name, key, value in self.engine.store.load():
-            if name == tables.CATALOG and isinstance(key, tuple):
-                table = Table.from_stored((int(key[0]), int(key[1])), value)
-                self.tables[table.key] = table
-            elif name == PROCEDURES_CATALOG and isinstance(key, tuple):
-                procedure = Procedure.from_stored((int(key[0]), int(key[1])), value)
-                self.procedures[procedure.key] = procedure
-            elif name == PROPERTIES_CATALOG and isinstance(key, tuple):
-                self.extended_properties.recover(int(key[0]), str(key[1]), *value)
-            elif name == FILES_CATALOG:
-                self.files.recover(int(str(key)), value)
-            elif name == CONFIGURATION_CATALOG:
-                self.configuration.recover(str(key), int(value[0]))
-            elif name == rights.GRANTS_CATALOG and isinstance(key, tuple):
-                self.grants.recover(tuple(part for part in key if not isinstance(part, bytes)), value[0])
-            elif name.startswith("tsql.rows."):
-                rows.setdefault(name, []).append((key, *value))
+            try:
+                self._recover(rows, name, key, value)
+            except Exception as error:  # a defect of the row: what it is does not matter
+                asides.put(name, key, value, repr(error))
         for table in self.tables.values():
             table.create(self.sqlite)
-            table.put(self.sqlite, rows.get(table.stored_rows, []))
+            self._fill(table, rows.get(table.stored_rows, []), asides)
+        self.engine.rows_set_aside += asides.count
+
+    def _fill(self, table: Table, rows: list[tuple[Any, ...]], asides: Asides) -> None:
+        try:
+            table.put(self.sqlite, rows)
+        except Exception:
+            asides.each(
+                table.stored_rows, [(row[0], row) for row in rows], lambda _, row: table.put(self.sqlite, [row])
+            )
+
+    def _recover(self, rows: dict[str, list[tuple[Any, ...]]], name: str, key: Key, value: Value) -> None:
+        if name == tables.CATALOG and isinstance(key, tuple):
+            table = Table.from_stored((int(key[0]), int(key[1])), value)
+            self.tables[table.key] = table
+        elif name == PROCEDURES_CATALOG and isinstance(key, tuple):
+            procedure = Procedure.from_stored((int(key[0]), int(key[1])), value)
+            self.procedures[procedure.key] = procedure
+        elif name == PROPERTIES_CATALOG and isinstance(key, tuple):
+            self.extended_properties.recover(int(key[0]), str(key[1]), *value)
+        elif name == FILES_CATALOG:
+            self.files.recover(int(str(key)), value)
+        elif name == CONFIGURATION_CATALOG:
+            self.configuration.recover(str(key), int(value[0]))
+        elif name == rights.GRANTS_CATALOG and isinstance(key, tuple):
+            self.grants.recover(tuple(part for part in key if not isinstance(part, bytes)), value[0])
+        elif name.startswith("tsql.rows."):
+            rows.setdefault(name, []).append((key, *value))
 
     # -- tables and procedures ---------------------------------------------------------------------------------------
 
