@@ -265,6 +265,14 @@ _TEXTS: dict[int, str] = {
         "The queue '%s' cannot be activated because the activation stored procedure is either not specified or is "
         "invalid."
     ),
+    9615: (
+        "A message of type '%s' failed XML validation on the target service. %s This occurred in the message with "
+        "Conversation ID '%s', Initiator: %s, and Message sequence number: %s."
+    ),
+    9616: (
+        "A message of type '%s' was received and failed XML validation. %s This occurred in the message with "
+        "Conversation ID '%s', Initiator: %s, and Message sequence number: %s."
+    ),
     9617: 'The service queue "%s" is currently disabled.',
     9618: (
         "The message cannot be sent because the service queue '%s' associated with the dialog is currently disabled "

@@ -15,7 +15,7 @@ from harness.embedded.broker import system_objects
 from harness.embedded.broker.broker_link import Inbox, Inboxes
 from harness.embedded.broker.database import ConversationEndpoint, Delayed, Local, Remote, Unknown
 from harness.embedded.broker.delivery import Delivery, Refusal
-from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND, STARTED_INBOUND
+from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import (
     AcknowledgementFrame,
@@ -199,10 +199,7 @@ class Acceptance:
         except Refusal as refusal:
             self._counters.dropped += 1
             self._refuse(batch, frame, refusal)
-            if receiver.state is STARTED_INBOUND:
-                self._delivery.remove(batch.transaction(), receiver)
-            else:
-                self._delivery.raise_error(batch.transaction(), receiver, refusal.code, refusal.description)
+            self._delivery.refused(batch.transaction(), receiver, refusal)
             return
         batch.acknowledge[receiver] = None
 

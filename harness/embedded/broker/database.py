@@ -60,6 +60,11 @@ class Delayed(Destination):
 
 
 @dataclass(frozen=True, slots=True)
+class Unrouted(Delayed):
+    """No route, but one to the service that may create it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown(Destination):
     """No such service in the named broker instance, which is here: the dialog fails with -8490."""
 

@@ -50,27 +50,28 @@ class Refusal(Exception):
         super().__init__(self.description)
 
 
-def is_well_formed_xml(body: bytes | None) -> bool:
+class InvalidXml(Refusal):
+    """A body that is no well-formed XML: each side gets an error of its own, 9615 the sender and 9616 the receiver."""
+
+    def __init__(self, terms: DialogTerms, sequence: int, message_type: str, problem: str) -> None:
+        arguments = (message_type, problem, terms.conversation_id, int(not terms.is_initiator), sequence)
+        super().__init__(9615, *arguments)
+        self.at_receiver = Refusal(9616, *arguments)
+
+
+def xml_problem(body: bytes | None) -> str:
+    """Says why a body is no well-formed XML, as SQL Server's parser does; empty if it is."""
     if not body:
-        return False
+        return "XML parsing: line 0, character 0, no document"
     # XML in T-SQL is mostly nvarchar: UTF-16 without a byte order mark, which expat does not detect.
     if body[:2] != b"\xff\xfe" and len(body) > 1 and body[1] == 0:
         body = b"\xff\xfe" + body
     parser = expat.ParserCreate()
     try:
         parser.Parse(body, True)
-    except expat.ExpatError:
-        return False
-    return True
-
-
-def validate(message_type: MessageType, body: bytes | None) -> bool:
-    """Tells whether the message type allows a body."""
-    if message_type.validation is _BINARY:
-        return True
-    if message_type.validation is Validation.EMPTY:
-        return not body
-    return is_well_formed_xml(body)
+    except expat.ExpatError as error:
+        return f"XML parsing: line {error.lineno}, character {error.offset + 1}, {expat.ErrorString(error.code)}"
+    return ""
 
 
 class Deadlines:
@@ -144,18 +145,24 @@ class Delivery:
         self._clock = environment.clock
         self._entropy = environment.entropy
         self._counters = environment.counters
+        # Called when the far side of a conversation of the broker's own has ended it, or it has failed.
+        self.system_conversation_ended: Callable[[ConversationEndpoint], None] = lambda endpoint: None
 
     def accept(
         self, tx: Transaction, receiver: ConversationEndpoint, message_type_name: str, body: bytes | None
     ) -> None:
         """Takes the next message in sequence; raises Refusal before it changes anything."""
         sequence = receiver.receive_sequence
+        if message_type_name in system_objects.ENDS:
+            _validate(receiver, receiver.database.catalog.message_types[message_type_name], sequence, body)
         if message_type_name == system_objects.END_DIALOG:
             self._end(tx, receiver, EndpointEvent.END_REMOTE, message_type_name, sequence, body)
         elif message_type_name == system_objects.ERROR:
             self._end(tx, receiver, EndpointEvent.ERROR_RAISED, message_type_name, sequence, body)
         elif receiver.state is CONVERSING or receiver.state is STARTED_INBOUND:
-            message_type = self._check(receiver, message_type_name, body)
+            message_type = self._check(receiver, message_type_name)
+            if message_type.validation is not _BINARY:
+                _validate(receiver, message_type, sequence, body)
             if receiver.state is STARTED_INBOUND:
                 tx.change_state(receiver, CONVERSING)
             self.enqueue(tx, receiver, message_type, sequence, body)
@@ -173,7 +180,7 @@ class Delivery:
             )
         )
 
-    def _check(self, receiver: ConversationEndpoint, name: str, body: bytes | None) -> MessageType:
+    def _check(self, receiver: ConversationEndpoint, name: str) -> MessageType:
         terms = receiver.terms
         usage = terms.contract.usages.get(name)
         if usage is None:
@@ -183,10 +190,16 @@ class Delivery:
                 raise Refusal(8437, name)
         elif not usage.is_sent_by_initiator:
             raise Refusal(8457, name)
-        message_type = usage.message_type
-        if message_type.validation is not _BINARY and not validate(message_type, body):
-            raise Refusal(8430)
-        return message_type
+        return usage.message_type
+
+    def refused(self, tx: Transaction, receiver: ConversationEndpoint, refusal: Refusal) -> None:
+        """Ends the receiving side of a conversation whose message it refuses."""
+        if isinstance(refusal, InvalidXml):
+            self.raise_error(tx, receiver, refusal.at_receiver.code, refusal.at_receiver.description)
+        elif receiver.state is STARTED_INBOUND:
+            self.remove(tx, receiver)
+        else:
+            self.raise_error(tx, receiver, refusal.code, refusal.description)
 
     def _end(  # noqa: PLR0917
         self,
@@ -206,6 +219,8 @@ class Delivery:
         elif after is not before:
             tx.change_state(receiver, after)
             self.enqueue(tx, receiver, receiver.database.catalog.message_types[name], sequence, body)
+            if receiver.terms.is_system:
+                tx.on_commit(partial(self.system_conversation_ended, receiver))
 
     def enqueue(
         self,
@@ -243,6 +258,8 @@ class Delivery:
         tx.change_state(endpoint, after)
         error = endpoint.database.catalog.message_types[system_objects.ERROR]
         self.enqueue(tx, endpoint, error, -1, system_objects.error_body(code, description))
+        if endpoint.terms.is_system:
+            tx.on_commit(partial(self.system_conversation_ended, endpoint))
 
     def close(self, tx: Transaction, endpoint: ConversationEndpoint) -> None:
         """Closes an endpoint when both sides have ended: removes an initiator, keeps a target for a while."""
@@ -345,3 +362,12 @@ class Delivery:
         tx.store_endpoint(endpoint)
         tx.on_commit(partial(self.deadlines.watch, endpoint))
         return endpoint
+
+
+def _validate(receiver: ConversationEndpoint, message_type: MessageType, sequence: int, body: bytes | None) -> None:
+    """Checks a body against its message type; the far side's may be another."""
+    if message_type.validation is Validation.EMPTY:
+        if body:
+            raise Refusal(8430)
+    elif message_type.validation is Validation.XML and (problem := xml_problem(body)):
+        raise InvalidXml(receiver.terms, sequence, message_type.name, problem)

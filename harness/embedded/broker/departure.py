@@ -13,7 +13,7 @@ from itertools import islice
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.broker_link import Dispatchers
 from harness.embedded.broker.database import ConversationEndpoint, Local, TransmissionRow, Unknown
-from harness.embedded.broker.delivery import Delivery, Refusal
+from harness.embedded.broker.delivery import Delivery, InvalidXml, Refusal
 from harness.embedded.broker.endpoint_states import CLOSED, CONVERSING, DISCONNECTED_OUTBOUND, EndpointState
 from harness.embedded.broker.environment import Counters
 from harness.embedded.broker.queues import RETAINED_SENT
@@ -115,8 +115,8 @@ class Departure:
                 assert receiver.receive_sequence == row.message_sequence_number, "a local message out of sequence"
                 self._delivery.accept(tx, receiver, row.message_type_name, row.message_body)
         except Refusal as refusal:
-            if is_new and receiver is not None:
-                self._delivery.remove(tx, receiver)
+            if receiver is not None and (is_new or isinstance(refusal, InvalidXml)):
+                self._delivery.refused(tx, receiver, refusal)
             self._delivery.raise_error(tx, sender, refusal.code, refusal.description)
             return True
         self._counters.enqueued_local += 1

@@ -15,8 +15,8 @@ from harness.embedded.broker import system_objects
 from harness.embedded.broker.broker_link import Dispatchers
 from harness.embedded.broker.catalog import Service
 from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow, random_guid
-from harness.embedded.broker.definitions import DialogTerms
-from harness.embedded.broker.delivery import Deadline, Delivery, validate
+from harness.embedded.broker.definitions import DialogTerms, Validation
+from harness.embedded.broker.delivery import Deadline, Delivery
 from harness.embedded.broker.endpoint_states import (
     CLOSED,
     CONVERSING,
@@ -347,8 +347,8 @@ def _check(endpoint: ConversationEndpoint, name: str, body: bytes | None) -> Non
         raise SqlServerError(8434, name)
     if body is not None and len(body) > MESSAGE_SIZE_MAX:
         raise SqlServerError(8459, MESSAGE_SIZE_MAX)
-    if not validate(usage.message_type, body):
-        raise SqlServerError(8430)
+    if body and usage.message_type.validation is Validation.EMPTY:
+        raise SqlServerError(8430)  # XML is validated where it arrives
     queue = endpoint.service.queue
     if queue.is_retention_enabled and not queue.is_enqueue_enabled:
         raise SqlServerError(9618, queue.name)

@@ -13,6 +13,7 @@ from harness.embedded.broker.definitions import Login
 from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.departure import Departure
 from harness.embedded.broker.dialogs import Dialogs
+from harness.embedded.broker.dynamic_routing import RouteRequests
 from harness.embedded.broker.environment import Counters, Environment, ErrorLog, ReplaceableEntropy
 from harness.embedded.broker.frames import Frame
 from harness.embedded.broker.monitors import Monitors, Notifier, PoisonDetection
@@ -72,7 +73,8 @@ class Engine:
         departure = Departure(transactions, router, delivery, dispatchers, counters)
         self.receiving = Receiving(environment)
         self.dialogs = Dialogs(environment, transactions, delivery, dispatchers)
-        self._transmitter = transmitter = Transmitter(environment, router, departure, dispatchers)
+        requests = RouteRequests(transactions, self.dialogs, delivery)
+        self._transmitter = transmitter = Transmitter(environment, router, departure, dispatchers, requests)
         self.severance = Severance(delivery, transmitter)
         notifier = Notifier(transactions, self.dialogs)
         self.monitors = Monitors(environment, notifier)

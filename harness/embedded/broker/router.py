@@ -18,6 +18,7 @@ from harness.embedded.broker.database import (
     Local,
     Remote,
     Unknown,
+    Unrouted,
 )
 from harness.embedded.broker.definitions import Route
 from harness.embedded.broker.frames import DialogHeader
@@ -107,10 +108,10 @@ class Router:
 
     def _by_route(self, database: Database, route: Route, service: str, instance: str | None) -> Destination:
         address = route.address.upper()
+        if route.remote_service_name == BROKER_CONFIGURATION != service:
+            return Unrouted(status_text(9770))
         if address == "LOCAL":
             return self._local(database, service, instance)
-        if route.remote_service_name == BROKER_CONFIGURATION != service:
-            return Delayed(status_text(9770))
         if not self.link.is_open:
             return Delayed(status_text(9748))
         try:

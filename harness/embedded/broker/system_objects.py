@@ -17,6 +17,9 @@ DIALOG_TIMER = f"{BROKER}/DialogTimer"
 EVENT_NOTIFICATION = f"{NOTIFICATIONS}/EventNotification"
 POST_EVENT_NOTIFICATION = f"{NOTIFICATIONS}/PostEventNotification"
 EVENT_NOTIFICATION_SERVICE = f"{NOTIFICATIONS}/EventNotificationService"
+BROKER_SERVICE = f"{BROKER}/ServiceBroker"  # the broker's own service in every database
+CONFIGURATION_NOTICE = f"{BROKER}/BrokerConfigurationNotice"
+MISSING_ROUTE = f"{CONFIGURATION_NOTICE}/MissingRoute"
 DEFAULT = "DEFAULT"
 ENDS = (END_DIALOG, ERROR)  # the last message of one side of a conversation
 
@@ -29,10 +32,10 @@ MESSAGE_TYPES: tuple[tuple[int, str, str], ...] = (
     (3, f"{NOTIFICATIONS}/QueryNotification", "X"),
     (4, EVENT_NOTIFICATION, "X"),
     (5, DIALOG_TIMER, "E"),
-    (6, f"{BROKER}/BrokerConfigurationNotice/MissingRoute", "X"),
-    (7, f"{BROKER}/BrokerConfigurationNotice/FailedRoute", "X"),
-    (8, f"{BROKER}/BrokerConfigurationNotice/MissingRemoteServiceBinding", "X"),
-    (9, f"{BROKER}/BrokerConfigurationNotice/FailedRemoteServiceBinding", "X"),
+    (6, MISSING_ROUTE, "X"),
+    (7, f"{CONFIGURATION_NOTICE}/FailedRoute", "X"),
+    (8, f"{CONFIGURATION_NOTICE}/MissingRemoteServiceBinding", "X"),
+    (9, f"{CONFIGURATION_NOTICE}/FailedRemoteServiceBinding", "X"),
     (10, f"{BROKER}/ServiceEcho/Echo", "N"),
     (11, f"{BROKER}/ServiceDiagnostic/Query", "X"),
     (12, f"{BROKER}/ServiceDiagnostic/Status", "X"),
@@ -46,7 +49,7 @@ CONTRACTS: tuple[tuple[int, str, tuple[tuple[str, str], ...]], ...] = (
     (2, POST_EVENT_NOTIFICATION, ((EVENT_NOTIFICATION, "INITIATOR"),)),
     (
         3,
-        f"{BROKER}/BrokerConfigurationNotice",
+        CONFIGURATION_NOTICE,
         tuple((name, "INITIATOR") for identifier, name, _ in MESSAGE_TYPES if identifier in {6, 7, 8, 9}),
     ),
     (
@@ -73,7 +76,7 @@ QUEUES: tuple[tuple[int, str], ...] = (
 SERVICES: tuple[tuple[int, str, str, tuple[str, ...]], ...] = (
     (1, f"{NOTIFICATIONS}/QueryNotificationService", "QueryNotificationErrorsQueue", (CONTRACTS[0][1],)),
     (2, EVENT_NOTIFICATION_SERVICE, "EventNotificationErrorsQueue", (POST_EVENT_NOTIFICATION,)),
-    (3, f"{BROKER}/ServiceBroker", "ServiceBrokerQueue", (CONTRACTS[3][1], CONTRACTS[4][1])),
+    (3, BROKER_SERVICE, "ServiceBrokerQueue", (CONTRACTS[3][1], CONTRACTS[4][1])),
 )
 
 AUTO_CREATED_LOCAL = "AutoCreatedLocal"

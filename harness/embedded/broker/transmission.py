@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from harness.embedded.broker.broker_link import Dispatcher, Dispatchers
-from harness.embedded.broker.database import ConversationEndpoint, Delayed, Remote, TransmissionRow
+from harness.embedded.broker.database import ConversationEndpoint, Delayed, Remote, TransmissionRow, Unrouted
 from harness.embedded.broker.departure import Departure
+from harness.embedded.broker.dynamic_routing import RouteRequests
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import ErrorFrame, MessageFrame, body_bytes
 from harness.embedded.broker.router import Router
@@ -28,7 +29,12 @@ WINDOW = 64  # messages of one conversation on the wire: enough for a round trip
 
 class Transmitter:
     def __init__(
-        self, environment: Environment, router: Router, departure: Departure, dispatchers: Dispatchers
+        self,
+        environment: Environment,
+        router: Router,
+        departure: Departure,
+        dispatchers: Dispatchers,
+        requests: RouteRequests,
     ) -> None:
         self._scheduler = environment.scheduler
         self._platform = environment.platform
@@ -38,6 +44,7 @@ class Transmitter:
         self._databases = router.databases
         self._departure = departure
         self._dispatchers = dispatchers
+        self._requests = requests
         # By number of tries: each list is in order of time, because all its entries have the same delay.
         self._retries: tuple[deque[tuple[int, ConversationEndpoint]], ...] = tuple(deque() for _ in RETRY_DELAYS_NS)
         self._timer: Timer | None = None
@@ -87,6 +94,8 @@ class Transmitter:
             self._add_frames(endpoint, frames.setdefault(destination.address, []))
         elif isinstance(destination, Delayed):
             outgoing.transmission_status = destination.status
+            if isinstance(destination, Unrouted):
+                self._requests.ask(endpoint)
         else:
             here.append(endpoint)
         if not outgoing.retry_due_ns:

@@ -229,8 +229,6 @@ def test_a_second_end_of_a_conversation_fails(pair):
         ("EMPTY", b"x", False),
         ("WELL_FORMED_XML", b"<a/>", True),
         ("WELL_FORMED_XML", "<a>\u00e4</a>".encode("utf-16-le"), True),
-        ("WELL_FORMED_XML", b"<a>", False),
-        ("WELL_FORMED_XML", None, False),
         ("NONE", b"\x00", True),
     ],
 )
@@ -242,6 +240,17 @@ def test_a_body_is_validated_by_its_message_type(here, validation, body, accepte
         assert bodies(here.receive()) == [body]
     else:
         assert error_number(here.send, handle, body) == 8430
+
+
+@pytest.mark.parametrize("body", [b"<a>", None, "<a>\u00e4".encode("utf-16-le")])
+def test_ill_formed_xml_is_sent_and_answered_by_an_error(here, body):
+    here.ddl(lambda tx: ddl_services.alter_message_type(tx, here.db.catalog, M, validation="WELL_FORMED_XML"))
+    handle = here.begin()
+    here.send(handle, body)
+    errors = {handle_of(error): error.message_body.decode("utf-16-le") for error in here.receive_all()}
+    assert "<Code>-9615</Code>" in errors.pop(handle)
+    [at_receiver] = errors.values()
+    assert "<Code>-9616</Code>" in at_receiver and f"of type '{M}'" in at_receiver
 
 
 # Unknown services, brokers and contracts inside one instance

@@ -1,8 +1,9 @@
 """Two instances: transmission, acknowledgement, retry, broker-made errors."""
 
+import msgspec
 import pytest
 
-from harness.embedded.broker import ddl_databases, ddl_network, ddl_principals, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_principals, ddl_services, system_objects
 from harness.embedded.broker.definitions import QueueOptions
 from harness.embedded.broker.frames import (
     AcknowledgementFrame,
@@ -225,10 +226,39 @@ def test_a_service_without_send_permission_is_8494(world, pair):
     assert error_after(world, initiator, target) == -8494
 
 
-def test_a_body_the_target_cannot_read_is_8430(world, pair):
+def test_a_body_where_the_target_expects_none_is_8430(world, pair):
+    initiator, target = pair
+    target.ddl(lambda tx: ddl_services.alter_message_type(tx, target.db.catalog, M, validation="EMPTY"))
+    assert error_after(world, initiator, target) == -8430
+
+
+def test_ill_formed_xml_is_9615_to_its_sender_and_9616_to_the_receiver(world, pair):
     initiator, target = pair
     target.ddl(lambda tx: ddl_services.alter_message_type(tx, target.db.catalog, M, validation="WELL_FORMED_XML"))
-    assert error_after(world, initiator, target) == -8430
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"<a>")
+    world.run_for(0.1)
+    for side, code in ((initiator, -9615), (target, -9616)):
+        [error] = side.receive()
+        text = error.message_body.decode("utf-16-le")
+        assert f"<Code>{code}</Code>" in text and "XML parsing: line 1, character 4, no element found" in text
+        assert "Initiator: 1, and Message sequence number: 0" in text
+        assert side.endpoint(handle_of(error)).state.value == "ER"
+    assert not initiator.db.transmission_queue
+
+
+@pytest.mark.parametrize("name, code", [(system_objects.END_DIALOG, -8430), (system_objects.ERROR, -9616)])
+def test_the_end_of_a_conversation_is_validated_like_other_messages(world, pair, name, code):
+    initiator, target = pair
+    initiator.send(world.dialog(initiator, target))
+    world.run_for(0.1)
+    target.receive()
+    [(_, first)] = [each for each in world.network.sent if isinstance(each[1], MessageFrame)]
+    end = msgspec.structs.replace(first, sequence=1, message_type=name, body=b"no end")
+    target.engine.on_frames("peer", [end])
+    world.run_for(0.1)
+    [error] = target.receive()
+    assert f"<Code>{code}</Code>" in error.message_body.decode("utf-16-le")
 
 
 def test_a_message_for_a_dropped_conversation_is_8462(world, pair):

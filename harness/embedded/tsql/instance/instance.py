@@ -155,9 +155,8 @@ class Instance:
         try:
             table.put(self.sqlite, rows)
         except Exception:
-            asides.each(
-                table.stored_rows, [(row[0], row) for row in rows], lambda _, row: table.put(self.sqlite, [row])
-            )
+            stored = [(row[0], row[1:]) for row in rows]
+            asides.each(table.stored_rows, stored, lambda rowid, row: table.put(self.sqlite, [(rowid, *row)]))
 
     def _recover(self, rows: dict[str, list[tuple[Any, ...]]], name: str, key: Key, value: Value) -> None:
         if name == tables.CATALOG and isinstance(key, tuple):

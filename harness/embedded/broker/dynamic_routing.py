@@ -1,0 +1,83 @@
+"""Dynamic routing: asks the service SQL/ServiceBroker/BrokerConfiguration for a route that is missing.
+
+A database that has a route to that service, and none to the service of a dialog, sends it a MissingRoute message. The
+application behind it creates the route and ends the conversation, or ends it with an error; the broker then tries to
+route again. "Service Broker sends one MissingRoute message at a time for a specific service, regardless of the number
+of conversations to the service." Requests are kept in memory: a restart asks again.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from xml.sax.saxutils import escape
+
+from harness.embedded.broker import system_objects
+from harness.embedded.broker.database import ConversationEndpoint, Database
+from harness.embedded.broker.delivery import Delivery
+from harness.embedded.broker.dialogs import Dialogs
+from harness.embedded.broker.router import BROKER_CONFIGURATION
+from harness.embedded.broker.transactions import Transaction, Transactions
+from harness.embedded.runtime.tasks import SECOND, Waiting
+
+# "After a time-out period, Service Broker again requests a route": how long is not documented.
+PAUSE_NS = 60 * SECOND
+
+_Missing = tuple[int, str, str | None]  # database_id, service, broker instance
+
+
+class RouteRequests:
+    def __init__(self, transactions: Transactions, dialogs: Dialogs, delivery: Delivery) -> None:
+        self._transactions = transactions
+        self._clock = transactions.scheduler.clock
+        self._dialogs = dialogs
+        self._open: dict[str, _Missing] = {}  # by conversation handle
+        self._not_before_ns: dict[_Missing, int] = {}
+        delivery.system_conversation_ended = self._answered
+
+    def ask(self, endpoint: ConversationEndpoint) -> None:
+        """Asks for a route for this endpoint's messages unless a request is open or was answered a short while ago."""
+        missing = (endpoint.database.database_id, endpoint.terms.far_service, endpoint.far_broker_instance)
+        if missing in self._open.values() or self._clock.now_ns < self._not_before_ns.get(missing, 0):
+            return
+        self._not_before_ns[missing] = self._clock.now_ns + PAUSE_NS
+        self._transactions.spawn(
+            f"route to {missing[1]}",
+            partial(self._send, database=endpoint.database, missing=missing),
+            f"A route to service '{missing[1]}' could not be requested: ",
+        )
+
+    def _send(self, tx: Transaction, database: Database, missing: _Missing) -> Waiting[None]:
+        _, service, instance = missing
+        handle = yield from self._dialogs.begin(
+            tx,
+            database,
+            from_service=system_objects.BROKER_SERVICE,
+            to_service=BROKER_CONFIGURATION,
+            contract=system_objects.CONFIGURATION_NOTICE,
+            encryption=False,
+            is_system=True,
+        )
+        elements = f"<SERVICE_NAME>{escape(service)}</SERVICE_NAME>"
+        if instance is not None:
+            elements += f"<BROKER_INSTANCE>{escape(instance)}</BROKER_INSTANCE>"
+        name = system_objects.MISSING_ROUTE
+        body = f'\ufeff<MissingRoute xmlns="{name}">{elements}</MissingRoute>'.encode("utf-16-le")
+        yield from self._dialogs.send(tx, database, [handle], name, body)
+        self._open[handle] = missing
+        tx.on_rollback(partial(self._open.pop, handle, None))
+
+    def _answered(self, endpoint: ConversationEndpoint) -> None:
+        """Ends this side of a request that the configuration service has ended, and tries to route again."""
+        if endpoint.terms.far_service != BROKER_CONFIGURATION:
+            return
+        handle = endpoint.terms.conversation_handle
+        missing = self._open.pop(handle, None)
+        if missing is not None:
+            self._not_before_ns[missing] = self._clock.now_ns + PAUSE_NS
+        self._transactions.spawn(f"end {handle}", partial(self._end, database=endpoint.database, handle=handle))
+
+    def _end(self, tx: Transaction, database: Database, handle: str) -> Waiting[None]:
+        changes = database.catalog.changes
+        changes.count()
+        tx.on_commit(partial(changes.committed, database.catalog))
+        yield from self._dialogs.end(tx, database, handle)
