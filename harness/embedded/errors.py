@@ -350,6 +350,7 @@ _TEXTS: dict[int, str] = {
         "cannot be impersonated, or you do not have permission."
     ),
     15578: "There is already a master key in the database. Please drop it before performing this statement.",
+    15580: "Cannot drop master key because %s '%s' is encrypted by it.",
     15581: (
         "Please create a master key in the database or open the master key in the session before performing this "
         "operation."

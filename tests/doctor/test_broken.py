@@ -261,17 +261,17 @@ BREAKAGES = [
     Breakage(
         "no master key",
         "initiator-1",
-        "DROP MASTER KEY;",
-        "CREATE MASTER KEY ENCRYPTION BY PASSWORD = N'Str0ng!';",
-        error("initiator-1", "master key"),
+        "DROP CERTIFICATE Initiator1_Dialog; DROP MASTER KEY;",
+        "{link}",
+        [*error("initiator-1", "master key"), *error("initiator-1", "dialog certificate")],
         "Database=SSBInitiator1",
     ),
     Breakage(
         "no master key in master",
         "initiator-1",
-        "USE master; DROP MASTER KEY;",
-        "USE master; CREATE MASTER KEY ENCRYPTION BY PASSWORD = N'Str0ng!';",
-        error("initiator-1", "master key"),
+        "USE master; DROP CERTIFICATE Initiator1_Endpoint; DROP MASTER KEY;",
+        "{link}",
+        [*error("initiator-1", "endpoint certificate"), *error("initiator-1", "master key")],
         "Database=master",
     ),
     Breakage(

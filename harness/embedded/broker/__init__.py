@@ -27,10 +27,12 @@ anywhere leaves either the row, which is sent again, or the message, whose dupli
 seldom change), `sysdesend` (the next sequence to send), `sysdercv` (the next to receive), `sysxmitqueue`, and one table
 for each queue.
 
-**Left out, deliberately:** cryptography (certificates are looked up and compared, nothing is encrypted),
-fragmentation (a message is one frame), message forwarding, MIRROR_ADDRESS as a second address, notices of missing
-remote service bindings (`dynamic_routing` asks for missing routes only), the built-in echo and diagnostic services, and
-permissions other than SEND and CONNECT.
+**Secrets.** `dialog_security` says which keys an encrypted dialog needs and seals its frames; `broker_link` says which
+peers are welcome. What is computed is behind `keys`: nothing in virtual time, real cryptography in a server.
+
+**Left out, deliberately:** fragmentation (a message is one frame), message forwarding, MIRROR_ADDRESS as a second
+address, notices of missing remote service bindings (`dynamic_routing` asks for missing routes only), the built-in
+echo and diagnostic services, and permissions other than SEND and CONNECT.
 
 Rules: time and entropy come from `runtime`; nothing here uses threads or asyncio. Order comes from dicts, deques and
 heaps with serial numbers, never from sets or addresses. An error of the caller is a `SqlServerError`; an error of the

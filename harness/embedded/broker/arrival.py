@@ -15,6 +15,7 @@ from harness.embedded.broker import system_objects
 from harness.embedded.broker.broker_link import Inbox, Inboxes
 from harness.embedded.broker.database import ConversationEndpoint, Delayed, Local, Remote, Unknown
 from harness.embedded.broker.delivery import Delivery, Refusal
+from harness.embedded.broker.dialog_security import DialogSecurity, Undeliverable
 from harness.embedded.broker.endpoint_states import CLOSED, DISCONNECTED_OUTBOUND
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import (
@@ -23,6 +24,7 @@ from harness.embedded.broker.frames import (
     ErrorFrame,
     Frame,
     MessageFrame,
+    SealedFrame,
 )
 from harness.embedded.broker.router import Router
 from harness.embedded.broker.transactions import Transaction, Transactions
@@ -53,16 +55,13 @@ class Batch:
         return self.tx
 
 
-class Undeliverable(Exception):
-    """A message that is dropped without an answer; the text is the reason."""
-
-
 class Arrival:
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self,
         environment: Environment,
         transactions: Transactions,
         router: Router,
+        security: DialogSecurity,
         acceptance: Acceptance,
         inboxes: Inboxes,
     ) -> None:
@@ -71,6 +70,7 @@ class Arrival:
         self._transactions = transactions
         self._router = router
         self._link = router.link
+        self._security = security
         self._conversations = router.databases.conversations
         self._acceptance = acceptance
         self._inboxes = inboxes
@@ -128,14 +128,13 @@ class Arrival:
             if not isinstance(destination, Remote):
                 endpoint.outgoing.transmission_status = destination.status if isinstance(destination, Delayed) else ""
                 continue
-            outgoing.setdefault(destination.address, []).append(
-                AcknowledgementFrame(
-                    endpoint.terms.conversation_id,
-                    endpoint.terms.is_initiator,
-                    endpoint.receive_sequence - 1,
-                    endpoint.database.catalog.service_broker_guid,
-                )
+            frame = AcknowledgementFrame(
+                endpoint.terms.conversation_id,
+                endpoint.terms.is_initiator,
+                endpoint.receive_sequence - 1,
+                endpoint.database.catalog.service_broker_guid,
             )
+            outgoing.setdefault(destination.address, []).append(self._security.sealed(endpoint, frame))
         for address, frames in outgoing.items():
             self._link.send(address, frames)
 
@@ -143,12 +142,19 @@ class Arrival:
 class Acceptance:
     """Applies a frame from the network to its conversation."""
 
-    def __init__(
-        self, environment: Environment, router: Router, delivery: Delivery, transmitter: Transmitter, inboxes: Inboxes
+    def __init__(  # noqa: PLR0917
+        self,
+        environment: Environment,
+        router: Router,
+        security: DialogSecurity,
+        delivery: Delivery,
+        transmitter: Transmitter,
+        inboxes: Inboxes,
     ) -> None:
         self._counters = environment.counters
-        self._error_log = environment.error_log
+        self._complaints = router.link.complaints
         self._router = router
+        self._security = security
         self._conversations = router.databases.conversations
         self._delivery = delivery
         self._transmitter = transmitter
@@ -167,14 +173,23 @@ class Acceptance:
         self._counters.enqueued_transport += 1
         receiver = self._conversations.get((frame.conversation_id, not frame.from_initiator))
         if receiver is None:
-            receiver = self._new_receiver(batch, frame)
-            if receiver is None:
+            made = self._new_receiver(batch, frame)
+            if made is None:
                 return
-        if receiver.changing is not None:
+            receiver, frame = made
+        elif receiver.changing is not None:
             receiver.changing.on_end(partial(self._inboxes.put, [frame]))
             return
-        if not receiver.database.catalog.is_broker_enabled:
+        elif not receiver.database.catalog.is_broker_enabled:
             return
+        else:
+            try:
+                _check_instances(receiver, frame.header)
+                if receiver.terms.is_encrypted or frame.header.is_encrypted:
+                    frame = self._opened(receiver, frame)
+            except ValueError as problem:
+                self._corrupted(frame, problem)
+                return
         sequence = frame.sequence
         if frame.first_is_acknowledged and not receiver.first_is_acknowledged:
             receiver.first_is_acknowledged = True
@@ -218,8 +233,9 @@ class Acceptance:
         if len(receiver.incoming.early) < EARLY_MAX:
             receiver.incoming.early[frame.sequence] = frame
 
-    def _new_receiver(self, batch: Batch, frame: MessageFrame) -> ConversationEndpoint | None:
-        """Makes the endpoint for the first message of a conversation; None if the message is refused or dropped."""
+    def _new_receiver(self, batch: Batch, frame: MessageFrame) -> tuple[ConversationEndpoint, MessageFrame] | None:
+        """Makes the endpoint for the first message of a conversation, and opens the message; None if it is refused or
+        dropped."""
         header = frame.header
         if not frame.from_initiator or frame.first_is_acknowledged:
             self._to_a_gone_endpoint(batch, frame)
@@ -228,20 +244,48 @@ class Acceptance:
         try:
             if isinstance(destination, Unknown):
                 raise Refusal(8490, header.to_service)
-            if not isinstance(destination, Local):
-                return None  # dropped: the far side keeps the message and tries again
-            _check_sender(destination, header)
-            return self._delivery.create_target(
+            if not isinstance(destination, Local):  # the far side keeps the message and tries again
+                status = destination.status if isinstance(destination, Delayed) else "Messages are not forwarded."
+                self._undeliverable(header, status)
+                return None
+            session, protected = self._security.admit(destination, frame.conversation_id, header)
+            if session is not None:
+                frame = session.open(frame)
+            endpoint = self._delivery.create_target(
                 batch.transaction(), destination.database, destination.service, frame.conversation_id, header
             )
         except Refusal as refusal:
             self._refuse(batch, frame, refusal)
+            return None
         except Undeliverable as reason:
             self._counters.dropped += 1
-            self._error_log.write(
-                f"Broker:Message Undeliverable. A message for service '{header.to_service}' was dropped: {reason}."
-            )
-        return None
+            self._undeliverable(header, f"{reason}.")
+            return None
+        except ValueError as problem:
+            self._corrupted(frame, problem)
+            return None
+        if session is not None:
+            endpoint.session = session
+            row = (protected,)
+            batch.transaction().write(endpoint.database.session_table, endpoint.terms.conversation_handle, row)
+        return endpoint, frame
+
+    def _undeliverable(self, header: DialogHeader, reason: str) -> None:
+        text = f"Broker:Message Undeliverable. A message for service '{header.to_service}' was dropped: {reason}"
+        self._complaints.write(reason, text)
+
+    def _opened(self, receiver: ConversationEndpoint, frame: SealedFrame) -> SealedFrame:
+        """Opens a frame of an encrypted dialog; ValueError if the far side of the dialog has not sealed it."""
+        if isinstance(frame, MessageFrame) and frame.header.is_encrypted != receiver.terms.is_encrypted:
+            raise ValueError("it is not encrypted as its dialog is")
+        return self._security.opened(receiver, frame)
+
+    def _corrupted(self, frame: Frame, problem: ValueError) -> None:
+        self._counters.corrupted += 1
+        self._counters.dropped += 1
+        kind = type(frame).__name__.removesuffix("Frame").lower()
+        text = f"Broker:Corrupted Message. A {kind} of conversation {frame.conversation_id} was dropped: {problem}."
+        self._complaints.write(f"{kind} {problem}", text)
 
     def _to_a_gone_endpoint(self, batch: Batch, frame: MessageFrame) -> None:
         if frame.message_type not in system_objects.ENDS:
@@ -257,7 +301,8 @@ class Acceptance:
 
     def _refuse(self, batch: Batch, frame: MessageFrame, refusal: Refusal) -> None:
         error = ErrorFrame(frame.conversation_id, not frame.from_initiator, refusal.code, refusal.description)
-        self._reply(batch, frame, error)
+        receiver = self._conversations.get((frame.conversation_id, not frame.from_initiator))
+        self._reply(batch, frame, error if receiver is None else self._security.sealed(receiver, error))
 
     def _reply(self, batch: Batch, frame: MessageFrame, reply: Frame) -> None:
         """Answers a message that has no endpoint, or whose endpoint refuses it."""
@@ -271,6 +316,13 @@ class Acceptance:
             return
         if endpoint.changing is not None:
             endpoint.changing.on_end(partial(self._inboxes.put, [frame]))
+            return
+        try:
+            _check_acknowledgement(endpoint, frame)
+            if endpoint.terms.is_encrypted and not _is_end(endpoint):
+                frame = self._opened(endpoint, frame)
+        except ValueError as problem:
+            self._corrupted(frame, problem)
             return
         last = self._transmitter.acknowledged(endpoint, frame.sequence, batch.lazy)
         if last is None:
@@ -291,22 +343,33 @@ class Acceptance:
         if endpoint.changing is not None:
             endpoint.changing.on_end(partial(self._inboxes.put, [frame]))
             return
+        # Who refuses the first message, or does not know the dialog any more, has no keys for it.
+        is_known = not endpoint.terms.is_initiator or endpoint.first_is_acknowledged
+        if endpoint.terms.is_encrypted and is_known and frame.code != -8462:
+            try:
+                self._opened(endpoint, frame)
+            except ValueError as problem:
+                self._corrupted(frame, problem)
+                return
         self._delivery.raise_error(batch.transaction(), endpoint, frame.code, frame.description)
 
 
-def _check_sender(destination: Local, header: DialogHeader) -> None:
-    """Checks dialog security. SQL Server drops a message without an answer if a key or certificate is missing."""
-    service, principals = destination.service, destination.database.catalog.principals
-    senders = service.senders
-    if not header.is_encrypted or header.certificate is None:
-        if "public" not in senders:
-            raise Refusal(8494, service.name)
-        return
-    if not principals.has_master_key:
-        raise Undeliverable("the database has no master key")
-    known = [one for one in principals.certificates.values() if one.blob == header.certificate]
-    if not known:
-        raise Undeliverable("the sender's certificate is not known")
-    owners = {certificate.owner.lower() for certificate in known}
-    if "public" not in senders and "dbo" not in owners and not owners & senders:
-        raise Refusal(8494, service.name)
+def _check_instances(receiver: ConversationEndpoint, header: DialogHeader) -> None:
+    """A message of a conversation comes from the broker instance at its other end, and names this one or none."""
+    here = receiver.database.catalog.service_broker_guid
+    if header.to_broker_instance is not None and header.to_broker_instance != here:
+        raise ValueError("it is for another broker instance")
+    if receiver.far_broker_instance is not None and header.from_broker_instance != receiver.far_broker_instance:
+        raise ValueError("it is from another broker instance")
+
+
+def _check_acknowledgement(endpoint: ConversationEndpoint, frame: AcknowledgementFrame) -> None:
+    far = endpoint.far_broker_instance
+    if far is not None and frame.broker_instance and frame.broker_instance != far:
+        raise ValueError("it is from another broker instance")
+
+
+def _is_end(endpoint: ConversationEndpoint) -> bool:
+    """Nothing but the end of the conversation waits: a far side that has forgotten it may acknowledge that."""
+    waiting = endpoint.outgoing.unacknowledged
+    return len(waiting) == 1 and waiting[0].message_type_name in system_objects.ENDS

@@ -12,8 +12,9 @@ from typing import Protocol
 from zlib import crc32
 
 from harness.embedded.broker.catalog import Catalog
+from harness.embedded.broker.complaints import Complaints
 from harness.embedded.broker.database import ConversationEndpoint, Database
-from harness.embedded.broker.definitions import BrokerEndpoint
+from harness.embedded.broker.definitions import BrokerEndpoint, Certificate, Encryption
 from harness.embedded.broker.environment import Counters, Environment
 from harness.embedded.broker.frames import Frame
 from harness.embedded.runtime.tasks import Signal
@@ -38,6 +39,9 @@ class BrokerLink:
         self._databases = databases
         self._counters = environment.counters
         self._error_log = environment.error_log
+        self.complaints = Complaints(environment)
+        self._clock = environment.clock
+        self._keys = environment.keys
 
     @property
     def master(self) -> Catalog:
@@ -68,32 +72,60 @@ class BrokerLink:
 
     # The transport's handshake
 
+    @property
+    def encryption(self) -> Encryption:
+        """ENCRYPTION of the endpoint."""
+        return "DISABLED" if self.endpoint is None else self.endpoint.encryption
+
     def presented_certificate(self) -> bytes | None:
         """The blob of the endpoint's certificate."""
+        certificate = self._certificate()
+        return certificate.blob if certificate is not None else None
+
+    def sign(self, data: bytes) -> bytes:
+        """Signs with the private key of the endpoint's certificate; ValueError if it has none that can be used."""
+        certificate, master_key = self._certificate(), self.master.principals.master_key
+        if certificate is None or certificate.private_key is None or certificate.has_password or master_key is None:
+            raise ValueError("it has no private key that the master key of master protects")
+        return self._keys.sign(certificate.private_key, master_key, data)
+
+    def verify(self, certificate: bytes, signature: bytes, data: bytes) -> None:
+        """Checks that the owner of a certificate has signed the data; ValueError if not."""
+        self._keys.verify(certificate, signature, data)
+
+    def refusal_of(self, blob: bytes | None) -> str:
+        """Says why a peer with this certificate may not connect; empty if it may.
+
+        The login of the user of master who owns the certificate needs CONNECT; dbo's is sa."""
+        endpoint = self.endpoint
+        if endpoint is None or endpoint.state != "STARTED":
+            return "the endpoint is not started"
+        if "CERTIFICATE" not in endpoint.authentication.upper() or blob is None:
+            return "there is no compatible authentication protocol, as both endpoints need AUTHENTICATION = CERTIFICATE"
+        principals = self.master.principals
+        for certificate in principals.certificates.values():
+            if certificate.blob != blob:
+                continue
+            if not certificate.is_valid(self._clock.utc_ns()):
+                return "the certificate is not valid at this time"
+            return self._refusal_of_owner(endpoint, certificate.owner)
+        return "the certificate is not known"
+
+    def _refusal_of_owner(self, endpoint: BrokerEndpoint, owner: str) -> str:
+        user = self.master.principals.users.get(owner.lower())
+        login = "sa" if owner.lower() == "dbo" else user.login if user is not None else None
+        if login is None:
+            return f"its owner '{owner}' has no login"
+        granted = endpoint.connect_granted_to
+        if login == "sa" or "public" in granted or login.lower() in granted:
+            return ""
+        return f"the login '{login}' does not have CONNECT permission on the endpoint"
+
+    def _certificate(self) -> Certificate | None:
         endpoint = self.endpoint
         if endpoint is None or endpoint.certificate is None:
             return None
-        certificate = self.master.principals.certificate(endpoint.certificate)
-        return certificate.blob if certificate is not None else None
-
-    def accepts_certificate(self, blob: bytes | None) -> bool:
-        """Tells whether a peer with this certificate may connect: the login of its owner needs CONNECT."""
-        endpoint = self.endpoint
-        if endpoint is None or endpoint.state != "STARTED":
-            return False
-        if "CERTIFICATE" not in endpoint.authentication.upper():
-            return True
-        if blob is None:
-            return False
-        principals = self.master.principals
-        for certificate in principals.certificates.values():
-            if certificate.blob == blob:
-                user = principals.users.get(certificate.owner.lower())
-                if user is None or user.login is None:
-                    return True  # our own certificate
-                granted = endpoint.connect_granted_to
-                return "public" in granted or user.login.lower() in granted
-        return False
+        return self.master.principals.certificate(endpoint.certificate)
 
 
 @lru_cache(maxsize=4096)  # called for every frame; few conversations are active at a time

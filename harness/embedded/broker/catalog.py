@@ -83,6 +83,7 @@ class Catalog:
         self.remote_service_bindings: dict[str, RemoteServiceBinding] = {}
         self.priorities: dict[str, Priority] = {}
         self.principals = Principals()
+        self.keys = environment.keys
         self._add_system_objects()
 
     def _add_system_objects(self) -> None:
@@ -115,7 +116,7 @@ class Catalog:
             self.is_broker_enabled,
             self.is_honor_broker_priority_on,
             self.handle_prefix,
-            self.principals.has_master_key,
+            self.principals.master_key,
             self.create_time_ns,
             self.object_ordinal,
         )

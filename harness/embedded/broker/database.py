@@ -15,7 +15,8 @@ from harness.embedded.broker.catalog import Catalog, Changes, Service
 from harness.embedded.broker.definitions import DialogTerms
 from harness.embedded.broker.endpoint_states import EndpointState
 from harness.embedded.broker.environment import Environment
-from harness.embedded.broker.frames import DialogHeader
+from harness.embedded.broker.frames import DialogHeader, KeyExchange
+from harness.embedded.broker.keys import Session
 from harness.embedded.broker.queues import NOT_YET_COMPLETE, ConversationGroup, Incoming, Queue, QueueRow
 from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy
@@ -78,6 +79,7 @@ class Outgoing:
         "destination",
         "header",
         "in_flight",
+        "key_exchange",
         "retry_count",
         "retry_due_ns",
         "routing_version",
@@ -99,6 +101,7 @@ class Outgoing:
         self.destination: Destination | None = None
         self.routing_version = -1
         self.header: DialogHeader | None = None
+        self.key_exchange: KeyExchange | None = None  # what an encrypted dialog offers
 
     def add(self, row: TransmissionRow) -> None:
         """Appends a row to the transmission queue and to its conversation."""
@@ -144,6 +147,7 @@ class ConversationEndpoint:
         "security_timestamp",
         "send_sequence",
         "service",
+        "session",
         "state",
         "terms",
     )
@@ -167,6 +171,7 @@ class ConversationEndpoint:
         self.end_dialog_sequence = -1
         self.dialog_timer: int | None = None  # UTC ns
         self.security_timestamp: int | None = None  # UTC ns: earliest removal of a closed target
+        self.session: Session | None = None  # the keys of an encrypted dialog with another instance
         self.first_is_acknowledged = False  # initiator: message 0 is acknowledged; target: the initiator knows that
         self.outgoing = Outgoing(database.transmission_queue)
         self.incoming = Incoming(terms, group)
@@ -258,6 +263,7 @@ class Database:
         self.endpoint_table = f"broker.{catalog.database_id}.endpoint"
         self.desend_table = f"broker.{catalog.database_id}.sysdesend"
         self.dercv_table = f"broker.{catalog.database_id}.sysdercv"
+        self.session_table = f"broker.{catalog.database_id}.session"
         self.xmit_table = f"broker.{catalog.database_id}.sysxmitqueue"
         self.conversations = conversations  # of all databases, by id and is_initiator
         self._ordinal = 0

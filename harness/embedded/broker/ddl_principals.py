@@ -7,14 +7,14 @@ from functools import partial
 from harness.embedded.broker import ddl
 from harness.embedded.broker.catalog import Catalog
 from harness.embedded.broker.definitions import Certificate, Login, User
+from harness.embedded.broker.keys import CertificateText, KeyPair, Protection
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.tasks import SECOND, Entropy
+from harness.embedded.runtime.tasks import SECOND
 
 Logins = dict[str, Login]  # by name, lower case
 
 _YEAR_NS = 365 * 24 * 3600 * SECOND
-_BLOB_BYTES = 256
 _FIRST_PRINCIPAL_ID = 5
 _FIRST_CERTIFICATE_ID = 256
 _FIRST_LOGIN_ID = 256
@@ -23,17 +23,20 @@ _FIRST_LOGIN_ID = 256
 def create_master_key(tx: Transaction, catalog: Catalog) -> None:
     if catalog.principals.has_master_key:
         raise SqlServerError(15578)
-    _set_master_key(tx, catalog, True)
+    _set_master_key(tx, catalog, catalog.keys.new_master_key())
 
 
 def drop_master_key(tx: Transaction, catalog: Catalog) -> None:
     if not catalog.principals.has_master_key:
         raise SqlServerError(15151, "drop", "symmetric key", "master key")
-    _set_master_key(tx, catalog, False)
+    for certificate in catalog.principals.certificates.values():
+        if certificate.private_key is not None and not certificate.has_password:
+            raise SqlServerError(15580, "certificate", certificate.name)
+    _set_master_key(tx, catalog, None)
 
 
-def _set_master_key(tx: Transaction, catalog: Catalog, exists: bool) -> None:
-    ddl.assign(tx, catalog.principals, "has_master_key", exists)
+def _set_master_key(tx: Transaction, catalog: Catalog, master_key: bytes | None) -> None:
+    ddl.assign(tx, catalog.principals, "master_key", master_key)
     ddl.store_database(tx, catalog)
     ddl.changed(tx, catalog)
 
@@ -68,44 +71,71 @@ def drop_user(tx: Transaction, catalog: Catalog, name: str) -> None:
 def create_certificate(
     tx: Transaction,
     catalog: Catalog,
-    entropy: Entropy,
     name: str,
     *,
     owner: str = "dbo",
     subject: str = "",
     blob: bytes | None = None,
     private_key: bytes | None = None,
-    has_password: bool = False,
+    decryption_password: str | None = None,
+    password: str | None = None,
     start_ns: int | None = None,
     expiry_ns: int | None = None,
     active_for_begin_dialog: bool = True,
 ) -> Certificate:
-    """Adds a certificate: FROM BINARY with a `blob`, else self-signed. 15581 without master key and password."""
+    """Adds a certificate: FROM BINARY with a `blob`, else self-signed. 15581 without master key and password.
+
+    `password` protects the private key; `decryption_password` protects the one that is given."""
     certificates = catalog.principals.certificates
     ddl.refuse_existing(certificates, name, 15232, name.lower())
     has_private_key = blob is None or private_key is not None
-    if has_private_key and not has_password and not catalog.principals.has_master_key:
+    if has_private_key and password is None and not catalog.principals.has_master_key:
         raise SqlServerError(15581)
-    now_ns = catalog.clock.utc_ns()
-    # The dates of a foreign certificate would be in its blob: assume that it is valid.
-    start = start_ns if start_ns is not None else (now_ns if blob is None else 0)
-    expiry = expiry_ns if expiry_ns is not None else (start + _YEAR_NS if blob is None else now_ns + 50 * _YEAR_NS)
+    protection = Protection(catalog.principals.master_key, password)
+    text, pair = _certificate(catalog, protection, subject, blob, private_key, decryption_password, start_ns, expiry_ns)
     taken = (certificate.certificate_id for certificate in certificates.values())
     certificate = Certificate(
         name,
         max(taken, default=_FIRST_CERTIFICATE_ID - 1) + 1,
-        subject,
+        text.subject,
         owner,
-        entropy.random_bytes(_BLOB_BYTES) if blob is None else blob,
-        has_private_key,
-        start,
-        expiry,
+        pair.blob,
+        pair.private_key if has_private_key else None,
+        text.start_ns,
+        text.expiry_ns,
         active_for_begin_dialog,
+        password is not None,
     )
     ddl.add(tx, certificates, name.lower(), certificate)
     ddl.store(tx, catalog, "certificate", certificate)
     ddl.changed(tx, catalog)
     return certificate
+
+
+def _certificate(  # noqa: PLR0917
+    catalog: Catalog,
+    protection: Protection,
+    subject: str,
+    blob: bytes | None,
+    private_key: bytes | None,
+    decryption_password: str | None,
+    start_ns: int | None,
+    expiry_ns: int | None,
+) -> tuple[CertificateText, KeyPair]:
+    keys, now_ns = catalog.keys, catalog.clock.utc_ns()
+    try:
+        if blob is None:
+            start_ns = now_ns if start_ns is None else start_ns
+            text = CertificateText(subject, start_ns, start_ns + _YEAR_NS if expiry_ns is None else expiry_ns)
+            pair = keys.new_certificate(text, protection)
+            return keys.read_certificate(pair.blob) or text, pair  # which has whole seconds
+        # Without cryptography nobody reads the dates of a foreign certificate: it is valid.
+        text = keys.read_certificate(blob) or CertificateText(subject, 0, now_ns + 50 * _YEAR_NS)
+        if private_key is not None:
+            private_key = keys.import_private_key(blob, private_key, decryption_password, protection)
+    except ValueError:
+        raise SqlServerError(15297) from None
+    return text, KeyPair(blob, private_key or b"")
 
 
 def drop_certificate(tx: Transaction, catalog: Catalog, name: str) -> None:

@@ -1,14 +1,15 @@
 """Definitions: the objects of CREATE statements (message types, routes, certificates, ...) and the terms of a dialog.
 
-There is no cryptography here. A certificate is a named random blob; a peer that presents the blob is trusted. Only the
-rules are kept: an encrypted dialog needs a master key, a remote service binding and a certificate of the bound user; a
-peer needs a certificate that a login of master owns.
+Secrets stand here in the form in which `keys` protects them. The rules are kept with and without cryptography: an
+encrypted dialog needs a master key, a remote service binding and a certificate of the bound user; a peer needs a
+certificate that a login of master owns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 
 class Validation(StrEnum):
@@ -90,6 +91,9 @@ class EventNotification:
     conversation_handle: str | None = None
 
 
+Encryption = Literal["DISABLED", "SUPPORTED", "REQUIRED"]
+
+
 @dataclass(slots=True, eq=False)
 class BrokerEndpoint:
     """CREATE ENDPOINT ... FOR SERVICE_BROKER: sys.service_broker_endpoints, sys.tcp_endpoints."""
@@ -101,7 +105,7 @@ class BrokerEndpoint:
     ip: str | None  # None: ALL
     authentication: str  # as written, e.g. `CERTIFICATE`, `WINDOWS NEGOTIATE`
     certificate: str | None
-    encryption: str = "REQUIRED"
+    encryption: Encryption = "REQUIRED"
     algorithm: str = "AES"
     connect_granted_to: set[str] = field(default_factory=set)  # logins, lower case
 
@@ -135,10 +139,14 @@ class Certificate:
     subject: str
     owner: str  # a user of the database
     blob: bytes
-    has_private_key: bool
+    private_key: bytes | None  # protected by the database's master key, or by a password
     start_ns: int  # UTC
     expiry_ns: int
     is_active_for_begin_dialog: bool = True
+    has_password: bool = False  # which protects the private key
+
+    def is_valid(self, now_ns: int) -> bool:
+        return self.start_ns <= now_ns < self.expiry_ns
 
 
 @dataclass(slots=True)
@@ -147,7 +155,11 @@ class Principals:
 
     users: dict[str, User] = field(default_factory=dict)  # by name, lower case
     certificates: dict[str, Certificate] = field(default_factory=dict)  # by name, lower case
-    has_master_key: bool = False
+    master_key: bytes | None = None  # protected by the key of the server
+
+    @property
+    def has_master_key(self) -> bool:
+        return self.master_key is not None
 
     def certificates_of(self, user: str, now_ns: int) -> list[Certificate]:
         """Finds the user's certificates that can begin a dialog now, latest expiry first."""
@@ -156,7 +168,7 @@ class Principals:
             for certificate in self.certificates.values()
             if certificate.owner.lower() == user.lower()
             and certificate.is_active_for_begin_dialog
-            and certificate.start_ns <= now_ns < certificate.expiry_ns
+            and certificate.is_valid(now_ns)
         ]
         return sorted(owned, key=lambda certificate: -certificate.expiry_ns)
 

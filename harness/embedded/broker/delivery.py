@@ -282,6 +282,8 @@ class Delivery:
         handle = endpoint.terms.conversation_handle
         for table in (database.endpoint_table, database.desend_table, database.dercv_table):
             tx.write(table, handle, None)
+        if endpoint.session is not None:
+            tx.write(database.session_table, handle, None)
         for row in endpoint.outgoing.unacknowledged:
             tx.write(database.xmit_table, row.key, None)
         tx.on_commit(partial(database.forget, endpoint))

@@ -12,10 +12,12 @@ from harness.embedded.broker.ddl_services import Severance
 from harness.embedded.broker.definitions import Login
 from harness.embedded.broker.delivery import Delivery
 from harness.embedded.broker.departure import Departure
+from harness.embedded.broker.dialog_security import DialogSecurity
 from harness.embedded.broker.dialogs import Dialogs
 from harness.embedded.broker.dynamic_routing import RouteRequests
 from harness.embedded.broker.environment import Counters, Environment, ErrorLog, ReplaceableEntropy
 from harness.embedded.broker.frames import Frame
+from harness.embedded.broker.keys import Keys, NoKeys
 from harness.embedded.broker.monitors import Monitors, Notifier, PoisonDetection
 from harness.embedded.broker.receiving import Receiving
 from harness.embedded.broker.recovery import recover
@@ -48,6 +50,7 @@ class Engine:
         transport: Transport | None = None,
         platform: Platform | None = None,
         waits: WaitStatistics | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self.name = name
         self.version = version
@@ -59,7 +62,8 @@ class Engine:
         self.waits = waits = waits or WaitStatistics()  # shared with a platform that counts waits too
         self.counters = counters = Counters()
         self.error_log = error_log = ErrorLog(clock)
-        environment = Environment(name, scheduler, clock, entropy, store, platform, waits, counters, error_log)
+        keys = keys or NoKeys(entropy)
+        environment = Environment(name, scheduler, clock, entropy, store, platform, waits, counters, error_log, keys)
         self.rows_set_aside = 0  # by recovery, because it could not read them
         self.logins: dict[str, Login] = {}  # by name, lower case
         self.databases = databases = Databases(version, environment)
@@ -68,19 +72,20 @@ class Engine:
         self.transactions = transactions = Transactions(environment)
         self._dispatchers = dispatchers = Dispatchers(platform.dispatchers)
         self._inboxes = inboxes = Inboxes(platform.dispatchers, counters)
-        router = Router(databases, link, clock)
+        security = DialogSecurity(environment)
+        router = Router(databases, link, security, clock)
         self.delivery = delivery = Delivery(environment)
         departure = Departure(transactions, router, delivery, dispatchers, counters)
         self.receiving = Receiving(environment)
         self.dialogs = Dialogs(environment, transactions, delivery, dispatchers)
         requests = RouteRequests(transactions, self.dialogs, delivery)
-        self._transmitter = transmitter = Transmitter(environment, router, departure, dispatchers, requests)
+        self._transmitter = transmitter = Transmitter(environment, router, security, departure, dispatchers, requests)
         self.severance = Severance(delivery, transmitter)
         notifier = Notifier(transactions, self.dialogs)
         self.monitors = Monitors(environment, notifier)
         PoisonDetection(environment, databases, transactions, notifier)
-        acceptance = Acceptance(environment, router, delivery, transmitter, inboxes)
-        Arrival(environment, transactions, router, acceptance, inboxes)
+        acceptance = Acceptance(environment, router, security, delivery, transmitter, inboxes)
+        Arrival(environment, transactions, router, security, acceptance, inboxes)
         for database_id, database, is_broker_enabled in SYSTEM_DATABASES:
             databases.add(database, database_id).catalog.is_broker_enabled = is_broker_enabled
 

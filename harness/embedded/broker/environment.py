@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from harness.embedded.broker.keys import Keys
 from harness.embedded.runtime.platform import Platform, WaitStatistics
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
 from harness.embedded.store import Store
@@ -28,6 +29,7 @@ class Environment:
     waits: WaitStatistics
     counters: Counters
     error_log: ErrorLog
+    keys: Keys
 
 
 class ReplaceableEntropy:

@@ -8,7 +8,7 @@ and its bounds here, and `unpack_frames` checks them all: nothing else of the br
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,16 @@ BrokerInstance = Annotated[str, Meta(max_length=128)]  # BEGIN DIALOG takes any 
 SequenceNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Moment = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # UTC ns: until the year 2262
 Certificate = Annotated[bytes, Meta(max_length=8192)]
+Seal = Annotated[bytes, Meta(max_length=32)]  # shows that the far side of an encrypted dialog made the frame
+
+
+class KeyExchange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """The keys of an encrypted dialog, as its initiator offers them (`keys`)."""
+
+    recipient: Annotated[bytes, Meta(max_length=32)]  # digest of the certificate for whose owner they are
+    public_key: Annotated[bytes, Meta(max_length=65)]
+    certificate: Certificate | None  # the sending user's; None: anonymous
+    signature: Annotated[bytes, Meta(max_length=512)]  # made with its private key
 
 
 class DialogHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -34,7 +44,7 @@ class DialogHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     contract: Name
     lifetime_ns: Moment | None  # UTC moment at which the dialog expires; None: never
     is_encrypted: bool
-    certificate: Certificate | None  # the sending user's, if the dialog is encrypted
+    key_exchange: KeyExchange | None  # of an encrypted dialog, until its message 0 is acknowledged
 
 
 class MessageFrame(msgspec.Struct, frozen=True, array_like=True, tag=1, forbid_unknown_fields=True, gc=False):
@@ -57,6 +67,7 @@ class AcknowledgementFrame(msgspec.Struct, frozen=True, array_like=True, tag=2, 
     from_initiator: bool
     sequence: SequenceNumber
     broker_instance: BrokerInstance
+    seal: Seal | None = None
 
 
 class ErrorFrame(msgspec.Struct, frozen=True, array_like=True, tag=3, forbid_unknown_fields=True, gc=False):
@@ -66,12 +77,16 @@ class ErrorFrame(msgspec.Struct, frozen=True, array_like=True, tag=3, forbid_unk
     from_initiator: bool
     code: Annotated[int, Meta(gt=-(2**31), lt=0)]
     description: Annotated[str, Meta(max_length=4000)]
+    seal: Seal | None = None
 
 
 Frame = MessageFrame | AcknowledgementFrame | ErrorFrame
+SealedFrame = TypeVar("SealedFrame", MessageFrame, AcknowledgementFrame, ErrorFrame)
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Annotated[list[Frame], Meta(max_length=RECORD_FRAMES_MAX)])
+_BODY: msgspec.msgpack.Decoder[bytes | None] = msgspec.msgpack.Decoder(bytes | None)
+_RECORD = Annotated[list[Frame], Meta(max_length=RECORD_FRAMES_MAX)]
+_DECODER: msgspec.msgpack.Decoder[list[Frame]] = msgspec.msgpack.Decoder(_RECORD)
 
 
 def body_bytes(frames: Iterable[Frame]) -> int:
@@ -86,6 +101,18 @@ def body_bytes(frames: Iterable[Frame]) -> int:
 def pack_frames(frames: Sequence[Frame]) -> bytes:
     """Packs the body of one record, without its length."""
     return _ENCODER.encode(frames)
+
+
+def pack_unsealed(frame: Frame) -> tuple[bytes, bytes]:
+    """What the seal of a frame must bind, and what it hides: all fields but one, and that one as it is sealed."""
+    if isinstance(frame, MessageFrame):
+        return _ENCODER.encode(msgspec.structs.replace(frame, body=None)), _ENCODER.encode(frame.body)
+    return _ENCODER.encode(msgspec.structs.replace(frame, seal=None)), b""
+
+
+def unpack_body(hidden: bytes) -> bytes | None:
+    """The body that `pack_unsealed` hid; ValueError if there is none."""
+    return _BODY.decode(hidden)
 
 
 def unpack_frames(record: bytes | bytearray | memoryview) -> list[Frame]:

@@ -90,7 +90,7 @@ class Asides:
         if self.count == LINES_MAX:
             self._error_log.write("Recovery has set more rows aside than this log lists.")
 
-    def each(self, table: str, rows: _Rows, load: Callable[[Any, Any], None]) -> None:
+    def each(self, table: str, rows: _Rows, load: Callable[[Any, Any], object]) -> None:
         """Passes each row to `load`; sets aside a row for which it fails."""
         for key, row in rows:
             try:
@@ -153,11 +153,11 @@ def recover(  # noqa: PLR0917
 
 
 def _database(databases: Databases, database_id: int, row: Any) -> None:
-    name, guid, is_enabled, honors, prefix, has_master_key, created_ns, ordinal = row
+    name, guid, is_enabled, honors, prefix, master_key, created_ns, ordinal = row
     catalog = databases.add(name, database_id, guid, prefix).catalog
     catalog.is_broker_enabled = is_enabled
     catalog.is_honor_broker_priority_on = honors
-    catalog.principals.has_master_key = has_master_key
+    catalog.principals.master_key = master_key
     catalog.create_time_ns = created_ns
     catalog.object_ordinal = ordinal
 
@@ -277,8 +277,22 @@ def _conversations(database: Database, tables: dict[str, _Rows], asides: Asides)
             endpoint.first_is_acknowledged = first_is_acknowledged
     for endpoint, (_, sequence), stored in read(database.xmit_table, _TRANSMISSION, tuple[str, int]):
         endpoint.outgoing.add(TransmissionRow(endpoint, sequence, *stored))
+    _sessions(database, read, asides)
     for queue in database.catalog.queues.values():
         _rows(database, queue, tables, asides)
+
+
+def _sessions(
+    database: Database, read: Callable[..., Iterator[tuple[ConversationEndpoint, Any, Any]]], asides: Asides
+) -> None:
+    catalog, table = database.catalog, database.session_table
+    for endpoint, handle, (protected,) in read(table, tuple[bytes]):
+        try:
+            endpoint.session = catalog.keys.restore(
+                protected, catalog.principals.master_key or b"", is_initiator=endpoint.terms.is_initiator
+            )
+        except ValueError as error:
+            asides.put(table, handle, (protected,), error)
 
 
 def rows_of_endpoints(  # noqa: PLR0917

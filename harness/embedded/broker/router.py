@@ -21,6 +21,7 @@ from harness.embedded.broker.database import (
     Unrouted,
 )
 from harness.embedded.broker.definitions import Route
+from harness.embedded.broker.dialog_security import DialogSecurity
 from harness.embedded.broker.frames import DialogHeader
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Clock
@@ -47,9 +48,10 @@ class Router:
 
     An endpoint keeps its destination until something that routing depends on changes."""
 
-    def __init__(self, databases: Databases, link: BrokerLink, clock: Clock) -> None:
+    def __init__(self, databases: Databases, link: BrokerLink, security: DialogSecurity, clock: Clock) -> None:
         self.databases = databases
         self.link = link
+        self._security = security
         self._changes = databases.changes
         self._clock = clock
 
@@ -67,7 +69,7 @@ class Router:
             is_reply=not terms.is_initiator,
         )
         if isinstance(destination, Remote):
-            insecure = self._security_problem(endpoint)
+            insecure = self._security.prepare(endpoint)
             destination = Delayed(insecure) if insecure else destination
         outgoing.destination, outgoing.routing_version = destination, version
         if isinstance(destination, Delayed) or any(
@@ -172,29 +174,15 @@ class Router:
             return Unknown(service)
         return Local(database, database.catalog.services[service])
 
-    def _security_problem(self, endpoint: ConversationEndpoint) -> str:
-        """Returns why an encrypted dialog cannot be sent; empty if it can."""
-        terms = endpoint.terms
-        if not terms.is_encrypted or not terms.is_initiator:
-            return ""
-        catalog, now_ns = endpoint.database.catalog, self._clock.utc_ns()
-        principals = catalog.principals
-        if not principals.has_master_key:
-            return status_text(28054, catalog.name, 25)
-        binding = catalog.binding_for(terms.far_service)
-        if binding is None:
-            return status_text(9727)
-        if not principals.certificates_of(binding.user, now_ns):
-            return status_text(9731, principals.principal_id(binding.user))
-        if not binding.is_anonymous_on and not principals.certificates_of(endpoint.service.owner, now_ns):
-            return status_text(9731, principals.principal_id(endpoint.service.owner))
-        return ""
-
     def header(self, endpoint: ConversationEndpoint) -> DialogHeader:
         """Returns the header of the endpoint's messages, which is made once."""
         outgoing = endpoint.outgoing
         header = outgoing.header
-        if header is None or header.to_broker_instance != endpoint.far_broker_instance:
+        if (
+            header is None
+            or header.to_broker_instance != endpoint.far_broker_instance
+            or (header.key_exchange is not None and endpoint.first_is_acknowledged)
+        ):
             terms = endpoint.terms
             header = outgoing.header = DialogHeader(
                 terms.far_service,
@@ -204,16 +192,6 @@ class Router:
                 terms.contract.name,
                 terms.lifetime,
                 terms.is_encrypted,
-                self._certificate(endpoint),
+                None if endpoint.first_is_acknowledged else outgoing.key_exchange,
             )
         return header
-
-    def _certificate(self, endpoint: ConversationEndpoint) -> bytes | None:
-        terms, catalog = endpoint.terms, endpoint.database.catalog
-        if not terms.is_encrypted or not terms.is_initiator:
-            return None
-        binding = catalog.binding_for(terms.far_service)
-        if binding is None or binding.is_anonymous_on:
-            return None
-        owned = catalog.principals.certificates_of(endpoint.service.owner, self._clock.utc_ns())
-        return owned[0].blob if owned else None

@@ -15,6 +15,7 @@ from itertools import islice
 from harness.embedded.broker.broker_link import Dispatcher, Dispatchers
 from harness.embedded.broker.database import ConversationEndpoint, Delayed, Remote, TransmissionRow, Unrouted
 from harness.embedded.broker.departure import Departure
+from harness.embedded.broker.dialog_security import DialogSecurity
 from harness.embedded.broker.dynamic_routing import RouteRequests
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import ErrorFrame, MessageFrame, body_bytes
@@ -28,10 +29,11 @@ WINDOW = 64  # messages of one conversation on the wire: enough for a round trip
 
 
 class Transmitter:
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self,
         environment: Environment,
         router: Router,
+        security: DialogSecurity,
         departure: Departure,
         dispatchers: Dispatchers,
         requests: RouteRequests,
@@ -40,6 +42,7 @@ class Transmitter:
         self._platform = environment.platform
         self._counters = environment.counters
         self._router = router
+        self._security = security
         self._link = router.link
         self._databases = router.databases
         self._departure = departure
@@ -104,20 +107,19 @@ class Transmitter:
     def _add_frames(self, endpoint: ConversationEndpoint, frames: list[MessageFrame]) -> None:
         terms, outgoing = endpoint.terms, endpoint.outgoing
         rows, in_flight = outgoing.unacknowledged, outgoing.in_flight
-        header = self._router.header(endpoint)
+        header, sealed = self._router.header(endpoint), self._security.sealed
         for row in islice(rows, in_flight, WINDOW) if in_flight or len(rows) > WINDOW else rows:
-            frames.append(
-                MessageFrame(
-                    terms.conversation_id,
-                    terms.is_initiator,
-                    row.message_sequence_number,
-                    row.message_type_name,
-                    row.message_body,
-                    endpoint.first_is_acknowledged,
-                    terms.priority,
-                    header,
-                )
+            frame = MessageFrame(
+                terms.conversation_id,
+                terms.is_initiator,
+                row.message_sequence_number,
+                row.message_type_name,
+                row.message_body,
+                endpoint.first_is_acknowledged,
+                terms.priority,
+                header,
             )
+            frames.append(sealed(endpoint, frame) if terms.is_encrypted else frame)
             in_flight += 1
         outgoing.in_flight = in_flight
 
@@ -127,7 +129,7 @@ class Transmitter:
         if isinstance(destination, Remote):
             terms = endpoint.terms
             frame = ErrorFrame(terms.conversation_id, terms.is_initiator, code, description)
-            self._link.send(destination.address, [frame])
+            self._link.send(destination.address, [self._security.sealed(endpoint, frame)])
 
     # Acknowledgement
 

@@ -1,8 +1,8 @@
 """Broker to broker over TCP: frames, many at a time in records of a 4-byte length and a msgpack list.
 
-The connecting side sends a handshake and gets one back; each is a record of its own, and frames follow. Each side
-presents its endpoint's certificate and checks whether it accepts the other's, as SQL Server's endpoints do. There is no
-cryptography: a certificate is a blob that is believed (see `broker.definitions`).
+The records of a handshake come first (`broker_handshake`): before it is done a peer is nobody, and gets little memory,
+little time and one of few places. Afterwards every record is protected. Bytes that are not what they should be close
+the connection, with one line in the log.
 
 A connection carries frames one way only, from the side that connected; answers go over a connection in the other
 direction. Everything sent in one turn of the loop leaves in one write. Nothing here waits for a slow peer: frames queue
@@ -22,12 +22,17 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
-
-import msgpack
+from typing import cast
 
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import RECORD_FRAMES_MAX, RECORD_SIZE_MAX, Frame, pack_frames, unpack_frames
+from harness.embedded.server.broker_handshake import (
+    MESSAGE_SIZE_MAX,
+    TAG_BYTES,
+    Handshake,
+    HandshakeError,
+    quoted,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +43,8 @@ RETRY_DELAYS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 HANDSHAKE_TIMEOUT_S = 5.0
 UNWANTED_AFTER_S = 120.0  # a peer to which nothing was sent for so long is not tried again; the broker resends sooner
 
-MAGIC = "service-broker-harness/1"
+INCOMING_MAX = 256  # connections from peers
+UNPROVED_MAX = 64  # of them, those whose handshake is not done
 
 _LENGTH = struct.Struct(">I")
 
@@ -115,28 +121,37 @@ class IncomingProtocol(asyncio.Protocol):
 
     def __init__(self, owner: BrokerTransport) -> None:
         self._owner = owner
-        self._records = RecordReader()
+        self._records = RecordReader(MESSAGE_SIZE_MAX)
         self._number = next(owner.numbers)
-        self._peer = ""  # empty until the handshake is done
+        self.handshake = Handshake(owner.broker.name, owner.broker.link, is_connecting=False)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._host, *_ = transport.get_extra_info("peername")
+        self._timeout = self._owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, "its handshake took too long")
+        others = self._owner.incoming.values()
+        unproved = sum(not other.handshake.is_done for other in others)
         self._owner.incoming[self._number] = self
-        self._timeout = self._owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self.close)
+        if unproved >= UNPROVED_MAX or len(others) > INCOMING_MAX:
+            self._end("there are too many connections")
 
     def data_received(self, data: bytes) -> None:
         frames: list[Frame] = []
+        handshake = self.handshake
         try:
             for record in self._records.feed(data):
-                if self._peer:
-                    frames += unpack_frames(record)
+                if handshake.is_done:
+                    frames += unpack_frames(handshake.receiving.open(record))
                 else:
                     self._shake_hands(record)
+        except HandshakeError as refusal:
+            if refusal.answer:
+                self._transport.write(_framed(refusal.answer))
+            self._end(f"Connection handshake failed. {refusal}")
         except ValueError as error:
-            log.warning("a peer broker (%s) sent something other than frames: %s", self._peer or "unnamed", error)
-            self.close()
+            self._end(f"it sent something other than frames: {error}")
         if frames:
-            self._owner.broker.on_frames(self._peer, frames)
+            self._owner.broker.on_frames(handshake.peer, frames)
             self._owner.run()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -147,17 +162,18 @@ class IncomingProtocol(asyncio.Protocol):
         self._transport.close()
 
     def _shake_hands(self, record: memoryview) -> None:
-        name, certificate, _ = Handshake.unpack(record)
-        broker = self._owner.broker
-        accepted = broker.link.accepts_certificate(certificate)
-        refusal = "" if accepted else f"{broker.name} does not accept the certificate of {name}"
-        self._transport.write(Handshake(broker.name, broker.link.presented_certificate(), refusal).pack())
-        self._timeout.cancel()
-        if accepted:
-            self._peer = name
-        else:
-            log.warning("%s", refusal)
-            self.close()
+        for answer in self.handshake.receive(record):
+            self._transport.write(_framed(answer))
+        if self.handshake.is_done:
+            self._timeout.cancel()
+            self._records.size_max = RECORD_SIZE_MAX + TAG_BYTES
+
+    def _end(self, reason: str) -> None:
+        peer = quoted(self.handshake.peer) if self.handshake.peer else "unnamed"
+        text = f"The connection of a peer broker ({peer}, {self._host}) is closed: {reason}."
+        if line := self._owner.broker.link.complaints.write(self._host, text):
+            log.warning("%s", line)
+        self.close()
 
 
 class Peer:
@@ -241,7 +257,7 @@ class Peer:
         protocol = self._protocol
         if protocol is None or protocol.paused or not self._frames:
             return
-        protocol.write(b"".join(pack_records(self._frames)))
+        protocol.write(self._frames)
         self._frames.clear()
 
 
@@ -250,7 +266,7 @@ class OutgoingProtocol(asyncio.Protocol):
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._records = RecordReader()
+        self._records = RecordReader(MESSAGE_SIZE_MAX)
         self._error = "Connection closed by the peer."
         self.paused = False
 
@@ -259,14 +275,19 @@ class OutgoingProtocol(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=1024 * 1024)
         owner = self._peer.owner
         self._timeout = owner.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end, "Connection handshake timed out.")
-        self._transport.write(Handshake(owner.broker.name, owner.broker.link.presented_certificate()).pack())
+        self._handshake = Handshake(owner.broker.name, owner.broker.link, is_connecting=True)
+        self._write_records(self._handshake.start)
 
     def data_received(self, data: bytes) -> None:
         try:
             for record in self._records.feed(data):
                 self._shake_hands(record)
+        except HandshakeError as refusal:
+            if refusal.answer:
+                self._write_records([refusal.answer])
+            self._end(f"Connection handshake failed. {refusal}.")
         except ValueError as error:
-            self._end(f"Connection handshake failed. {error}")
+            self._end(f"Connection handshake failed. {error}.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timeout.cancel()
@@ -279,25 +300,27 @@ class OutgoingProtocol(asyncio.Protocol):
         self.paused = False
         self._peer.flush_soon()
 
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
+    def write(self, frames: Iterable[Frame]) -> None:
+        seal = self._handshake.sending.seal
+        self._write_records(seal(record) for record in pack_records(frames))
 
     def close(self) -> None:
         self._transport.abort()
 
+    def _write_records(self, records: Iterable[bytes]) -> None:
+        self._transport.write(b"".join(_framed(record) for record in records))
+
     def _shake_hands(self, record: memoryview) -> None:
-        name, certificate, refusal = Handshake.unpack(record)
-        self._timeout.cancel()
-        if refusal:
-            self._end(f"Connection handshake failed. {refusal}")
-        elif not self._peer.owner.broker.link.accepts_certificate(certificate):
-            self._end(f"Connection handshake failed. The certificate of {name} is not accepted.")
-        else:
+        if self._handshake.is_done:
+            raise ValueError("The peer sent something after the handshake")
+        self._write_records(self._handshake.receive(record))
+        if self._handshake.is_done:
+            self._timeout.cancel()
             self._peer.connected(self)
 
     def _end(self, error: str) -> None:
         self._error = error
-        self._transport.abort()
+        self._transport.close()
 
 
 def _is_loopback(host: str) -> bool:
@@ -310,38 +333,11 @@ def _is_loopback(host: str) -> bool:
 # -- records -----------------------------------------------------------------------------------------------------------
 
 
-class Handshake(NamedTuple):
-    """The first record in each direction. `refusal` is empty, or says why the listening side refuses to talk."""
-
-    name: str
-    certificate: bytes | None
-    refusal: str = ""
-
-    def pack(self) -> bytes:
-        packed: bytes = msgpack.packb([MAGIC, *self])
-        return _LENGTH.pack(len(packed)) + packed
-
-    @classmethod
-    def unpack(cls, record: memoryview) -> Handshake:
-        """The handshake in a record; ValueError if there is none of this version."""
-        try:
-            fields: Any = msgpack.unpackb(record)
-            magic, name, certificate, refusal = fields
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise ValueError(f"invalid handshake: {error}") from None
-        if magic != MAGIC:
-            raise ValueError("invalid handshake: it is not from a broker of this version")
-        if not (isinstance(name, str) and name and isinstance(refusal, str)):
-            raise ValueError("invalid handshake: it has no name")
-        if not (certificate is None or isinstance(certificate, bytes)):
-            raise ValueError("invalid handshake: its certificate is not binary")
-        return cls(name, certificate, refusal)
-
-
 class RecordReader:
-    """Joins records from bytes cut anywhere."""
+    """Joins records of at most `size_max` bytes from bytes cut anywhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, size_max: int) -> None:
+        self.size_max = size_max
         self._pending = bytearray()
         self._wanted = _LENGTH.size  # pending bytes below which no record can be complete
 
@@ -359,7 +355,7 @@ class RecordReader:
         self._wanted = _LENGTH.size
         while end - at >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(data, at)
-            if length > RECORD_SIZE_MAX:
+            if length > self.size_max:
                 raise ValueError(f"a record of {length} bytes")
             if end - at < _LENGTH.size + length:
                 self._wanted = _LENGTH.size + length
@@ -376,9 +372,13 @@ def pack_records(frames: Iterable[Frame]) -> Iterator[bytes]:
     while batch := list(itertools.islice(waiting, RECORD_FRAMES_MAX)):
         packed = pack_frames(batch)
         if len(packed) <= RECORD_SIZE_MAX:
-            yield _LENGTH.pack(len(packed)) + packed
+            yield packed
         elif len(batch) > 1:
             for frame in batch:
                 yield from pack_records([frame])
         else:
             log.error("a message of %d bytes is too large to send (limit %d)", len(packed), RECORD_SIZE_MAX)
+
+
+def _framed(record: bytes) -> bytes:
+    return _LENGTH.pack(len(record)) + record

@@ -31,6 +31,7 @@ from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, Syste
 from harness.embedded.runtime.tasks import Scheduler, Task
 from harness.embedded.server.authentication import LoginAuthenticator, self_signed_context
 from harness.embedded.server.broker_transport import BrokerTransport
+from harness.embedded.server.cryptography import ServerKeys
 from harness.embedded.server.tds_listener import FIRST_SPID, Admit, TdsListener
 from harness.embedded.store import FileStore
 from harness.embedded.tds.connection import ServerIdentity
@@ -133,6 +134,7 @@ class InstanceServer:
             transport=transport,
             platform=self._platform(scheduler, waits),
             waits=waits,
+            keys=ServerKeys.of_folder(self._data),
         )
         transport.broker = engine
         install_activation(engine)

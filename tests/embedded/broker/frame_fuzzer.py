@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import msgspec
 
 from harness.embedded.broker import system_objects
 from harness.embedded.broker.frames import Frame, pack_frames, unpack_frames
+from harness.embedded.broker.keys import Keys
 from tests.embedded.broker.world import C, Instance, M, S, World, bodies
 
 ROUNDS_BETWEEN_CRASHES = 20
@@ -38,10 +40,14 @@ class Outcome:
 
 
 class FrameFuzzer:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, make_keys: Callable[[], Keys] | None = None) -> None:
         self.random = random.Random(seed)
-        self.world = World()
+        self.is_encrypted = make_keys is not None
+        self.world = World(make_keys=make_keys) if make_keys is not None else World()
         self.pair = self.world.pair()
+        if self.is_encrypted:
+            self.world.secure(*self.pair)
+            self.world.bind(*self.pair[::-1])
         self.outcome = Outcome()
 
     def run(self, rounds: int) -> Outcome:
@@ -56,7 +62,8 @@ class FrameFuzzer:
         choice = self.random.choice
         initiator, target = choice([self.pair, self.pair[::-1]])
         if choice([True, False, False]):
-            handle = self.world.dialog(initiator, target, lifetime_s=choice([None, 60]))
+            lifetime_s = choice([None, 60])
+            handle = self.world.dialog(initiator, target, lifetime_s=lifetime_s, encryption=self.is_encrypted)
             for _ in range(choice([1, 1, 3])):
                 initiator.send(handle, b"0")
         self.world.run_for(0.01)
@@ -112,7 +119,7 @@ class FrameFuzzer:
 
     def _probe(self, initiator: Instance, target: Instance) -> None:
         """Sends a message on a new dialog, which must arrive."""
-        handle = self.world.dialog(initiator, target)
+        handle = self.world.dialog(initiator, target, encryption=self.is_encrypted)
         initiator.send(handle, b"probe")
         self.world.run_for(1)
         assert b"probe" in bodies(target.receive_all())

@@ -9,6 +9,7 @@ from harness.embedded.broker.frames import (
     AcknowledgementFrame,
     MessageFrame,
 )
+from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import MILLISECOND, SECOND
 from tests.embedded.broker.world import LATENCY_NS, C, M, Q, S, bodies, handle_of, kinds
 
@@ -393,30 +394,33 @@ def test_messages_are_sent_again_as_soon_as_a_broken_connection_is_back(world, p
     assert len(target.receive()) == 1
 
 
-# Dialog security: its requirements, not its cryptography
+# Dialog security: its requirements; `tests/embedded/server/test_dialog_encryption.py` has its cryptography
 
 
-def secure(world, initiator, target):
-    for side in (initiator, target):
-        side.ddl(lambda tx, side=side: ddl_principals.create_master_key(tx, side.db.catalog))
-        side.ddl(
-            lambda tx, side=side: ddl_principals.create_certificate(
-                tx, side.db.catalog, side.engine.entropy, "own", subject=side.name
-            )
-        )
-    for here, there in ((initiator, target), (target, initiator)):
-        blob = there.db.catalog.principals.certificate("own").blob
-        here.ddl(lambda tx, here=here: ddl_principals.create_user(tx, here.db.catalog, here.engine.logins, "proxy"))
-        here.ddl(
-            lambda tx, here=here, blob=blob: ddl_principals.create_certificate(
-                tx, here.db.catalog, here.engine.entropy, "theirs", owner="proxy", blob=blob
-            )
-        )
-    initiator.ddl(
-        lambda tx: ddl_network.create_remote_service_binding(
-            tx, initiator.db.catalog, "binding", to_service=S, user="proxy"
-        )
-    )
+def test_frames_from_or_for_another_broker_instance_are_refused_and_logged_once_a_minute(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"1")
+    world.run_for(0.1)
+    target.receive()
+    [first] = [frame for _, frame in world.network.sent if isinstance(frame, MessageFrame)]
+    [acknowledgement] = [frame for _, frame in world.network.sent if isinstance(frame, AcknowledgementFrame)]
+    guid = "0F8FAD5B-D9CB-469F-A165-70867728950E"
+    for change in ({"from_broker_instance": guid}, {"to_broker_instance": guid}):
+        forged = msgspec.structs.replace(first, sequence=1, header=msgspec.structs.replace(first.header, **change))
+        target.engine.on_frames("peer", [forged] * 50)
+    world.network.deliveries = lambda frame: []
+    initiator.send(handle, b"2")
+    forged = msgspec.structs.replace(acknowledgement, sequence=1, broker_instance=guid)
+    initiator.engine.on_frames("peer", [forged] * 50)
+    world.run_for(1)
+    assert target.receive() == [] and len(initiator.db.transmission_queue) == 1
+    assert target.engine.counters.corrupted == 100 and len(target.engine.error_log.lines) == 2
+    assert initiator.engine.counters.corrupted == 50 and len(initiator.engine.error_log.lines) == 1
+    world.run_for(60)
+    initiator.engine.on_frames("peer", [forged])
+    world.run_for(1)
+    assert initiator.engine.error_log.lines[-1].endswith("(49 more of this kind since the last such line)")
 
 
 def test_an_encrypted_dialog_needs_keys_a_binding_and_send_permission(world, pair):
@@ -426,7 +430,7 @@ def test_an_encrypted_dialog_needs_keys_a_binding_and_send_permission(world, pai
     initiator.send(handle)
     world.run_for(0.1)
     assert "master key" in initiator.db.transmission_status(handle)
-    secure(world, initiator, target)
+    world.secure(initiator, target)
     target.ddl(lambda tx: ddl_services.set_sender(tx, target.db.catalog, S, "proxy", may=True))
     world.run_for(0.2)
     assert len(target.receive()) == 1 and not initiator.db.transmission_queue
@@ -434,20 +438,20 @@ def test_an_encrypted_dialog_needs_keys_a_binding_and_send_permission(world, pai
 
 def test_a_binding_secures_a_dialog_without_encryption_too(world, pair):
     initiator, target = pair
-    secure(world, initiator, target)
+    world.secure(initiator, target)
     assert initiator.endpoint(world.dialog(initiator, target, encryption=False)).terms.is_encrypted
 
 
 def test_an_encrypted_dialog_of_an_owner_who_may_not_send_is_8494(world, pair):
     initiator, target = pair
-    secure(world, initiator, target)
+    world.secure(initiator, target)
     target.ddl(lambda tx: ddl_services.set_sender(tx, target.db.catalog, S, "public", may=False))
     assert error_after(world, initiator, target, encryption=True) == -8494
 
 
 def test_a_message_with_an_unknown_certificate_is_dropped_without_an_answer(world, pair):
     initiator, target = pair
-    secure(world, initiator, target)
+    world.secure(initiator, target)
     target.ddl(lambda tx: ddl_principals.drop_certificate(tx, target.db.catalog, "theirs"))
     initiator.send(world.dialog(initiator, target, encryption=True))
     world.run_for(1)
@@ -461,7 +465,7 @@ def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
     engine, catalog = target.engine, target.engine.databases["master"].catalog
     target.ddl(lambda tx: ddl_network.drop_endpoint(tx, engine.link, "broker"))
     target.ddl(lambda tx: ddl_principals.create_master_key(tx, catalog))
-    target.ddl(lambda tx: ddl_principals.create_certificate(tx, catalog, engine.entropy, "endpoint", subject="target"))
+    target.ddl(lambda tx: ddl_principals.create_certificate(tx, catalog, "endpoint", subject="target"))
     target.ddl(
         lambda tx: ddl_network.create_endpoint(
             tx, engine.link, "secure", state="STARTED", port=1, authentication="CERTIFICATE", certificate="endpoint"
@@ -470,14 +474,31 @@ def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
     blob = b"the initiator's certificate"
     target.ddl(lambda tx: ddl_principals.create_login(tx, engine.logins, "peer", password="x"))
     target.ddl(lambda tx: ddl_principals.create_user(tx, catalog, engine.logins, "peer", login="peer"))
-    assert not engine.link.accepts_certificate(blob) and not engine.link.accepts_certificate(None)
-    target.ddl(
-        lambda tx: ddl_principals.create_certificate(tx, catalog, engine.entropy, "peer", owner="peer", blob=blob)
-    )
-    assert not engine.link.accepts_certificate(blob)
+    assert engine.link.refusal_of(blob) == "the certificate is not known"
+    assert "no compatible authentication protocol" in engine.link.refusal_of(None)
+    target.ddl(lambda tx: ddl_principals.create_certificate(tx, catalog, "peer", owner="peer", blob=blob))
+    assert "the login 'peer' does not have CONNECT permission" in engine.link.refusal_of(blob)
     target.ddl(lambda tx: ddl_network.set_connect(tx, engine.link, "secure", "peer", may=True))
-    assert engine.link.accepts_certificate(blob)
+    assert engine.link.refusal_of(blob) == ""
     assert engine.link.presented_certificate() == catalog.principals.certificate("endpoint").blob
+    catalog.principals.certificate("peer").expiry_ns = engine.clock.utc_ns()
+    assert engine.link.refusal_of(blob) == "the certificate is not valid at this time"
+    target.ddl(lambda tx: ddl_network.alter_endpoint(tx, engine.link, "secure", authentication="WINDOWS NEGOTIATE"))
+    assert "no compatible authentication protocol" in engine.link.refusal_of(blob)
+    target.ddl(lambda tx: ddl_network.alter_endpoint(tx, engine.link, "secure", state="STOPPED"))
+    assert engine.link.refusal_of(blob) == "the endpoint is not started"
+
+
+def test_a_master_key_that_protects_a_private_key_is_not_dropped(here):
+    catalog = here.db.catalog
+    here.ddl(lambda tx: ddl_principals.create_master_key(tx, catalog))
+    here.ddl(lambda tx: ddl_principals.create_certificate(tx, catalog, "own", subject="x"))
+    with pytest.raises(SqlServerError) as refusal:
+        here.ddl(lambda tx: ddl_principals.drop_master_key(tx, catalog))
+    assert refusal.value.number == 15580
+    here.ddl(lambda tx: ddl_principals.drop_certificate(tx, catalog, "own"))
+    here.ddl(lambda tx: ddl_principals.drop_master_key(tx, catalog))
+    assert not catalog.principals.has_master_key
 
 
 def test_a_service_is_found_in_another_database_of_the_instance(world, pair):

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from harness.embedded.broker import ddl_databases, ddl_network, ddl_services
+from harness.embedded.broker import ddl_databases, ddl_network, ddl_principals, ddl_services
 from harness.embedded.broker.database import ConversationEndpoint, Database
 from harness.embedded.broker.definitions import ActivationOptions, QueueOptions
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.frames import Frame, pack_frames, unpack_frames
+from harness.embedded.broker.keys import Keys
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.runtime.platform import WaitStatistics
@@ -71,6 +72,7 @@ class Instance:
 
     def __init__(self, world: World, name: str, port: int) -> None:
         self.world, self.name, self.port = world, name, port
+        self.keys = world.make_keys()
         self.engine = self._start({})
         with_transaction(self, self._set_up)
 
@@ -88,6 +90,7 @@ class Instance:
             transport=_Transport(self.world.network, self),
             platform=latches,
             waits=waits,
+            keys=self.keys,
         )
         self.engine.recover()
         return self.engine
@@ -192,10 +195,13 @@ def with_transaction(instance: Instance, statement: Callable[[Transaction], Any]
 
 
 class World:
-    """Instances on one clock; a row's change holds its page's latch for `latch_ns`, and 0 means no latches."""
+    """Instances on one clock; a row's change holds its page's latch for `latch_ns`, and 0 means no latches.
 
-    def __init__(self, latch_ns: int = 0) -> None:
+    `make_keys` makes the cryptography of an instance; without it there is none."""
+
+    def __init__(self, latch_ns: int = 0, make_keys: Callable[[], Keys | None] = lambda: None) -> None:
         self.latch_ns = latch_ns
+        self.make_keys = make_keys
         self.clock = VirtualClock()
         self.driver = VirtualDriver(self.clock)
         self.network = Network()
@@ -227,6 +233,31 @@ class World:
         initiator, target = self.instance("initiator"), self.instance("target")
         self.link(initiator, target)
         return initiator, target
+
+    def secure(self, initiator: Instance, target: Instance) -> None:
+        """Gives both sides what encrypted dialogs need."""
+        for side in (initiator, target):
+            side.ddl(lambda tx, side=side: ddl_principals.create_master_key(tx, side.db.catalog))
+            side.ddl(
+                lambda tx, side=side: ddl_principals.create_certificate(tx, side.db.catalog, "own", subject=side.name)
+            )
+        for here, there in ((initiator, target), (target, initiator)):
+            blob = there.db.catalog.principals.certificates["own"].blob
+            here.ddl(lambda tx, here=here: ddl_principals.create_user(tx, here.db.catalog, here.engine.logins, "proxy"))
+            here.ddl(
+                lambda tx, here=here, blob=blob: ddl_principals.create_certificate(
+                    tx, here.db.catalog, "theirs", owner="proxy", blob=blob
+                )
+            )
+        self.bind(initiator, target)
+
+    def bind(self, initiator: Instance, target: Instance) -> None:
+        """Lets the initiator encrypt for the target."""
+        initiator.ddl(
+            lambda tx: ddl_network.create_remote_service_binding(
+                tx, initiator.db.catalog, "binding", to_service=S, user="proxy"
+            )
+        )
 
     def dialog(self, initiator: Instance, target: Instance, **options: Any) -> str:
         return initiator.begin(to_broker_instance=target.db.catalog.service_broker_guid, **options)

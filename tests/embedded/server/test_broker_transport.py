@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from harness.embedded.broker.frames import AcknowledgementFrame, Frame
-from harness.embedded.server.broker_transport import BrokerTransport, Handshake, RecordReader, pack_records
+from harness.embedded.server import broker_transport
+from harness.embedded.server.broker_handshake import MESSAGE_SIZE_MAX
+from harness.embedded.server.broker_transport import BrokerTransport, RecordReader, pack_records
+from tests.embedded.server.broker_sides import EndpointLink, Impostor, acquainted
 
 HOST = "127.0.0.1"
 ID = "0F8FAD5B-D9CB-469F-A165-70867728950E"
@@ -17,18 +20,11 @@ ID = "0F8FAD5B-D9CB-469F-A165-70867728950E"
 class Broker:
     """A broker that keeps the frames and states it receives."""
 
-    def __init__(self, name: str, *, certificate: bytes = b"good") -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.certificate = certificate
-        self.link = self
+        self.link = EndpointLink(name)
         self.received: list[tuple[object, list[Frame]]] = []
         self.states: list[tuple[tuple[str, int], bool, str]] = []
-
-    def presented_certificate(self) -> bytes | None:
-        return self.certificate
-
-    def accepts_certificate(self, blob: bytes | None) -> bool:
-        return blob == b"good"
 
     def on_frames(self, peer: object, frames: list[Frame]) -> None:
         self.received.append((peer, list(frames)))
@@ -59,7 +55,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 @contextlib.asynccontextmanager
 async def transports(*brokers: Broker):
-    """A transport for each broker."""
+    """A transport for each broker; all accept each other."""
+    acquainted(*(broker.link for broker in brokers))
     loop = asyncio.get_running_loop()
     made = []
     for broker in brokers:
@@ -129,8 +126,8 @@ def test_a_connection_that_breaks_is_reopened():
 def test_a_certificate_that_is_not_accepted_ends_the_handshake_on_either_side(bad):
     async def scenario() -> None:
         initiator, target = Broker("initiator"), Broker("target")
-        {"initiator": initiator, "target": target}[bad].certificate = b"bad"
         async with transports(initiator, target) as (sending, listening):
+            {"initiator": target, "target": initiator}[bad].link.known = []
             address = (HOST, free_port())
             listening.listen("", address[1])
             sending.send(address, [frame(1)])
@@ -179,11 +176,95 @@ def test_an_address_outside_loopback_needs_the_operators_permission():
     asyncio.run(scenario())
 
 
+def test_a_peer_with_the_servers_own_certificate_gets_nothing_in():
+    async def scenario() -> None:
+        impostor, target = Broker("impostor"), Broker("target")
+        async with transports(impostor, target) as (sending, listening):
+            target.link.known.append(target.link.pair.blob)
+            impostor.link = Impostor(target.link.pair.blob)
+            impostor.link.known = [target.link.pair.blob]
+            address = (HOST, free_port())
+            listening.listen("", address[1])
+            sending.send(address, [frame(1)])
+            await until(lambda: impostor.states)
+            assert "does not prove that it owns its certificate" in impostor.states[0][2]
+            assert target.received == [] and not any(up for _, up, _ in impostor.states)
+
+    asyncio.run(scenario())
+
+
+def test_a_peer_that_changes_a_record_on_the_way_is_disconnected(caplog):
+    async def scenario() -> None:
+        initiator, target = Broker("initiator"), Broker("target")
+        async with transports(initiator, target) as (sending, listening):
+            address = (HOST, free_port())
+            listening.listen("", address[1])
+            sending.send(address, [frame(1)])
+            await until(lambda: target.frames)
+            [outgoing] = [peer._protocol for peer in sending._peers.values()]
+            outgoing._write_records([b"\0" * 50])
+            await until(lambda: not initiator.states[-1][1])
+            assert target.frames == [frame(1)]
+            assert "forged, altered, repeated or out of order" in caplog.messages[-2]
+
+    asyncio.run(scenario())
+
+
+def test_before_the_handshake_a_peer_may_send_little(caplog):
+    async def scenario() -> None:
+        target = Broker("target")
+        async with transports(target) as (listening,):
+            port = free_port()
+            listening.listen("", port)
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write((MESSAGE_SIZE_MAX + 1).to_bytes(4, "big"))
+            assert await asyncio.wait_for(reader.read(), 60) == b""
+            writer.close()
+            assert caplog.messages[-1].endswith(f"a record of {MESSAGE_SIZE_MAX + 1} bytes.")
+
+    asyncio.run(scenario())
+
+
+def test_before_the_handshake_a_peer_has_little_time(monkeypatch):
+    monkeypatch.setattr(broker_transport, "HANDSHAKE_TIMEOUT_S", 0.05)
+
+    async def scenario() -> None:
+        target = Broker("target")
+        async with transports(target) as (listening,):
+            port = free_port()
+            listening.listen("", port)
+            reader, writer = await asyncio.open_connection(HOST, port)
+            assert await asyncio.wait_for(reader.read(), 60) == b""
+            writer.close()
+            await until(lambda: not listening.incoming)
+
+    asyncio.run(scenario())
+
+
+def test_silent_connections_do_not_keep_the_others_out_for_long(monkeypatch):
+    monkeypatch.setattr(broker_transport, "UNPROVED_MAX", 3)
+    monkeypatch.setattr(broker_transport, "HANDSHAKE_TIMEOUT_S", 0.5)
+
+    async def scenario() -> None:
+        initiator, target = Broker("initiator"), Broker("target")
+        async with transports(initiator, target) as (sending, listening):
+            address = (HOST, free_port())
+            listening.listen("", address[1])
+            silent = [await asyncio.open_connection(*address) for _ in range(10)]
+            await until(lambda: len(listening.incoming) == 3)
+            sending.send(address, [frame(1)])
+            await until(lambda: initiator.states and initiator.states[-1][1])
+            for _, writer in silent:
+                writer.close()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("cut", [1, 3, 100, 10**6])
 def test_records_are_read_wherever_their_bytes_are_cut(cut):
     frames = [frame(number, "x" * 50) for number in range(600)]
-    data = b"".join(pack_records(frames))
-    reader = RecordReader()
+    data = b"".join(broker_transport._framed(record) for record in pack_records(frames))
+    reader = RecordReader(10**6)
     sizes = [len(record) for at in range(0, len(data), cut) for record in reader.feed(data[at : at + cut])]
     assert len(sizes) == 3
     assert sum(sizes) + 4 * 3 == len(data)
@@ -191,10 +272,4 @@ def test_records_are_read_wherever_their_bytes_are_cut(cut):
 
 def test_a_record_is_refused_when_its_announced_length_is_too_large():
     with pytest.raises(ValueError, match="a record of 4294967295 bytes"):
-        RecordReader().feed(b"\xff\xff\xff\xff")
-
-
-@pytest.mark.parametrize("handshake", [Handshake("a", None), Handshake("a", b"\0\1"), Handshake("a", b"", "no")])
-def test_a_handshake_is_unpacked_as_it_was_packed(handshake):
-    (record,) = RecordReader().feed(handshake.pack())
-    assert Handshake.unpack(record) == handshake
+        RecordReader(10**6).feed(b"\xff\xff\xff\xff")

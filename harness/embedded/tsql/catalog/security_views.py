@@ -5,11 +5,13 @@ Principal 1 is sa on the server and dbo in a database.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.database import Database
+from harness.embedded.broker.definitions import Certificate
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import rights
@@ -215,6 +217,12 @@ def _certificates(context: Context) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(certificate=certificate, principal_id=principal_id)
 
 
+def _protection(certificate: Certificate) -> tuple[str, str]:
+    if certificate.private_key is None:
+        return "NA", "NO_PRIVATE_KEY"
+    return ("PW", "ENCRYPTED_BY_PASSWORD") if certificate.has_password else ("MK", "ENCRYPTED_BY_MASTER_KEY")
+
+
 PERMISSION_COLUMNS = """
         class                 tinyint NOT NULL
         class_desc            nvarchar(60)
@@ -287,11 +295,9 @@ VIEWS = [
         thumbprint                    varbinary(32)
         """,
         _certificates,
-        pvt_key_encryption_type=lambda row: "MK" if row.certificate.has_private_key else "NA",
-        pvt_key_encryption_type_desc=lambda row: (
-            "ENCRYPTED_BY_MASTER_KEY" if row.certificate.has_private_key else "NO_PRIVATE_KEY"
-        ),
-        thumbprint=lambda row: row.certificate.blob[:20],
+        pvt_key_encryption_type=lambda row: _protection(row.certificate)[0],
+        pvt_key_encryption_type_desc=lambda row: _protection(row.certificate)[1],
+        thumbprint=lambda row: hashlib.sha1(row.certificate.blob, usedforsecurity=False).digest(),
     ),
     View(
         "symmetric_keys",

@@ -216,21 +216,21 @@ def create_certificate(parser: Parser) -> Definition:
     """
     CREATE CERTIFICATE name [ AUTHORIZATION user ]
         { [ ENCRYPTION BY PASSWORD = '..' ] WITH SUBJECT = '..' [ , START_DATE = '..' ] [ , EXPIRY_DATE = '..' ]
-        | FROM BINARY = 0x.. [ WITH PRIVATE KEY ( BINARY = 0x.., DECRYPTION BY PASSWORD = '..' ) ] }
+        | FROM BINARY = 0x.. [ WITH PRIVATE KEY ( BINARY = 0x.. [ , DECRYPTION BY PASSWORD = '..' ]
+                                                  [ , ENCRYPTION BY PASSWORD = '..' ] ) ] }
         [ ACTIVE FOR BEGIN_DIALOG = { ON | OFF } ]
     """
     tokens = parser.tokens
     name, owner = tokens.name(), authorization(tokens)
     given: dict[str, Any] = {}
     if tokens.accept("ENCRYPTION", "BY"):
-        _password(tokens)
-        given["has_password"] = True
+        given["password"] = _password(tokens)
     if tokens.accept("FROM"):
         if not tokens.accept("BINARY", "="):
             tokens.unsupported("CREATE CERTIFICATE FROM a file")
         given["blob"] = tokens.binary()
         if tokens.accept("WITH", "PRIVATE", "KEY"):
-            given["private_key"] = _private_key(tokens)
+            given |= _private_key(tokens)
     else:
         tokens.expect("WITH")
         given |= options(tokens, CERTIFICATE_OPTIONS)
@@ -244,26 +244,28 @@ def create_certificate(parser: Parser) -> Definition:
             check_owner(frame, guard, owner)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        catalog, entropy = frame.database.catalog, frame.instance.engine.entropy
+        catalog = frame.database.catalog
         of = owner or frame.session.user_name()
         moments_ns: dict[str, Any] = {each: _moment_ns(text) for each, text in dates.items()}
-        ddl_principals.create_certificate(tx, catalog, entropy, name, owner=of, **given, **moments_ns)
+        ddl_principals.create_certificate(tx, catalog, name, owner=of, **given, **moments_ns)
 
     return Definition(parser.line, check, work)
 
 
-def _private_key(tokens: Tokens) -> bytes:
-    key = b""
+def _private_key(tokens: Tokens) -> dict[str, Any]:
+    given: dict[str, Any] = {"private_key": b""}
     tokens.expect("(")
     while not tokens.accept(")"):
         if tokens.accept("BINARY", "="):
-            key = tokens.binary()
+            given["private_key"] = tokens.binary()
         else:
-            tokens.choose("DECRYPTION", "ENCRYPTION")
+            option = {"DECRYPTION": "decryption_password", "ENCRYPTION": "password"}[
+                tokens.choose("DECRYPTION", "ENCRYPTION")
+            ]
             tokens.expect("BY")
-            _password(tokens)
+            given[option] = _password(tokens)
         tokens.accept(",")
-    return key
+    return given
 
 
 register_drop(

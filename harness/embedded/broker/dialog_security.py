@@ -1,0 +1,151 @@
+"""Dialog security: which keys an encrypted dialog needs, and the sealing of its frames.
+
+Only frames between instances are sealed: "messages exchanged with services in the same instance are not encrypted". The
+initiator agrees keys with the owner of the bound user's certificate and offers them in the header of its messages until
+the first is acknowledged; its own certificate and signature are in the offer unless the dialog is anonymous. Both sides
+keep the keys, protected by the master keys of their databases. `keys` decides whether anything is computed at all.
+"""
+
+from __future__ import annotations
+
+from harness.embedded.broker.database import ConversationEndpoint, Local
+from harness.embedded.broker.definitions import Certificate, Principals
+from harness.embedded.broker.delivery import Refusal
+from harness.embedded.broker.environment import Environment
+from harness.embedded.broker.frames import DialogHeader, SealedFrame
+from harness.embedded.broker.keys import Dialog, OwnKey, Session
+from harness.embedded.errors import SqlServerError
+
+
+class Undeliverable(Exception):
+    """A message that is dropped without an answer; the text is the reason."""
+
+
+class _Unsecured(Exception):
+    """A dialog has not what it needs to be encrypted; the text is the transmission status."""
+
+    def __init__(self, number: int, *arguments: object) -> None:
+        super().__init__(SqlServerError(number, *arguments).text)
+
+
+class DialogSecurity:
+    def __init__(self, environment: Environment) -> None:
+        self._clock = environment.clock
+        self._keys = environment.keys
+        self._store = environment.store
+
+    # Sending
+
+    def prepare(self, endpoint: ConversationEndpoint) -> str:
+        """Gets the keys that the endpoint's messages need; returns why it cannot, empty if they can be sent."""
+        try:
+            if endpoint.terms.is_encrypted and endpoint.terms.is_initiator:
+                self._prepare_initiator(endpoint)
+            elif endpoint.terms.is_encrypted and self._keys.encrypts and endpoint.session is None:
+                raise _Unsecured(28054, endpoint.database.name, 25)
+        except _Unsecured as reason:
+            return str(reason)
+        except ValueError as error:
+            return f"Dialog security is unavailable for this conversation: {error}."
+        return ""
+
+    def _prepare_initiator(self, endpoint: ConversationEndpoint) -> None:
+        catalog, now_ns = endpoint.database.catalog, self._clock.utc_ns()
+        principals, terms = catalog.principals, endpoint.terms
+        if principals.master_key is None:
+            raise _Unsecured(28054, catalog.name, 25)
+        binding = catalog.binding_for(terms.far_service)
+        if binding is None:
+            raise _Unsecured(9727)
+        theirs = principals.certificates_of(binding.user, now_ns)
+        if not theirs:
+            raise _Unsecured(9731, principals.principal_id(binding.user))
+        own = None
+        if not binding.is_anonymous_on:
+            owned = [each for each in principals.certificates_of(endpoint.service.owner, now_ns) if _is_usable(each)]
+            if not owned:
+                raise _Unsecured(9731, principals.principal_id(endpoint.service.owner))
+            own = _own_key(principals, owned[0])
+        exchange, recipient = endpoint.outgoing.key_exchange, theirs[0].blob
+        is_offered = exchange is not None and self._keys.is_recipient(exchange, recipient)
+        if not endpoint.first_is_acknowledged and not is_offered:
+            self._offer(endpoint, own, recipient, principals.master_key)
+
+    def _offer(self, endpoint: ConversationEndpoint, own: OwnKey | None, recipient: bytes, master_key: bytes) -> None:
+        terms, guid = endpoint.terms, endpoint.database.catalog.service_broker_guid
+        dialog = Dialog(terms.conversation_id, terms.far_service, terms.service_name, guid)
+        session, exchange = self._keys.offer(dialog, own, recipient, master_key)
+        endpoint.outgoing.key_exchange, endpoint.outgoing.header = exchange, None
+        endpoint.session = session
+        if session is not None:
+            # A crash may lose the row: the same offer is then made again.
+            row = (session.protected(master_key),)
+            self._store.commit_lazily([(endpoint.database.session_table, terms.conversation_handle, row)])
+
+    @staticmethod
+    def sealed(endpoint: ConversationEndpoint, frame: SealedFrame) -> SealedFrame:
+        """The frame as it may leave the instance."""
+        return frame if endpoint.session is None else endpoint.session.seal(frame)
+
+    # Arriving
+
+    def admit(self, destination: Local, conversation_id: str, header: DialogHeader) -> tuple[Session | None, bytes]:
+        """Checks who begins a dialog, and takes the keys that he offers: as such and as they may be stored.
+
+        SQL Server drops a message without an answer if a key or certificate is missing."""
+        service, principals = destination.service, destination.database.catalog.principals
+        senders, exchange = service.senders, header.key_exchange
+        certificate = exchange.certificate if exchange is not None else None
+        if not header.is_encrypted or exchange is None:
+            if header.is_encrypted and self._keys.encrypts:
+                raise Undeliverable("it is encrypted and offers no keys")
+            if "public" not in senders:
+                raise Refusal(8494, service.name)
+            return None, b""
+        if principals.master_key is None:
+            raise Undeliverable("the database has no master key")
+        if certificate is not None:
+            self._check_sender(destination, certificate)
+        elif "public" not in senders:
+            raise Refusal(8494, service.name)
+        own = [
+            each
+            for each in principals.certificates.values()
+            if _is_usable(each) and self._keys.is_recipient(exchange, each.blob)
+        ]
+        if not own and self._keys.encrypts:
+            raise Undeliverable("the certificate for which it is encrypted is not here, or has no private key")
+        dialog = Dialog(conversation_id, header.to_service, header.from_service, header.from_broker_instance)
+        try:
+            session = self._keys.accept(dialog, exchange, _own_key(principals, own[0])) if own else None
+        except ValueError as error:
+            raise Undeliverable(f"its keys are refused: {error}") from None
+        return session, session.protected(principals.master_key) if session is not None else b""
+
+    @staticmethod
+    def _check_sender(destination: Local, certificate: bytes) -> None:
+        service, principals = destination.service, destination.database.catalog.principals
+        known = [one for one in principals.certificates.values() if one.blob == certificate]
+        if not known:
+            raise Undeliverable("the sender's certificate is not known")
+        owners, senders = {one.owner.lower() for one in known}, service.senders
+        if "public" not in senders and "dbo" not in owners and not owners & senders:
+            raise Refusal(8494, service.name)
+
+    def opened(self, endpoint: ConversationEndpoint, frame: SealedFrame) -> SealedFrame:
+        """The frame as it was before it was sealed; ValueError if the far side has not made it so."""
+        if not self._keys.encrypts or not endpoint.terms.is_encrypted:
+            return frame
+        if endpoint.session is None:
+            raise ValueError("the keys of the dialog are not here")
+        return endpoint.session.open(frame)
+
+
+def _is_usable(certificate: Certificate) -> bool:
+    """Broker needs a private key that the master key protects."""
+    return certificate.private_key is not None and not certificate.has_password
+
+
+def _own_key(principals: Principals, certificate: Certificate) -> OwnKey:
+    assert certificate.private_key is not None and principals.master_key is not None, "checked before"
+    return OwnKey(certificate.blob, certificate.private_key, principals.master_key)

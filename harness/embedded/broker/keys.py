@@ -1,0 +1,160 @@
+"""What the broker asks of cryptography: master keys, certificates, signatures, and the keys of encrypted dialogs.
+
+`NoKeys` serves worlds in virtual time: it computes nothing, and a certificate is a random name. A server has
+`harness.embedded.server.cryptography`. Secrets are handed over and kept in a protected form only: a master key under
+the key of the server, a private key under the database's master key or under a password.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from harness.embedded.broker.frames import KeyExchange, SealedFrame
+from harness.embedded.runtime.tasks import Entropy
+
+_BLOB_BYTES = 256
+
+
+class Protection(NamedTuple):
+    """What protects a private key: the database's master key, or the password if there is one."""
+
+    master_key: bytes | None  # protected
+    password: str | None = None
+
+
+class KeyPair(NamedTuple):
+    blob: bytes  # the certificate: CERTENCODED returns it
+    private_key: bytes  # protected
+
+
+class CertificateText(NamedTuple):
+    """What a certificate says about itself."""
+
+    subject: str
+    start_ns: int  # UTC
+    expiry_ns: int
+
+
+class Dialog(NamedTuple):
+    """The identity of a dialog, to which its keys are bound."""
+
+    conversation_id: str
+    to_service: str
+    from_service: str
+    from_broker_instance: str
+
+
+class OwnKey(NamedTuple):
+    """A certificate, its private key, and the master key that protects that."""
+
+    blob: bytes
+    private_key: bytes
+    master_key: bytes
+
+
+class Session(Protocol):
+    """The keys of one encrypted dialog, at one of its sides."""
+
+    def seal(self, frame: SealedFrame) -> SealedFrame:
+        """Encrypts the body of a message, and lets the far side check everything else."""
+        ...
+
+    def open(self, frame: SealedFrame) -> SealedFrame:
+        """Undoes `seal`; ValueError if the far side of this dialog has not made the frame so."""
+        ...
+
+    def protected(self, master_key: bytes) -> bytes:
+        """The keys as they may be stored."""
+        ...
+
+
+class Keys(Protocol):
+    """A ValueError of a method says that a certificate, a key or a signature is not what it should be."""
+
+    encrypts: bool  # False: nothing is computed
+
+    def new_master_key(self) -> bytes: ...
+
+    def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:
+        """Makes a self-signed certificate and its keys."""
+        ...
+
+    def read_certificate(self, blob: bytes) -> CertificateText | None:
+        """Reads a certificate of somebody else; None if certificates say nothing here."""
+        ...
+
+    def import_private_key(
+        self, blob: bytes, private_key: bytes, password: str | None, protection: Protection
+    ) -> bytes:
+        """Protects the private key of a certificate; `password` decrypts what is given."""
+        ...
+
+    def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
+        """Signs with a private key that the master key protects."""
+        ...
+
+    def verify(self, blob: bytes, signature: bytes, data: bytes) -> None:
+        """Checks that the owner of a certificate has signed the data."""
+        ...
+
+    def offer(
+        self, dialog: Dialog, own: OwnKey | None, recipient: bytes, master_key: bytes
+    ) -> tuple[Session | None, KeyExchange]:
+        """Makes the initiator's keys for a dialog with the owner of the certificate `recipient`.
+
+        The same arguments give the same keys. `own` None makes the dialog anonymous."""
+        ...
+
+    def is_recipient(self, exchange: KeyExchange, blob: bytes) -> bool:
+        """Tells whether keys are offered to the owner of this certificate."""
+        ...
+
+    def accept(self, dialog: Dialog, exchange: KeyExchange, own: OwnKey) -> Session | None:
+        """Makes the target's keys from an offer."""
+        ...
+
+    def restore(self, protected: bytes, master_key: bytes, *, is_initiator: bool) -> Session | None:
+        """Undoes `Session.protected`."""
+        ...
+
+
+class NoKeys:
+    """No cryptography."""
+
+    encrypts = False
+
+    def __init__(self, entropy: Entropy) -> None:
+        self._entropy = entropy
+
+    def new_master_key(self) -> bytes:
+        return b""
+
+    def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:
+        return KeyPair(self._entropy.random_bytes(_BLOB_BYTES), b"")
+
+    def read_certificate(self, blob: bytes) -> CertificateText | None:
+        return None
+
+    def import_private_key(
+        self, blob: bytes, private_key: bytes, password: str | None, protection: Protection
+    ) -> bytes:
+        return b""
+
+    def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
+        return b""
+
+    def verify(self, blob: bytes, signature: bytes, data: bytes) -> None: ...
+
+    def offer(
+        self, dialog: Dialog, own: OwnKey | None, recipient: bytes, master_key: bytes
+    ) -> tuple[Session | None, KeyExchange]:
+        return None, KeyExchange(b"", b"", own.blob if own is not None else None, b"")
+
+    def is_recipient(self, exchange: KeyExchange, blob: bytes) -> bool:
+        return True
+
+    def accept(self, dialog: Dialog, exchange: KeyExchange, own: OwnKey) -> Session | None:
+        return None
+
+    def restore(self, protected: bytes, master_key: bytes, *, is_initiator: bool) -> Session | None:
+        return None

@@ -1,0 +1,236 @@
+"""The cryptography of a server: X.509 certificates on the curve P-256, and AES-256-GCM for secrets at rest.
+
+The key of the server, as SQL Server's service master key, is a file beside the database file. It protects the master
+keys of the databases, and these protect private keys. Whoever copies the database file without that file has none of
+them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.x509.oid import NameOID
+from msgspec.structs import replace
+
+from harness.embedded.broker.frames import KeyExchange, MessageFrame, SealedFrame, pack_unsealed, unpack_body
+from harness.embedded.broker.keys import CertificateText, Dialog, KeyPair, OwnKey, Protection
+from harness.embedded.runtime.tasks import SECOND
+
+FILE = "service_master_key"
+KEY_BYTES = 32
+NONCE_BYTES = 12
+CLAIM = "keys of a dialog, service-broker-harness/2"
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
+SUBJECT_LENGTH_MAX = 64  # of a common name in X.509
+SUPPORTED = "only certificates with keys on an elliptic curve, as CREATE CERTIFICATE makes them, can be used"
+
+
+class ServerKeys:
+    """`harness.embedded.broker.keys.Keys` of a server."""
+
+    encrypts = True
+
+    def __init__(self, service_master_key: bytes) -> None:
+        self._service_master_key = service_master_key
+        self._master_keys: dict[bytes, bytes] = {}  # those in use, by their protected form
+
+    @staticmethod
+    def of_folder(folder: Path) -> ServerKeys:
+        """The keys of the server with this data folder; the first call makes the file."""
+        path = folder / FILE
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return ServerKeys(path.read_bytes())
+        key = os.urandom(KEY_BYTES)
+        with os.fdopen(file, "wb") as out:
+            out.write(key)
+            out.flush()
+            os.fsync(out.fileno())
+        return ServerKeys(key)
+
+    def new_master_key(self) -> bytes:
+        return protect(self._service_master_key, os.urandom(KEY_BYTES))
+
+    def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = text.subject[:SUBJECT_LENGTH_MAX]
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(_moment(text.start_ns))
+            .not_valid_after(_moment(text.expiry_ns))
+            .sign(key, hashes.SHA256())
+        )
+        return KeyPair(certificate.public_bytes(serialization.Encoding.DER), self._protected(key, protection))
+
+    def read_certificate(self, blob: bytes) -> CertificateText | None:
+        certificate = x509.load_der_x509_certificate(blob)
+        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        subject = str(names[0].value) if names else certificate.subject.rfc4514_string()
+        return CertificateText(
+            subject, _utc_ns(certificate.not_valid_before_utc), _utc_ns(certificate.not_valid_after_utc)
+        )
+
+    def import_private_key(
+        self, blob: bytes, private_key: bytes, password: str | None, protection: Protection
+    ) -> bytes:
+        try:
+            key = serialization.load_der_private_key(private_key, password.encode() if password else None)
+        except TypeError as error:  # a password for a plain key, or none for an encrypted one
+            raise ValueError(str(error)) from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != _public_key(blob):
+            raise ValueError(SUPPORTED)
+        return self._protected(key, protection)
+
+    def sign(self, private_key: bytes, master_key: bytes, data: bytes) -> bytes:
+        return self._opened(private_key, master_key).sign(data, ec.ECDSA(hashes.SHA256()))
+
+    def verify(self, blob: bytes, signature: bytes, data: bytes) -> None:
+        try:
+            _public_key(blob).verify(signature, data, ec.ECDSA(hashes.SHA256()))
+        except InvalidSignature:
+            raise ValueError("the signature does not belong to the certificate") from None
+
+    def offer(
+        self, dialog: Dialog, own: OwnKey | None, recipient: bytes, master_key: bytes
+    ) -> tuple[DialogSession, KeyExchange]:
+        digest = hashlib.sha256(recipient).digest()
+        # Derived, so that an initiator that has lost the keys in a crash offers the same again.
+        seed = _derived(self._master_key(master_key), b"offer\0" + digest, dialog, 40)
+        ephemeral = ec.derive_private_key(int.from_bytes(seed, "big") % (_ORDER - 1) + 1, ec.SECP256R1())
+        public_key = ephemeral.public_key().public_bytes(
+            serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint
+        )
+        offer = KeyExchange(digest, public_key, own.blob if own is not None else None, b"")
+        if own is not None:
+            offer = replace(offer, signature=self.sign(own.private_key, own.master_key, _claim(dialog, offer)))
+        secret = ephemeral.exchange(ec.ECDH(), _public_key(recipient))
+        return self._session(secret, dialog, offer, is_initiator=True), offer
+
+    def is_recipient(self, exchange: KeyExchange, blob: bytes) -> bool:
+        return hashlib.sha256(blob).digest() == exchange.recipient
+
+    def accept(self, dialog: Dialog, exchange: KeyExchange, own: OwnKey) -> DialogSession:
+        if exchange.certificate is not None:
+            self.verify(exchange.certificate, exchange.signature, _claim(dialog, exchange))
+        key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), exchange.public_key)
+        secret = self._opened(own.private_key, own.master_key).exchange(ec.ECDH(), key)
+        return self._session(secret, dialog, exchange, is_initiator=False)
+
+    def restore(self, protected: bytes, master_key: bytes, *, is_initiator: bool) -> DialogSession:
+        keys = reveal(self._master_key(master_key), protected)
+        return DialogSession(self, keys, is_initiator=is_initiator)
+
+    def protect(self, master_key: bytes, secret: bytes) -> bytes:
+        """Protects a secret of a database by its master key."""
+        return protect(self._master_key(master_key), secret)
+
+    def _session(self, secret: bytes, dialog: Dialog, exchange: KeyExchange, *, is_initiator: bool) -> DialogSession:
+        keys = _derived(secret, _claim(dialog, exchange), dialog, 2 * KEY_BYTES)
+        return DialogSession(self, keys, is_initiator=is_initiator)
+
+    def _protected(self, key: ec.EllipticCurvePrivateKey, protection: Protection) -> bytes:
+        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if protection.password is not None:
+            encryption = serialization.BestAvailableEncryption(protection.password.encode())
+        der = key.private_bytes(serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, encryption)
+        if protection.password is not None:
+            return der
+        assert protection.master_key is not None, "a key is protected by a password or the master key"
+        return protect(self._master_key(protection.master_key), der)
+
+    def _opened(self, private_key: bytes, master_key: bytes) -> ec.EllipticCurvePrivateKey:
+        key = serialization.load_der_private_key(reveal(self._master_key(master_key), private_key), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey), "no other key is imported"
+        return key
+
+    def _master_key(self, protected: bytes) -> bytes:
+        key = self._master_keys.get(protected)
+        if key is None:
+            key = self._master_keys[protected] = reveal(self._service_master_key, protected)
+        return key
+
+
+class DialogSession:
+    """The keys of a dialog, one for each direction: `harness.embedded.broker.keys.Session`."""
+
+    def __init__(self, server: ServerKeys, keys: bytes, *, is_initiator: bool) -> None:
+        self._server = server
+        self._keys = keys
+        of_initiator, of_target = AESGCM(keys[:KEY_BYTES]), AESGCM(keys[KEY_BYTES:])
+        self._sending, self._receiving = (of_initiator, of_target) if is_initiator else (of_target, of_initiator)
+
+    def seal(self, frame: SealedFrame) -> SealedFrame:
+        bound, hidden = pack_unsealed(frame)
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = nonce + self._sending.encrypt(nonce, hidden, bound)
+        return replace(frame, body=sealed) if isinstance(frame, MessageFrame) else replace(frame, seal=sealed)
+
+    def open(self, frame: SealedFrame) -> SealedFrame:
+        sealed = (frame.body if isinstance(frame, MessageFrame) else frame.seal) or b""
+        bound, _ = pack_unsealed(frame)
+        try:
+            hidden = self._receiving.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound)
+        except (InvalidTag, ValueError):
+            raise ValueError("it was not sealed by the far side of the dialog, or was altered") from None
+        return replace(frame, body=unpack_body(hidden)) if isinstance(frame, MessageFrame) else frame
+
+    def protected(self, master_key: bytes) -> bytes:
+        return self._server.protect(master_key, self._keys)
+
+
+def protect(key: bytes, secret: bytes) -> bytes:
+    """Encrypts and authenticates a secret."""
+    nonce = os.urandom(NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, secret, None)
+
+
+def reveal(key: bytes, protected: bytes) -> bytes:
+    """Undoes `protect`; ValueError if another key was used, or the bytes were changed."""
+    try:
+        return AESGCM(key).decrypt(protected[:NONCE_BYTES], protected[NONCE_BYTES:], None)
+    except InvalidTag:
+        raise ValueError(f"a key cannot be decrypted: {FILE} in the data folder belongs to other data") from None
+
+
+def _derived(secret: bytes, purpose: bytes, dialog: Dialog, size: int) -> bytes:
+    salt = hashlib.sha256("\0".join(dialog).encode()).digest()
+    return HKDF(hashes.SHA256(), size, salt, hashlib.sha256(purpose).digest()).derive(secret)
+
+
+def _claim(dialog: Dialog, exchange: KeyExchange) -> bytes:
+    """What the initiator signs, and what the keys depend on: who agrees on keys with whom, for which dialog."""
+    return msgspec.msgpack.encode((CLAIM, dialog, replace(exchange, signature=b"")))
+
+
+def _public_key(blob: bytes) -> ec.EllipticCurvePublicKey:
+    try:
+        key = x509.load_der_x509_certificate(blob).public_key()
+    except UnsupportedAlgorithm:
+        raise ValueError(SUPPORTED) from None
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise ValueError(SUPPORTED)
+    return key
+
+
+def _moment(utc_ns: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(utc_ns // SECOND, datetime.UTC)
+
+
+def _utc_ns(moment: datetime.datetime) -> int:
+    return int(moment.timestamp()) * SECOND
