@@ -44,6 +44,10 @@ class StoreFull(Exception):
     """The writes could not be stored; the store is as it was before."""
 
 
+class UnreadableStore(Exception):
+    """The file is not a store, or its rows have the layout of another version of this program; the text says which."""
+
+
 @dataclass(slots=True)
 class Account:
     """Counts of what has been written since the start."""
@@ -209,6 +213,9 @@ class Store(ABC):
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024  # a longer log is moved into the file
 PAGE_BYTES = 4096
+# The number of the layout of rows, kept in the file (PRAGMA user_version). Raise it with every change of the fields
+# that the broker or T-SQL store. Files made before there was a number have 0.
+LAYOUT = 2
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS row (
@@ -242,10 +249,13 @@ class FileStore(Store):
         self._path = path
         self._call_soon = call_soon
         self._pack = msgpack.Packer(autoreset=True).pack
+        # Made here because SQLite would let everybody read it; its log and index get the mode of the file.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._connection = self._connect()
+        self._check_layout()
         self._connection.execute(_SCHEMA)
         # The log exists until `close`: SQLite removes it with the last connection.
-        self._log = os.open(f"{path}-wal", os.O_RDWR | os.O_CREAT)
+        self._log = os.open(f"{path}-wal", os.O_RDWR | os.O_CREAT, 0o600)
         self._sync_directory()
         self._requests: SimpleQueue[Flush | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=f"flush {path.name}", daemon=True)
@@ -256,10 +266,24 @@ class FileStore(Store):
         """The folder of the file."""
         return self._path.parent
 
+    def _check_layout(self) -> None:
+        connection = self._connection
+        (layout,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
+        if tables and layout != LAYOUT:
+            connection.close()
+            raise UnreadableStore(f"its rows have layout {layout}, and this version reads layout {LAYOUT}")
+        if layout != LAYOUT:
+            connection.execute(f"PRAGMA user_version = {LAYOUT}")
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        connection.execute("PRAGMA journal_mode = WAL")
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise UnreadableStore(str(error)) from None
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("PRAGMA locking_mode = NORMAL")

@@ -80,8 +80,7 @@ def _start(version: str, initiators: int, directory: Path, driver: Driver) -> La
 
 def _serve(name: str, version: str, directory: Path, password: Secret) -> Child:
     data = directory / "data" / name
-    shutil.rmtree(data, ignore_errors=True)
-    data.mkdir(parents=True)
+    shutil.rmtree(data, ignore_errors=True)  # the instance makes it anew, readable by this user alone
     options = {"--name": name, "--host": HOST, "--data": str(data), "--version": version}
     words = [word for option in options.items() for word in option]
     words += ["--port", "0", "--admin-port", "0"]

@@ -184,7 +184,8 @@ def how_to_connect(lab: Lab) -> Iterator[str]:
     if lab.place == "embedded":
         assert lab.target.login is not None
         secret = lab.directory / "password"
-        descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        secret.unlink(missing_ok=True)  # one that is there already could have another mode
+        descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(lab.target.login.password)
         yield f"login: sa; password, valid while the lab is open: cat {secret}"

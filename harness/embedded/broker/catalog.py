@@ -72,6 +72,9 @@ class Catalog:
         self.store = environment.store
         self.is_broker_enabled = True
         self.is_honor_broker_priority_on = False
+        self.is_trustworthy_on = False
+        self.is_read_committed_snapshot_on = False
+        self.compatibility_level = 0  # 0: that of the server's version
         self.object_ordinal = 0  # number of object ids assigned
         # Each kind has its own count: message types, contracts, services, routes, bindings, priorities.
         self._last_ids: defaultdict[str, int] = defaultdict(lambda: system_objects.FIRST_USER_ID - 1)
@@ -119,6 +122,9 @@ class Catalog:
             self.principals.master_key,
             self.create_time_ns,
             self.object_ordinal,
+            self.is_trustworthy_on,
+            self.is_read_committed_snapshot_on,
+            self.compatibility_level,
         )
 
     def new_id(self, kind: str) -> int:

@@ -145,25 +145,27 @@ def drop_certificate(tx: Transaction, catalog: Catalog, name: str) -> None:
 
 
 def create_login(
-    tx: Transaction, logins: Logins, name: str, *, password: str | None, from_certificate: str | None = None
+    tx: Transaction, logins: Logins, name: str, *, password_hash: bytes | None, from_certificate: str | None = None
 ) -> Login:
     ddl.refuse_existing(logins, name, 15025, name.lower())
     taken = (login.principal_id for login in logins.values())
-    login = Login(name, max(_FIRST_LOGIN_ID, max(taken, default=0) + 1), password, from_certificate)
+    login = Login(name, max(_FIRST_LOGIN_ID, max(taken, default=0) + 1), password_hash, from_certificate)
     ddl.add(tx, logins, name.lower(), login)
     _store_login(tx, login)
     return login
 
 
-def alter_login(tx: Transaction, logins: Logins, name: str, *, password: str | None, enable: bool | None) -> None:
+def alter_login(
+    tx: Transaction, logins: Logins, name: str, *, password_hash: bytes | None, enable: bool | None
+) -> None:
     """Changes a login; None keeps a property."""
     login = ddl.find(logins, "alter", "login", name, name.lower())
-    ddl.assign_given(tx, login, password=password, is_disabled=None if enable is None else not enable)
+    ddl.assign_given(tx, login, password_hash=password_hash, is_disabled=None if enable is None else not enable)
     _store_login(tx, login)
 
 
 def _store_login(tx: Transaction, login: Login) -> None:
-    row = (login.name, login.password, login.from_certificate, login.is_disabled)
+    row = (login.name, login.password_hash, login.from_certificate, login.is_disabled)
     tx.write("catalog.login", login.principal_id, row)
 
 

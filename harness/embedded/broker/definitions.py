@@ -116,7 +116,7 @@ class Login:
 
     name: str
     principal_id: int
-    password: str | None = None
+    password_hash: bytes | None = None  # what the engine's `hash_password` made of it
     from_certificate: str | None = None
     is_disabled: bool = False
 

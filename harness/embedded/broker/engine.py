@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.embedded.broker.arrival import Acceptance, Arrival
 from harness.embedded.broker.broker_link import BrokerLink, Dispatchers, Inboxes, Transport
@@ -51,11 +51,14 @@ class Engine:
         platform: Platform | None = None,
         waits: WaitStatistics | None = None,
         keys: Keys | None = None,
+        hash_password: Callable[[str], bytes] = str.encode,
     ) -> None:
         self.name = name
         self.version = version
         self.scheduler = scheduler
         self.store = store
+        # What the store keeps of a password. Only a server has a real one: a hash costs time.
+        self.hash_password = hash_password
         platform = platform or RealPlatform()
         self.clock = clock = scheduler.clock
         self.entropy = entropy = ReplaceableEntropy(entropy)
@@ -73,7 +76,7 @@ class Engine:
         self._dispatchers = dispatchers = Dispatchers(platform.dispatchers)
         self._inboxes = inboxes = Inboxes(platform.dispatchers, counters)
         security = DialogSecurity(environment)
-        router = Router(databases, link, security, clock)
+        self.router = router = Router(databases, link, security, clock)
         self.delivery = delivery = Delivery(environment)
         departure = Departure(transactions, router, delivery, dispatchers, counters)
         self.receiving = Receiving(environment)
@@ -87,7 +90,9 @@ class Engine:
         acceptance = Acceptance(environment, router, security, delivery, transmitter, inboxes)
         Arrival(environment, transactions, router, security, acceptance, inboxes)
         for database_id, database, is_broker_enabled in SYSTEM_DATABASES:
-            databases.add(database, database_id).catalog.is_broker_enabled = is_broker_enabled
+            catalog = databases.add(database, database_id).catalog
+            catalog.is_broker_enabled = is_broker_enabled
+            catalog.is_trustworthy_on = database == "msdb"
 
     def recover(self) -> None:
         """Loads everything from the store, before anything runs."""

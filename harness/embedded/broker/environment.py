@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from harness.embedded.broker.keys import Keys
+from harness.embedded.log_lines import one_line
 from harness.embedded.runtime.platform import Platform, WaitStatistics
 from harness.embedded.runtime.tasks import SECOND, Clock, Entropy, Scheduler
 from harness.embedded.store import Store
 
-ERROR_LOG_LINES_MAX = 1000
+ERROR_LOG_ENTRIES_MAX = 1000
+ERROR_LOG_TEXT_MAX = 2100  # characters of an entry: RAISERROR has 2,047
+BROKER_PROCESS = "spid9s"  # ProcessInfo of the broker's own entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +50,31 @@ def datetime_text(utc_ns: int) -> str:
     return datetime.fromtimestamp(utc_ns / SECOND, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
 
 
+class ErrorLogEntry(NamedTuple):
+    """A row of sp_readerrorlog and a line of ERRORLOG."""
+
+    utc_ns: int
+    process_info: str
+    text: str  # one line, whatever it came from
+
+
 class ErrorLog:
-    """The latest lines of ERRORLOG, newest last."""
+    """The latest entries of ERRORLOG, newest last. `written` is called with each; a server adds it to a file."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.lines: deque[str] = deque(maxlen=ERROR_LOG_LINES_MAX)
+        self.entries: deque[ErrorLogEntry] = deque(maxlen=ERROR_LOG_ENTRIES_MAX)
+        self.written: Callable[[ErrorLogEntry], None] = lambda entry: None
 
-    def write(self, text: str) -> None:
-        self.lines.append(f"{datetime_text(self._clock.utc_ns())} {text}")
+    @property
+    def lines(self) -> list[str]:
+        """The entries as text."""
+        return [f"{datetime_text(entry.utc_ns)} {entry.text}" for entry in self.entries]
+
+    def write(self, text: str, process_info: str = BROKER_PROCESS) -> None:
+        entry = ErrorLogEntry(self._clock.utc_ns(), process_info, one_line(text, ERROR_LOG_TEXT_MAX))
+        self.entries.append(entry)
+        self.written(entry)
 
 
 GAUGE = 65792  # cntr_type of an instantaneous value

@@ -8,6 +8,8 @@ sys.routes of the sending database; messages from the network use those of msdb.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from harness.embedded.broker.broker_link import BrokerLink
 from harness.embedded.broker.database import (
     ConversationEndpoint,
@@ -52,6 +54,8 @@ class Router:
         self.databases = databases
         self.link = link
         self._security = security
+        # Returns why a dialog may not reach a service in another database of this instance; empty if it may.
+        self.crossing_problem: Callable[[ConversationEndpoint, Local], str] = lambda endpoint, destination: ""
         self._changes = databases.changes
         self._clock = clock
 
@@ -71,6 +75,9 @@ class Router:
         if isinstance(destination, Remote):
             insecure = self._security.prepare(endpoint)
             destination = Delayed(insecure) if insecure else destination
+        elif isinstance(destination, Local) and destination.database is not database and terms.is_initiator:
+            refused = self.crossing_problem(endpoint, destination)
+            destination = Delayed(refused) if refused else destination
         outgoing.destination, outgoing.routing_version = destination, version
         if isinstance(destination, Delayed) or any(
             route.lifetime is not None for route in database.catalog.routes.values()

@@ -1,44 +1,104 @@
 """Authentication: the login sa with the operator's password, logins made by CREATE LOGIN, and a certificate for TLS.
 
+The store has only the scrypt hash of a password. To compute one takes a tenth of a second, which would be too long for
+each of 7,500 connections of a pool: while it lives, the process remembers a digest, under a key of its own, of each
+password that was right. All refusals take the same time, so that it does not tell which logins exist.
+
 The certificate is self-signed, made at start and never stored, as SQL Server makes one if it is given none.
 `Encrypt=yes;TrustServerCertificate=yes` works with it; a client that validates certificates refuses it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import hmac
+import os
 import ssl
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.embedded.broker.engine import Engine
 from harness.embedded.errors import SqlServerError
+from harness.embedded.server import passwords
+from harness.embedded.server.attempts import Attempts, Pair
 from harness.embedded.tds.login import Login7
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions.guard import of_login
+from harness.embedded.tsql.permissions.rights import SA
 from harness.embedded.tsql.requests import ClientSession
 
 DATABASE_DEFAULT = "master"
+REFUSAL_S = 0.5  # how long a refusal of name or password takes at least
 VALIDITY = datetime.timedelta(days=365)  # of the certificate
 
 
 class LoginAuthenticator:
     """Checks the name, password and database of a LOGIN7, and opens the session."""
 
-    def __init__(self, engine: Engine, *, sa_password: str) -> None:
+    def __init__(self, engine: Engine, *, sa_password: str, loop: asyncio.AbstractEventLoop) -> None:
         self._engine = engine
-        self._sa_password = sa_password
+        self._loop = loop
+        self._attempts = Attempts(loop)
+        self._key = os.urandom(32)
+        self._sa_digest = self._digest(sa_password)
+        self._known: dict[str, tuple[bytes, bytes]] = {}  # login -> its stored hash, the digest of the right password
+        # One thread: guesses of many logins at once get one processor at most.
+        self._hashing = ThreadPoolExecutor(1, "scrypt")
+
+    def is_known(self, login: Login7, address: str) -> bool:
+        """Whether the password is right, as far as that is known at once; otherwise call `check`."""
+        pair = _pair(login, address)
+        if not self._attempts.take(pair):
+            return False
+        self._attempts.give_back(pair)
+        return self._is_known(login)
+
+    async def check(self, login: Login7, address: str) -> None:
+        """Return if the password is right. The same error, 18456, for a wrong one, an unknown name and Windows
+        authentication, as in SQL Server."""
+        pair = _pair(login, address)
+        await self._attempts.wait(pair)
+        due_s = self._loop.time() + REFUSAL_S
+        if not self._is_known(login) and not await self._is_right(login):
+            await asyncio.sleep(due_s - self._loop.time())
+            raise SqlServerError(18456, login.user)
+        self._attempts.give_back(pair)
+
+    def _is_known(self, login: Login7) -> bool:
+        """Whether the password is one that was right before."""
+        user = login.user.lower()
+        if login.integrated_security:
+            return False
+        if user == SA:
+            return hmac.compare_digest(self._sa_digest, self._digest(login.password))
+        found, (hashed, digest) = self._hash_of(user), self._known.get(user, (b"", b""))
+        return found is not None and found == hashed and hmac.compare_digest(digest, self._digest(login.password))
+
+    async def _is_right(self, login: Login7) -> bool:
+        user = login.user.lower()
+        hashed = self._hash_of(user)
+        if hashed is None or login.integrated_security:
+            return False
+        right = await self._loop.run_in_executor(self._hashing, passwords.matches, login.password, hashed)
+        if right and self._hash_of(user) == hashed:
+            self._known[user] = hashed, self._digest(login.password)
+            return True
+        return False
+
+    def _hash_of(self, user: str) -> bytes | None:
+        login = self._engine.logins.get(user)
+        return login.password_hash if login is not None and not login.is_disabled else None
+
+    def _digest(self, password: str) -> bytes:
+        return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")
 
     def admit(self, login: Login7, spid: int, *, is_administrative: bool = False) -> tuple[ClientSession, str]:
-        """Return the session and the name of its database, or raise a `SqlServerError`.
+        """Return the session of an authenticated login and the name of its database, or raise a `SqlServerError`.
 
         The dedicated administrator connection (`is_administrative`) admits members of sysadmin, one at a time.
         """
-        # The same error for an unknown name, a wrong password and Windows authentication, as in SQL Server.
-        password = self._password_of(login.user)
-        if login.integrated_security or password is None or not _same(password, login.password):
-            raise SqlServerError(18456, login.user)
         database = self._engine.databases.get((login.database or DATABASE_DEFAULT).lower())
         if database is None:
             raise SqlServerError(4060, login.database)
@@ -62,15 +122,9 @@ class LoginAuthenticator:
         )
         return session, database.name
 
-    def _password_of(self, user: str) -> str | None:
-        if user.lower() == "sa":
-            return self._sa_password
-        login = self._engine.logins.get(user.lower())
-        return login.password if login is not None and not login.is_disabled else None
 
-
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode("utf-8", "replace"))
+def _pair(login: Login7, address: str) -> Pair:
+    return login.user.lower()[:128], address
 
 
 def self_signed(name: str) -> bytes:

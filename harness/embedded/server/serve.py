@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
-import fcntl
 import functools
 import gc
+import ipaddress
 import itertools
 import json
 import logging
@@ -20,26 +20,30 @@ import os
 import platform
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 from harness.embedded.broker.engine import Engine
 from harness.embedded.runtime.platform import Platform, RealPlatform, WaitStatistics
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock, SystemEntropy
 from harness.embedded.runtime.tasks import Scheduler, Task
+from harness.embedded.server import data_folder, passwords
+from harness.embedded.server import log as server_log
 from harness.embedded.server.authentication import LoginAuthenticator, self_signed_context
 from harness.embedded.server.broker_transport import BrokerTransport
 from harness.embedded.server.cryptography import ServerKeys
+from harness.embedded.server.data_folder import CannotServe
+from harness.embedded.server.error_log_file import ErrorLogFile
 from harness.embedded.server.tds_listener import FIRST_SPID, Admit, TdsListener
-from harness.embedded.store import FileStore
+from harness.embedded.store import FileStore, UnreadableStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
 from harness.embedded.tsql.instance.properties import PRODUCTS, product
 from harness.embedded.tsql.requests import install_activation
 from harness.embedded.tsql.storage.tables import database_of
-from harness.failures import MachineFailure, UsageFailure
+from harness.failures import UsageFailure
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +55,6 @@ LOOPBACK = "127.0.0.1"
 GC_THRESHOLD = (50_000, 50, 100)
 
 _PR_SET_PDEATHSIG = 1
-
-
-class CannotServe(MachineFailure):
-    """The server cannot start; the message says in one line why and what to do."""
 
 
 def main(
@@ -69,7 +69,7 @@ def main(
 ) -> int:
     """Serve until stopped, and return the exit code. `admin_port`, if given, is the port of the dedicated administrator
     connection, on this machine only. UsageFailure or CannotServe if the instance cannot start."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    flood = server_log.start()
     if with_parent:
         die_with_parent()
     if server_version not in PRODUCTS:
@@ -78,9 +78,12 @@ def main(
     password = os.environ.pop(PASSWORD_VARIABLE, "")
     if not password:
         raise UsageFailure(f"{PASSWORD_VARIABLE} is not set: give the login sa a password with it")
-    with lock_folder(data):
+    with data_folder.claim(data):
         server = InstanceServer(name, server_version, data, password)
-        return asyncio.run(server.serve(host, port, admin_port=admin_port, with_parent=with_parent))
+        exit_code = asyncio.run(server.serve(host, port, admin_port=admin_port, with_parent=with_parent))
+    if hidden := flood.hidden():
+        log.warning("%d records like others were not logged", hidden)
+    return exit_code
 
 
 class InstanceServer:
@@ -120,9 +123,7 @@ class InstanceServer:
     async def _start(self, loop: asyncio.AbstractEventLoop, host: str, port: int, admin_port: int | None) -> None:
         scheduler = Scheduler(SystemClock(), self._on_task_error)
         driver = self._driver = RealTimeDriver(scheduler, loop)
-        store = self._store = FileStore(
-            self._data / "broker.db", scheduler=scheduler, call_soon=loop.call_soon_threadsafe, owner_of=database_of
-        )
+        store = self._store = self._opened_store(scheduler, loop)
         transport = self._transport = BrokerTransport(loop, host=host, run=driver.run)
         waits = WaitStatistics()
         engine = Engine(
@@ -135,7 +136,9 @@ class InstanceServer:
             platform=self._platform(scheduler, waits),
             waits=waits,
             keys=ServerKeys.of_folder(self._data),
+            hash_password=passwords.hashed,
         )
+        engine.error_log.written = ErrorLogFile(self._data).append
         transport.broker = engine
         install_activation(engine)
         engine.recover()
@@ -144,25 +147,48 @@ class InstanceServer:
             log.error("%d rows of %s cannot be read and are set aside:", engine.rows_set_aside, self._data)
             for line in engine.error_log.lines:
                 log.error("%s", line)
-        authenticator = LoginAuthenticator(engine, sa_password=self._password)
+        authenticator = LoginAuthenticator(engine, sa_password=self._password, loop=loop)
         tls = self_signed_context(self._name)
         spids = itertools.count(FIRST_SPID)
         major, minor, build, _ = product(self._version)[0].split(".")
         identity = ServerIdentity(self._name, (int(major), int(minor), int(build)))
 
-        def listener(admit: Admit) -> TdsListener:
-            return TdsListener(identity, admit, scheduler=scheduler, driver=driver, tls=tls, spids=spids)
+        def listener(admit: Admit, *, requires_encryption: bool = False) -> TdsListener:
+            return TdsListener(
+                identity,
+                admit,
+                scheduler=scheduler,
+                driver=driver,
+                authenticator=authenticator,
+                tls=tls,
+                requires_encryption=requires_encryption,
+                spids=spids,
+            )
 
         gc.collect()
         gc.freeze()  # what exists now lives as long as the process: collections need not look at it
         gc.set_threshold(*GC_THRESHOLD)
         ready: dict[str, str | int] = {"name": self._name, "host": host}
-        ready["port"] = await self._listen(listener(authenticator.admit), host, port, "--port")
+        beyond = not is_loopback(host)
+        if beyond:
+            log.info("other machines reach %s: clients that do not encrypt with TLS are refused on --port", host)
+        clients = listener(authenticator.admit, requires_encryption=beyond)
+        ready["port"] = await self._listen(clients, host, port, "--port")
         if admin_port is not None:
             administrators = listener(functools.partial(authenticator.admit, is_administrative=True))
             ready["admin_port"] = await self._listen(administrators, LOOPBACK, admin_port, "--admin-port")
         log.info("%s behaves like SQL Server %s, data in %s", self._name, self._version, self._data)
         print(json.dumps(ready), flush=True)
+
+    def _opened_store(self, scheduler: Scheduler, loop: asyncio.AbstractEventLoop) -> FileStore:
+        path = self._data / "broker.db"
+        try:
+            return FileStore(path, scheduler=scheduler, call_soon=loop.call_soon_threadsafe, owner_of=database_of)
+        except UnreadableStore as error:
+            raise CannotServe(
+                f"the data folder {self._data} cannot be read: {error}. Delete it or choose another (--data), "
+                "or serve it with the version that made it"
+            ) from None
 
     async def _listen(self, listener: TdsListener, host: str, port: int, option: str) -> int:
         try:
@@ -197,6 +223,19 @@ class InstanceServer:
         self._stopping.set()
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address, or all addresses of the name."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        pass
+    try:
+        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE)}
+    except OSError:  # listening will fail with the reason
+        return False
+    return all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found)
+
+
 def die_with_parent() -> None:
     """Ask the kernel to end this process when the thread that started it ends."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -216,30 +255,6 @@ def stop_at_end_of_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], Non
         raise UsageFailure(
             "--with-parent needs a pipe as standard input: give it one, or leave the option out"
         ) from None
-
-
-def lock_folder(folder: Path) -> IO[str]:
-    """Create the folder and lock it until the returned file is closed or the process ends, however it ends."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("a+", encoding="ascii")
-    except OSError as error:
-        raise CannotServe(
-            f"the data folder {folder} cannot be used ({error.strerror}): choose another (--data)"
-        ) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        holder = lock.read().strip() or "unknown"
-        lock.close()
-        raise CannotServe(
-            f"the data folder {folder} is in use by process {holder}: stop it, or choose another (--data)"
-        ) from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
 
 
 def _no_port(host: str, port: int, error: OSError, option: str) -> str:

@@ -11,7 +11,7 @@ import itertools
 import logging
 import ssl
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
@@ -43,6 +43,18 @@ FIRST_SPID = 51  # SQL Server reserves those below
 Admit = Callable[[Login7, int], tuple[ClientSession, str]]
 
 
+class Authenticator(Protocol):
+    """Checks the name and the password of a login from an address."""
+
+    def is_known(self, login: Login7, address: str) -> bool:
+        """Whether they are right, as far as that is known at once."""
+        ...
+
+    async def check(self, login: Login7, address: str) -> None:
+        """Return if they are right, and raise a `SqlServerError` otherwise."""
+        ...
+
+
 class TdsListener:
     """The port, and what its connections share."""
 
@@ -53,14 +65,18 @@ class TdsListener:
         *,
         scheduler: Scheduler,
         driver: RealTimeDriver,
+        authenticator: Authenticator | None = None,
         tls: ssl.SSLContext | None = None,
+        requires_encryption: bool = False,
         spids: Iterator[int] | None = None,
     ) -> None:
         self.identity = identity
         self.admit = admit
+        self.authenticator = authenticator
         self.scheduler = scheduler
         self.driver = driver
         self.tls = tls
+        self.requires_encryption = requires_encryption
         self.connections: dict[int, TdsProtocol] = {}
         self._spids = spids or itertools.count(FIRST_SPID)  # a parameter because several ports share one sequence
         self._server: asyncio.Server | None = None
@@ -95,6 +111,7 @@ class TdsProtocol(asyncio.Protocol):
         self._spid = listener.next_spid()
         self._name = f"session {self._spid}"
         self._session: ClientSession | None = None
+        self._authentication: asyncio.Task[None] | None = None
         self._task: Task | None = None
         self._response: Response | None = None
         self._transaction: Transaction | None = None
@@ -102,7 +119,13 @@ class TdsProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         listener = self._listener
-        self._connection = Connection(listener.identity, self._transport.write, spid=self._spid, tls=listener.tls)
+        self._connection = Connection(
+            listener.identity,
+            self._transport.write,
+            spid=self._spid,
+            tls=listener.tls,
+            requires_encryption=listener.requires_encryption,
+        )
         self._receive = self._connection.receive
         listener.connections[self._spid] = self
 
@@ -117,6 +140,8 @@ class TdsProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._listener.connections.pop(self._spid, None)
+        if self._authentication is not None:
+            self._authentication.cancel()
         session, self._session = self._session, None
         if session is None:
             return
@@ -136,14 +161,45 @@ class TdsProtocol(asyncio.Protocol):
         self._transport.abort()
 
     def _log_in(self, login: Login7) -> None:
+        authenticator = self._listener.authenticator
+        if authenticator is None or authenticator.is_known(login, self._address):
+            self._admit(login)
+        else:
+            self._authentication = asyncio.get_running_loop().create_task(self._authenticate(authenticator, login))
+
+    @property
+    def _address(self) -> str:
+        """The client's."""
+        address: str = self._transport.get_extra_info("peername")[0]
+        return address
+
+    async def _authenticate(self, authenticator: Authenticator, login: Login7) -> None:
+        try:
+            await authenticator.check(login, self._address)
+        except SqlServerError as error:
+            self._refuse(login, error)
+        except Exception:
+            log.exception("%s: the login failed because of a bug", self._name)
+            self.close()
+        else:
+            self._admit(login)
+
+    def _admit(self, login: Login7) -> None:
+        if self._transport.is_closing():
+            return
         try:
             self._session, database = self._listener.admit(login, self._spid)
         except SqlServerError as error:
-            log.warning("%s: login of %r refused: %s", self._name, login.user, error.text)
-            self._connection.refuse_login(error)
-            self.close()
+            self._refuse(login, error)
             return
         self._connection.accept_login(login, database)
+
+    def _refuse(self, login: Login7, error: SqlServerError) -> None:
+        log.warning(
+            "%s: login of %.130r from %s refused: error %d", self._name, login.user, self._address, error.number
+        )
+        self._connection.refuse_login(error)
+        self.close()
 
     def _start(self, request: Request) -> None:
         self._response = self._connection.begin_response(is_call=type(request) is Rpc)

@@ -79,12 +79,19 @@ class Connection:
     """One connection; `send` is called with bytes for the socket."""
 
     def __init__(
-        self, server: ServerIdentity, send: Callable[[bytes], None], *, spid: int, tls: ssl.SSLContext | None = None
+        self,
+        server: ServerIdentity,
+        send: Callable[[bytes], None],
+        *,
+        spid: int,
+        tls: ssl.SSLContext | None = None,
+        requires_encryption: bool = False,
     ) -> None:
         self.state = ConnectionState.PRELOGIN
         self._server = server
         self._spid = spid
         self._context = tls
+        self._requires_encryption = requires_encryption
         self._tls: TlsLayer | None = None
         self._write = send  # to the socket
         self._send = send  # through TLS if there is TLS
@@ -118,12 +125,19 @@ class Connection:
     def _prelogin(self, message: Message) -> None:
         if self._tls is not None:
             return self._handshake(message.payload)
-        # OFF would mean "TLS for the login alone"; this server answers that wish with no TLS at all, because it listens
-        # on the loopback interface unless the operator says otherwise.
+        # OFF would mean "TLS for the login alone". This server answers that wish with no TLS at all, unless it is
+        # reached from other machines: then everything is encrypted, or refused.
         wish = Prelogin.decode(message.payload).encryption
-        encrypts = self._context is not None and wish in (Encryption.ON, Encryption.REQUIRED)
-        answer = Prelogin(self._server.version, Encryption.ON if encrypts else Encryption.NOT_SUPPORTED)
+        encrypts = self._context is not None and (
+            wish in (Encryption.ON, Encryption.REQUIRED) or self._requires_encryption
+        )
+        agreed = Encryption.NOT_SUPPORTED
+        if encrypts:
+            agreed = Encryption.REQUIRED if self._requires_encryption else Encryption.ON
+        answer = Prelogin(self._server.version, agreed)
         self._write(PacketWriter(PacketType.TABULAR_RESULT, PACKET_SIZE_DEFAULT).finish(answer.encode()))
+        if encrypts and wish is Encryption.NOT_SUPPORTED:
+            raise TdsProtocolError("it does not encrypt, which clients from other machines must")
         if encrypts:
             assert self._context is not None
             self._tls = TlsLayer(self._context)

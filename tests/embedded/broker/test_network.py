@@ -472,7 +472,7 @@ def test_a_peer_needs_a_certificate_whose_login_may_connect(world, pair):
         )
     )
     blob = b"the initiator's certificate"
-    target.ddl(lambda tx: ddl_principals.create_login(tx, engine.logins, "peer", password="x"))
+    target.ddl(lambda tx: ddl_principals.create_login(tx, engine.logins, "peer", password_hash=b"x"))
     target.ddl(lambda tx: ddl_principals.create_user(tx, catalog, engine.logins, "peer", login="peer"))
     assert engine.link.refusal_of(blob) == "the certificate is not known"
     assert "no compatible authentication protocol" in engine.link.refusal_of(None)

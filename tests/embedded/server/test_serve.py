@@ -1,9 +1,11 @@
 """`harness serve`: its refusals to start, its line when ready, and its end."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -140,3 +142,100 @@ def test_the_password_is_neither_in_the_log_nor_in_the_command_line(serve):
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=120)
     assert PASSWORD not in errors.decode()
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+def test_the_data_folder_is_the_owners_alone_before_anything_is_in_it(serve, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    (data / "broker.db").touch(mode=0o644)  # as an earlier version left it
+    process = serve(umask=0)
+    ready(process)
+    found = modes(data)
+    assert {"broker.db", "broker.db-wal", "broker.db-shm", "lock", "ERRORLOG"} <= set(found)
+    assert set(found.values()) == {0o600} and data.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_others_share_is_refused(serve, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    message = refusal(serve(data=shared))
+    assert str(shared) in message and "inside it" in message
+    assert shared.stat().st_mode & 0o7777 == 0o1777
+
+
+@pytest.mark.parametrize("content", ["an older version's", "no store at all"])
+def test_data_of_another_layout_is_one_line_that_says_what_to_do(serve, tmp_path, content):
+    data = tmp_path / "data"
+    data.mkdir()
+    if content.startswith("no"):
+        (data / "broker.db").write_bytes(b"something else" * 1000)
+    else:
+        with contextlib.closing(sqlite3.connect(data / "broker.db")) as connection:
+            connection.execute("CREATE TABLE row (object TEXT, key BLOB, value BLOB)")
+    message = refusal(serve())
+    assert str(data) in message and "--data" in message and "cannot be read" in message
+
+
+SECRETS = ("Sup3r-secret-login", "Sup3r-secret-changed", "Sup3r-secret-master", "Sup3r-secret-key", PASSWORD)
+
+
+def connected(port: int, user: str, password: str, **options: str) -> pyodbc.Connection:
+    text = drivers.choose("auto").connection_string(
+        host="127.0.0.1", port=port, user=user, password=password, database="master", program="tests", **options
+    )
+    return pyodbc.connect(text, autocommit=True, timeout=120)
+
+
+def test_no_password_is_on_disk(serve, tmp_path):
+    process = serve("--version", "2022")
+    port = ready(process)["port"]
+    connection = connected(port, "sa", PASSWORD)
+    connection.execute(
+        f"CREATE LOGIN ann WITH PASSWORD = '{SECRETS[0]}'; ALTER LOGIN ann WITH PASSWORD = '{SECRETS[1]}';"
+    )
+    connection.execute(f"CREATE MASTER KEY ENCRYPTION BY PASSWORD = '{SECRETS[2]}'")
+    connection.execute(f"CREATE CERTIFICATE c ENCRYPTION BY PASSWORD = '{SECRETS[3]}' WITH SUBJECT = 'c'")
+    connection.close()
+    process.kill()  # what a thief of the disk finds, without a tidy end
+    process.wait()
+    content = b"".join(path.read_bytes() for path in (tmp_path / "data").iterdir())
+    assert b"ann" in content, "the login is on disk"
+    for secret in SECRETS:
+        assert secret.encode() not in content and secret.encode("utf-16-le") not in content
+    again = ready(serve("--version", "2022"))["port"]
+    connected(again, "ann", SECRETS[1]).close()
+    with pytest.raises(pyodbc.Error, match="18456"):
+        connected(again, "ann", SECRETS[0])
+
+
+def test_beyond_this_machine_clients_that_do_not_encrypt_are_refused_and_the_log_says_so(serve):
+    process = serve("--host", "0.0.0.0")
+    port = ready(process)["port"]
+    connected(port, "sa", PASSWORD, encrypt="mandatory").close()
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as client:
+        options = bytes.fromhex("00 000b 0006 01 0011 0001 ff 080000000000 02")  # version; no encryption
+        client.sendall(bytes([0x12, 1, 0, 8 + len(options), 0, 0, 0, 0]) + options)
+        answer = client.recv(100)
+        assert answer[8 + 26 + 6] == 3, "encryption is required"
+        assert client.recv(100) == b"", "and the connection is closed"
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert "clients that do not encrypt with TLS are refused" in errors.decode()
+    assert "it does not encrypt" in errors.decode()
+
+
+def test_a_name_with_newlines_forges_no_line_in_the_log(serve):
+    process = serve()
+    port = ready(process)["port"]
+    with pytest.raises(pyodbc.Error, match="18456"):
+        connected(port, "x\r\n2026-01-01 00:00:00,000 INFO forged", "wrong")
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert "forged" in errors.decode() and not any(
+        line.endswith("INFO forged") for line in errors.decode().splitlines()
+    )

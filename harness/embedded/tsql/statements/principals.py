@@ -64,8 +64,9 @@ def create_login(parser: Parser) -> Definition:
         password = _new_password(tokens)
 
     def work(frame: Frame, tx: Transaction) -> None:
-        logins = frame.instance.engine.logins
-        ddl_principals.create_login(tx, logins, name, password=password, from_certificate=certificate)
+        engine = frame.instance.engine
+        hashed = None if password is None else engine.hash_password(password)
+        ddl_principals.create_login(tx, engine.logins, name, password_hash=hashed, from_certificate=certificate)
         frame.instance.grants.touch(tx)
 
     return Definition(parser.line, on_server("CREATE LOGIN"), work)
@@ -93,7 +94,9 @@ def alter_login(parser: Parser) -> Definition:
     enable = tokens.choose("ENABLE", "DISABLE") == "ENABLE" if password is None else None
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_principals.alter_login(tx, frame.instance.engine.logins, name, password=password, enable=enable)
+        engine = frame.instance.engine
+        hashed = None if password is None else engine.hash_password(password)
+        ddl_principals.alter_login(tx, engine.logins, name, password_hash=hashed, enable=enable)
 
     return Definition(parser.line, _on_login("alter", name), work)
 
