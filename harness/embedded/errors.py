@@ -127,7 +127,12 @@ _TEXTS: dict[int, str] = {
     2705: "Column names in each table must be unique. Column name '%s' in table '%s' is specified more than once.",
     2714: "There is already an object named '%s' in the database.",
     2744: "Multiple identity columns specified for table '%s'. Only one identity column per table is allowed.",
+    2754: (
+        "Error severity levels greater than 18 can only be specified by members of the sysadmin role, using the WITH "
+        "LOG option."
+    ),
     2760: 'The specified schema name "%s" either does not exist or you do not have permission to use it.',
+    2778: "Only System Administrator can specify %s option for %s command.",
     2786: "The data type of substitution parameter %s does not match the expected type of the format specification.",
     2787: "Invalid format specification: '%s'.",
     2812: "Could not find stored procedure '%s'.",
@@ -155,6 +160,7 @@ _TEXTS: dict[int, str] = {
         "User does not have permission to alter database '%s', the database does not exist, or the database is not in "
         "a state that allows access checks."
     ),
+    5058: "Option '%s' cannot be set in database '%s'.",
     5038: 'MODIFY FILE failed for file "%s". At least one property per file must be specified.',
     5039: "MODIFY FILE failed. Specified size is less than or equal to current size.",
     5041: "MODIFY FILE failed. File '%s' does not exist.",
@@ -338,6 +344,7 @@ _TEXTS: dict[int, str] = {
     15023: "User, group, or role '%s' already exists in the current database.",
     15025: "The server principal '%s' already exists.",
     15123: "The configuration option '%s' does not exist, or it may be an advanced option.",
+    15048: "Valid values of the database compatibility level are %s.",
     15129: "'%s' is not a valid value for configuration option '%s'.",
     15151: "Cannot %s the %s '%s', because it does not exist or you do not have permission.",
     15232: "A certificate with name '%s' already exists or this certificate already has been added to the database.",
@@ -374,6 +381,7 @@ _TEXTS: dict[int, str] = {
     ),
     18456: "Login failed for user '%s'.",
     18470: "Login failed for user '%s'. Reason: The account is disabled.",
+    28005: "An exception occurred while enqueueing a message in the target queue. Error: %s, State: %s. %s",
     28006: (
         "User does not have permission to %s the conversation '%s' in state '%s'. Only members of the sysadmin fixed "
         "server role and the db_owner fixed database role have this permission."

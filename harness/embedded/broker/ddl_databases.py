@@ -54,9 +54,20 @@ def set_broker(  # noqa: PLR0917
     ddl.changed(tx, catalog)
 
 
-def set_honor_broker_priority(tx: Transaction, catalog: Catalog, on: bool) -> None:
-    ddl.assign(tx, catalog, "is_honor_broker_priority_on", on)
+# Options of ALTER DATABASE that sys.databases shows: the attributes of `Catalog`, a flag but for COMPATIBILITY_LEVEL.
+OPTIONS = {
+    "COMPATIBILITY_LEVEL": "compatibility_level",
+    "HONOR_BROKER_PRIORITY": "is_honor_broker_priority_on",
+    "READ_COMMITTED_SNAPSHOT": "is_read_committed_snapshot_on",
+    "TRUSTWORTHY": "is_trustworthy_on",
+}
+
+
+def set_option(tx: Transaction, catalog: Catalog, option: str, value: int | bool) -> None:
+    """ALTER DATABASE ... SET one of `OPTIONS`."""
+    ddl.assign(tx, catalog, OPTIONS[option], value)
     ddl.store_database(tx, catalog)
+    ddl.changed(tx, catalog)  # messages that waited for a TRUSTWORTHY database go on
 
 
 def drop_database(tx: Transaction, databases: Databases, delivery: Delivery, name: str) -> None:

@@ -13,6 +13,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Parameter, ResultSink
 from harness.embedded.tsql.instance.instance import Instance, Procedure
 from harness.embedded.tsql.permissions import guard
+from harness.embedded.tsql.permissions.crossing import crossing_problem
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.statements import batches
@@ -59,7 +60,7 @@ def _call(session: Session, name: str, parameters: Sequence[Parameter], sink: Re
             return _call_prepared(session, prepared, parameters, 1, sink, {})
     if system == "sp_reset_connection":
         return _reset(session, sink)
-    procedure = session.instance.procedure(parts, session.database)
+    procedure = session.instance.procedure(parts, session.database, session.guard)
     if procedure is None:
         return _call_system(session, parts, parameters, sink)
     return _call_procedure(session, procedure, parameters, 0, sink, {})
@@ -130,7 +131,7 @@ def _call_prepared(  # noqa: PLR0917
     sink: ResultSink,
     before: Outputs,
 ) -> Waiting[None]:
-    procedure = session.instance.procedure(prepared.parts, session.database)
+    procedure = session.instance.procedure(prepared.parts, session.database, session.guard)
     if procedure is None:
         raise SqlServerError(2812, ".".join(prepared.parts))
     return _call_procedure(session, procedure, parameters, first, sink, before)
@@ -161,22 +162,26 @@ def _called(name: str) -> tuple[tuple[str, ...], str]:
 
 
 def install_activation(engine: Engine) -> None:
-    """Make the engine run activation procedures. Call it before `engine.recover`, which may find messages waiting."""
-    Instance.of(engine)
+    """Make the engine run activation procedures, and let databases refuse dialogs of others. Call it before
+    `engine.recover`, which may find messages waiting."""
+    instance = Instance.of(engine)
+    engine.router.crossing_problem = lambda endpoint, destination: crossing_problem(instance, endpoint, destination)
     engine.monitors.activate = lambda database, queue: activate(engine, database, queue)
 
 
 class _ErrorLog(ResultSink):
     """Discards result sets and return values; PRINT and errors go to the error log as 9724."""
 
-    def __init__(self, engine: Engine, procedure: str, queue: str) -> None:
+    def __init__(self, engine: Engine, spid: int, procedure: str, queue: str) -> None:
         self._engine = engine
+        self._process_info = f"spid{spid}s"
         self._procedure = procedure
         self._queue = queue
 
     def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         if number != 5701:  # a change of database is not output of the procedure
-            self._engine.error_log.write(SqlServerError(9724, self._procedure, self._queue, text).text)
+            text = SqlServerError(9724, self._procedure, self._queue, text).text
+            self._engine.error_log.write(text, self._process_info)
 
 
 def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
@@ -189,7 +194,7 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
         reader.spid = session.spid
     # Shown without the database, as in SQL Server's log.
     shown = name.partition("].")[2] if name.count("].") > 1 else name
-    sink = _ErrorLog(engine, shown, f"{database.name}.{queue.qualified_name}")
+    sink = _ErrorLog(engine, session.spid, shown, f"{database.name}.{queue.qualified_name}")
 
     def returned(frame: Frame) -> None:
         if session.tx is not None:

@@ -94,6 +94,14 @@ def product(version: str) -> tuple[str, str]:
     return PRODUCTS.get(version, (version, f"SQL Server {version}"))
 
 
+def compatibility_levels(database: Database) -> range:
+    """The levels that a database can have: up to SQL Server 2014 that of its version and the two before it, in later
+    versions all from 100."""
+    number, _ = product(database.catalog.server_version)
+    own = 10 * int(number.partition(".")[0])
+    return range(100 if own >= 130 else own - 20, own + 1, 10)
+
+
 # -- databases ---------------------------------------------------------------------------------------------------------
 
 FILES_CATALOG = "tsql.files"  # in the store: database_id -> its files

@@ -2,15 +2,17 @@
 
 The session of a sysadmin has no guard: `Session.guard` is None and nothing is checked. Every other session has the
 guard of its login. A procedure or an activation that executes as a database user replaces it, while it runs, by the
-guard of that user, who has no permissions on the server. A guard remembers the procedures and plans that it allowed
-until a grant, a role, a principal or the catalog changes, so checking them again is a lookup in a set.
+guard of that user. Outside its database that user is nobody ("the scope of impersonation is restricted to the
+database"), unless the database is TRUSTWORTHY and its owner is trusted there: then the user is its login. A guard
+remembers the procedures and plans that it allowed until a grant, a role, a principal or the catalog changes, so
+checking them again is a lookup in a set.
 
 Ownership chains: inside a procedure, SELECT, INSERT, UPDATE, DELETE, EXECUTE and RECEIVE on objects of its database
 are not checked, because dbo owns them all. SEND and the other statements on conversations are checked ("the current
 user must have RECEIVE permission on the queue"); so are DDL and text that a procedure executes.
 
-Differences from SQL Server: every user of a database sees all its metadata. CREATE ROLE, schemas with owners of their
-own, and EXECUTE AS as a statement are not supported.
+Differences from SQL Server: CREATE ROLE, schemas with owners of their own, and EXECUTE AS as a statement are not
+supported.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from harness.embedded.tsql.permissions.rights import (
     SA,
     SERVER,
     SYSADMIN,
+    VALID,
+    VALID_ON_OBJECT,
     Grants,
     Principals,
     Securable,
@@ -39,7 +43,8 @@ PLANS_REMEMBERED = 2000
 
 
 class Need(NamedTuple):
-    """A permission that a plan needs: on an object, or on the state of the server or of a database."""
+    """A permission that a plan needs: on an object, or on the state of the server or of a database. "" is the right to
+    enter the database alone."""
 
     database: Database
     securable: Securable
@@ -94,7 +99,7 @@ class Guard:
     def __init__(self, catalog: Catalog, login: str, user: str | None = None, database: Database | None = None) -> None:
         self._catalog = catalog
         self._grants = catalog.grants
-        self.login = login  # "" for a database user, who has no permissions on the server
+        self.login = login  # "" for a database user
         self._user = user
         self._database = database
         self.is_dbo = user is not None and user.lower() == DBO
@@ -118,20 +123,52 @@ class Guard:
         if self._database is not None:
             if database is self._database:
                 return self._user
+            if self._is_trusted_in(database):
+                return self._find_user_of(self._login_of_user(), database)
             return "guest" if database.name in WITH_GUEST else None
-        if self._grants.owner(Securable(database.database_id, "DATABASE", 0)) == self.login.lower():
+        return self._find_user_of(self.login, database)
+
+    def _find_user_of(self, login: str, database: Database) -> str | None:
+        if is_sysadmin(self._grants, login):
+            return DBO
+        if self._owner_of(database).lower() == login.lower():
             return DBO
         for user in database.catalog.principals.users.values():
-            if user.login is not None and user.login.lower() == self.login.lower():
+            if user.login is not None and user.login.lower() == login.lower():
                 return user.name
         if database.name in WITH_GUEST or self.allows_on_server("CONNECT ANY DATABASE"):
             return "guest"
         return None
 
+    def _login_of_user(self) -> str:
+        """The login behind the database user; "" without one."""
+        assert self._database is not None and self._user is not None
+        if self.is_dbo:
+            return self._owner_of(self._database)
+        user = self._database.catalog.principals.users.get(self._user.lower())
+        return "" if user is None or user.login is None else user.login
+
+    def _owner_of(self, database: Database) -> str:
+        return self._grants.owner(Securable(database.database_id, "DATABASE", 0)) or SA
+
+    def _is_trusted_in(self, database: Database | None) -> bool:
+        """Whether the database user is its login in another database, or on the server (None).
+
+        "The source database is marked trustworthy", and its owner has AUTHENTICATE there: as a sysadmin, or as the
+        owner of both databases.
+        """
+        source = self._database
+        if source is None or not source.catalog.is_trustworthy_on:
+            return False
+        owner = self._owner_of(source)
+        return is_sysadmin(self._grants, owner) or (database is not None and self._owner_of(database) == owner)
+
     def server_principals(self) -> tuple[str, ...]:
-        if not self.login:
-            return ("public",)
         login = self.login.lower()
+        if self._database is not None and self._is_trusted_in(None):
+            login = self._login_of_user().lower()
+        if not login:
+            return ("public",)
         return (login, "public", *self._grants.roles_of(SERVER, login))
 
     def database_principals(self, database: Database) -> tuple[str, ...]:
@@ -162,13 +199,52 @@ class Guard:
         answer = self._answers.get(key)
         if answer is None:
             who = Principals(self.server_principals(), ())
-            answer = self._answers[key] = is_allowed(self._grants, who, securable, permission)
+            is_all_powerful = is_sysadmin(self._grants, who.server[0])
+            answer = self._answers[key] = is_all_powerful or is_allowed(self._grants, who, securable, permission)
         return answer
+
+    def sees(self, database: Database, class_: str, identifier: int, type_: str = "") -> bool:
+        """Whether it sees the metadata of a securable: it holds some permission on it. An object has a type, as in
+        sys.objects."""
+        self._keep_up()
+        key = Securable(database.database_id, class_, identifier), f"some {type_}"
+        answer = self._answers.get(key)
+        if answer is None:
+            permissions = VALID_ON_OBJECT[type_] if type_ else VALID[class_]
+            held = (self.allows(database, class_, identifier, permission) for permission in sorted(permissions))
+            answer = self._answers[key] = any(held)
+        return answer
+
+    def sees_login(self, name: str, principal_id: int) -> bool:
+        """Whether it sees a login: "Any login can see their own login name"."""
+        if name.lower() == self.login.lower():
+            return True
+        return any(self.allows_on_server(permission, "LOGIN", principal_id) for permission in sorted(VALID["LOGIN"]))
+
+    def sees_user(self, database: Database, name: str, principal_id: int) -> bool:
+        """Whether it sees a user of a database: "Any user can see their own user name"."""
+        own = self.user_in(database)
+        if own is not None and own.lower() == name.lower():
+            return True
+        return self.allows(database, "DATABASE", 0, "ALTER ANY USER") or self.sees(database, "USER", principal_id)
+
+    def sees_database(self, database: Database) -> bool:
+        """Whether it sees that a database exists: as its owner, or with a permission that everybody has by default."""
+        return (
+            database.name in ("master", "tempdb")
+            or self.allows_on_server("VIEW ANY DATABASE")
+            or self.user_in(database) == DBO
+        )
+
+    def is_owner_of(self, database: Database) -> bool:
+        """IS_MEMBER('db_owner')"""
+        names = self.database_principals(database)
+        return "db_owner" in names or names[:1] == (DBO,)
 
     def enter(self, database: Database) -> None:
         """Raise 916 if it may not enter the database."""
         if self.user_in(database) is None:
-            raise SqlServerError(916, self.login or self._user, database.name)
+            raise SqlServerError(916, self.login or self._login_of_user() or self._user, database.name)
 
     # -- checks of running statements --------------------------------------------------------------------------------
 
@@ -199,6 +275,8 @@ class Guard:
 
     def _require(self, need: Need) -> None:
         self.enter(need.database)
+        if not need.permission:
+            return
         if need.securable.database_id == SERVER:
             if not self.allows_on_server(need.permission):
                 raise SqlServerError(300, need.permission, "server", "master")
@@ -215,10 +293,11 @@ class Guard:
                 remembered.clear()
 
 
-def state_shown_by(view: str, database: Database) -> Need | None:
-    """The permission that a dynamic management view needs; None if every login may read it."""
+def needed_by(view: str, database: Database) -> Need:
+    """The permission that a view of schema sys needs. Everybody who may enter its database reads a catalog view, which
+    shows what this session may see."""
     if not view.startswith("dm_") or view in OF_ONESELF:
-        return None
+        return Need(database, Securable(database.database_id, "DATABASE", 0), "", "", "")
     is_new = int(database.catalog.server_version) >= 2022
     if view.startswith("dm_db_"):
         permission = "VIEW DATABASE PERFORMANCE STATE" if is_new else "VIEW DATABASE STATE"
@@ -238,13 +317,15 @@ def object_of(database: Database, item: SchemaObject) -> Securable:
 
 def of_login(catalog: Catalog, login: str) -> Guard | None:
     """The guard for a login's session; None for a sysadmin."""
-    if login.lower() == SA or catalog.grants.is_member(SERVER, SYSADMIN, login.lower()):
-        return None
-    return Guard(catalog, login)
+    return None if is_sysadmin(catalog.grants, login) else Guard(catalog, login)
+
+
+def is_sysadmin(grants: Grants, login: str) -> bool:
+    return login.lower() == SA or grants.is_member(SERVER, SYSADMIN, login.lower())
 
 
 def of_user(catalog: Catalog, database: Database, user: str) -> Guard:
-    """The guard for EXECUTE AS a database user, who has no permissions on the server."""
+    """The guard for EXECUTE AS a database user."""
     key = database.database_id, user.lower()
     guard = catalog.contexts.get(key)
     if guard is None or guard._database is not database:

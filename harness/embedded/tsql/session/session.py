@@ -20,8 +20,9 @@ from harness.embedded.tsql.storage.sqlite import Sqlite
 
 # Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.
 DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169})
-# Names that are not found and text that does not parse end the batch, but not the transaction.
-SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 1087, 4104, 4145})
+# Names that are not found, or in a database that the session may not enter, and text that does not parse end the batch,
+# but not the transaction.
+SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4145})
 
 
 @dataclass(frozen=True, slots=True)

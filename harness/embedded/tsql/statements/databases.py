@@ -12,7 +12,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Parameter, ResultSink
-from harness.embedded.tsql.instance.properties import File, FileType
+from harness.embedded.tsql.instance.properties import File, FileType, compatibility_levels
 from harness.embedded.tsql.permissions.guard import Guard, is_allowed_on_database
 from harness.embedded.tsql.permissions.rights import Securable
 from harness.embedded.tsql.session.session import Frame, Session
@@ -55,8 +55,6 @@ def create_database(parser: Parser) -> Definition:
 
 BROKER_OPTIONS = ("ENABLE_BROKER", "DISABLE_BROKER", "NEW_BROKER", "ERROR_BROKER_CONVERSATIONS")
 
-COMPATIBILITY_LEVELS = (80, 90, 100, 110, 120, 130, 140, 150, 160, 170)
-
 
 def _without_value(tokens: Tokens) -> str:
     return ""
@@ -81,14 +79,11 @@ def _delayed_durability(tokens: Tokens) -> str:
 
 def _compatibility_level(tokens: Tokens) -> str:
     tokens.expect("=")
-    level = tokens.integer()
-    if level not in COMPATIBILITY_LEVELS:
-        tokens.unsupported(f"COMPATIBILITY_LEVEL = {level}")
-    return str(level)
+    return str(tokens.integer())
 
 
-# What reads the value of each option. All but those of the broker and HONOR_BROKER_PRIORITY are accepted because many
-# scripts set them, and have no effect here.
+# What reads the value of each option. All but those of the broker and of `ddl_databases.OPTIONS` are accepted because
+# many scripts set them, and are neither kept nor shown.
 DATABASE_OPTIONS: dict[str, Callable[[Tokens], str]] = {
     **dict.fromkeys((*BROKER_OPTIONS, "MULTI_USER", "READ_WRITE", "SINGLE_USER"), _without_value),
     **dict.fromkeys(
@@ -156,10 +151,26 @@ def _set_options(tokens: Tokens) -> Change:
         for option, value in given:
             if option in BROKER_OPTIONS:
                 ddl_databases.set_broker(tx, engine.databases, database, engine.delivery, engine.entropy, option)
-            elif option == "HONOR_BROKER_PRIORITY":
-                ddl_databases.set_honor_broker_priority(tx, database.catalog, value == "ON")
+            elif option in ddl_databases.OPTIONS:
+                _set_shown_option(frame, tx, database, option, value)
 
     return change
+
+
+def _set_shown_option(frame: Frame, tx: Transaction, database: Database, option: str, value: str) -> None:
+    guard = frame.session.guard
+    if option == "COMPATIBILITY_LEVEL":
+        level, valid = int(value), compatibility_levels(database)
+        if level not in valid:
+            raise SqlServerError(15048, f"{', '.join(map(str, valid[:-1]))}, or {valid[-1]}")
+        ddl_databases.set_option(tx, database.catalog, option, level)
+        return
+    if option == "TRUSTWORTHY":
+        if guard is not None and not guard.allows_on_server("CONTROL SERVER"):
+            raise SqlServerError(15247)
+        if database.name in ("master", "tempdb"):
+            raise SqlServerError(5058, option, database.name)
+    ddl_databases.set_option(tx, database.catalog, option, value == "ON")
 
 
 def _roll_back_others(frame: Frame, database: Database) -> None:

@@ -275,6 +275,7 @@ def compile_throw(node: Throw, scope: Scope) -> Step:
 @dataclass(frozen=True, slots=True)
 class RaiseError(Statement):
     arguments: list[Expression]
+    with_log: bool
 
 
 def parse_raiserror(parser: Parser) -> Statement:
@@ -285,9 +286,8 @@ def parse_raiserror(parser: Parser) -> Statement:
     tokens.expect(")")
     if len(arguments) < 3:
         tokens.fail()
-    if tokens.accept("WITH"):
-        tokens.comma_separated(lambda: tokens.choose("LOG", "NOWAIT"))
-    return RaiseError(parser.line, arguments)
+    options = tokens.comma_separated(lambda: tokens.choose("LOG", "NOWAIT")) if tokens.accept("WITH") else []
+    return RaiseError(parser.line, arguments, "LOG" in options)
 
 
 @register("RAISERROR", parse_raiserror, RaiseError)
@@ -300,12 +300,27 @@ def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
         if isinstance(given, int):
             raise SqlServerError(18054, given, level, int(state(frame)))
         text = _formatted(str(given), [argument(frame) for argument in arguments])[:2047]
+        if node.with_log:
+            _log(frame, number, level, int(state(frame)), text)
+        elif level > 18:
+            raise SqlServerError(2754)
         if level <= 10:
             frame.sink.message(0 if level == 0 else number, level, int(state(frame)), text, frame.procedure, node.line)
             return
         raise RaisedError(number, level, text, max(1, int(state(frame))), ends_batch=False)
 
     return plain(run)
+
+
+def _log(frame: Frame, number: int, severity: int, state: int, text: str) -> None:
+    """RAISERROR WITH LOG: two entries of the error log, as SQL Server writes them."""
+    session = frame.session
+    if session.guard is not None and not session.guard.allows_on_server("ALTER TRACE"):
+        raise SqlServerError(2754) if severity > 18 else SqlServerError(2778, "WITH LOG", "RAISERROR")
+    error_log = session.engine.error_log
+    process_info = f"spid{session.spid}" if session.is_user_process else f"spid{session.spid}s"
+    error_log.write(f"Error: {number}, Severity: {severity}, State: {state}.", process_info)
+    error_log.write(text, process_info)
 
 
 def _formatted(text: str, arguments: list[Any]) -> str:

@@ -1,0 +1,54 @@
+"""sp_readerrorlog and xp_readerrorlog: the instance's error log as a result set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.sqltypes import DATETIME, MAX, Column, Parameter, ResultSink, SqlType
+from harness.embedded.tsql.session.session import Session
+from harness.embedded.tsql.statements.registry import Outputs, register_procedure
+from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
+
+_COLUMNS = (
+    Column("LogDate", DATETIME),
+    Column("ProcessInfo", SqlType("nvarchar", length=50)),
+    Column("Text", SqlType("nvarchar", length=MAX)),
+)
+_NAMES = ("@p1", "@p2", "@p3", "@p4")
+_SQL_SERVER = 1  # the product; 2 is SQL Server Agent
+
+
+def sp_readerrorlog(
+    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
+) -> Waiting[Outputs]:
+    """`sp_readerrorlog [ [ @p1 = ] log ] [ , [ @p2 = ] product ] [ , [ @p3 = ] N'text' ] [ , [ @p4 = ] N'text' ]`
+
+    The current log of SQL Server alone, whose number is 0; entries that contain both texts.
+    """
+    permission = "VIEW ANY ERROR LOG" if int(session.engine.version) >= 2022 else "VIEW SERVER STATE"
+    if session.guard is not None and not session.guard.allows_on_server(permission):
+        raise SqlServerError(300, permission, "server", "master")
+    given = dict.fromkeys(_NAMES)
+    for place, parameter in enumerate(parameters):
+        name = parameter.name.lower() or (_NAMES[place] if place < len(_NAMES) else "")
+        if name not in given:
+            raise UnsupportedSyntax("sp_readerrorlog with a start time, an end time or an order", 0)
+        given[name] = parameter.value
+    log, product, *texts = given.values()
+    if log or (product or _SQL_SERVER) != _SQL_SERVER:
+        raise UnsupportedSyntax("sp_readerrorlog of another log than the current one of SQL Server", 0)
+    wanted = [str(text).lower() for text in texts if text]
+    entries = [
+        entry for entry in session.engine.error_log.entries if all(text in entry.text.lower() for text in wanted)
+    ]
+    sink.columns(_COLUMNS)
+    sink.rows([(datetime_from_utc_ns(entry.utc_ns), entry.process_info, entry.text) for entry in entries])
+    sink.done(len(entries), in_procedure=True)
+    return {}
+    yield  # makes this a generator like the others
+
+
+register_procedure("sp_readerrorlog", sp_readerrorlog)
+register_procedure("xp_readerrorlog", sp_readerrorlog)

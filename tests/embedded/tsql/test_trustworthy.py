@@ -1,0 +1,129 @@
+"""TRUSTWORTHY: what a database user may do outside its database, and dialogs from one database to another."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.embedded.tsql.sides import Side, World
+from tests.embedded.tsql.test_permissions import as_login
+
+SET_UP = """
+CREATE DATABASE here;
+GO
+CREATE DATABASE there;
+GO
+USE there; CREATE TABLE dbo.called (body nvarchar(100) NULL);
+CREATE QUEUE dbo.target; CREATE SERVICE Target ON QUEUE dbo.target ([DEFAULT]);
+GO
+CREATE PROCEDURE dbo.note AS INSERT dbo.called (body) VALUES (N'called');
+GO
+USE here; CREATE TABLE dbo.reached (body nvarchar(100) NULL);
+CREATE QUEUE dbo.initiator; CREATE SERVICE Initiator ON QUEUE dbo.initiator ([DEFAULT]);
+GO
+CREATE PROCEDURE dbo.reader AS
+BEGIN
+    BEGIN TRANSACTION;
+    DECLARE @body varbinary(max);
+    RECEIVE TOP (1) @body = message_body FROM dbo.initiator;
+    INSERT dbo.reached (body) VALUES (N'received');
+    EXEC there..note;
+    INSERT dbo.reached (body) VALUES (N'after the call');
+    COMMIT TRANSACTION;
+END;
+GO
+ALTER QUEUE dbo.initiator WITH ACTIVATION
+    (STATUS = ON, PROCEDURE_NAME = dbo.reader, MAX_QUEUE_READERS = 1, EXECUTE AS OWNER);
+"""
+SEND = """
+DECLARE @h uniqueidentifier;
+BEGIN DIALOG @h FROM SERVICE Initiator TO SERVICE '%s' ON CONTRACT [DEFAULT] WITH ENCRYPTION = OFF;
+SEND ON CONVERSATION @h (N'x');
+"""
+NOT_ABLE = 'The server principal "sa" is not able to access the database "there" under the current security context.'
+
+
+@pytest.fixture
+def side() -> Side:
+    side = World().side("Here")
+    for batch in SET_UP.split("GO\n"):
+        side.run(batch)
+    return side
+
+
+def test_the_options_of_a_database_are_shown_and_survive_a_crash(side):
+    options = "SELECT is_trustworthy_on, is_read_committed_snapshot_on, compatibility_level FROM sys.databases"
+    assert side.rows(f"{options} WHERE name = 'here'") == [(0, 0, 100)]
+    assert side.rows(f"{options} WHERE name = 'msdb'") == [(1, 0, 100)]
+    for option in ("TRUSTWORTHY ON", "READ_COMMITTED_SNAPSHOT ON", "COMPATIBILITY_LEVEL = 90"):
+        side.run(f"ALTER DATABASE here SET {option}")
+    side.world.run_for(1)
+    side.crash()
+    assert side.rows(f"{options} WHERE name = 'here'") == [(1, 1, 90)]
+    assert side.error("ALTER DATABASE here SET COMPATIBILITY_LEVEL = 160").number == 15048
+    side.run("ALTER DATABASE here SET TRUSTWORTHY OFF; ALTER DATABASE here SET READ_COMMITTED_SNAPSHOT OFF")
+    assert side.rows(f"{options} WHERE name = 'here'") == [(0, 0, 90)]
+
+
+def test_only_a_sysadmin_makes_a_database_trustworthy(side):
+    side.run("CREATE LOGIN ann WITH PASSWORD = 'Secret-word-1'")
+    side.run("ALTER AUTHORIZATION ON DATABASE::here TO ann")
+    ann = as_login(side, "ann", "here")
+    assert side.error("ALTER DATABASE here SET TRUSTWORTHY ON", ann).number == 15247
+    side.run("ALTER DATABASE here SET READ_COMMITTED_SNAPSHOT ON", ann)
+
+
+def test_an_activated_call_into_another_database_fails_and_rolls_back(side):
+    side.run("USE here;" + SEND % "Initiator")
+    side.world.run_for(0.05)
+    assert side.rows("SELECT body FROM here.dbo.reached") == []
+    assert side.value("SELECT COUNT(*) FROM here.dbo.initiator") == 1, "the message is back in its queue"
+    assert any(NOT_ABLE in line for line in side.engine.error_log.lines)
+    side.world.run_for(60)
+    assert side.value("SELECT is_receive_enabled FROM here.sys.service_queues WHERE name = 'initiator'") == 0, (
+        "five rollbacks are a poison message"
+    )
+
+
+def test_an_activated_call_into_another_database_works_if_its_own_is_trustworthy(side):
+    side.run("ALTER DATABASE here SET TRUSTWORTHY ON")
+    side.run("USE here;" + SEND % "Initiator")
+    side.world.run_for(1)
+    assert side.rows("SELECT body FROM here.dbo.reached") == [("received",), ("after the call",)]
+    assert side.rows("SELECT body FROM there.dbo.called") == [("called",)]
+
+
+def test_a_message_to_another_database_waits_until_its_own_is_trustworthy(side):
+    side.run("USE here;" + SEND % "Target")
+    side.world.run_for(1)
+    assert side.value("SELECT COUNT(*) FROM there.dbo.target") == 0
+    status = side.value("SELECT transmission_status FROM here.sys.transmission_queue")
+    assert status == (
+        "An exception occurred while enqueueing a message in the target queue. Error: 916, State: 3. " + NOT_ABLE
+    )
+    side.run("ALTER DATABASE here SET TRUSTWORTHY ON")
+    side.world.run_for(1)
+    assert side.value("SELECT COUNT(*) FROM there.dbo.target") == 1
+    assert side.rows("SELECT * FROM here.sys.transmission_queue") == []
+
+
+def test_a_reply_comes_back_though_the_targets_database_is_not_trustworthy(side):
+    side.run("ALTER DATABASE here SET TRUSTWORTHY ON; ALTER QUEUE here.dbo.initiator WITH ACTIVATION (DROP)")
+    side.run("USE here;" + SEND % "Target")
+    side.world.run_for(1)
+    side.run(
+        "USE there; DECLARE @h uniqueidentifier; RECEIVE @h = conversation_handle FROM dbo.target;"
+        "SEND ON CONVERSATION @h (N'y');"
+    )
+    side.world.run_for(1)
+    assert side.value("SELECT COUNT(*) FROM here.dbo.initiator") == 1
+
+
+def test_the_owner_of_a_trustworthy_database_must_be_trusted_in_the_other(side):
+    side.run("CREATE LOGIN ann WITH PASSWORD = 'Secret-word-1'")
+    side.run("ALTER DATABASE here SET TRUSTWORTHY ON; ALTER AUTHORIZATION ON DATABASE::here TO ann")
+    side.run("USE here;" + SEND % "Target")
+    side.world.run_for(1)
+    assert '"ann" is not able to access' in side.value("SELECT transmission_status FROM here.sys.transmission_queue")
+    side.run("ALTER AUTHORIZATION ON DATABASE::there TO ann")
+    side.world.run_for(70)
+    assert side.value("SELECT COUNT(*) FROM there.dbo.target") == 1
