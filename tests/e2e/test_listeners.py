@@ -1,4 +1,4 @@
-"""What listens where: the table in README.md against the sockets of running processes."""
+"""What listens where: the table in harness/README.md against the sockets of running processes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ BROKER_PORTS = range(20000, 32000)
 
 def table() -> list[tuple[str, str, str, str]]:
     """Command, what listens, address, port."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "harness" / "README.md").read_text(encoding="utf-8")
     rows = re.findall(
-        r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", text.split("What listens", 1)[1], re.MULTILINE
+        r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", text.split("## What listens where", 1)[1], re.MULTILINE
     )
     return rows[
         : next(place for place, row in enumerate(rows) if row[0].startswith("any command with the containers")) + 1
@@ -146,7 +146,7 @@ def test_locust_and_its_web_page_listen_on_this_machine_alone():
     with harness("ui", "--lab", "embedded", "--port", str(free), until=f":{free}") as (process, _):
         found = listening(process.pid, *(child.pid for child in children_of(process.pid)))
         assert {address for address, _ in found} == {"127.0.0.1"}
-        assert ("127.0.0.1", free) in listening(process.pid)
+        assert ("127.0.0.1", free) in found
 
 
 @pytest.mark.spark

@@ -39,7 +39,7 @@ def log() -> Log:
 def test_any_text_is_one_printable_line_of_bounded_length(text):
     line = one_line(text, 50)
     assert len(line.splitlines()) <= 1 and len(line) <= 50 * 10 + 40
-    assert line.encode("utf-8")
+    assert line.encode("utf-8").decode("utf-8") == line
 
 
 def test_a_value_from_a_client_forges_no_line_and_is_cut(log):

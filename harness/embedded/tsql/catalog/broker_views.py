@@ -15,6 +15,7 @@ from harness.embedded.broker.system_objects import END_DIALOG, ERROR
 from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, queues
 from harness.embedded.tsql.catalog.page_views import location
 from harness.embedded.tsql.catalog.view import Context, View, columns
+from harness.embedded.tsql.catalog.visibility import everybody, of_object, owners, securable, with_permission
 from harness.embedded.tsql.permissions.rights import DBO, DBO_ID
 
 OWNER = -2  # execute_as_principal_id of EXECUTE AS OWNER
@@ -103,6 +104,7 @@ VIEWS = [
         is_poison_message_handling_enabled  bit               <- queue.is_poison_message_handling_enabled
         """,
         _queues,
+        visible=of_object(),
     ),
     View(
         "services",
@@ -113,6 +115,7 @@ VIEWS = [
         service_queue_id  int NOT NULL      <- queue.object_id
         """,
         lambda context: list(context.database.catalog.services.values()),
+        visible=securable("SERVICE", "service_id"),
     ),
     View(
         "service_contracts",
@@ -122,6 +125,7 @@ VIEWS = [
         principal_id         int               = 1
         """,
         lambda context: list(context.database.catalog.contracts.values()),
+        visible=securable("CONTRACT", "service_contract_id"),
     ),
     View(
         "service_message_types",
@@ -135,6 +139,7 @@ VIEWS = [
         """,
         lambda context: list(context.database.catalog.message_types.values()),
         validation_desc=lambda item: VALIDATIONS[item.validation.value],
+        visible=securable("MESSAGE TYPE", "message_type_id"),
     ),
     View(
         "service_contract_message_usages",
@@ -145,6 +150,7 @@ VIEWS = [
         is_sent_by_target     bit NOT NULL  <- usage.is_sent_by_target
         """,
         _usages,
+        visible=securable("CONTRACT", "contract.service_contract_id"),
     ),
     View(
         "service_contract_usages",
@@ -153,6 +159,7 @@ VIEWS = [
         service_contract_id  int NOT NULL  <- contract.service_contract_id
         """,
         _contract_usages,
+        visible=securable("SERVICE", "service.service_id"),
     ),
     View(
         "routes",
@@ -167,6 +174,7 @@ VIEWS = [
         mirror_address       nvarchar(256)
         """,
         lambda context: list(context.database.catalog.routes.values()),
+        visible=securable("ROUTE", "route_id"),
     ),
     View(
         "remote_service_bindings",
@@ -180,6 +188,7 @@ VIEWS = [
         is_anonymous_on            bit NOT NULL      <- binding.is_anonymous_on
         """,
         _bindings,
+        visible=securable("REMOTE SERVICE BINDING", "binding.remote_service_binding_id"),
     ),
     View(
         "conversation_priorities",
@@ -192,6 +201,7 @@ VIEWS = [
         priority             tinyint NOT NULL  <- priority.level
         """,
         _priorities,
+        visible=with_permission("ALTER", "VIEW DEFINITION"),
     ),
     View(
         "dm_broker_queue_monitors",
@@ -204,6 +214,7 @@ VIEWS = [
         tasks_waiting           int
         """,
         _queue_monitors,
+        visible=everybody,
     ),
     View(
         "dm_broker_activated_tasks",
@@ -215,6 +226,7 @@ VIEWS = [
         execute_as      int            = 1
         """,
         lambda context: list(context.engine.monitors.readers.values()),
+        visible=everybody,
     ),
     View(
         "conversation_endpoints",
@@ -255,6 +267,7 @@ VIEWS = [
         dialog_timer=lambda endpoint: _moment(endpoint.dialog_timer),
         first_out_of_order_sequence=lambda endpoint: min(endpoint.incoming.early or (), default=-1),
         last_out_of_order_sequence=lambda endpoint: max(endpoint.incoming.early or (), default=-1),
+        visible=owners,
     ),
     View(
         "conversation_groups",
@@ -264,6 +277,7 @@ VIEWS = [
         is_system              bit
         """,
         lambda context: list(context.database.groups.values()),
+        visible=owners,
     ),
     View(
         "transmission_queue",
@@ -285,6 +299,7 @@ VIEWS = [
         lambda context: list(context.database.transmission_rows()),
         is_conversation_error=lambda row: row.message_type_name == ERROR,
         is_end_of_dialog=lambda row: row.message_type_name == END_DIALOG,
+        visible=owners,
     ),
     View(
         "sysdesend",
@@ -299,6 +314,7 @@ VIEWS = [
         sendxact=lambda endpoint: NO_TRANSACTION,
         is_base_table=True,
         location=location,
+        visible=owners,
     ),
     View(
         "sysdercv",
@@ -317,6 +333,7 @@ VIEWS = [
         """,
         lambda context: list(context.database.endpoints.values()),
         is_base_table=True,
+        visible=owners,
     ),
     View(
         "sysxmitqueue",
@@ -335,6 +352,7 @@ VIEWS = [
         """,
         lambda context: list(context.database.transmission_rows()),
         is_base_table=True,
+        visible=owners,
     ),
 ]
 
@@ -365,4 +383,6 @@ def queue_view(database: Database, queue: Queue) -> View:
     message_id               uniqueidentifier NOT NULL
     message_enqueue_time     datetime
     """
-    return View(f"queue.{queue.object_id}", table, lambda context: list(database.queue_rows(queue)))
+    # SELECT on the queue is a permission that the plan of the query needs.
+    rows = lambda context: list(database.queue_rows(queue))  # noqa: E731
+    return View(f"queue.{queue.object_id}", table, rows, visible=everybody)

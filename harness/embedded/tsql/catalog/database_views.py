@@ -18,7 +18,9 @@ from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.store import Account
 from harness.embedded.tsql.catalog.security_views import owner_sid
 from harness.embedded.tsql.catalog.view import Context, TableFunction, View
-from harness.embedded.tsql.instance.properties import product
+from harness.embedded.tsql.catalog.visibility import Sees, everybody, on_server
+from harness.embedded.tsql.instance.properties import compatibility_levels
+from harness.embedded.tsql.permissions.guard import Guard
 
 TYPES = {"ROWS": 0, "LOG": 1}
 LOG_FILE = 2  # the first log file, which all writes are counted for
@@ -68,10 +70,10 @@ def _volumes(context: Context, database_id: Any, file_id: Any) -> Iterator[Simpl
     )
 
 
-def _compatibility_level(database: Database) -> int:
-    """The level of a database created on this version."""
-    number, _ = product(database.catalog.server_version)
-    return 10 * int(number.partition(".")[0])
+def _databases_seen(database: Database, guard: Guard) -> Sees:
+    """ "The database to which the caller is connected can always be viewed", and so can master and tempdb; others
+    by their owner, or with ALTER ANY DATABASE or VIEW ANY DATABASE, which everybody has by default."""
+    return lambda row: guard.sees_database(row.database) or row.database is database
 
 
 FILE_COLUMNS = """
@@ -109,11 +111,11 @@ VIEWS = [
         is_auto_update_stats_on              bit               = NULL
         is_encrypted                         bit               = 0
         target_recovery_time_in_seconds      int               = NULL
-        is_read_committed_snapshot_on        bit               = 0
+        is_read_committed_snapshot_on        bit               <- catalog.is_read_committed_snapshot_on
         recovery_model                       tinyint           = 3
         recovery_model_desc                  nvarchar(60)      = 'SIMPLE'
         page_verify_option_desc              nvarchar(60)      = NULL
-        is_trustworthy_on                    bit               = 0
+        is_trustworthy_on                    bit               <- catalog.is_trustworthy_on
         is_master_key_encrypted_by_server    bit               <- catalog.principals.has_master_key
         service_broker_guid                  uniqueidentifier NOT NULL  <- catalog.service_broker_guid
         is_broker_enabled                    bit NOT NULL      <- catalog.is_broker_enabled
@@ -130,14 +132,16 @@ VIEWS = [
             )
             for database in context.engine.databases.values()
         ],
-        compatibility_level=lambda row: _compatibility_level(row.database),
+        compatibility_level=lambda row: row.catalog.compatibility_level or compatibility_levels(row.database)[-1],
+        visible=_databases_seen,
     ),
     View(
         "master_files",
         "database_id        int NOT NULL      <- database.database_id" + FILE_COLUMNS,
         _master_files,
+        visible=on_server("CREATE ANY DATABASE", "ALTER ANY DATABASE", "VIEW ANY DEFINITION"),
     ),
-    View("database_files", FILE_COLUMNS, lambda context: _files(context, context.database)),
+    View("database_files", FILE_COLUMNS, lambda context: _files(context, context.database), visible=everybody),
     View(
         "dm_db_log_space_usage",
         """
@@ -146,6 +150,7 @@ VIEWS = [
         used_log_space_in_bytes  bigint  = NULL
         """,
         lambda context: [context.database],
+        visible=everybody,
     ),
     View(
         "extended_properties",
@@ -157,6 +162,7 @@ VIEWS = [
         value       nvarchar(3750)
         """,
         lambda context: context.instance.extended_properties.of(context.database.database_id),
+        visible=everybody,
     ),
 ]
 

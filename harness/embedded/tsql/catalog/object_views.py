@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from harness.embedded.broker.system_objects import QUEUES
 from harness.embedded.sqltypes import MAX, Column, SqlType
 from harness.embedded.tsql.catalog.view import Context, View
+from harness.embedded.tsql.catalog.visibility import everybody, of_object
 
 # The system base tables of Service Broker, with SQL Server's object ids
 SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}
@@ -170,9 +171,9 @@ OBJECT_COLUMNS = """
         """  # of sys.objects, which every view of objects has
 
 VIEWS = [
-    View("objects", OBJECT_COLUMNS, objects),
-    View("tables", OBJECT_COLUMNS, tables),
-    View("procedures", OBJECT_COLUMNS, procedures),
+    View("objects", OBJECT_COLUMNS, objects, visible=of_object()),
+    View("tables", OBJECT_COLUMNS, tables, visible=of_object()),
+    View("procedures", OBJECT_COLUMNS, procedures, visible=of_object()),
     View(
         "internal_tables",
         OBJECT_COLUMNS
@@ -181,6 +182,7 @@ VIEWS = [
         parent_id         int                <- parent_object_id
         """,
         internal_tables,
+        visible=of_object(),
     ),
     View(
         "partitions",
@@ -192,6 +194,7 @@ VIEWS = [
         """,
         partitions,
         partition_id=lambda row: partition_id(row.item.object_id, row.index_id),
+        visible=of_object("item"),
     ),
     View(
         "columns",
@@ -212,6 +215,7 @@ VIEWS = [
         user_type_id=lambda row: TYPES[row.type.name],
         max_length=lambda row: storage_length(row.type),
         is_identity=lambda row: row.table.identity == row.column_id - 1,
+        visible=of_object("table"),
     ),
     View(
         "types",
@@ -222,6 +226,7 @@ VIEWS = [
         schema_id       int               = 4
         """,
         lambda context: [SimpleNamespace(name=name, number=number) for name, number in TYPES.items()],
+        visible=everybody,
     ),
     View(
         "schemas",
@@ -231,5 +236,6 @@ VIEWS = [
         principal_id  int               <- number
         """,
         lambda context: [SimpleNamespace(name=name, number=schema_id(name)) for name in ("dbo", "sys")],
+        visible=everybody,
     ),
 ]

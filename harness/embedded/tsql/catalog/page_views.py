@@ -16,6 +16,7 @@ from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, partition_id
 from harness.embedded.tsql.catalog.view import Context, TableFunction, View
+from harness.embedded.tsql.catalog.visibility import everybody
 
 DATA_PAGE = 1  # page_type
 CLUSTERED = 1  # index_id
@@ -63,7 +64,12 @@ def _page_info(context: Context, database_id: Any, file_id: Any, page_id: Any, m
     if database_id is None or file_id is None or page_id is None:
         return []
     found = header(context.engine, Page(database_id, file_id, page_id))
-    return [] if found is None else [found]
+    if found is None:
+        return []
+    guard, database = context.session.guard, context.engine.databases.by_id(database_id)
+    # VIEW DATABASE STATE implies it; before SQL Server 2022 nobody is granted it itself.
+    may_see = guard is None or guard.allows(database, "DATABASE", 0, "VIEW DATABASE PERFORMANCE STATE")
+    return [found] if may_see else []
 
 
 def _waiting_tasks(context: Context) -> Iterator[SimpleNamespace]:
@@ -98,6 +104,7 @@ VIEWS = [
         resource_description      nvarchar(3072)  <- wait.resource_description
         """,
         _waiting_tasks,
+        visible=everybody,
     ),
     View(
         "dm_os_latch_stats",
@@ -108,6 +115,7 @@ VIEWS = [
         max_wait_time_ms        bigint
         """,
         _latch_classes,
+        visible=everybody,
     ),
 ]
 

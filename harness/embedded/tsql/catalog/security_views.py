@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import Certificate
 from harness.embedded.tsql.catalog.view import Context, View
+from harness.embedded.tsql.catalog.visibility import Sees, owners, securable, with_permission
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import rights
-from harness.embedded.tsql.permissions.guard import THE_SERVER
+from harness.embedded.tsql.permissions.guard import THE_SERVER, Guard
 from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLE_IDS,
     DBO,
@@ -41,20 +42,17 @@ class Principal(NamedTuple):
     is_disabled: bool = False
 
 
-def _sees_all_logins(context: Context) -> bool:
-    """ "Any login can see their own login name, the system logins, and the fixed server roles." """
-    guard = context.session.guard
-    return guard is None or guard.allows_on_server("VIEW ANY DEFINITION") or guard.allows_on_server("ALTER ANY LOGIN")
-
-
 def _server_principals(context: Context) -> Iterator[Principal]:
     yield Principal(SA, SA_ID, "S", sid_of(SA_ID))
     for name, number in SERVER_ROLE_IDS.items():
         yield Principal(name, number, "R")
-    sees_all = _sees_all_logins(context)
     for login in context.engine.logins.values():
-        if sees_all or login.name.lower() == context.session.login.lower():
-            yield Principal(login.name, login.principal_id, "S", sid_of(login.principal_id), login.is_disabled)
+        yield Principal(login.name, login.principal_id, "S", sid_of(login.principal_id), login.is_disabled)
+
+
+def _logins_seen(database: Database, guard: Guard) -> Sees:
+    """ "Any login can see their own login name, the system logins, and the fixed server roles." """
+    return lambda row: row.type == "R" or row.principal_id == SA_ID or guard.sees_login(row.name, row.principal_id)
 
 
 def owner_sid(database: Database, instance: Instance) -> bytes:
@@ -77,26 +75,46 @@ def _database_principals(context: Context) -> Iterator[Principal]:
             yield Principal(user.name, user.principal_id, "S", None if login is None else sid_of(login.principal_id))
 
 
+def _users_seen(database: Database, guard: Guard) -> Sees:
+    """ "Any user can see their own user name, the system users, and the fixed database roles." """
+    fixed = set(FIXED_USER_IDS) | set(DATABASE_ROLE_IDS)
+    return lambda row: row.name in fixed or guard.sees_user(database, row.name, row.principal_id)
+
+
 class Member(NamedTuple):
     role_principal_id: int
     member_principal_id: int
+    member: str  # its name
 
 
 def _server_members(context: Context) -> Iterator[Member]:
-    yield Member(SERVER_ROLE_IDS[SYSADMIN], SA_ID)
+    yield Member(SERVER_ROLE_IDS[SYSADMIN], SA_ID, SA)
     for role, member in context.instance.grants.members(SERVER):
         login = context.engine.logins.get(member)
         if login is not None and role in SERVER_ROLE_IDS:
-            yield Member(SERVER_ROLE_IDS[role], login.principal_id)
+            yield Member(SERVER_ROLE_IDS[role], login.principal_id, login.name)
 
 
 def _database_members(context: Context) -> Iterator[Member]:
-    yield Member(DATABASE_ROLE_IDS["db_owner"], DBO_ID)
+    yield Member(DATABASE_ROLE_IDS["db_owner"], DBO_ID, DBO)
     for role, member in context.instance.grants.members(context.database.database_id):
         user = context.database.catalog.principals.users.get(member)
         number = FIXED_USER_IDS.get(member) if user is None else user.principal_id
         if number is not None and role in DATABASE_ROLE_IDS:
-            yield Member(DATABASE_ROLE_IDS[role], number)
+            yield Member(DATABASE_ROLE_IDS[role], number, member)
+
+
+def _server_members_seen(database: Database, guard: Guard) -> Sees:
+    """ "Logins can view their own server role membership"; others with VIEW ANY DEFINITION."""
+    return lambda row: guard.sees_login(row.member, row.member_principal_id)
+
+
+def _members_seen(database: Database, guard: Guard) -> Sees:
+    """ "Any user can view their own role membership. To view other role memberships requires [...] VIEW DEFINITION on
+    the database." """
+    sees_all = guard.allows(database, "DATABASE", 0, "VIEW DEFINITION")
+    own = guard.database_principals(database)[:1]
+    return lambda row: sees_all or row.member.lower() in own
 
 
 # -- permissions -------------------------------------------------------------------------------------------------------
@@ -151,35 +169,51 @@ class Permission(NamedTuple):
     securable: Securable
     permission: str
     grantee_principal_id: int
+    grantee: str  # its name
     state_desc: str = rights.GRANT
 
 
 def _server_permissions(context: Context) -> Iterator[Permission]:
     engine = context.engine
-    yield Permission(THE_SERVER, "CONNECT SQL", SA_ID)
+    yield Permission(THE_SERVER, "CONNECT SQL", SA_ID, SA)
     for login in engine.logins.values():
-        yield Permission(THE_SERVER, "CONNECT SQL", login.principal_id)
-    yield Permission(THE_SERVER, "VIEW ANY DATABASE", SERVER_ROLE_IDS["public"])
+        yield Permission(THE_SERVER, "CONNECT SQL", login.principal_id, login.name)
+    yield Permission(THE_SERVER, "VIEW ANY DATABASE", SERVER_ROLE_IDS["public"], "public")
     for each in context.instance.grants.permissions(SERVER):
         known = engine.logins.get(each.grantee)
         grantee = SERVER_ROLE_IDS.get(each.grantee) if known is None else known.principal_id
         if grantee is not None:
-            yield Permission(each.securable, each.permission, grantee, each.state)
+            yield Permission(each.securable, each.permission, grantee, each.grantee, each.state)
+
+
+def _server_permissions_seen(database: Database, guard: Guard) -> Sees:
+    """ "Any user can see their own permissions"; those of others with ALTER ANY LOGIN or VIEW ANY DEFINITION."""
+    sees_all = guard.allows_on_server("ALTER ANY LOGIN") or guard.allows_on_server("VIEW ANY DEFINITION")
+    own = guard.server_principals()
+    return lambda row: sees_all or row.grantee.lower() in own
+
+
+def _permissions_seen(database: Database, guard: Guard) -> Sees:
+    """ "Any user can see their own permissions. To see permissions for other users, requires VIEW DEFINITION, ALTER ANY
+    USER, or any permission on a user." """
+    sees_all = any(guard.allows(database, "DATABASE", 0, one) for one in ("VIEW DEFINITION", "ALTER ANY USER"))
+    own = guard.database_principals(database)
+    return lambda row: sees_all or row.grantee.lower() in own
 
 
 def _database_permissions(context: Context) -> Iterator[Permission]:
     database = context.database
     existing = _existing(context)
     whole = Securable(database.database_id, "DATABASE", 0)
-    yield Permission(whole, "CONNECT", DBO_ID)
+    yield Permission(whole, "CONNECT", DBO_ID, DBO)
     for user in database.catalog.principals.users.values():
-        yield Permission(whole, "CONNECT", user.principal_id)
+        yield Permission(whole, "CONNECT", user.principal_id, user.name)
     roles = FIXED_USER_IDS | DATABASE_ROLE_IDS
     for each in context.instance.grants.permissions(database.database_id):
         known_user = database.catalog.principals.users.get(each.grantee)
         grantee = roles.get(each.grantee) if known_user is None else known_user.principal_id
         if grantee is not None and each.securable[1:] in existing:
-            yield Permission(each.securable, each.permission, grantee, each.state)
+            yield Permission(each.securable, each.permission, grantee, each.grantee, each.state)
 
 
 def _existing(context: Context) -> set[tuple[str, int]]:
@@ -261,8 +295,9 @@ VIEWS = [
         _server_principals,
         type_desc=lambda one: KINDS[one.type][0],
         default_database_name=lambda one: "master" if one.type == "S" else None,
+        visible=_logins_seen,
     ),
-    View("server_role_members", MEMBER_COLUMNS, _server_members),
+    View("server_role_members", MEMBER_COLUMNS, _server_members, visible=_server_members_seen),
     View(
         "database_principals",
         """
@@ -276,10 +311,23 @@ VIEWS = [
         _database_principals,
         type_desc=lambda one: KINDS[one.type][1],
         default_schema_name=lambda one: "dbo" if one.type == "S" else None,
+        visible=_users_seen,
     ),
-    View("database_role_members", MEMBER_COLUMNS, _database_members),
-    View("server_permissions", PERMISSION_COLUMNS, _server_permissions, **PERMISSION_VALUES),
-    View("database_permissions", PERMISSION_COLUMNS, _database_permissions, **PERMISSION_VALUES),
+    View("database_role_members", MEMBER_COLUMNS, _database_members, visible=_members_seen),
+    View(
+        "server_permissions",
+        PERMISSION_COLUMNS,
+        _server_permissions,
+        **PERMISSION_VALUES,
+        visible=_server_permissions_seen,
+    ),
+    View(
+        "database_permissions",
+        PERMISSION_COLUMNS,
+        _database_permissions,
+        **PERMISSION_VALUES,
+        visible=_permissions_seen,
+    ),
     View(
         "certificates",
         """
@@ -298,6 +346,7 @@ VIEWS = [
         pvt_key_encryption_type=lambda row: _protection(row.certificate)[0],
         pvt_key_encryption_type_desc=lambda row: _protection(row.certificate)[1],
         thumbprint=lambda row: hashlib.sha1(row.certificate.blob, usedforsecurity=False).digest(),
+        visible=securable("CERTIFICATE", "certificate.certificate_id", first_user_id=0),
     ),
     View(
         "symmetric_keys",
@@ -307,6 +356,7 @@ VIEWS = [
         symmetric_key_id  int NOT NULL      = 101
         """,
         lambda context: [()] if context.database.catalog.principals.has_master_key else [],
+        visible=with_permission("CONTROL", "VIEW DEFINITION"),
     ),
     View(  # always empty: no statement creates one
         "asymmetric_keys",
@@ -320,5 +370,6 @@ VIEWS = [
         algorithm                     char(2) NOT NULL        = NULL
         """,
         lambda context: (),
+        visible=owners,
     ),
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.embedded.runtime.tasks import MILLISECOND
 from harness.embedded.tsql.catalog.view import Context, View
+from harness.embedded.tsql.catalog.visibility import everybody
 from harness.embedded.tsql.instance.instance import ConnectedSession, Usage
 from harness.embedded.tsql.permissions.guard import sees_server_state
 
@@ -139,6 +140,7 @@ VIEWS = [
         signal_wait_time_ms  bigint NOT NULL
         """,
         _waits,
+        visible=everybody,
     ),
     View(
         "dm_os_performance_counters",
@@ -150,6 +152,7 @@ VIEWS = [
         cntr_type      int NOT NULL
         """,
         lambda context: list(context.engine.counters.rows()),
+        visible=everybody,
     ),
     View(
         "dm_os_sys_info",
@@ -174,6 +177,7 @@ VIEWS = [
         sqlserver_start_time       datetime NOT NULL
         """,
         _usage_since_start,
+        visible=everybody,
     ),
     View(
         "dm_os_host_info",
@@ -184,6 +188,7 @@ VIEWS = [
         """,
         _usage,
         since=2017,
+        visible=everybody,
     ),
     View(
         "dm_os_sys_memory",
@@ -193,6 +198,7 @@ VIEWS = [
         system_memory_state_desc      nvarchar(256)    = NULL
         """,
         _usage,
+        visible=everybody,
     ),
     View(
         "dm_os_process_memory",
@@ -203,6 +209,7 @@ VIEWS = [
         memory_utilization_percentage  int              = NULL
         """,
         _usage,
+        visible=everybody,
     ),
     View(
         "configurations",
@@ -218,8 +225,9 @@ VIEWS = [
         is_advanced       bit NOT NULL            = 0
         """,
         lambda context: context.instance.configuration.settings(),
+        visible=everybody,
     ),
-    View("endpoints", ENDPOINT_COLUMNS, _endpoints, **COMPUTED),
+    View("endpoints", ENDPOINT_COLUMNS, _endpoints, **COMPUTED, visible=everybody),
     View(
         "tcp_endpoints",
         ENDPOINT_COLUMNS
@@ -230,6 +238,7 @@ VIEWS = [
         """,
         _broker_endpoints,
         **COMPUTED,
+        visible=everybody,
     ),
     View(
         "service_broker_endpoints",
@@ -245,6 +254,7 @@ VIEWS = [
         """,
         _broker_endpoints,
         **COMPUTED,
+        visible=everybody,
     ),
     View(
         "dm_exec_sessions",
@@ -268,6 +278,7 @@ VIEWS = [
         _sessions,
         status=_status,
         endpoint_id=_endpoint_id,
+        visible=everybody,
     ),
     View(
         "dm_exec_requests",
@@ -283,5 +294,6 @@ VIEWS = [
         """,
         _requests,
         status=_status,
+        visible=everybody,
     ),
 ]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from harness.embedded.broker.database import Database
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import DATETIME, Column, SqlType
+from harness.embedded.tsql.catalog import visibility
 from harness.embedded.tsql.instance.instance import ConnectedSession, Instance
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
@@ -78,7 +79,8 @@ def _column(line: str, computed: dict[str, Callable[[Any], Any]]) -> ViewColumn:
 class View:
     """A view of schema `sys`, or a queue. Reading it changes nothing.
 
-    `table` and `computed` declare its columns as `columns` reads them. `rows` gives the objects that become its rows.
+    `table` and `computed` declare its columns as `columns` reads them. `rows` gives the objects that become its rows,
+    of which a session that is no sysadmin gets those that `visible` lets it see.
     `since` is the first version of SQL Server that has the view. A base table can only be read over the dedicated
     administrator connection. `location` gives the %%physloc%% of a row.
     """
@@ -89,6 +91,7 @@ class View:
         table: str,
         rows: Rows,
         *,
+        visible: visibility.Rule = visibility.owners,
         since: int = 0,
         is_base_table: bool = False,
         location: Callable[[Any], bytes] | None = None,
@@ -100,6 +103,7 @@ class View:
         self.since = since
         self.is_base_table = is_base_table
         self.rows = rows
+        self._visible = visible
         self._pseudo = [] if location is None else [ViewColumn(*PHYSLOC, location)]
         self.hidden = [Column(member.name, member.type, member.nullable) for member in self._pseudo]
 
@@ -114,6 +118,8 @@ class View:
         members = [member for member in (*self.members, *self._pseudo) if member.name.lower() in needed]
         names, values = [member.name for member in members], [member.value for member in members]
         objects = self.objects(Context(frame.instance, database, frame.session), frame)
+        if frame.session.guard is not None:
+            objects = filter(self._visible(database, frame.session.guard), objects)
         rows = [tuple([value(item) for value in values]) for item in objects]
         sqlite = frame.sqlite
         name = self.temporary_name(database)
@@ -139,7 +145,8 @@ class TableFunction(View):
     evaluate: Callable[[Frame], Sequence[Any]]  # of one call: gives the arguments
 
     def __init__(self, name: str, table: str, rows: Rows, *, arguments: int, since: int = 0, **computed: Any) -> None:
-        super().__init__(name, table, rows, since=since, **computed)
+        # Those of this server are dynamic management functions: whoever holds their permission sees all rows.
+        super().__init__(name, table, rows, visible=visibility.everybody, since=since, **computed)
         self._arguments = arguments
 
     def call(self, number: int, count: int, evaluate: Callable[[Frame], Sequence[Any]]) -> View:

@@ -273,11 +273,18 @@ class Instance:
         except KeyError:
             raise SqlServerError(911, name) from None
 
-    def located(self, parts: tuple[str, ...], current: Database) -> tuple[Database, str, str]:
-        """The database, schema and name that `[[database.][schema].]name` means."""
+    def located(
+        self, parts: tuple[str, ...], current: Database, guard: Guard | None = None
+    ) -> tuple[Database, str, str]:
+        """The database, schema and name that `[[database.][schema].]name` means; 916 if the guard's principal may not
+        enter the database."""
         if len(parts) > 3:
             raise SqlServerError(7202, parts[0])
-        database = self.database(parts[-3]) if len(parts) == 3 and parts[-3] else current
+        database = current
+        if len(parts) == 3 and parts[-3]:
+            database = self.database(parts[-3])
+            if guard is not None:
+                guard.enter(database)
         schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
         return database, schema, parts[-1]
 
@@ -285,10 +292,10 @@ class Instance:
         database, schema, name = self.located(parts, current)
         return self.tables.get((database.database_id, f"{schema}.{name}".lower()))
 
-    def procedure(self, parts: tuple[str, ...], current: Database) -> Procedure | None:
+    def procedure(self, parts: tuple[str, ...], current: Database, guard: Guard | None = None) -> Procedure | None:
         if len(parts) < 3:
             return self.procedures.get((current.database_id, catalog_key(parts)))
-        database, schema, name = self.located(parts, current)
+        database, schema, name = self.located(parts, current, guard)
         return self.procedures.get((database.database_id, catalog_key((schema, name))))
 
     def owner(self, item: Procedure | Table) -> Database:

@@ -40,7 +40,7 @@ def _database(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
 
 
 def _object(frame: NameContext, parts: tuple[str, ...]) -> Securable | None:
-    database, schema, name = frame.instance.located(parts, frame.database)
+    database, schema, name = frame.instance.located(parts, frame.database, frame.session.guard)
     item = (
         frame.instance.table(parts, frame.database)
         or frame.instance.procedure(parts, frame.database)

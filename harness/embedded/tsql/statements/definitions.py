@@ -90,12 +90,17 @@ def in_database(permission: str, number: int, *arguments: object) -> Check:
     return check
 
 
-def creating(permission: str, owner: str = "", *, in_schema: bool = False) -> Check:
-    """The check for CREATE: the database permission, and ALTER on the schema for objects in it."""
+def creating(permission: str, owner: str = "", *, in_schema: ObjectName = ()) -> Check:
+    """The check for CREATE: the database permission, and for an object of a schema, whose name is given, ALTER on it.
+    The name may be that of another database."""
 
     def check(frame: Frame, guard: Guard) -> None:
-        in_database(permission, 262, permission, frame.database.name)(frame, guard)
-        if in_schema and not guard.allows(frame.database, "SCHEMA", SCHEMA_DBO, "ALTER"):
+        database = frame.database
+        if in_schema:
+            database, _, _ = frame.instance.located(in_schema, database, guard)
+        if not guard.allows(database, "DATABASE", 0, permission):
+            raise SqlServerError(262, permission, database.name)
+        if in_schema and not guard.allows(database, "SCHEMA", SCHEMA_DBO, "ALTER"):
             raise SqlServerError(2760, "dbo")
         if owner:
             check_owner(frame, guard, owner)
@@ -129,7 +134,8 @@ def dropping_from_schema(kind: str, name: ObjectName) -> Check:
 
     def check(frame: Frame, guard: Guard) -> None:
         found = securables.find(frame, "OBJECT", name)
-        may_alter_schema = guard.allows(frame.database, "SCHEMA", SCHEMA_DBO, "ALTER")
+        database, _, _ = frame.instance.located(name, frame.database, guard)
+        may_alter_schema = guard.allows(database, "SCHEMA", SCHEMA_DBO, "ALTER")
         if found is not None and not may_alter_schema and not securables.is_held(frame, found, "CONTROL"):
             full = ".".join(name)
             raise SqlServerError(15151, "drop", kind, full) if kind == "queue" else SqlServerError(3701, kind, full)

@@ -120,7 +120,7 @@ def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
         if frame.instance.procedure(node.name, frame.database) is not None:
             on_object("alter", "PROCEDURE", node.name)(frame, guard)
         else:
-            creating("CREATE PROCEDURE", in_schema=True)(frame, guard)
+            creating("CREATE PROCEDURE", in_schema=node.name)(frame, guard)
         if node.execute_as not in ("", "CALLER", "SELF"):
             check_owner(frame, guard, DBO if node.execute_as == "OWNER" else node.execute_as)
 

@@ -48,7 +48,9 @@ def _at_most(count: int | None) -> int:
 
 
 def _queue(frame: Frame, parts: tuple[str, ...]) -> tuple[Database, Queue]:
-    database = frame.database if len(parts) < 3 else frame.instance.located(parts, frame.database)[0]
+    database = (
+        frame.database if len(parts) < 3 else frame.instance.located(parts, frame.database, frame.session.guard)[0]
+    )
     queue = database.catalog.queues.get(catalog_key(parts))
     if queue is None:
         raise SqlServerError(208, ".".join(parts))

@@ -116,7 +116,7 @@ def create_queue(parser: Parser) -> Definition:
             raise SqlServerError(2714, queue)
         ddl_services.create_queue(tx, database.catalog, schema, queue, _options(frame, clauses))
 
-    return Definition(parser.line, creating("CREATE QUEUE", in_schema=True), work)
+    return Definition(parser.line, creating("CREATE QUEUE", in_schema=name), work)
 
 
 @define("ALTER QUEUE")
@@ -191,7 +191,7 @@ def _options(frame: Frame, clauses: dict[str, Any]) -> QueueOptions:
 
 def _procedure_name(frame: Frame, parts: ObjectName) -> str:
     """The three-part name in sys.service_queues. The procedure need not exist yet."""
-    database, schema, name = frame.instance.located(parts, frame.database)
+    database, schema, name = frame.instance.located(parts, frame.database, frame.session.guard)
     if name.startswith("#"):
         raise SqlServerError(9742)
     procedure = frame.instance.procedure(parts, frame.database)

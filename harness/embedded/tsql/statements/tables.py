@@ -45,7 +45,7 @@ def create_table(parser: Parser) -> Definition:
         table = Table.from_body(database.database_id, object_id, schema, name, database.name, body, now_ns)
         instance.add_table(tx, table)
 
-    return Definition(parser.line, creating("CREATE TABLE", in_schema=True), work)
+    return Definition(parser.line, creating("CREATE TABLE", in_schema=parts), work)
 
 
 register_drop_of_found(

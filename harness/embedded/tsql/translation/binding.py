@@ -16,7 +16,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql import catalog as views
 from harness.embedded.tsql.catalog.view import View
-from harness.embedded.tsql.permissions.guard import Need, object_of, state_shown_by
+from harness.embedded.tsql.permissions.guard import Need, needed_by, object_of
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, fits
@@ -46,11 +46,11 @@ class Binding:
         self.needs: list[Need] = []
 
     def table(self, parts: tuple[str, ...], alias: str) -> Source:
+        database, schema, name = self._located(parts)
         found = self.frame.instance.table(parts, self.frame.database)
         if found is not None:
             self._need(found, "SELECT")
             return Source(alias, found.sql, found.columns)
-        database, schema, name = self.frame.instance.located(parts, self.frame.database)
         view = views.find(database, schema, name, explicit=len(parts) > 1)
         if view is None:
             raise SqlServerError(208, ".".join(parts))
@@ -66,12 +66,17 @@ class Binding:
         source = Source(alias, name, view.columns, found[0].needed if found else set(), view.hidden)
         if not found:
             self.views.append((view, database, source))
-        if (state := state_shown_by(view.name, database)) is not None:
-            self.needs.append(state)
+        need = needed_by(view.name, database)
+        if need.permission or database is not self.frame.database:
+            self.needs.append(need)
         return source
 
+    def _located(self, parts: tuple[str, ...]) -> tuple[Database, str, str]:
+        """What a name means; 916 if this session may not enter the database, whether or not the object exists."""
+        return self.frame.instance.located(parts, self.frame.database, self.frame.session.guard)
+
     def table_function(self, parts: tuple[str, ...], alias: str, arguments: Arguments) -> Source:
-        database, schema, name = self.frame.instance.located(parts, self.frame.database)
+        database, schema, name = self._located(parts)
         function = views.find_function(database, schema, name)
         if function is None:
             raise SqlServerError(208, ".".join(parts))
@@ -91,9 +96,9 @@ class Binding:
 
     def user_table(self, parts: tuple[str, ...], *permissions: str) -> Table:
         """The user table of that name, on which the plan needs permissions; 208 if there is none, 259 for a view."""
+        database, schema, name = self._located(parts)
         table = self.frame.instance.table(parts, self.frame.database)
         if table is None:
-            database, schema, name = self.frame.instance.located(parts, self.frame.database)
             view = views.find(database, schema, name, explicit=len(parts) > 1)
             raise SqlServerError(208, ".".join(parts)) if view is None else SqlServerError(259)
         for permission in permissions:

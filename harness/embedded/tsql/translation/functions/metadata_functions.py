@@ -1,13 +1,20 @@
-"""Names and ids of databases, objects, logins, users and the like; their roles and permissions."""
+"""Names and ids of databases, objects, logins, users and the like; their roles and permissions.
+
+"Metadata-emitting, built-in functions such as OBJECT_ID may return NULL if the user does not have any permission on the
+object": they see what the views see.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from harness.embedded.broker.database import Database
+from harness.embedded.broker.definitions import Certificate, Login, User
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
-from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS
+from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, is_ms_shipped
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.rights import (
     DATABASE_ROLE_IDS,
@@ -35,12 +42,19 @@ from harness.embedded.tsql.translation.functions.kinds import (
 
 def db_id(frame: Frame, name: Any = "") -> int | None:
     database = frame.instance.engine.databases.get(str(name).lower()) if name else frame.session.database
-    return None if database is None or name is None else database.database_id
+    return database.database_id if database is not None and name is not None and _sees(frame, database) else None
 
 
 def db_name(frame: Frame, identifier: Any) -> str | None:
-    databases = frame.instance.engine.databases.values()
-    return next((database.name for database in databases if database.database_id == identifier), None)
+    databases = frame.instance.engine.databases
+    return next(
+        (each.name for each in databases.values() if each.database_id == identifier and _sees(frame, each)), None
+    )
+
+
+def _sees(frame: Frame, database: Database) -> bool:
+    guard = frame.session.guard
+    return guard is None or database is frame.session.database or guard.sees_database(database)
 
 
 @lru_cache(maxsize=1024)
@@ -54,7 +68,7 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
         return None
     try:
         parts = _parts(str(name))
-        database, schema, last = frame.instance.located(parts, frame.database)
+        database, schema, last = frame.instance.located(parts, frame.database, frame.session.guard)
     except SqlServerError:
         return None
     kind = str(kind or "").strip().upper()
@@ -66,21 +80,31 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
     }
     for type_, item in found.items():
         if item is not None and kind in ("", type_):
-            return item.object_id
+            return item.object_id if _sees_object(frame, database, item.object_id, type_) else None
     return SYSTEM_OBJECTS.get(last.lower()) if schema.lower() == "sys" and kind in ("", "S") else None
 
 
 def _object(frame: Frame, identifier: Any, database_id: Any) -> Any:
     """The table, procedure or queue with that object_id in a database, by default the current one."""
     wanted = frame.session.database.database_id if database_id is None else database_id
-    objects: list[Any] = [*frame.instance.tables.values(), *frame.instance.procedures.values()]
-    for item in objects:
-        if item.object_id == identifier and item.database_id == wanted:
-            return item
-    for database in frame.instance.engine.databases.values():
-        if database.database_id == wanted:
-            return next((queue for queue in database.catalog.queues.values() if queue.object_id == identifier), None)
+    database = frame.instance.engine.databases.by_id(wanted)
+    if database is None:
+        return None
+    families: dict[str, Iterable[Any]] = {
+        "U": frame.instance.tables.values(),
+        "P": frame.instance.procedures.values(),
+        "SQ": database.catalog.queues.values(),
+    }
+    for type_, items in families.items():
+        for item in items:
+            if item.object_id == identifier and item.database_id == wanted:
+                return item if _sees_object(frame, database, identifier, type_) else None
     return None
+
+
+def _sees_object(frame: Frame, database: Database, identifier: int, type_: str) -> bool:
+    guard = frame.session.guard
+    return guard is None or is_ms_shipped(identifier) == 1 or guard.sees(database, "OBJECT", identifier, type_)
 
 
 def object_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
@@ -104,13 +128,21 @@ def schema_name(frame: Frame, identifier: Any = 1) -> str | None:
 
 
 def cert_id(frame: Frame, name: Any) -> int | None:
-    certificate = frame.database.catalog.principals.certificate(str(name))
-    return certificate.certificate_id if certificate is not None else None
+    certificate = _seen(frame, frame.database.catalog.principals.certificate(str(name)))
+    return None if certificate is None else certificate.certificate_id
 
 
 def cert_encoded(frame: Frame, identifier: Any) -> bytes | None:
     certificates = frame.database.catalog.principals.certificates.values()
-    return next((one.blob for one in certificates if one.certificate_id == identifier), None)
+    certificate = _seen(frame, next((one for one in certificates if one.certificate_id == identifier), None))
+    return None if certificate is None else certificate.blob
+
+
+def _seen(frame: Frame, certificate: Certificate | None) -> Certificate | None:
+    guard = frame.session.guard
+    if certificate is None or guard is None or guard.sees(frame.database, "CERTIFICATE", certificate.certificate_id):
+        return certificate
+    return None
 
 
 def file_property(frame: Frame, name: Any, what: Any) -> int | None:
@@ -160,7 +192,7 @@ def is_srvrolemember(frame: Frame, role: Any, login: Any = None) -> int | None:
             return 1  # a sysadmin counts as a member of every role
         return int(name in frame.session.guard.server_principals())
     member = str(login).lower()
-    if member != SA and member not in frame.instance.engine.logins:
+    if member != SA and not _sees_login(frame, frame.instance.engine.logins.get(member)):
         return None
     grants = frame.instance.grants
     is_sysadmin = member == SA or grants.is_member(SERVER, SYSADMIN, member)
@@ -175,7 +207,7 @@ def is_rolemember(frame: Frame, role: Any, user: Any = None) -> int | None:
     if user is None:
         return is_member(frame, role)
     member = str(user).lower()
-    if member != DBO and member not in frame.database.catalog.principals.users:
+    if member != DBO and not _sees_user(frame, frame.database.catalog.principals.users.get(member)):
         return None
     is_it = name == "public" or frame.instance.grants.is_member(frame.database.database_id, name, member)
     return int(is_it or (member == DBO and name == "db_owner"))
@@ -215,7 +247,7 @@ def suser_id(frame: Frame, name: Any = None) -> int | None:
     key = str(name or login_name(frame)).lower()
     login = frame.instance.engine.logins.get(key)
     if login is not None:
-        return login.principal_id
+        return login.principal_id if name is None or _sees_login(frame, login) else None
     return SA_ID if key == SA else SERVER_ROLE_IDS.get(key)
 
 
@@ -227,14 +259,16 @@ def suser_sname(frame: Frame, sid: Any) -> str | None:
     """SUSER_SNAME ( sid ); NULL if the sid is unknown."""
     for login in frame.instance.engine.logins.values():
         if sid_of(login.principal_id) == sid:
-            return login.name
+            return login.name if _sees_login(frame, login) else None
     return SA if sid == sid_of(SA_ID) else None
 
 
 def user_id(frame: Frame, name: Any = None) -> int | None:
     key = str(name or current_user(frame)).lower()
     user = frame.database.catalog.principals.users.get(key)
-    return user.principal_id if user is not None else FIXED_USER_IDS.get(key, DATABASE_ROLE_IDS.get(key))
+    if user is not None:
+        return user.principal_id if name is None or _sees_user(frame, user) else None
+    return FIXED_USER_IDS.get(key, DATABASE_ROLE_IDS.get(key))
 
 
 def user_name(frame: Frame, identifier: Any = None) -> str | None:
@@ -242,8 +276,18 @@ def user_name(frame: Frame, identifier: Any = None) -> str | None:
         return current_user(frame)
     for user in frame.database.catalog.principals.users.values():
         if user.principal_id == identifier:
-            return user.name
+            return user.name if _sees_user(frame, user) else None
     return _name_of(FIXED_USER_IDS | DATABASE_ROLE_IDS, identifier)
+
+
+def _sees_login(frame: Frame, login: Login | None) -> bool:
+    guard = frame.session.guard
+    return login is not None and (guard is None or guard.sees_login(login.name, login.principal_id))
+
+
+def _sees_user(frame: Frame, user: User | None) -> bool:
+    guard = frame.session.guard
+    return user is not None and (guard is None or guard.sees_user(frame.database, user.name, user.principal_id))
 
 
 FUNCTIONS: Functions = {
