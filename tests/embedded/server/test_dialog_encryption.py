@@ -40,11 +40,11 @@ def sent(world, kind):
 def test_bodies_cross_the_network_in_both_directions_and_nobody_else_reads_them(world, pair):
     initiator, target = pair
     handle = world.dialog(initiator, target, encryption=True)
-    for body in (SECRET, None, b""):
+    for body in (SECRET, None):
         initiator.send(handle, body)
     world.run_for(0.1)
     rows = target.receive()
-    assert bodies(rows) == [SECRET, None, b""]
+    assert bodies(rows) == [SECRET, None]
     target.send(handle_of(rows[0]), SECRET[::-1])
     world.run_for(0.1)
     assert bodies(initiator.receive()) == [SECRET[::-1]]
