@@ -141,7 +141,8 @@ class Store(ABC):
         """Writes the flush and calls `_finished` on the loop when it is on disk or has failed."""
 
     def submit(self, writes: Sequence[Write]) -> Flush:
-        """Hands writes over: they join the next flush, all or none, whether or not anybody waits for it."""
+        """Hands writes over: they join the next flush, all or none, whether or not anybody waits for it. A value that
+        cannot be stored raises, and nothing is handed over."""
         flush = self._next
         rows = flush.rows
         for table, key, row in writes:
@@ -321,6 +322,18 @@ class FileStore(Store):
 
     # On the loop
 
+    def submit(self, writes: Sequence[Write]) -> Flush:
+        return super().submit(self._packed(writes))
+
+    def commit_lazily(self, writes: Sequence[Write]) -> None:
+        super().commit_lazily(self._packed(writes))
+
+    def _packed(self, writes: Sequence[Write]) -> list[Write]:
+        """The last write of each row, packed here and not in the flush, which carries the writes of others too."""
+        pack = self._pack
+        rows = {(table, key): row for table, key, row in writes}
+        return [(table, pack(key), None if row is None else pack(row)) for (table, key), row in rows.items()]
+
     def _flush(self, flush: Flush) -> None:
         try:
             self._write(flush)
@@ -330,18 +343,15 @@ class FileStore(Store):
         self._requests.put(flush)
 
     def _write(self, flush: Flush) -> None:
-        pack = self._pack
-        stored: list[tuple[str, bytes, bytes]] = []
-        deleted: list[tuple[str, bytes]] = []
+        stored: list[tuple[str, Any, Any]] = []
+        deleted: list[tuple[str, Any]] = []
         for (table, key), row in flush.rows.items():
-            packed = pack(key)
             if row is None:
-                deleted.append((table, packed))
-                self._count(flush, table, len(packed))
+                deleted.append((table, key))
+                self._count(flush, table, len(key))  # type: ignore[arg-type]
             else:
-                value = pack(row)
-                stored.append((table, packed, value))
-                self._count(flush, table, len(packed) + len(value))
+                stored.append((table, key, row))
+                self._count(flush, table, len(key) + len(row))  # type: ignore[arg-type]
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -283,3 +283,17 @@ def test_with_several_flushes_in_flight_none_may_fail():
     store.is_full = True
     with pytest.raises(AssertionError, match="others in flight"):
         driver.finish(scheduler, store.submit([("t", 2, (2,))]).wait())
+
+
+@in_real_time
+async def test_a_value_that_cannot_be_stored_fails_its_own_commit_and_no_other(time, path):
+    store = time.store(path)
+    kept = store.submit([("t", 1, ("kept",))])
+    for value in (2**64, "\ud800", object()):
+        with pytest.raises((OverflowError, UnicodeEncodeError, TypeError)):
+            store.submit([("t", 2, ("before",)), ("t", 3, (value,))])
+        with pytest.raises((OverflowError, UnicodeEncodeError, TypeError)):
+            store.commit_lazily([("t", 4, (value,))])
+    await time.run(kept.wait())
+    store.close()
+    assert contents(time, path) == {("t", 1): ("kept",)}

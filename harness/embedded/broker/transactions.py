@@ -135,10 +135,14 @@ class Transaction:
         """Returns when everything is on disk; if the disk is full, rolls back and raises 9002."""
         assert self.active, "commit of a transaction that is over"
         of = self._of
-        if self.sent:
-            of.prepare(self)
-        if self.writes:
-            flush = of.store.submit(self.writes)
+        try:
+            if self.sent:
+                of.prepare(self)
+            flush = of.store.submit(self.writes) if self.writes else None
+        except Exception:
+            self._roll_back()
+            raise
+        if flush is not None:
             scheduler, waits = of.scheduler, of.waits
             task, clock = scheduler.current, scheduler.clock
             waits.begin(task, "WRITELOG", clock.now_ns)
