@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-UNSUPPORTED = 50001  # our own number, outside SQL Server's range: this server does not support the syntax
+from harness.embedded import value_errors
+
+# Our own numbers, outside SQL Server's range
+UNSUPPORTED = 50001  # this server does not support the syntax
+DEFECT = 50002  # a bug of this server
 
 _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
     102: "Incorrect syntax near '%s'.",
@@ -58,7 +62,7 @@ _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
     10753: "The function '%s' must have an OVER clause.",
 }
 
-_TEXTS: dict[int, str] = {
+_TEXTS: dict[int, str] = value_errors.TEXTS | {
     116: "Only one expression can be specified in the select list when the subquery is not introduced with EXISTS.",
     201: "Procedure or function '%s' expects parameter '%s', which was not supplied.",
     205: (
@@ -74,9 +78,6 @@ _TEXTS: dict[int, str] = {
     217: "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit %s).",
     226: "%s statement not allowed within multi-statement transaction.",
     229: "The %s permission was denied on the object '%s', database '%s', schema '%s'.",
-    241: "Conversion failed when converting date and/or time from character string.",
-    242: "The conversion of a varchar data type to a datetime data type resulted in an out-of-range value.",
-    245: "Conversion failed when converting the varchar value '%s' to data type %s.",
     259: "Ad hoc updates to system catalogs are not allowed.",
     262: "%s permission denied in database '%s'.",
     263: "Must specify table to select from.",
@@ -85,19 +86,10 @@ _TEXTS: dict[int, str] = {
         "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements. Previous count "
         "= %s, current count = %s."
     ),
-    281: "%s is not a valid style number when converting from %s to a character string.",
     297: "The user does not have permission to perform this action.",
     300: "%s permission was denied on object '%s', database '%s'.",
     313: "An insufficient number of arguments were supplied for the procedure or function %s.",
-    402: "The data types %s and %s are incompatible in the %s operator.",
     515: "Cannot insert the value NULL into column '%s', table '%s'; column does not allow nulls. %s fails.",
-    517: "Adding a value to a '%s' column caused an overflow.",
-    529: "Explicit conversion from data type %s to %s is not allowed.",
-    535: (
-        "The %s function resulted in an overflow. The number of dateparts separating two date/time instances is too "
-        "large. Try to use datediff with a less precise datepart."
-    ),
-    537: "Invalid length parameter passed to the %s function.",
     544: "Cannot insert explicit value for identity column in table '%s' when IDENTITY_INSERT is set to OFF.",
     574: "%s statement cannot be used inside a user transaction.",
     628: "Cannot issue SAVE TRANSACTION when there is no active transaction.",
@@ -120,13 +112,24 @@ _TEXTS: dict[int, str] = {
     ),
     1222: "Lock request time out period exceeded.",
     1801: "Database '%s' already exists. Choose a different database name.",
+    1842: (
+        "The file size, max size cannot be greater than 2147483647 in units of a page size. The file growth cannot be "
+        "greater than 2147483647 in units of both page size and percentage."
+    ),
     1828: 'The logical file name "%s" is already in use. Choose a different name.',
+    2560: "Parameter %s is incorrect for this DBCC statement.",
     2571: "User '%s' does not have permission to run DBCC %s.",
     2583: "An incorrect number of parameters was given to the DBCC statement.",
     2627: "Violation of %s constraint '%s'. Cannot insert duplicate key in object '%s'.",
     2705: "Column names in each table must be unique. Column name '%s' in table '%s' is specified more than once.",
     2714: "There is already an object named '%s' in the database.",
     2744: "Multiple identity columns specified for table '%s'. Only one identity column per table is allowed.",
+    2749: (
+        "Identity column '%s' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a scale "
+        "of 0, unencrypted, and constrained to be nonnullable."
+    ),
+    2752: "Identity column '%s' contains invalid SEED.",
+    2753: "Identity column '%s' contains invalid INCREMENT.",
     2754: (
         "Error severity levels greater than 18 can only be specified by members of the sysadmin role, using the WITH "
         "LOG option."
@@ -174,13 +177,8 @@ _TEXTS: dict[int, str] = {
         "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. The supplied "
         "value is not a valid instance of data type %s."
     ),
-    8114: "Error converting data type %s to %s.",
-    8115: "Arithmetic overflow error converting expression to data type %s.",
-    8116: "Argument data type %s is invalid for an argument of %s function.",
-    8134: "Divide by zero error encountered.",
     8144: "Procedure or function %s has too many arguments specified.",
     8145: "%s is not a parameter for procedure %s.",
-    8152: "String or binary data would be truncated.",
     8155: "No column name was specified for column %s of '%s'.",
     8158: "'%s' has more columns than were specified in the column list.",
     8159: "'%s' has fewer columns than were specified in the column list.",
@@ -188,7 +186,6 @@ _TEXTS: dict[int, str] = {
         'The formal parameter "%s" was not declared as an OUTPUT parameter, but the actual parameter passed in '
         "requested output."
     ),
-    8169: "Conversion failed when converting from a character string to uniqueidentifier.",
     8178: "The parameterized query expects the parameter '%s', which was not supplied.",
     8179: "Could not find prepared statement with handle %s.",
     8403: "The message type '%s' is specified more than once. Remove the duplicate message type.",
@@ -367,6 +364,14 @@ _TEXTS: dict[int, str] = {
     16916: "A cursor with the name '%s' does not exist.",
     16917: "Cursor is not open.",
     16924: "Cursorfetch: The number of variables declared in the INTO list must match that of selected columns.",
+    17300: (
+        "SQL Server was unable to run a new system task, either because there is insufficient memory or the number of "
+        "configured sessions exceeds the maximum allowed in the server. Verify that the server has adequate memory."
+    ),
+    17809: (
+        "Could not connect because the maximum number of '%s' user connections has already been reached. The system "
+        "administrator can use sp_configure to increase the maximum value. The connection has been closed."
+    ),
     17810: (
         "Could not connect because the maximum number of '%s' dedicated administrator connections already exists. "
         "Before a new connection can be made, the existing dedicated administrator connection must be dropped, either "
@@ -397,6 +402,10 @@ _TEXTS: dict[int, str] = {
         "of 50000 to 2147483647."
     ),
     UNSUPPORTED: "The embedded Service Broker does not support %s.",
+    DEFECT: (
+        "The statement failed because of a defect of the embedded Service Broker (%s). Please report it with what the "
+        "server's log says about it."
+    ),
 }
 
 # The severity of the others in `_TEXTS` is 16.
@@ -405,8 +414,8 @@ _SEVERITIES: dict[int, tuple[int, ...]] = {
     11: (3701, 4060, 4064, 7202),
     13: (1205,),
     14: (229, 262, 300, 916, 2571, 2627, 5011, 5812, 18401, 18456, 18470, 28006),
-    17: (1105, 9002),
-    20: (9648, 17810),
+    17: (701, 1105, 9002),
+    20: (9648, 17809, 17810),
 }
 
 
@@ -416,7 +425,7 @@ class ErrorText(NamedTuple):
 
 
 CATALOGUE = {
-    **{number: ErrorText(15, text) for number, text in _SYNTAX_ERRORS.items()},
+    **{number: ErrorText(15, text) for number, text in (_SYNTAX_ERRORS | value_errors.SYNTAX_ERRORS).items()},
     **{number: ErrorText(16, text) for number, text in _TEXTS.items()},
     **{number: ErrorText(severity, _TEXTS[number]) for severity, numbers in _SEVERITIES.items() for number in numbers},
 }

@@ -1,8 +1,8 @@
 """`harness serve`: an instance of the embedded Service Broker as a process.
 
 It locks its data folder, builds the parts, recovers what the store holds, listens, prints one line of JSON on stdout,
-and serves until SIGTERM, the end of its parent, or a bug. A bug ends it because an instance with a dead task would look
-alive.
+and serves until SIGTERM, the end of its parent, or a bug in a task of the broker's own: an instance with a dead task
+would look alive. A bug inside a statement is an error of that statement (`tsql.instance.defects`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import errno
 import functools
 import gc
 import ipaddress
-import itertools
 import json
 import logging
 import os
@@ -35,8 +34,10 @@ from harness.embedded.server.authentication import LoginAuthenticator, self_sign
 from harness.embedded.server.broker_transport import BrokerTransport
 from harness.embedded.server.cryptography import ServerKeys
 from harness.embedded.server.data_folder import CannotServe
+from harness.embedded.server.defect_log import DefectLog
 from harness.embedded.server.error_log_file import ErrorLogFile
-from harness.embedded.server.tds_listener import FIRST_SPID, Admit, TdsListener
+from harness.embedded.server.session_ids import SessionIds
+from harness.embedded.server.tds_listener import Admit, TdsListener
 from harness.embedded.store import FileStore, UnreadableStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
@@ -142,14 +143,16 @@ class InstanceServer:
         transport.broker = engine
         install_activation(engine)
         engine.recover()
-        Instance.of(engine).usage = _usage
+        instance = Instance.of(engine)
+        instance.usage = _usage
+        instance.defects.report = DefectLog().report
         if engine.rows_set_aside:
             log.error("%d rows of %s cannot be read and are set aside:", engine.rows_set_aside, self._data)
             for line in engine.error_log.lines:
                 log.error("%s", line)
         authenticator = LoginAuthenticator(engine, sa_password=self._password, loop=loop)
         tls = self_signed_context(self._name)
-        spids = itertools.count(FIRST_SPID)
+        spids = SessionIds()
         major, minor, build, _ = product(self._version)[0].split(".")
         identity = ServerIdentity(self._name, (int(major), int(minor), int(build)))
 

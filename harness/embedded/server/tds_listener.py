@@ -7,10 +7,9 @@ run, so that a call that need not wait is answered before `data_received` return
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from harness.embedded.broker.transactions import Transaction
@@ -18,6 +17,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.realtime import RealTimeDriver
 from harness.embedded.runtime.tasks import Cancelled, Scheduler, Task, TaskState, Waiting
 from harness.embedded.server.datatype_info import answer_batch, answer_call
+from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
 from harness.embedded.tds.login import Login7
 from harness.embedded.tds.requests import (
@@ -35,9 +35,6 @@ from harness.embedded.tds.wire import TdsProtocolError
 from harness.embedded.tsql.requests import ClientSession
 
 log = logging.getLogger(__name__)
-
-FIRST_SPID = 51  # SQL Server reserves those below
-
 
 # Decides about a login, given the session's id: the session and the name of its database, or a `SqlServerError`.
 Admit = Callable[[Login7, int], tuple[ClientSession, str]]
@@ -68,7 +65,7 @@ class TdsListener:
         authenticator: Authenticator | None = None,
         tls: ssl.SSLContext | None = None,
         requires_encryption: bool = False,
-        spids: Iterator[int] | None = None,
+        spids: SessionIds | None = None,
     ) -> None:
         self.identity = identity
         self.admit = admit
@@ -78,7 +75,7 @@ class TdsListener:
         self.tls = tls
         self.requires_encryption = requires_encryption
         self.connections: dict[int, TdsProtocol] = {}
-        self._spids = spids or itertools.count(FIRST_SPID)  # a parameter because several ports share one sequence
+        self.spids = spids or SessionIds()  # a parameter because several ports share them
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> int:
@@ -87,9 +84,6 @@ class TdsListener:
         self._server = await loop.create_server(lambda: TdsProtocol(self), host, port, backlog=512)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
-
-    def next_spid(self) -> int:
-        return next(self._spids)
 
     async def close(self) -> None:
         """Close the port and every connection, whose sessions roll back."""
@@ -108,7 +102,7 @@ class TdsProtocol(asyncio.Protocol):
         self._listener = listener
         self._scheduler = listener.scheduler
         self._run = listener.driver.run
-        self._spid = listener.next_spid()
+        self._spid = listener.spids.take()
         self._name = f"session {self._spid}"
         self._session: ClientSession | None = None
         self._authentication: asyncio.Task[None] | None = None
@@ -136,6 +130,9 @@ class TdsProtocol(asyncio.Protocol):
         except TdsProtocolError as error:
             log.warning("%s: the client broke the protocol: %s", self._name, error)
             self.close()
+        except Exception:
+            log.exception("%s: the connection is closed because of a bug", self._name)
+            self.close()
         self._run()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -144,14 +141,25 @@ class TdsProtocol(asyncio.Protocol):
             self._authentication.cancel()
         session, self._session = self._session, None
         if session is None:
+            self._listener.spids.give_back(self._spid)
             return
         task, self._response = self._task, None
         if task is not None and task.state is not TaskState.DONE:
             self._scheduler.cancel(task)
         if task is None or task.state is TaskState.DONE:
-            session.close()
+            self._end(session)
         else:  # the task is at a point where it cannot be cancelled
-            self._scheduler.spawn(_close_after(task, session), f"{self._name} closing")
+            self._scheduler.spawn(self._end_after(task, session), f"{self._name} closing")
+
+    def _end(self, session: ClientSession) -> None:
+        session.close()
+        self._listener.spids.give_back(self._spid)
+
+    def _end_after(self, task: Task, session: ClientSession) -> Waiting[None]:
+        try:
+            yield from task.join()
+        finally:
+            self._end(session)
 
     def close(self) -> None:
         """Close the connection once everything written is sent."""
@@ -219,11 +227,9 @@ class TdsProtocol(asyncio.Protocol):
         except Cancelled:
             self._acknowledge_attention()
             raise
-        except AssertionError:
-            self.close()
-            raise  # ends the run
         except Exception:
-            # Our bug. The session's state is unknown, so the client loses its connection instead of getting an answer.
+            # Our bug, outside a statement: those become errors of their statements (`tsql.instance.defects`). The
+            # session's state is unknown, so the client loses its connection instead of getting an answer.
             log.exception("%s: the request failed because of a bug", self._name)
             self.close()
             return
@@ -256,13 +262,6 @@ class TdsProtocol(asyncio.Protocol):
             return
         self._report_transaction(session.tx, response)
         self._connection.break_off(response)
-
-
-def _close_after(task: Task, session: ClientSession) -> Waiting[None]:
-    try:
-        yield from task.join()
-    finally:
-        session.close()
 
 
 def _batch(session: ClientSession, request: SqlBatch, response: Response) -> Waiting[None]:

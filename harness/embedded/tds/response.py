@@ -239,8 +239,9 @@ class Response(ResultSink):
 
     def columns(self, columns: Sequence[Column]) -> None:
         self._begin_statement()
-        ColMetadata(columns).encode(self._payload)
-        self._encoders = tuple(form_of(column.type, nullable=column.nullable).encode for column in columns)
+        encoders = tuple(form_of(column.type, nullable=column.nullable).encode for column in columns)
+        self._append(ColMetadata(columns))
+        self._encoders = encoders
 
     def rows(self, rows: Sequence[Sequence[Any]]) -> None:
         out, encoders = self._payload, self._encoders
@@ -286,7 +287,7 @@ class Response(ResultSink):
 
     def return_value(self, ordinal: int, name: str, type: SqlType, value: Any) -> None:
         self._release_held()
-        ReturnValue(ordinal, name, type, value).encode(self._payload)
+        self._append(ReturnValue(ordinal, name, type, value))
 
     def database_changed(self, old: str, new: str) -> None:
         self.write(EnvChange(EnvironmentChange.DATABASE, new, old))
@@ -329,6 +330,15 @@ class Response(ResultSink):
         self._release_held()
         Done(TokenType.DONE, DoneStatus.ERROR).encode(self._payload)
         self._send(self._packets.finish(self._payload))
+
+    def _append(self, token: ColMetadata | ReturnValue) -> None:
+        """Append a whole token or, if it cannot be encoded, nothing of it."""
+        size = len(self._payload)
+        try:
+            token.encode(self._payload)
+        except Exception:
+            del self._payload[size:]
+            raise
 
     def _begin_statement(self) -> None:
         self._close_statement()

@@ -17,7 +17,7 @@ from harness.embedded.tsql.permissions.crossing import crossing_problem
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.statements import batches
-from harness.embedded.tsql.statements.batches import PreparedCall, keep, text_at
+from harness.embedded.tsql.statements.batches import PreparedCall, handle_at, keep, text_at
 from harness.embedded.tsql.statements.procedures import Returned, call, compiled
 from harness.embedded.tsql.statements.registry import Outputs, call_system
 from harness.embedded.tsql.text.tokens import Tokens
@@ -28,17 +28,18 @@ class ClientSession(Session):
 
     def batch(self, text: str, sink: ResultSink) -> Waiting[None]:
         """Run a batch of statements."""
-        return self._request(lambda: batches.run_batch(self, batches.compiled_batch(self, text), sink), sink)
+        return self._request(lambda: batches.run_batch(self, batches.compiled_batch(self, text), sink), text, sink)
 
     def rpc(self, name: str, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
         """Call a procedure of the database or a system procedure."""
-        return self._request(lambda: _call(self, name, parameters, sink), sink)
+        return self._request(lambda: _call(self, name, parameters, sink), name, sink)
 
-    def _request(self, start: Callable[[], Waiting[None]], sink: ResultSink) -> Waiting[None]:
+    def _request(self, start: Callable[[], Waiting[None]], text: str, sink: ResultSink) -> Waiting[None]:
         self.is_running, self.task = True, self.engine.scheduler.current
         try:
             yield from start()
-        except SqlServerError as error:
+        except Exception as raised:
+            error = self.instance.defects.error(raised, text)
             self.report(error, sink)
             self.after_abort(error)
         finally:
@@ -140,7 +141,7 @@ def _call_prepared(  # noqa: PLR0917
 def _prepare_and_call(session: Session, parameters: Sequence[Parameter], sink: ResultSink) -> Waiting[None]:
     """`sp_prepexecrpc @handle OUTPUT, @RPCCall [ , value ... ]`: Microsoft's driver sends it for `{CALL p (?)}`
     each time the parameters are bound anew. A handle that is given is unprepared."""
-    session.prepared.pop(parameters[0].value or 0, None)
+    session.prepared.pop(handle_at(parameters, "sp_prepexecrpc"), None)
     prepared = PreparedCall(_called(text_at(parameters, 1))[0])
     handle = keep(session, prepared)
     return _call_prepared(session, prepared, parameters, 2, sink, {0: (INT, handle)})
@@ -207,6 +208,8 @@ def activate(engine: Engine, database: Database, queue: Queue) -> Waiting[None]:
         session.guard = _context(instance, database, queue, procedure)
         session.is_running, session.task = True, engine.scheduler.current
         yield from call(session, procedure, ((), ()), (), sink, 1, returned)
+    except Exception as error:  # a defect too: the rollback counts towards poison detection
+        raise instance.defects.error(error, name) from error
     finally:
         session.close()
 

@@ -42,7 +42,7 @@ def test_an_emptied_table_variable_frees_its_table_for_the_next(side):
 @pytest.mark.parametrize("before", [[], [(7,)]])
 def test_rows_go_into_a_table_variable_all_or_none(side, before):
     frame = Frame(side.session, side.session.database, ResultSink(), "", 0)
-    frame.declare_table("@t", "i INTEGER UNIQUE")
+    frame.declared = {"@t": "i INTEGER UNIQUE"}
     if before:
         frame.fill_table("@t", "?", before)
     with pytest.raises(sqlite3.IntegrityError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -16,6 +15,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Task
 from harness.embedded.store import Key, Value
+from harness.embedded.tsql.instance.defects import Defects
 from harness.embedded.tsql.instance.properties import (
     CONFIGURATION_CATALOG,
     FILES_CATALOG,
@@ -31,6 +31,9 @@ from harness.embedded.tsql.storage import tables
 from harness.embedded.tsql.storage.sqlite import Sqlite
 from harness.embedded.tsql.storage.tables import Table, void
 
+# Ids of sessions: those below 51 are SQL Server's own. Activated procedures take higher ones if these are in use.
+USER_SPIDS = range(51, 30_001)
+SYSTEM_SPIDS: tuple[int, ...] = (*range(9, 51), *range(30_001, 32_768))
 BATCHES_CACHED = 1000  # compiled batches; the oldest is dropped first
 PROCEDURES_CATALOG = "tsql.procedures"  # in the store: (database_id, object_id) -> the definition
 
@@ -134,6 +137,7 @@ class Instance:
         self.usage: Callable[[], Usage] = Usage  # replaced by the server or the model of a machine
         self.configuration = Configuration()
         self.trace_flags: set[int] = set()  # global ones
+        self.defects = Defects()
 
     # -- recovery ----------------------------------------------------------------------------------------------------
 
@@ -314,11 +318,11 @@ class Instance:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def system_spid(self) -> int:
-        """An unused id for a system session: below 51 if possible, where the ids of users begin."""
-        for spid in itertools.chain(range(9, 51), itertools.count(20001)):
+        """An unused id for a system session; error 17300 if all are in use."""
+        for spid in SYSTEM_SPIDS:
             if spid not in self.sessions:
                 return spid
-        raise AssertionError("itertools.count ended")
+        raise SqlServerError(17300)
 
 
 @lru_cache(maxsize=4096)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.broker.database import Database
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.transactions import Mark, Transaction
-from harness.embedded.errors import RaisedError, SqlServerError
+from harness.embedded.errors import DEFECT, RaisedError, SqlServerError
 from harness.embedded.runtime.tasks import Task
 from harness.embedded.sqltypes import Column, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
@@ -18,8 +18,9 @@ from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.storage.conversion import Rows, shaped, typed
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
-# Conversions that fail, and a deadlock for its victim, end the batch and doom the transaction even with XACT_ABORT OFF.
-DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169})
+# Conversions that fail, a deadlock for its victim, and our own bugs end the batch and doom the transaction even with
+# XACT_ABORT OFF.
+DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169, DEFECT})
 # Names that are not found, or in a database that the session may not enter, and text that does not parse end the batch,
 # but not the transaction.
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4145})
@@ -41,7 +42,7 @@ class Options:
 DEFAULTS = Options()  # shared by all sessions, so that the result of a SET is made once
 
 
-# Takes the frame that opens the cursor; returns the columns and rows of its query.
+# Takes a frame of the session; returns the columns and rows of the query.
 Fetch = Callable[[Any], tuple[Sequence[Column], list[tuple[Any, ...]]]]
 
 
@@ -224,9 +225,9 @@ class Frame:
     """One run of a batch or procedure, with its variables, table variables and cursors."""
 
     __slots__ = (
-        "_declared",
         "cursors",
         "database",
+        "declared",
         "depth",
         "instance",
         "procedure",
@@ -250,17 +251,13 @@ class Frame:
         self.tables: dict[str, str] = {}  # of table variables that may have rows: name -> quoted name in SQLite
         self.cursors: dict[str, Cursor] = {}
         self.return_value = 0
-        self._declared: dict[str, str] = {}  # table variables and their columns, as SQLite declares them
-
-    def declare_table(self, name: str, declarations: str) -> None:
-        """DECLARE @t TABLE; repeated in a loop it neither makes a new table nor empties it."""
-        self._declared[name] = declarations
+        self.declared: Mapping[str, str] = {}  # table variables and their columns, as SQLite declares them
 
     def table(self, name: str) -> str:
-        """The SQLite table that holds a table variable's rows; error 1087 before it is declared."""
+        """The SQLite table that holds a table variable's rows."""
         found = self.tables.get(name)
         if found is None:
-            found = self.tables[name] = self.sqlite.take_table(self._declarations(name))
+            found = self.tables[name] = self.sqlite.take_table(self.declared[name])
         return found
 
     def fill_table(self, name: str, marks: str, rows: list[tuple[Any, ...]]) -> None:
@@ -278,14 +275,8 @@ class Frame:
 
     def empty_table(self, name: str) -> int:
         """Remove all rows of a table variable and return their number; its table is reused until it has rows again."""
-        declarations, table = self._declarations(name), self.tables.pop(name, None)
+        declarations, table = self.declared[name], self.tables.pop(name, None)
         return 0 if table is None else self.sqlite.give_back(table, declarations)
-
-    def _declarations(self, name: str) -> str:
-        try:
-            return self._declared[name]
-        except KeyError:
-            raise SqlServerError(1087, name) from None
 
     def release(self) -> None:
         """Give the tables of table variables back at the end of the run."""

@@ -57,6 +57,8 @@ class Scope:
     types: dict[str, SqlType] = field(default_factory=dict)  # of scalar variables, by name
     tables: dict[str, list[Column]] = field(default_factory=dict)  # columns of table variables
     defaults: dict[str, list[str | None]] = field(default_factory=dict)  # their columns' defaults
+    declared: dict[str, str] = field(default_factory=dict)  # their columns, as SQLite declares them
+    text: str = ""  # of the batch or procedure, for reports of defects
     loops: int = 0
     catches: int = 0
     in_procedure: bool = False
@@ -69,11 +71,16 @@ class Scope:
     def body(self, statement: Statement) -> Step:
         """The one statement of an IF or WHILE, as a block, so that an error in it need not end the IF or WHILE."""
         step = self.compile(statement)
-        return step if step.is_block else sequence([step])
+        return step if step.is_block else sequence([step], self.text)
 
     def block(self, statements: Sequence[Statement]) -> Step:
         steps = [self.compile(statement) for statement in statements]
-        return steps[0] if len(steps) == 1 and steps[0].is_block else sequence(steps)
+        return steps[0] if len(steps) == 1 and steps[0].is_block else sequence(steps, self.text)
+
+    def variables(self) -> dict[str, None]:
+        """All scalar variables, each NULL, as they are at the beginning of a run: "the scope of a variable lasts from
+        the point it is declared until the end of the batch or stored procedure", wherever its DECLARE stands."""
+        return dict.fromkeys(self.types)
 
     def declares(self, variable: str) -> bool:
         return variable in self.types or variable in self.tables
@@ -85,12 +92,13 @@ class Scope:
             raise SqlServerError(137, variable, line=line) from None
 
 
-def sequence(steps: Sequence[Step]) -> Step:
-    """Steps in order. An error ends its statement; `Frame.fail` decides whether it ends more."""
-    return _waiting_sequence(steps) if any(step.waits for step in steps) else _plain_sequence(steps)
+def sequence(steps: Sequence[Step], text: str) -> Step:
+    """Steps of a batch or procedure with that text, in order. An error ends its statement; `Frame.fail` decides whether
+    it ends more. A defect becomes an error here (`instance.defects`)."""
+    return _waiting_sequence(steps, text) if any(step.waits for step in steps) else _plain_sequence(steps, text)
 
 
-def _plain_sequence(steps: Sequence[Step]) -> Step:
+def _plain_sequence(steps: Sequence[Step], text: str) -> Step:
     pairs = [(step.run, step.line) for step in steps]
 
     def run(frame: Frame) -> Signal | None:
@@ -101,14 +109,14 @@ def _plain_sequence(steps: Sequence[Step]) -> Step:
                 session.error_number = 0
                 if signal is not None:
                     return signal
-            except SqlServerError as error:
-                frame.fail(error, line)
+            except Exception as error:
+                frame.fail(frame.instance.defects.error(error, text, line), line)
         return None
 
     return Step(run, False, steps[0].line if steps else 0, is_block=True)
 
 
-def _waiting_sequence(steps: Sequence[Step]) -> Step:
+def _waiting_sequence(steps: Sequence[Step], text: str) -> Step:
     pairs = [(step.run, step.line) for step in steps]
 
     def run(frame: Frame) -> Waiting[Any]:
@@ -121,8 +129,8 @@ def _waiting_sequence(steps: Sequence[Step]) -> Step:
                 session.error_number = 0
                 if signal is not None:
                     return signal
-            except SqlServerError as error:
-                frame.fail(error, line)
+            except Exception as error:
+                frame.fail(frame.instance.defects.error(error, text, line), line)
         return None
 
     return Step(run, True, steps[0].line, is_block=True)
@@ -168,7 +176,7 @@ def waiting_work(
         except BaseException as error:
             if is_own and tx.active:
                 tx.rollback()
-            elif isinstance(error, SqlServerError) and tx.active:
+            elif isinstance(error, Exception) and tx.active:
                 tx.rollback_to(mark)
             raise
         if is_own:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.session.session import Frame, Session
@@ -31,7 +31,7 @@ from harness.embedded.tsql.statements.registry import (
     register,
     register_procedure,
 )
-from harness.embedded.tsql.storage.conversion import converter, fits
+from harness.embedded.tsql.storage.conversion import converter, family, fits
 from harness.embedded.tsql.text.parser import (
     Expression,
     Parser,
@@ -54,17 +54,20 @@ def compile_batch(text: str, types: dict[str, SqlType] | None = None) -> Step:
 
     With SET NOEXEC ON a batch is compiled but not run, up to a SET NOEXEC OFF in it.
     """
-    body, scope = parse(text), Scope(COMPILERS, dict(types or {}))
+    body, scope = parse(text), Scope(COMPILERS, dict(types or {}), text=text)
     steps = [scope.compile(statement) for statement in body]
-    whole = sequence(steps)
+    whole = sequence(steps, text)
     places = [
         place
         for place, statement in enumerate(body)
         if isinstance(statement, SetOption) and statement.options == ["NOEXEC"] and statement.value == "OFF"
     ]
-    woken = sequence(steps[places[0] :]) if places else sequence([])
+    woken = sequence(steps[places[0] :] if places else [], text)
+    variables = scope.variables()
 
     def run(frame: Frame) -> Waiting[Any]:
+        frame.variables = variables | frame.variables
+        frame.declared = scope.declared
         step = woken if frame.session.options.noexec else whole
         signal = (yield from step.run(frame)) if step.waits else step.run(frame)
         return signal
@@ -161,11 +164,20 @@ def _run_prepared(  # noqa: PLR0917
     }
 
 
+def handle_at(parameters: Sequence[Parameter], procedure: str) -> int:
+    """The handle that is a system procedure's first parameter; 0 for NULL."""
+    if not parameters:
+        raise SqlServerError(201, procedure, "@handle")
+    given = parameters[0]
+    handle: int | None = given.value if type(given.value) is int else converter(given.type, INT)(given.value)
+    return handle or 0
+
+
 def text_at(parameters: Sequence[Parameter], place: int) -> str:
     value = parameters[place].value if place < len(parameters) else None
     if value is None:
         return ""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or family(parameters[place].type) != "text":
         raise SqlServerError(214, "statement", "ntext/nchar/nvarchar")
     return value
 
@@ -185,6 +197,7 @@ def keep(session: Session, prepared: Prepared | PreparedCall) -> int:
 
 def sp_prepare(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_prepare @handle OUTPUT, @params, @stmt [ , options ]`"""
+    handle_at(parameters, "sp_prepare")
     prepared = prepare(session, text_at(parameters, 2), text_at(parameters, 1))
     return {0: (INT, keep(session, prepared))}
     yield  # makes this a generator like the others
@@ -192,7 +205,7 @@ def sp_prepare(session: Session, parameters: Sequence[Parameter], sink: ResultSi
 
 def sp_prepexec(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_prepexec @handle OUTPUT, @params, @stmt [ , value ... ]`; unprepares a handle that is given."""
-    session.prepared.pop(parameters[0].value or 0, None)
+    session.prepared.pop(handle_at(parameters, "sp_prepexec"), None)
     prepared = prepare(session, text_at(parameters, 2), text_at(parameters, 1))
     handle = keep(session, prepared)
     outputs = yield from _run_prepared(session, prepared, parameters, 3, sink, depth)
@@ -201,15 +214,18 @@ def sp_prepexec(session: Session, parameters: Sequence[Parameter], sink: ResultS
 
 def sp_execute(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_execute @handle [ , value ... ]`"""
-    prepared = session.prepared.get(parameters[0].value if parameters else 0)
+    handle = handle_at(parameters, "sp_execute")
+    prepared = session.prepared.get(handle)
     if prepared is None:
-        raise SqlServerError(8179, parameters[0].value if parameters else 0)
+        raise SqlServerError(8179, handle)
+    if isinstance(prepared, PreparedCall):
+        raise UnsupportedSyntax("EXECUTE sp_execute of a handle that sp_prepexecrpc made", 0)
     return (yield from _run_prepared(session, prepared, parameters, 1, sink, depth))
 
 
 def sp_unprepare(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_unprepare @handle`"""
-    handle = parameters[0].value if parameters else 0
+    handle = handle_at(parameters, "sp_unprepare")
     if session.prepared.pop(handle, None) is None:
         raise SqlServerError(8179, handle)
     return {}

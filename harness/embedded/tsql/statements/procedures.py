@@ -5,7 +5,7 @@ A call is bound once for all calls that are alike, then runs with converted valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -114,7 +114,7 @@ def _procedure_options(parser: Parser) -> str:
 
 def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
     """Compile the body to report its errors; the first call compiles it again from its text."""
-    _compile_definition(node, Scope(scope.compilers, in_procedure=True))
+    _compile_definition(node, Scope(scope.compilers, text=node.text, in_procedure=True))
 
     def check(frame: Frame, guard: Guard) -> None:
         if frame.instance.procedure(node.name, frame.database) is not None:
@@ -157,6 +157,8 @@ class CompiledProcedure(NamedTuple):
     defaults: list[Callable[[Frame], Any] | None]
     outputs: frozenset[str]
     body: Step
+    variables: dict[str, None]  # all of them, also the parameters
+    tables: Mapping[str, str]  # `Frame.declared`
     runs_as: str = ""  # a user; "" for the caller
 
 
@@ -165,7 +167,7 @@ def compiled(procedure: Procedure) -> CompiledProcedure:
     if procedure.compiled is None:
         [node] = Parser(procedure.text, GRAMMAR).batch()
         assert isinstance(node, CreateProcedure)
-        found = _compile_definition(node, Scope(COMPILERS, in_procedure=True))
+        found = _compile_definition(node, Scope(COMPILERS, text=node.text, in_procedure=True))
         # dbo owns every procedure.
         users = {"OWNER": DBO, "SELF": procedure.creator, "CALLER": ""}
         procedure.compiled = found._replace(runs_as=users.get(node.execute_as, node.execute_as))
@@ -188,6 +190,8 @@ def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedur
         defaults,
         frozenset(parameter.name for parameter in node.parameters if parameter.output),
         scope.block(node.body),
+        scope.variables(),
+        scope.declared,
     )
 
 
@@ -240,7 +244,8 @@ def call(  # noqa: PLR0917
     if database.database_id != procedure.database_id:
         database = session.instance.owner(procedure)
     frame = Frame(session, database, sink, procedure.name, depth)
-    variables = frame.variables
+    variables: dict[str, Any] = program.variables.copy()
+    frame.variables, frame.declared = variables, program.tables
     for name, place, convert in arguments:
         variables[name] = values[place] if convert is None else convert(values[place])
     for name, default in defaults:

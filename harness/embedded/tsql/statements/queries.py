@@ -5,8 +5,9 @@ Every cursor is STATIC: OPEN fetches all rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -144,15 +145,23 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
     """A LOCAL cursor ends with its batch or procedure, a global one with the session; DEALLOCATE ends either."""
     planned = Planned(select_plan(node.query.tree, node.line, scope))
 
-    def fetch(frame: Frame) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:
-        plan = planned.for_(frame)
-        return plan.columns, plan.rows(frame)
+    def fetch(
+        variables: dict[str, Any], declared: Mapping[str, str], frame: Frame
+    ) -> tuple[Sequence[Column], list[tuple[Any, ...]]]:
+        own = frame.variables, frame.declared
+        frame.variables, frame.declared = variables, declared
+        try:
+            plan = planned.for_(frame)
+            return plan.columns, plan.rows(frame)
+        finally:
+            frame.variables, frame.declared = own
 
     def run(frame: Frame) -> None:
         cursors = frame.cursors if node.local else frame.session.cursors
         if node.name in cursors:
             raise SqlServerError(16915, node.name)
-        cursors[node.name] = Cursor(fetch)
+        # "Cursor variable values don't change after a cursor is declared." Another batch may open it.
+        cursors[node.name] = Cursor(partial(fetch, frame.variables.copy(), frame.declared))
 
     return plain(run)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
@@ -11,7 +11,7 @@ from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.statements.tables import table_body
-from harness.embedded.tsql.storage.sqlite import declarations
+from harness.embedded.tsql.storage.sqlite import declarations, quoted
 from harness.embedded.tsql.storage.tables import ColumnDefinition
 from harness.embedded.tsql.text.parser import Expression, Parser, Statement, parentheses, parse_expression
 from harness.embedded.tsql.translation.binding import scalar
@@ -49,7 +49,10 @@ def _declaration(parser: Parser) -> Declaration:
 
 @register("DECLARE @", parse_declare, Declare)
 def compile_declare(node: Declare, scope: Scope) -> Step:
-    actions = [_declared(declaration, scope, node.line) for declaration in node.declarations]
+    """Declaring happens here, so that it takes effect also in a branch that does not run; initial values are assigned
+    where the DECLARE runs. A table variable is not emptied by its DECLARE in a loop."""
+    declared = [_declared(declaration, scope, node.line) for declaration in node.declarations]
+    actions = [action for action in declared if action is not None]
 
     def run(frame: Frame) -> None:
         for action in actions:
@@ -58,17 +61,18 @@ def compile_declare(node: Declare, scope: Scope) -> Step:
     return plain(run)
 
 
-def _declared(declaration: Declaration, scope: Scope, line: int) -> Any:
+def _declared(declaration: Declaration, scope: Scope, line: int) -> Callable[[Frame], None] | None:
+    """Declare a variable; return the assignment of its initial value, if it has one."""
     name = declaration.variable
     if name in scope.types or name in scope.tables:
         raise SqlServerError(134, name, line=line)
     if declaration.columns is not None:
-        return _table(declaration, scope)
+        _declare_table(declaration, scope)
+        return None
     assert declaration.type is not None
     scope.types[name] = declaration.type
     if declaration.value is None:
-        # Without an initial value it is NULL at first; DECLARE in a later round of a loop keeps its value.
-        return lambda frame: frame.variables.setdefault(name, None)
+        return None  # it is NULL at first; DECLARE in a later round of a loop keeps its value
     value = scalar(declaration.value, scope, declaration.type)
 
     def run(frame: Frame) -> None:
@@ -77,18 +81,22 @@ def _declared(declaration: Declaration, scope: Scope, line: int) -> Any:
     return run
 
 
-def _table(declaration: Declaration, scope: Scope) -> Any:
+def _declare_table(declaration: Declaration, scope: Scope) -> None:
     name = declaration.variable
     assert declaration.columns is not None
     columns = [Column(column.name, column.type, column.nullable) for column in declaration.columns]
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.lower() in seen:
+            raise SqlServerError(2705, name, column.name)
+        seen.add(column.name.lower())
     scope.tables[name] = columns
     scope.defaults[name] = [column.default for column in declaration.columns]
     identity = [column.name for column in declaration.columns if column.identity]
     if identity:
         raise UnsupportedSyntax("IDENTITY in a table variable", 0)
-    keys = tuple(f'UNIQUE ("{column.name}")' for column in declaration.columns if column.unique)
-    declared = declarations(columns, keys)
-    return lambda frame: frame.declare_table(name, declared)
+    keys = tuple(f"UNIQUE ({quoted(column.name)})" for column in declaration.columns if column.unique)
+    scope.declared[name] = declarations(columns, keys)
 
 
 @dataclass(frozen=True, slots=True)

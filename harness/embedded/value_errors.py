@@ -1,0 +1,55 @@
+"""Texts of errors about values: types, literals, conversions, arithmetic, and what a query may hold of them.
+
+`errors.CATALOGUE` has them with all the others.
+"""
+
+SYNTAX_ERRORS: dict[int, str] = {  # severity 15
+    127: "A TOP N or FETCH rowcount value may not be negative.",
+    131: "The size (%s) given to the type '%s' exceeds the maximum allowed for any data type (%s).",
+    148: "Incorrect time syntax in time string '%s' used with WAITFOR.",
+    164: "Each GROUP BY expression must contain at least one column that is not an outer reference.",
+    168: "The floating point value '%s' is out of the range of computer representation (8 bytes).",
+    192: "The scale must be less than or equal to the precision.",
+    1001: "Line %s: Length or precision specification %s is invalid.",
+    1002: "Line %s: Specified scale %s is invalid.",
+    1007: "The number '%s' is out of the range for numeric representation (maximum precision 38).",
+    1060: ("The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer."),
+}
+
+TEXTS: dict[int, str] = {
+    108: "The ORDER BY position number %s is out of range of the number of items in the select list.",
+    220: "Arithmetic overflow error for data type %s, value = %s.",
+    232: "Arithmetic overflow error for type %s, value = %s.",
+    241: "Conversion failed when converting date and/or time from character string.",
+    242: "The conversion of a varchar data type to a datetime data type resulted in an out-of-range value.",
+    244: ("The conversion of the %s value '%s' overflowed an %s column. Use a larger integer column."),
+    245: "Conversion failed when converting the varchar value '%s' to data type %s.",
+    248: "The conversion of the %s value '%s' overflowed an int column.",
+    281: "%s is not a valid style number when converting from %s to a character string.",
+    402: "The data types %s and %s are incompatible in the %s operator.",
+    408: "A constant expression was encountered in the ORDER BY list, position %s.",
+    506: 'The invalid escape character "%s" was specified in a LIKE predicate.',
+    517: "Adding a value to a '%s' column caused an overflow.",
+    529: "Explicit conversion from data type %s to %s is not allowed.",
+    535: (
+        "The %s function resulted in an overflow. The number of dateparts separating two date/time instances is too "
+        "large. Try to use datediff with a less precise datepart."
+    ),
+    537: "Invalid length parameter passed to the %s function.",
+    701: "There is insufficient system memory in resource pool '%s' to run this query.",
+    1014: "A TOP or FETCH clause contains an invalid value.",
+    2716: "Column, parameter, or variable #%s: Cannot specify a column width on data type %s.",
+    2750: "Column or parameter #%s: Specified column precision %s is greater than the maximum precision of %s.",
+    8114: "Error converting data type %s to %s.",
+    8115: "Arithmetic overflow error converting expression to data type %s.",
+    8116: "Argument data type %s is invalid for an argument of %s function.",
+    8117: "Operand data type %s is invalid for %s operator.",
+    8134: "Divide by zero error encountered.",
+    8152: "String or binary data would be truncated.",
+    8169: "Conversion failed when converting from a character string to uniqueidentifier.",
+    8623: (
+        "The query processor ran out of internal resources and could not produce a query plan. This is a rare event "
+        "and only expected for extremely complex queries or queries that reference a very large number of tables or "
+        "partitions. Please simplify the query."
+    ),
+}
