@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from harness.embedded.sqltypes import INT, SMALLINT, SYSNAME, Column, SqlType
+from harness.embedded.tsql.storage.conversion import converter
 
 _VARCHAR_32 = SqlType("varchar", length=32)
 COLUMNS = (
@@ -105,7 +106,7 @@ def answer_call(name: str, parameters: Sequence[Any], sink: Any) -> bool:
     """Answer an RPC if it calls this procedure; otherwise return False."""
     if not name.startswith(_NAME_PREFIX) or _NAME.fullmatch(name) is None:
         return False
-    _answer(int(parameters[0].value or 0) if parameters else 0, sink)
+    _answer((converter(parameters[0].type, INT)(parameters[0].value) or 0) if parameters else 0, sink)
     return True
 
 

@@ -182,18 +182,24 @@ def _roll_back_others(frame: Frame, database: Database) -> None:
 
 
 # Factors from units to pages of 8 KB; a bare number means megabytes.
+PAGES_MAX = 2**31 - 1  # of a file
 _PAGES = {"KB": 1 / 8, "MB": 128, "GB": 128 * 1024, "TB": 128 * 1024 * 1024}
 
 
 def _size(tokens: Tokens) -> int:
     """A size in pages."""
     number = tokens.integer()
-    return int(number * next((factor for unit, factor in _PAGES.items() if tokens.accept(unit)), _PAGES["MB"]))
+    pages = int(number * next((factor for unit, factor in _PAGES.items() if tokens.accept(unit)), _PAGES["MB"]))
+    if not 0 <= pages <= PAGES_MAX:
+        raise SqlServerError(1842, line=tokens.line)
+    return pages
 
 
 def _growth(tokens: Tokens) -> dict[str, int | bool]:
     if tokens.word(1) == "%":
         growth = tokens.integer()
+        if growth > PAGES_MAX:
+            raise SqlServerError(1842, line=tokens.line)
         tokens.expect("%")
         return {"growth": growth, "is_percent_growth": True}
     return {"growth": _size(tokens), "is_percent_growth": False}

@@ -21,6 +21,7 @@ from harness.embedded.tsql.translation.binding import scalar
 
 OPTIONS = ("NO_INFOMSGS", "TABLERESULTS")
 
+TRACE_FLAG_MAX = 32_767  # what TRACESTATUS can show
 EVERY_SESSION = -1  # as an argument of DBCC TRACEON and TRACEOFF: not only this session
 
 DONE = "DBCC execution completed. If DBCC printed error messages, contact your system administrator."
@@ -62,7 +63,11 @@ def compile_dbcc(node: Dbcc, scope: Scope) -> Step:
             raise SqlServerError(2571, guard.login, node.command)
 
     def run(frame: Frame) -> None:
-        command(frame, [argument(frame) for argument in arguments])
+        values = [argument(frame) for argument in arguments]
+        for place, value in enumerate(values, start=1):
+            if value is None or (node.command != "PAGE" and not EVERY_SESSION <= value <= TRACE_FLAG_MAX):
+                raise SqlServerError(2560, place)
+        command(frame, values)
         if not is_silent:
             frame.sink.message(2528, 0, 1, DONE, frame.procedure, node.line)
 

@@ -3,12 +3,13 @@ PRINT."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.errors import RaisedError, SqlServerError
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
-from harness.embedded.sqltypes import INT, SqlType
+from harness.embedded.sqltypes import BIGINT, INT, TINYINT, SqlType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
@@ -20,6 +21,8 @@ from harness.embedded.tsql.translation.fragments import NVARCHAR
 
 LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks
 PRINT_MAX = 4000
+MESSAGE_MAX = 2047  # characters of an error's text
+SEVERITY_MAX, STATE_MAX = 25, 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,8 @@ def compile_wait_for_delay(node: WaitForDelay, scope: Scope) -> Step:
 
     def run(frame: Frame) -> Waiting[None]:
         given = delay(frame)
+        if given is None:
+            raise SqlServerError(148, "")
         text = convert_value(given, static_type(node.delay, scope, frame), moment)
         duration_ms = ticks(f"1900-01-01 {text}") % TICKS_A_DAY // 10_000
         engine = frame.instance.engine
@@ -261,13 +266,16 @@ def compile_throw(node: Throw, scope: Scope) -> Step:
             raise RaisedError.again(frame.session.caught[-1])
 
         return plain(again)
-    number, text, state = (scalar(argument, scope) for argument in node.arguments)
+    types = (BIGINT, SqlType("nvarchar", length=MESSAGE_MAX + 1), TINYINT)
+    number, text, state = (
+        scalar(argument, scope, type_) for argument, type_ in zip(node.arguments, types, strict=True)
+    )
 
     def run(frame: Frame) -> None:
-        code = int(number(frame))
+        code = number(frame) or 0
         if not 50000 <= code <= 2147483647:
             raise SqlServerError(35100, code)
-        raise RaisedError(code, 16, str(text(frame)), int(state(frame)), ends_batch=True)
+        raise RaisedError(code, 16, (text(frame) or "")[:MESSAGE_MAX], state(frame) or 0, ends_batch=True)
 
     return plain(run)
 
@@ -292,22 +300,26 @@ def parse_raiserror(parser: Parser) -> Statement:
 
 @register("RAISERROR", parse_raiserror, RaiseError)
 def compile_raiserror(node: RaiseError, scope: Scope) -> Step:
-    message, severity, state, *arguments = (scalar(argument, scope) for argument in node.arguments)
+    """ "Severity levels less than 0 are interpreted as 0. Severity levels greater than 25 are interpreted as 25." """
+    message = scalar(node.arguments[0], scope)
+    severity, state = (scalar(argument, scope, INT) for argument in node.arguments[1:3])
+    arguments = [scalar(argument, scope) for argument in node.arguments[3:]]
 
     def run(frame: Frame) -> None:
-        given = message(frame)
-        level, number = int(severity(frame)), 50000
+        given, number = message(frame), 50000
+        level = min(max(severity(frame) or 0, 0), SEVERITY_MAX)
+        at = min(max(state(frame) or 0, 0), STATE_MAX)
         if isinstance(given, int):
-            raise SqlServerError(18054, given, level, int(state(frame)))
-        text = _formatted(str(given), [argument(frame) for argument in arguments])[:2047]
+            raise SqlServerError(18054, given, level, at)
+        text = _formatted(str(given), [argument(frame) for argument in arguments])[:MESSAGE_MAX]
         if node.with_log:
-            _log(frame, number, level, int(state(frame)), text)
+            _log(frame, number, level, at, text)
         elif level > 18:
             raise SqlServerError(2754)
         if level <= 10:
-            frame.sink.message(0 if level == 0 else number, level, int(state(frame)), text, frame.procedure, node.line)
+            frame.sink.message(0 if level == 0 else number, level, at, text, frame.procedure, node.line)
             return
-        raise RaisedError(number, level, text, max(1, int(state(frame))), ends_batch=False)
+        raise RaisedError(number, level, text, max(1, at), ends_batch=False)
 
     return plain(run)
 
@@ -323,6 +335,9 @@ def _log(frame: Frame, number: int, severity: int, state: int, text: str) -> Non
     error_log.write(text, process_info)
 
 
+_FLAGS = re.compile(r"[-+ #0]*[0-9]{0,3}(?:\.[0-9]{0,3})?")  # a width of thousands fills no message
+
+
 def _formatted(text: str, arguments: list[Any]) -> str:
     """RAISERROR's %d, %s, %i, %u, %x, %o, with flags and widths as in C."""
     parts, place, rest = [], 0, iter(arguments)
@@ -332,7 +347,7 @@ def _formatted(text: str, arguments: list[Any]) -> str:
             place += 1
             continue
         end = place + 1
-        while end < len(text) and text[end] in "+-0 #123456789.*lhI":
+        while end < len(text) and text[end] in "+-0 #123456789.lhI":
             end += 1
         kind = text[end] if end < len(text) else ""
         flags = text[place + 1 : end].rstrip("lhI64") if kind else ""
@@ -343,8 +358,10 @@ def _formatted(text: str, arguments: list[Any]) -> str:
             value = next(rest, None)
             if value is None:
                 parts.append("(null)")
-            elif (kind == "s") != isinstance(value, str):
+            elif not isinstance(value, str if kind == "s" else int):
                 raise SqlServerError(2786, len(parts))
+            elif _FLAGS.fullmatch(flags) is None:
+                raise SqlServerError(2787, text[: end + 1][-20:])
             else:
                 parts.append(f"%{flags}{'d' if kind in 'iu' else kind}" % value)
         else:

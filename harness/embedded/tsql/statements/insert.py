@@ -87,6 +87,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
             return changes.run(frame, target, plan, "INSERT")
         rows = [shape((rowid, *values, None)) for rowid, values in enumerate(plan.rows(frame), table.last_rowid + 1)]
         if rows:
+            table.check_identity(rows[-1][0])
             try:
                 table.insert(frame.sqlite, tx, rows)
             except sqlite3.IntegrityError as error:

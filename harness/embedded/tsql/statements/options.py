@@ -15,6 +15,7 @@ from harness.embedded.tsql.session.session import DEFAULTS, Frame, Options, Sess
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain
 from harness.embedded.tsql.statements.definitions import Definition, define, outside_transactions
 from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter
 from harness.embedded.tsql.text.parser import Parser, Statement
 
 Setter = Callable[[Options, str], Options]
@@ -76,6 +77,8 @@ def parse_set(parser: Parser) -> Statement:
     if all(option in OPTIONS_ON_OFF for option in options):
         return SetOption(parser.line, options, tokens.choose("ON", "OFF"))
     if len(options) == 1 and options[0] in OPTIONS_WITH_VALUE:
+        if options == ["LOCK_TIMEOUT"]:
+            return SetOption(parser.line, options, str(tokens.integer_between(-1, INTEGER_RANGES["int"][1])))
         sign = "-" if tokens.accept("-") else ""
         return SetOption(parser.line, options, sign + tokens.advance().text)
     if options == ["ROWCOUNT"]:
@@ -144,7 +147,9 @@ def sp_configure(session: Session, parameters: Sequence[Parameter], sink: Result
         return {}
     if session.guard is not None and not session.guard.allows_on_server("ALTER SETTINGS"):
         raise SqlServerError(15247)
-    value = int(parameters[1].value)
+    value = converter(parameters[1].type, INT)(parameters[1].value)
+    if value is None:
+        raise SqlServerError(15129, "NULL", name)
     if not option.minimum <= value <= option.maximum:
         raise SqlServerError(15129, value, name)
     tx = session.new_transaction()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 from harness.embedded.broker import ddl_network
 from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.permissions.rights import SERVER, Securable
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.statements.definitions import (
@@ -120,7 +122,10 @@ def _listener_ip(tokens: Tokens) -> str | None:
     ip = tokens.string() if tokens.at_string() else ""
     while not tokens.accept(")"):
         ip += tokens.advance().text
-    return ip
+    try:
+        return str(ip_address(ip))
+    except ValueError:
+        raise SqlServerError(102, ip, line=tokens.line) from None
 
 
 def _authentication(tokens: Tokens) -> dict[str, Any]:

@@ -254,7 +254,7 @@ def _actual_target(node: Update | Delete) -> TargetName:
 
 
 def _top(renderer: Renderer, node: Update | Delete) -> str:
-    return f" LIMIT {renderer.value(node.top.tree, Names()).sql}" if node.top is not None else ""
+    return f" LIMIT {selects.row_limit(renderer, node.top.tree)}" if node.top is not None else ""
 
 
 def _reading(node: Update | Delete) -> tuple[str, ...]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import date
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, Column, SqlType
+from harness.embedded.tsql.text.tokens import DIGITS_MAX
 
 Converter = Callable[[Any], Any]
 Rows = Sequence[tuple[Any, ...]]
@@ -28,6 +30,8 @@ INTEGER_RANGES = {
     "bigint": (-(2**63), 2**63 - 1),
 }
 INTEGER_BYTES = {"bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
+FLOATS_MAX = {"real": 3.4028234663852886e38, "float": 1.7976931348623157e308}
+_EXACT = Context(prec=4 * DIGITS_MAX)  # enough for every value of a type, so that `quantize` never fails
 FLOATS = frozenset({"float", "real"})
 DECIMALS = frozenset({"decimal", "numeric", "money"})
 UNICODE = frozenset({"nchar", "nvarchar"})
@@ -37,6 +41,7 @@ BINARY = frozenset({"binary", "varbinary"})
 DATES = frozenset({"date", "time", "datetime", "smalldatetime", "datetime2"})
 NUMBERS = frozenset(INTEGER_RANGES) | FLOATS | DECIMALS
 
+_HEXADECIMAL = re.compile("[0-9A-Fa-f]*")
 _GUID = re.compile(r"\{?([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})(?:\}|$)")
 _MOMENT = re.compile(
     r"\s*(?:(\d{4})-?(\d{2})-?(\d{2}))?(?:(?:T|\s+|^)(\d{1,2}):(\d{2})(?::(\d{2})(?:[.:](\d{1,9}))?)?)?\s*(?:Z|[+-]00:00)?$"
@@ -187,7 +192,10 @@ def _text_as_binary(value: str, source: SqlType | None, encoding: str, style: in
     if source is not None and source.name == "uniqueidentifier":
         return guid_bytes(value)
     if style in (1, 2):
-        return bytes.fromhex(value[2:] if style == 1 else value)
+        digits = value[2:] if style == 1 else value
+        if (style == 1 and value[:2].lower() != "0x") or len(digits) % 2 or not _HEXADECIMAL.fullmatch(digits):
+            raise SqlServerError(8114, source.name if source is not None else "varchar", "varbinary")
+        return bytes.fromhex(digits)
     return value.encode(encoding, "replace")
 
 
@@ -231,15 +239,37 @@ def _to_integer(source: SqlType | None, target: SqlType, strict: bool, style: in
             number: int = from_binary(value)
         elif isinstance(value, str):
             number = _integer_from_text(value, target)
+        elif isinstance(value, float) and not isfinite(value):
+            raise SqlServerError(232, target.name, value)
         else:
             number = int(value)
         if target.name == "bit":
-            return int(bool(number))
+            return int(bool(value if isinstance(value, float | Decimal) else number))
         if not low <= number <= high:
-            raise SqlServerError(8115, target.name)
+            raise _overflow(value, source, target)
         return number
 
     return make
+
+
+# As the errors 244 call the types
+_COLUMN_NAMES = {"tinyint": "INT1", "smallint": "INT2"}
+
+
+def _overflow(value: Any, source: SqlType | None, target: SqlType) -> SqlServerError:
+    """The error for a value beyond the range of an integer type, which depends on the type that it has."""
+    if isinstance(value, str) and target.name != "bigint":
+        shown = (source.name if source is not None else "nvarchar", value.strip()[:100])
+        return (
+            SqlServerError(248, *shown)
+            if target.name == "int"
+            else SqlServerError(244, *shown, _COLUMN_NAMES[target.name])
+        )
+    if isinstance(value, float) and family(source) != "decimal":
+        return SqlServerError(232, target.name, f"{value:f}")
+    if isinstance(value, int) and target.name in _COLUMN_NAMES and -(2**31) <= value < 2**31:
+        return SqlServerError(220, target.name, value)
+    return SqlServerError(8115, target.name)
 
 
 def _integer_from_text(value: str, target: SqlType) -> int:
@@ -248,19 +278,40 @@ def _integer_from_text(value: str, target: SqlType) -> int:
         return int(text.lower() == "true")
     if text == "":
         return 0
-    if not re.fullmatch(r"[+-]?\d+", text):
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise SqlServerError(245, value[:100], target.name)
-    return int(text)
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > DIGITS_MAX:  # beyond every type, and int() refuses thousands of digits
+        digits = digits[:DIGITS_MAX]
+    return -int(digits or "0") if text[0] == "-" else int(digits or "0")
 
 
 def _to_float(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    bound = FLOATS_MAX[target.name]
+
     def make(value: Any) -> float:
+        if isinstance(value, str):
+            value = _number_text(value, source, target)
         try:
-            return float(value)
+            number = float(value)
         except (TypeError, ValueError):
             raise SqlServerError(8114, source.name if source else "nvarchar", target.name) from None
+        if not abs(number) <= bound:
+            raise SqlServerError(8115, target.name)
+        return number
 
     return make
+
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+
+
+def _number_text(value: str, source: SqlType | None, target: SqlType) -> str:
+    """The text of a number without the spaces around it; Python's `inf`, `nan` and `1_0` are none."""
+    text = value.strip()
+    if _NUMBER.fullmatch(text) is None:
+        raise SqlServerError(8114, source.name if source else "nvarchar", target.name)
+    return text
 
 
 def _to_decimal(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
@@ -268,10 +319,12 @@ def _to_decimal(source: SqlType | None, target: SqlType, strict: bool, style: in
     bound = Decimal(10) ** (target.precision - target.scale)
 
     def make(value: Any) -> Decimal:
-        try:
-            number = Decimal(str(value).strip()).quantize(quantum, ROUND_HALF_UP)
-        except InvalidOperation:
-            raise SqlServerError(8114, source.name if source else "nvarchar", target.name) from None
+        if isinstance(value, bytes):
+            raise SqlServerError(8114, source.name if source else "varbinary", target.name)
+        number = Decimal(_number_text(value, source, target) if isinstance(value, str) else str(value))
+        if not number.is_finite() or number.adjusted() > DIGITS_MAX:
+            raise SqlServerError(8115, target.name)
+        number = number.quantize(quantum, ROUND_HALF_UP, _EXACT)
         if abs(number) >= bound:
             raise SqlServerError(8115, target.name)
         return number
@@ -433,8 +486,8 @@ def shaped(columns: Sequence[Column], rows: Rows) -> Rows:
 def _shaper(type_: SqlType) -> Converter | None:
     """The function that completes SQLite's values: decimals are stored as floats, fixed-length text without padding."""
     if family(type_) == "decimal":
-        quantum = Decimal(1).scaleb(-type_.scale)
-        return lambda value: Decimal(repr(value)).quantize(quantum)
+        exact = _to_decimal(FLOAT, type_, False, 0)
+        return lambda value: exact(float(value))
     if type_.name in ("char", "nchar"):
         return lambda value: value.ljust(type_.length)
     if family(type_) == "float":

@@ -18,6 +18,16 @@ from harness.embedded.tsql.storage.conversion import family
 
 STATEMENTS_CACHED = 4096  # prepared statements; each table variable in use has statements of its own
 
+# SQLite's limits: words of its errors, and SQL Server's error
+REFUSALS: tuple[tuple[Any, ...], ...] = (
+    ("xpression tree is too large", 191),
+    ("stack overflow", 191),
+    ("too big", 701, "default"),
+    ("too many", 8623),
+    ("at most 64 tables", 8623),
+)
+VALUE_BYTES_MAX = 256 * 1024 * 1024  # of one text or binary
+
 AFFINITIES = {
     "integer": "INTEGER",
     "float": "REAL",
@@ -52,12 +62,13 @@ class Sqlite:
         self.connection = sqlite3.connect(
             ":memory:", isolation_level=None, cached_statements=STATEMENTS_CACHED, check_same_thread=False
         )
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
         self.connection.execute("PRAGMA temp_store = MEMORY")
         self.connection.execute("PRAGMA secure_delete = OFF")  # it is on in some builds
         self.connection.execute("BEGIN")
         self.frame: Any = None  # that runs a statement now; passed to functions that depend on the session
         self._functions: set[tuple[str, int]] = set()
-        self._failure: SqlServerError | None = None
+        self._failure: Exception | None = None  # of a function
         self._pools: dict[str, list[str]] = {}  # unused temporary tables, by their declarations
         self._serial = 0
         self.view_tables: set[str] = set()  # tables of views that exist already
@@ -116,8 +127,9 @@ class Sqlite:
         text = str(error)
         if isinstance(error, OverflowError) or "integer overflow" in text:
             return SqlServerError(8115, "bigint")
-        if "too large" in text or "stack overflow" in text:
-            return SqlServerError(191)
+        for words, number, *arguments in REFUSALS:
+            if words in text:
+                return SqlServerError(number, *arguments)
         return SqlServerError(UNSUPPORTED, f"this query ({text})")
 
     # -- functions ---------------------------------------------------------------------------------------------------
@@ -131,12 +143,15 @@ class Sqlite:
         def guarded(*arguments: Any) -> Any:
             try:
                 return function(*arguments) if constant else function(self.frame, *arguments)
-            except SqlServerError as error:
+            except (SqlServerError, RecursionError, MemoryError) as error:
                 self._failure = error
                 raise
             except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
                 self._failure = SqlServerError(8116, type(arguments[-1]).__name__, name)
                 raise self._failure from error
+            except Exception as error:  # a defect: SQLite would report it as an error of its own
+                self._failure = error
+                raise
 
         self.connection.create_function(name, arity, guarded, deterministic=constant)
 
@@ -149,7 +164,7 @@ class Sqlite:
             return pool.pop()
         self._serial += 1
         name = quoted(f"@{self._serial}")
-        self.connection.execute(f"CREATE TEMP TABLE {name} ({declarations})")
+        self.run(f"CREATE TEMP TABLE {name} ({declarations})")
         return name
 
     def give_back(self, name: str, declarations: str) -> int:

@@ -16,6 +16,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
 from harness.embedded.tsql.storage.sqlite import Sqlite, declared, quoted
 
 
@@ -122,7 +123,7 @@ class Table:
                 for name in names:
                     self.place(name)
                 parts.append(f"UNIQUE ({', '.join(quoted(name) for name in names)})")
-        sqlite.connection.execute(f"CREATE TABLE {self.sql} ({', '.join(parts)})")
+        sqlite.run(f"CREATE TABLE {self.sql} ({', '.join(parts)})")
         self.start_numbering()
 
     def start_numbering(self) -> None:
@@ -167,6 +168,8 @@ class Table:
         definitions = [replace(d, nullable=d.nullable and d.name.lower() not in primary) for d in body.columns]
         seen: set[str] = set()
         for definition in definitions:
+            if definition.identity is not None:
+                _check_identity(definition)
             if definition.name.lower() in seen:
                 raise SqlServerError(2705, name, definition.name)
             seen.add(definition.name.lower())
@@ -198,6 +201,13 @@ class Table:
         for other in self._changed:
             if other is not tx:
                 raise RowConflict(other)
+
+    def check_identity(self, last_rowid: int) -> None:
+        """Raise 8115 if the column of numbers has no such number."""
+        if self.identity is not None:
+            type_ = self.columns[self.identity].type
+            if last_rowid > INTEGER_RANGES[type_.name][1]:
+                raise SqlServerError(8115, type_.name)
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -257,6 +267,16 @@ class Table:
         if names == {column.lower() for column in self.primary_key}:
             return SqlServerError(2627, "PRIMARY KEY", self.primary_key_name, self.qualified_name)
         return SqlServerError(2627, "UNIQUE KEY", f"UQ_{self.name}", self.qualified_name)
+
+
+def _check_identity(definition: ColumnDefinition) -> None:
+    assert definition.identity is not None
+    if definition.type.name not in INTEGER_RANGES or definition.type.name == "bit":
+        raise SqlServerError(2749, definition.name)
+    low, high = INTEGER_RANGES[definition.type.name]
+    for number, value in zip((2752, 2753), definition.identity, strict=True):
+        if not low <= value <= high:
+            raise SqlServerError(number, definition.name)
 
 
 def void(_: object) -> None:

@@ -36,6 +36,7 @@ STATEMENT_WORDS = frozenset(
 )
 
 FIXED_PRECISION = {"decimal": (18, 0), "numeric": (18, 0), "float": (53, 0), "real": (24, 0), "money": (19, 4)}
+FIXED_PRECISION_MAX = {"decimal": 38, "numeric": 38, "float": 53}
 SYNONYMS = {
     "sysname": ("nvarchar", 128),
     "integer": ("int", 0),
@@ -61,6 +62,49 @@ TYPE_NAMES = frozenset(
 SCALED = frozenset({"time", "datetime2"})
 
 
+DIGITS_MAX = 38  # of a decimal
+LENGTHS_MAX = {"char": 8000, "varchar": 8000, "binary": 8000, "varbinary": 8000, "nchar": 4000, "nvarchar": 4000}
+
+
+def data_type(name: str, numbers: list[int], line: int) -> SqlType:
+    """The type of that name with the numbers in its parentheses; an error if there is none."""
+    known, length = SYNONYMS.get(name.lower(), (name.lower(), 0))
+    if known not in TYPE_NAMES:
+        raise UnsupportedSyntax(f"the data type {name}", line)
+    most = 2 if known in ("decimal", "numeric") else 1
+    is_sized = known in LENGTHS_MAX or known in SCALED or known in ("decimal", "numeric", "float")
+    if numbers and (not is_sized or length == MAX or name.lower() == "sysname"):
+        raise SqlServerError(2716, 1, name, line=line)
+    if len(numbers) > most:
+        raise SqlServerError(102, ",", line=line)
+    if known in LENGTHS_MAX:
+        return SqlType(known, length=_length(known, numbers[0], line) if numbers else length)
+    if known in SCALED:
+        if numbers and not 0 <= numbers[0] <= 7:
+            raise SqlServerError(1002, line, numbers[0], line=line)
+        return SqlType(known, scale=numbers[0] if numbers else 7)
+    precision, scale = FIXED_PRECISION.get(known, (0, 0))
+    if numbers:
+        precision, scale = numbers[0], numbers[1] if len(numbers) > 1 else 0
+        if precision > FIXED_PRECISION_MAX[known]:
+            raise SqlServerError(2750, 1, precision, FIXED_PRECISION_MAX[known], line=line)
+        if precision < 1 or scale < 0:
+            raise SqlServerError(1001, line, precision, line=line)
+        if scale > precision:
+            raise SqlServerError(192, line=line)
+    return SqlType(known, precision=precision, scale=scale)
+
+
+def _length(name: str, length: int, line: int) -> int:
+    if length == MAX and name in ("varchar", "nvarchar", "varbinary"):
+        return length
+    if length < 1:
+        raise SqlServerError(1001, line, length, line=line)
+    if length > LENGTHS_MAX[name]:
+        raise SqlServerError(131, length, name, LENGTHS_MAX[name], line=line)
+    return length
+
+
 def _with_pseudo_columns(tokens: list[Token]) -> list[Token]:
     """`%%physloc%%` is one word to SQL Server and five tokens to sqlglot."""
     folded: list[Token] = []
@@ -82,9 +126,17 @@ class Tokens:
             self.all: list[Token] = _Tokenizer(dialect=TSQL()).tokenize(text)
         except (SqlglotError, ValueError, IndexError) as error:
             raise SqlServerError(105, text[-40:].strip(), line=text.count("\n") + 1) from error
+        if "\0" in text:
+            self._refuse_zeros()
         if "%%" in text:
             self.all = _with_pseudo_columns(self.all)
         self.position = 0
+
+    def _refuse_zeros(self) -> None:
+        """No name has the character U+0000."""
+        for token in self.all:
+            if "\0" in token.text and token.token_type not in TEXT:
+                raise SqlServerError(102, token.text.partition("\0")[0], line=token.line)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
@@ -195,6 +247,8 @@ class Tokens:
         token = self.peek()
         if token is None or token.token_type != TokenType.NUMBER or not token.text.isdecimal():
             self.fail()
+        if len(token.text) > DIGITS_MAX:
+            raise SqlServerError(1007, token.text, line=token.line)
         self.position += 1
         return sign * int(token.text)
 
@@ -222,25 +276,20 @@ class Tokens:
         return items
 
     def data_type(self) -> SqlType:
-        parts = self.object_name()
-        name = parts[-1].lower()
-        if name in ("character", "char"):
-            self.accept("VARYING")
-        name, length = SYNONYMS.get(name, (name, 0))
-        if name not in TYPE_NAMES:
-            self.unsupported(f"the data type {parts[-1]}")
-        precision, scale = FIXED_PRECISION.get(name, (0, 7 if name in SCALED else 0))
+        line, name = self.line, self.object_name()[-1]
+        if name.lower() in ("character", "char") and self.accept("VARYING"):
+            name = "varchar"
+        numbers: list[int] = []
         if self.accept("("):
-            first = MAX if self.accept("MAX") else self.integer()
-            second = self.integer() if self.accept(",") else 0
+            numbers = self.comma_separated(lambda: MAX if self.accept("MAX") else self._size())
             self.expect(")")
-            if name in FIXED_PRECISION:
-                precision, scale = first, second
-            elif name in SCALED:
-                scale = first
-            else:
-                length = first
-        return SqlType(name, length=length, precision=precision, scale=scale)
+        return data_type(name, numbers, line)
+
+    def _size(self) -> int:
+        size = self.integer()
+        if size < 0:
+            self.fail()
+        return size
 
     def take_until(self, ends: Collection[str], *, allow: Collection[str] = ()) -> list[Token]:
         """Take the tokens of an expression or query: up to a semicolon, the end, or, outside parentheses and CASE, one

@@ -234,7 +234,7 @@ def scalar(expression: Expression, scope: Scope, target: SqlType | None = None) 
         value = planned.for_(frame).value(frame)
         if target is None or value is None or low <= value <= high:
             return value
-        raise SqlServerError(8115, target.name)  # SQLite computes with 64 bits
+        raise SqlServerError(8115, target.name)
 
     quick = integers.number(tree, scope)
     if quick is None:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import FLOAT, INT, MAX, SqlType
-from harness.embedded.tsql.storage.conversion import NUMBERS, family
-from harness.embedded.tsql.text.tokens import FIXED_PRECISION, SYNONYMS, TYPE_NAMES
-from harness.embedded.tsql.translation import selects
+from harness.embedded.sqltypes import FLOAT, MAX, SqlType
+from harness.embedded.tsql.storage.conversion import family
+from harness.embedded.tsql.text.tokens import DIGITS_MAX, data_type
+from harness.embedded.tsql.translation import arithmetic, selects
 from harness.embedded.tsql.translation.fragments import (
     CONDITION,
     NOT_CONSTANT,
     NVARCHAR_MAX,
     Fragment,
     Names,
-    common_type,
     integer_type,
     literal,
-    text_length,
 )
 from harness.embedded.tsql.translation.functions import WITHOUT_PARENTHESES, call
 from harness.embedded.tsql.translation.functions.system_functions import global_variable
@@ -36,15 +35,29 @@ def _literal(renderer: Renderer, node: exp.Literal, names: Names) -> Fragment:
     if node.is_string:
         return constant(node.this, SqlType("varchar", length=max(1, len(node.this))))
     text = str(node.this)
-    if "e" in text.lower():
-        return constant(float(text if text[-1] not in "eE" else text + "0"), FLOAT)
+    try:
+        if "e" in text.lower():
+            return constant(_float(text if text[-1] not in "eE" else text + "0"), FLOAT)
+        number = Decimal(text)
+    except (ValueError, InvalidOperation):
+        raise SqlServerError(102, text) from None
+    digits = number.as_tuple()
+    scale = -int(digits.exponent)
+    if max(len(digits.digits), scale) > DIGITS_MAX:
+        raise SqlServerError(1007, text)
     if "." in text:
-        digits = Decimal(text).as_tuple()
-        scale = -int(digits.exponent)
         type_ = SqlType("decimal", precision=max(len(digits.digits), scale, 1), scale=scale)
-        return Fragment(literal(float(text)), type_, Decimal(text), nullable=False)
+        return Fragment(literal(float(text)), type_, number, nullable=False)
     value = int(text)
-    return constant(value, integer_type(value))
+    type_ = integer_type(value)
+    return constant(value if type_.name != "decimal" else number, type_)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise SqlServerError(168, text)
+    return value
 
 
 def _national(renderer: Renderer, node: exp.National, names: Names) -> Fragment:
@@ -96,114 +109,8 @@ def _parenthesised(renderer: Renderer, node: exp.Paren, names: Names) -> Fragmen
     return inner._replace(sql=f"({inner.sql})")
 
 
-# -- arithmetic --------------------------------------------------------------------------------------------------------
-
-
 def _sides(renderer: Renderer, node: exp.Binary, names: Names) -> tuple[Fragment, Fragment]:
-    return renderer.expression(node.this, names), renderer.expression(node.expression, names)
-
-
-def _add(renderer: Renderer, node: exp.Add, names: Names) -> Fragment:
-    left, right = _sides(renderer, node, names)
-    families = {family(left.type), family(right.type)}
-    if families <= {"text", ""} and "text" in families:
-        lengths = [text_length(side.type) for side in (left, right) if side.type is not None]
-        common = common_type([left.type, right.type])
-        assert common is not None
-        length = MAX if MAX in lengths else min(sum(lengths), 8000)
-        return Fragment(f"({left.sql} || {right.sql})", SqlType(common.name, length=length))
-    if families == {"binary"}:
-        renderer.function("binary_concat", 2, lambda a, b: None if a is None or b is None else a + b)
-        return Fragment(f"binary_concat({left.sql}, {right.sql})", SqlType("varbinary", length=MAX))
-    return _arithmetic(renderer, "+", left, right)
-
-
-def _arithmetic(renderer: Renderer, sign: str, left: Fragment, right: Fragment) -> Fragment:
-    common = common_type([left.type, right.type])
-    if common is not None and family(common) in ("text", "binary", "uniqueidentifier"):
-        raise SqlServerError(402, left.type.name if left.type else "", right.type.name if right.type else "", sign)
-    if common is not None and common.name in NUMBERS:
-        left, right = _as_number(renderer, left, common), _as_number(renderer, right, common)
-    if common is not None and common.name in ("bit", "tinyint", "smallint"):
-        common = INT if INT in (left.type, right.type) else common
-    return Fragment(f"({left.sql} {sign} {right.sql})", common)
-
-
-def _as_number(renderer: Renderer, side: Fragment, common: SqlType) -> Fragment:
-    return renderer.cast(side, common) if family(side.type) == "text" else side
-
-
-def _binary(sign: str) -> Render:
-    def render(renderer: Renderer, node: exp.Binary, names: Names) -> Fragment:
-        return _arithmetic(renderer, sign, *_sides(renderer, node, names))
-
-    return render
-
-
-def _multiply(renderer: Renderer, node: exp.Mul, names: Names) -> Fragment:
-    left, right = _sides(renderer, node, names)
-    product = _arithmetic(renderer, "*", left, right)
-    if family(product.type) == "decimal":
-        scale = sum(side.type.scale for side in (left, right) if side.type is not None)
-        return product._replace(type=SqlType("decimal", precision=38, scale=min(scale, 10)))
-    return product
-
-
-def _quotient(a: Any, b: Any) -> Any:
-    if a is None or b is None:
-        return None
-    if b == 0:
-        raise SqlServerError(8134)
-    if isinstance(a, int) and isinstance(b, int):
-        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return a / b
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    if a is None or b is None:
-        return None
-    if b == 0:
-        raise SqlServerError(8134)
-    remainder = abs(a) % abs(b)
-    return -remainder if a < 0 else remainder
-
-
-def _divide(sign: str) -> Render:
-    """Division by zero is error 8134; in SQLite it is NULL."""
-
-    def render(renderer: Renderer, node: exp.Binary, names: Names) -> Fragment:
-        left, right = _sides(renderer, node, names)
-        quotient = _arithmetic(renderer, sign, left, right)
-        if family(quotient.type) == "decimal" and sign == "/":
-            quotient = quotient._replace(
-                sql=f"(CAST({left.sql} AS REAL) / {right.sql})", type=SqlType("decimal", precision=38, scale=6)
-            )
-        if isinstance(right.constant, int | float | Decimal) and right.constant:
-            return quotient
-        name = "divide" if sign == "/" else "modulo"
-        renderer.function(name, 2, _quotient if sign == "/" else _remainder)
-        return Fragment(f"{name}({left.sql}, {right.sql})", quotient.type)
-
-    return render
-
-
-def _negative(renderer: Renderer, node: exp.Neg, names: Names) -> Fragment:
-    inner = renderer.expression(node.this, names)
-    value = inner.constant
-    if isinstance(value, int | float | Decimal):
-        return Fragment(f"(-{inner.sql})", inner.type if not isinstance(value, int) else integer_type(-value), -value)
-    return Fragment(f"(-{inner.sql})", inner.type)
-
-
-def _bitwise_not(renderer: Renderer, node: exp.BitwiseNot, names: Names) -> Fragment:
-    inner = renderer.expression(node.this, names)
-    return Fragment(f"(~{inner.sql})", inner.type)
-
-
-def _bitwise_xor(renderer: Renderer, node: exp.BitwiseXor, names: Names) -> Fragment:
-    left, right = _sides(renderer, node, names)
-    a, b = left.sql, right.sql
-    return Fragment(f"(({a} | {b}) - ({a} & {b}))", common_type([left.type, right.type]))
+    return renderer.value(node.this, names), renderer.value(node.expression, names)
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
@@ -223,15 +130,33 @@ def _comparison(sign: str) -> Render:
 def _is(renderer: Renderer, node: exp.Is, names: Names) -> Fragment:
     if not isinstance(node.expression, exp.Null):
         raise UnsupportedSyntax("IS with anything but NULL", renderer.line)
-    return Fragment(f"({renderer.expression(node.this, names).sql} IS NULL)", CONDITION)
+    return Fragment(f"({renderer.value(node.this, names).sql} IS NULL)", CONDITION)
 
 
 def _connective(word: str) -> Render:
     def render(renderer: Renderer, node: exp.Connector, names: Names) -> Fragment:
-        left, right = renderer.condition(node.this, names), renderer.condition(node.expression, names)
-        return Fragment(f"({left} {word} {right})", CONDITION)
+        operands = [renderer.condition(operand, names) for operand in _operands(node)]
+        return Fragment(_balanced(operands, word), CONDITION)
 
     return render
+
+
+def _operands(node: exp.Connector) -> list[exp.Expr]:
+    """The operands of one connective in a row, which is nested to the left."""
+    operands: list[exp.Expr] = []
+    tree: exp.Expr = node
+    while type(tree) is type(node):
+        operands.append(tree.expression)
+        tree = tree.this
+    return [tree, *reversed(operands)]
+
+
+def _balanced(operands: list[str], word: str) -> str:
+    """Join conditions as a balanced tree, because SQLite's trees have at most 1,000 levels."""
+    while len(operands) > 1:
+        pairs = [operands[at : at + 2] for at in range(0, len(operands), 2)]
+        operands = [f"({f' {word} '.join(pair)})" if len(pair) == 2 else pair[0] for pair in pairs]
+    return operands[0]
 
 
 def _not(renderer: Renderer, node: exp.Not, names: Names) -> Fragment:
@@ -239,15 +164,15 @@ def _not(renderer: Renderer, node: exp.Not, names: Names) -> Fragment:
 
 
 def _between(renderer: Renderer, node: exp.Between, names: Names) -> Fragment:
-    value = renderer.expression(node.this, names)
-    low, high = (renderer.expression(node.args[bound], names) for bound in ("low", "high"))
+    value = renderer.value(node.this, names)
+    low, high = (renderer.value(node.args[bound], names) for bound in ("low", "high"))
     a, b = comparable(renderer, value, low)
     c, d = comparable(renderer, value, high)
     return Fragment(f"({a} >= {b} AND {c} <= {d})", CONDITION)
 
 
 def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
-    value = renderer.expression(node.this, names)
+    value = renderer.value(node.this, names)
     query = node.args.get("query")
     if query is not None:
         inner = query.this if isinstance(query, exp.Subquery) else query
@@ -255,7 +180,7 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
         if len(columns) != 1:
             raise SqlServerError(116)
         return Fragment(f"({value.sql} IN ({sql}))", CONDITION)
-    pairs = [comparable(renderer, value, renderer.expression(item, names)) for item in node.expressions]
+    pairs = [comparable(renderer, value, renderer.value(item, names)) for item in node.expressions]
     if len({left for left, _ in pairs}) == 1:
         # SQLite uses the collation of the left side.
         left = pairs[0][0] + (" COLLATE NOCASE" if pairs[0][1].endswith("NOCASE") else "")
@@ -268,6 +193,9 @@ def _exists(renderer: Renderer, node: exp.Exists, names: Names) -> Fragment:
     inner = node.this.this if isinstance(node.this, exp.Subquery) else node.this
     sql, _ = selects.query(renderer, inner, names)
     return Fragment(f"EXISTS ({sql})", CONDITION)
+
+
+_NOTHING = re.compile(r"(?!)")
 
 
 @lru_cache(maxsize=256)
@@ -287,7 +215,10 @@ def _pattern(pattern: str, escape: str) -> re.Pattern[str]:
         else:
             parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
         place += 1
-    return re.compile("".join(parts), re.IGNORECASE | re.DOTALL)
+    try:
+        return re.compile("".join(parts), re.IGNORECASE | re.DOTALL)
+    except re.error:  # a range like [z-a], in which nothing lies
+        return _NOTHING
 
 
 def _matches(value: Any, pattern: Any, escape: str) -> int | None:
@@ -312,6 +243,8 @@ def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") ->
 def _escape(renderer: Renderer, node: exp.Escape, names: Names) -> Fragment:
     if not isinstance(node.this, exp.Like) or not node.expression.is_string:
         raise UnsupportedSyntax("ESCAPE", renderer.line)
+    if len(str(node.expression.this)) != 1:
+        raise SqlServerError(506, node.expression.this)
     return _like(renderer, node.this, names, str(node.expression.this))
 
 
@@ -324,16 +257,16 @@ def _case(renderer: Renderer, node: exp.Case, names: Names) -> Fragment:
         if node.this is None:
             test = renderer.condition(branch.this, names)
         else:
-            a, b = comparable(renderer, renderer.expression(node.this, names), renderer.expression(branch.this, names))
+            a, b = comparable(renderer, renderer.value(node.this, names), renderer.value(branch.this, names))
             test = f"{a} = {b}"
-        branches.append((test, renderer.expression(branch.args["true"], names)))
+        branches.append((test, renderer.value(branch.args["true"], names)))
     default = node.args.get("default")
-    otherwise = renderer.expression(default, names) if default is not None else Fragment("NULL", None, None)
+    otherwise = renderer.value(default, names) if default is not None else Fragment("NULL", None, None)
     return case(renderer, branches, otherwise)
 
 
 def _cast(renderer: Renderer, node: exp.Cast, names: Names) -> Fragment:
-    value, target = renderer.expression(node.this, names), sql_type(node.to, renderer.line)
+    value, target = renderer.value(node.this, names), sql_type(node.to, renderer.line)
     return renderer.cast(value, target, safe=isinstance(node, exp.TryCast))
 
 
@@ -341,27 +274,25 @@ def _convert(renderer: Renderer, node: exp.Convert, names: Names) -> Fragment:
     style = node.args.get("style")
     if style is not None and not (isinstance(style, exp.Literal) and not style.is_string):
         raise UnsupportedSyntax("CONVERT with a style that is not a constant", renderer.line)
-    value = renderer.expression(node.expression, names)
+    value = renderer.value(node.expression, names)
     safe = bool(node.args.get("safe"))
     return renderer.cast(value, sql_type(node.this, renderer.line), style=int(style.this) if style else 0, safe=safe)
 
 
 def sql_type(node: exp.DataType, line: int) -> SqlType:
     """The type that a CAST names."""
-    text = node.sql("tsql").lower()
-    name, _, rest = text.partition("(")
-    name, length = SYNONYMS.get(name.strip(), (name.strip(), 0))
-    if name not in TYPE_NAMES:
-        raise UnsupportedSyntax(f"the data type {text}", line)
-    numbers = [MAX if part.strip() == "max" else int(part) for part in rest.rstrip(")").split(",") if part.strip()]
-    if name in FIXED_PRECISION:
-        precision, scale = (*numbers, *FIXED_PRECISION[name][len(numbers) :])[:2]
-        return SqlType(name, precision=precision, scale=scale)
-    if name in ("datetime2", "time"):
-        return SqlType(name, scale=numbers[0] if numbers else 7)
-    if not numbers and length == 1:
-        length = 30  # "when n isn't specified with the CAST function, the default length is 30"
-    return SqlType(name, length=numbers[0] if numbers else length)
+    match = _TYPE.fullmatch(node.sql("tsql").lower())
+    if match is None:
+        raise SqlServerError(102, "(", line=line)
+    name, given = match.groups()
+    numbers = [MAX if part.strip() == "max" else int(part) for part in given.split(",")] if given else []
+    type_ = data_type(name.strip(), numbers, line)
+    if not numbers and type_.length == 1 and family(type_) in ("text", "binary"):
+        return type_._replace(length=30)  # "when n isn't specified with the CAST function, the default length is 30"
+    return type_
+
+
+_TYPE = re.compile(r"([^()]+)(?:\(((?:\s*(?:\d{1,9}|max)\s*,?)+)(?<!,)\))?")
 
 
 def function_name(node: exp.Anonymous) -> str:
@@ -387,7 +318,7 @@ def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:
     called = call(renderer, str(inner.this), inner.expressions, names, windowed=True)
     parts = []
     if node.args.get("partition_by"):
-        keys = ", ".join(renderer.expression(key, names).sql for key in node.args["partition_by"])
+        keys = ", ".join(renderer.value(key, names).sql for key in node.args["partition_by"])
         parts.append(f"PARTITION BY {keys}")
     order = node.args.get("order")
     if order is not None:
@@ -406,12 +337,13 @@ def _subquery(renderer: Renderer, node: exp.Subquery, names: Names) -> Fragment:
 
 
 def _collate(renderer: Renderer, node: exp.Collate, names: Names) -> Fragment:
-    inner = renderer.expression(node.this, names)
+    inner = renderer.value(node.this, names)
     collation = node.expression.name.upper()
     sensitive = collation.endswith(("_BIN", "_BIN2")) or "_CS" in collation
     return inner._replace(sql=f"({inner.sql} COLLATE {'BINARY' if sensitive else 'NOCASE'})", constant=NOT_CONSTANT)
 
 
+RENDERERS.update((operation, arithmetic.chain) for operation in arithmetic.SIGNS)
 RENDERERS.update(
     {
         exp.Literal: _literal,
@@ -422,16 +354,8 @@ RENDERERS.update(
         exp.Parameter: _parameter,
         exp.Alias: _alias,
         exp.Paren: _parenthesised,
-        exp.Add: _add,
-        exp.Sub: _binary("-"),
-        exp.Mul: _multiply,
-        exp.Div: _divide("/"),
-        exp.Mod: _divide("%"),
-        exp.Neg: _negative,
-        exp.BitwiseAnd: _binary("&"),
-        exp.BitwiseOr: _binary("|"),
-        exp.BitwiseXor: _bitwise_xor,
-        exp.BitwiseNot: _bitwise_not,
+        exp.Neg: arithmetic.negative,
+        exp.BitwiseNot: arithmetic.bitwise_not,
         exp.EQ: _comparison("="),
         exp.NEQ: _comparison("<>"),
         exp.GT: _comparison(">"),

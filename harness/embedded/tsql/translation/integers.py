@@ -1,7 +1,7 @@
 """Expressions of integers, and conditions on them, evaluated without SQLite: those of loops and counters.
 
-SQLite would give the same values, but with a statement for each. Other types, results beyond 64 bits and divisors that
-are not positive raise `NotPlain`; the caller then uses SQLite.
+SQLite would give the same values, but with a statement for each. Other types, results beyond the range of their type
+and divisors that are not positive raise `NotPlain`; the caller then uses SQLite.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from sqlglot import exp
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
+from harness.embedded.tsql.text.tokens import DIGITS_MAX
+from harness.embedded.tsql.translation.fragments import integer_type
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
 
 Number = Callable[[Frame], "int | None"]
 Truth = Callable[[Frame], "bool | None"]  # None: unknown, as a comparison with NULL is
 
-_LOW, _HIGH = INTEGER_RANGES["bigint"]
+_WIDTHS = list(INTEGER_RANGES)  # from the narrowest to the widest
+DEPTH_MAX = 50  # of operations that are evaluated here
 
 
 class NotPlain(Exception):
@@ -29,8 +32,22 @@ class NotPlain(Exception):
 
 def number(tree: exp.Expr, scope: Scope) -> Number | None:
     """The function that evaluates an expression of integers; None if it is of another kind."""
+    found = _typed(tree, scope, 0)
+    return found[0] if found is not None else None
+
+
+# A function, and the type of its result. An operation has the wider type of its two sides.
+Typed = tuple[Number, str]
+
+
+def _typed(tree: exp.Expr, scope: Scope, depth: int) -> Typed | None:
     while isinstance(tree, exp.Paren):
         tree = tree.this
+    operate = _OPERATORS.get(type(tree))
+    if operate is not None and depth < DEPTH_MAX:
+        assert isinstance(tree, exp.Binary)
+        left, right = _typed(tree.this, scope, depth + 1), _typed(tree.expression, scope, depth + 1)
+        return _operation(operate, left, right) if left is not None and right is not None else None
     make = _NUMBERS.get(type(tree))
     return make(tree, scope) if make is not None else None
 
@@ -43,14 +60,14 @@ def truth(tree: exp.Expr, scope: Scope) -> Truth | None:
     return make(tree, scope) if make is not None else None
 
 
-def _literal(tree: exp.Literal, scope: Scope) -> Number | None:
-    if tree.is_string or not str(tree.this).isdecimal():
+def _literal(tree: exp.Literal, scope: Scope) -> Typed | None:
+    if tree.is_string or not str(tree.this).isdecimal() or len(str(tree.this)) > DIGITS_MAX:
         return None
     value = int(tree.this)
-    return (lambda frame: value) if value <= _HIGH else None
+    return ((lambda frame: value), integer_type(value).name) if value <= INTEGER_RANGES["bigint"][1] else None
 
 
-def _variable(tree: exp.Parameter, scope: Scope) -> Number | None:
+def _variable(tree: exp.Parameter, scope: Scope) -> Typed | None:
     if isinstance(tree.this, exp.Parameter):
         return _global(tree.this.name.upper())
     name = "@" + tree.name.lower()
@@ -64,10 +81,10 @@ def _variable(tree: exp.Parameter, scope: Scope) -> Number | None:
             return found
         raise NotPlain
 
-    return value
+    return value, type_.name
 
 
-def _global(name: str) -> Number | None:
+def _global(name: str) -> Typed | None:
     if name not in GLOBALS:
         return None
     type_, get = GLOBALS[name]
@@ -80,27 +97,26 @@ def _global(name: str) -> Number | None:
             return found
         raise NotPlain
 
-    return value
+    return value, type_.name
 
 
-def _arithmetic(operate: Callable[[int, int], int]) -> Callable[[exp.Binary, Scope], Number | None]:
-    def make(tree: exp.Binary, scope: Scope) -> Number | None:
-        left, right = number(tree.this, scope), number(tree.expression, scope)
-        if left is None or right is None:
+def _operation(operate: Callable[[int, int], int], one: Typed, other: Typed) -> Typed | None:
+    (left, left_type), (right, right_type) = one, other
+    type_ = max(left_type, right_type, key=_WIDTHS.index)
+    if type_ == "bit":
+        return None
+    low, high = INTEGER_RANGES[type_]
+
+    def value(frame: Frame) -> int | None:
+        a, b = left(frame), right(frame)
+        if a is None or b is None:
             return None
+        result = operate(a, b)
+        if low <= result <= high:
+            return result
+        raise NotPlain
 
-        def value(frame: Frame) -> int | None:
-            a, b = left(frame), right(frame)
-            if a is None or b is None:
-                return None
-            result = operate(a, b)
-            if _LOW <= result <= _HIGH:
-                return result
-            raise NotPlain
-
-        return value
-
-    return make
+    return value, type_
 
 
 def _remainder(a: int, b: int) -> int:
@@ -134,27 +150,40 @@ def _comparison(compare: Callable[[int, int], bool]) -> Callable[[exp.Binary, Sc
 
 
 def _and(tree: exp.And, scope: Scope) -> Truth | None:
-    left, right = truth(tree.this, scope), truth(tree.expression, scope)
-    if left is None or right is None:
-        return None
+    operands: list[exp.Expr] = []
+    rest: exp.Expr = tree
+    while isinstance(rest, exp.And):
+        operands.append(rest.expression)
+        rest = rest.this
+    tests: list[Truth] = []
+    for operand in (rest, *reversed(operands)):
+        test = truth(operand, scope)
+        if test is None:
+            return None
+        tests.append(test)
 
     def holds(frame: Frame) -> bool | None:
-        one = left(frame)
-        if one is False:
-            return False
-        other = right(frame)
-        return other if one or other is False else None
+        result: bool | None = True
+        for test in tests:
+            one = test(frame)
+            if one is False:
+                return False
+            if one is None:
+                result = None
+        return result
 
     return holds
 
 
-_NUMBERS: dict[type, Callable[[Any, Scope], Number | None]] = {
-    exp.Add: _arithmetic(operator.add),
+_NUMBERS: dict[type, Callable[[Any, Scope], Typed | None]] = {
     exp.Literal: _literal,
-    exp.Mod: _arithmetic(_remainder),
-    exp.Mul: _arithmetic(operator.mul),
     exp.Parameter: _variable,
-    exp.Sub: _arithmetic(operator.sub),
+}
+_OPERATORS: dict[type, Callable[[int, int], int]] = {
+    exp.Add: operator.add,
+    exp.Mod: _remainder,
+    exp.Mul: operator.mul,
+    exp.Sub: operator.sub,
 }
 _TRUTHS: dict[type, Callable[[Any, Scope], Truth | None]] = {
     exp.And: _and,

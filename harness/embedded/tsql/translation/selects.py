@@ -10,7 +10,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.translation.fragments import Arguments, Fragment, Names, Source, common_type
+from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source, common_type
 from harness.embedded.tsql.translation.renderer import Renderer, guid_order
 
 Rendered = tuple[str, list[Column]]
@@ -87,13 +87,15 @@ def _select(renderer: Renderer, node: exp.Select, outer: Names | None, convert: 
     if node.args.get("having"):
         parts.append(f"HAVING {renderer.condition(node.args['having'].this, names)}")
     if node.args.get("order"):
-        parts.append(order_by(renderer, node.args["order"], names, aliases))
-    parts.append(_limit(renderer, node, names))
+        parts.append(order_by(renderer, node.args["order"], names, aliases, len(columns)))
+    parts.append(_limit(renderer, node))
     return " ".join(part for part in parts if part), columns
 
 
 def _group_key(renderer: Renderer, key: exp.Expr, names: Names) -> str:
-    fragment = renderer.expression(key, names)
+    fragment = renderer.value(key, names)
+    if fragment.constant is not NOT_CONSTANT:
+        raise SqlServerError(164)
     return fragment.sql + (" COLLATE NOCASE" if family(fragment.type) == "text" else "")
 
 
@@ -131,16 +133,19 @@ def _output_name(item: exp.Expr) -> str:
     return str(item.name) if isinstance(item, exp.Column) else ""
 
 
-def order_by(renderer: Renderer, node: exp.Order, names: Names, aliases: dict[str, Column]) -> str:
-    """Render ORDER BY. Names in the SELECT list have precedence."""
-    keys = []
+def order_by(
+    renderer: Renderer, node: exp.Order, names: Names, aliases: dict[str, Column], size: int | None = None
+) -> str:
+    """Render ORDER BY. Names in the SELECT list have precedence; `size` is the number of its items, or None where
+    positions mean nothing."""
+    keys: list[str] = []
     for key in node.expressions:
         term = key.this
         if isinstance(term, exp.Column) and not term.table and term.name.lower() in aliases:
             column = aliases[term.name.lower()]
             fragment = Fragment(quoted(column.name), column.type)
-        elif isinstance(term, exp.Literal) and not term.is_string:
-            fragment = Fragment(str(int(term.this)), None)
+        elif isinstance(term, exp.Literal | exp.National | exp.HexString | exp.Null):
+            fragment = Fragment(_position(term, len(keys) + 1, size), None)
         else:
             fragment = renderer.value(term, names)
         sql = guid_order(fragment.sql) if family(fragment.type) == "uniqueidentifier" else fragment.sql
@@ -149,7 +154,34 @@ def order_by(renderer: Renderer, node: exp.Order, names: Names, aliases: dict[st
     return "ORDER BY " + ", ".join(keys)
 
 
-def _limit(renderer: Renderer, node: exp.Query, names: Names) -> str:
+def _position(term: exp.Expr, place: int, size: int | None) -> str:
+    """A position in the SELECT list; any other constant is an error."""
+    text = str(term.this)
+    if size is None or not isinstance(term, exp.Literal) or term.is_string or not text.isdecimal():
+        raise SqlServerError(408, place)
+    if len(text) > len(str(size)) or not 1 <= int(text) <= size:
+        raise SqlServerError(108, text)
+    return text
+
+
+def row_limit(renderer: Renderer, node: exp.Expr) -> str:
+    """The SQL of a number of rows: of TOP, FETCH or OFFSET."""
+    value = renderer.value(node, Names())
+    if value.type is not None and family(value.type) != "integer":
+        raise SqlServerError(1060)
+    renderer.function("row_limit", 1, _row_limit)
+    return f"row_limit({value.sql})"
+
+
+def _row_limit(count: int | None) -> int:
+    if count is None:
+        raise SqlServerError(1014)
+    if count < 0:
+        raise SqlServerError(127)
+    return count
+
+
+def _limit(renderer: Renderer, node: exp.Query) -> str:
     limit, offset = node.args.get("limit"), node.args.get("offset")
     count: exp.Expr | None = None
     if limit is not None:
@@ -159,8 +191,8 @@ def _limit(renderer: Renderer, node: exp.Query, names: Names) -> str:
         count = limit.args.get("expression") or limit.args.get("count")
     if count is None and offset is None:
         return ""
-    sql = f"LIMIT {renderer.value(count, names).sql}" if count is not None else "LIMIT -1"
-    return sql if offset is None else f"{sql} OFFSET {renderer.value(offset.expression, names).sql}"
+    sql = f"LIMIT {row_limit(renderer, count)}" if count is not None else "LIMIT -1"
+    return sql if offset is None else f"{sql} OFFSET {row_limit(renderer, offset.expression)}"
 
 
 def from_where(renderer: Renderer, node: exp.Select, names: Names) -> str:
@@ -309,26 +341,42 @@ def _values(renderer: Renderer, node: exp.Values, names: Names) -> str:
 
 # -- UNION, EXCEPT, INTERSECT ------------------------------------------------------------------------------------------
 
+OPERATIONS_MAX = 400  # in a row; SQLite's limit is 500
 OPERATIONS = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 
 
 def _set_operation(
     renderer: Renderer, node: exp.SetOperation, outer: Names | None, convert: Convert | None
 ) -> Rendered:
-    left_sql, left = _operand(renderer, node.this, outer, convert)
-    right_sql, right = _operand(renderer, node.expression, outer, convert)
-    if len(left) != len(right):
-        raise SqlServerError(205)
-    word = OPERATIONS[type(node)] + ("" if node.args.get("distinct") else " ALL")
-    columns = [
-        Column(a.name, common_type([a.type, b.type]), a.nullable or b.nullable)  # type: ignore[arg-type]
-        for a, b in zip(left, right, strict=True)
-    ]
-    sql = f"{left_sql} {word} {right_sql}"
+    """Operations in a row are nested to the left. They are rendered without recursion; of so many that SQLite refuses
+    them, the first ones become a subquery."""
+    operations: list[exp.SetOperation] = []
+    first: exp.Expr = node
+    while isinstance(first, exp.SetOperation) and (first is node or not (first.args.get("order") or _limits(first))):
+        operations.append(first)
+        first = first.this
+    sql, columns = _operand(renderer, first, outer, convert)
+    for number, operation in enumerate(reversed(operations), start=1):
+        right_sql, right = _operand(renderer, operation.expression, outer, convert)
+        if len(columns) != len(right):
+            raise SqlServerError(205)
+        word = OPERATIONS[type(operation)] + ("" if operation.args.get("distinct") else " ALL")
+        columns = [
+            Column(a.name, common_type([a.type, b.type]), a.nullable or b.nullable)  # type: ignore[arg-type]
+            for a, b in zip(columns, right, strict=True)
+        ]
+        if number % OPERATIONS_MAX == 0:
+            sql = f"SELECT * FROM ({sql})"
+        sql += f" {word} {right_sql}"
     order = node.args.get("order")
     if order is not None:
-        sql += " " + order_by(renderer, order, Names(), {column.name.lower(): column for column in columns})
-    return f"{sql} {_limit(renderer, node, Names())}".rstrip(), columns
+        aliases = {column.name.lower(): column for column in columns}
+        sql += " " + order_by(renderer, order, Names(), aliases, len(columns))
+    return f"{sql} {_limit(renderer, node)}".rstrip(), columns
+
+
+def _limits(node: exp.Expr) -> bool:
+    return bool(node.args.get("limit") or node.args.get("offset"))
 
 
 def _operand(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Convert | None) -> Rendered:

@@ -41,10 +41,12 @@ def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, *, 
         elif isinstance(node, exp.Star):
             arguments.append(Fragment("*", INT))
         elif isinstance(node, exp.Distinct):
-            inner = renderer.expression(node.expressions[0], names)
+            inner = renderer.value(node.expressions[0], names)
             arguments.append(inner._replace(sql=f"DISTINCT {inner.sql}"))
-        else:
+        elif function.takes_condition and number == 0:
             arguments.append(renderer.expression(node, names))
+        else:
+            arguments.append(renderer.value(node, names))
     rendered = function.render(renderer, arguments)
     if windowed:
         if "\0" not in rendered.sql:

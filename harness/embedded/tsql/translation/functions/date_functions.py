@@ -92,7 +92,7 @@ def _add_months(moment: str, months: int) -> str:
     year, month = divmod(total, 12)
     try:
         first = date(year, month + 1, 1)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise SqlServerError(517, "datetime2") from None
     last = (first.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
     return first.replace(day=min(int(moment[8:10]), last.day)).isoformat() + moment[10:]

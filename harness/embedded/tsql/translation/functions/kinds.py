@@ -20,6 +20,7 @@ class Function(NamedTuple):
     most: int
     render: Render
     takes_word: bool = False  # the first argument is a date part, not an expression
+    takes_condition: bool = False  # the first argument is a condition
     only_windowed: bool = False
 
 

@@ -8,8 +8,10 @@ from typing import Any
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_BYTES, family
+from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX
+from harness.embedded.tsql.translation.arithmetic import in_range
 from harness.embedded.tsql.translation.fragments import CONDITION, NVARCHAR, NVARCHAR_MAX, Fragment, common_type
-from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python, in_sqlite
+from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
 from harness.embedded.tsql.translation.renderer import Renderer, case, comparable
 
 
@@ -80,8 +82,12 @@ def _substring(renderer: Renderer, arguments: Arguments) -> Fragment:
         if length.constant < 0:
             raise SqlServerError(537, "substring")
         first, end = max(1, start.constant), max(0, start.constant + length.constant)
-        name = "varbinary" if family(type_) == "binary" else _text_type(arguments).name
-        return Fragment(f"substr({sql}, {first}, {max(0, end - first)})", SqlType(name, length=max(1, length.constant)))
+        whole = type_ if type_ is not None and family(type_) == "binary" else _text_type(arguments)
+        longest = max(1, length.constant)
+        result = SqlType(whole.name, length=longest if whole.length == MAX else min(longest, whole.length))
+        if longest > 8000 and whole.length == MAX:
+            result = SqlType(whole.name, length=MAX)
+        return Fragment(f"substr({sql}, {first}, {max(0, end - first)})", result)
     renderer.function("tsql_substring", 3, substring)
     kind = type_ if family(type_) == "binary" else _text_type(arguments)
     return Fragment(f"tsql_substring({sql}, {start.sql}, {length.sql})", kind)
@@ -165,12 +171,46 @@ def _aggregate(name: str, type_: Callable[[SqlType | None], SqlType | None]) -> 
     return Function(1, 1, render)
 
 
-def _sum_type(type_: SqlType | None) -> SqlType | None:
+def _sum(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """SUM: of integers up to int an int, of decimals one of 38 digits."""
+    [value] = arguments
+    type_ = value.type
+    sql = f"sum({value.sql})\0"
     if type_ is None:
-        return None
-    if type_.name in ("tinyint", "smallint", "int"):
-        return INT
-    return SqlType("decimal", precision=38, scale=type_.scale) if family(type_) == "decimal" else type_
+        return Fragment(sql, None)
+    if family(type_) not in ("integer", "float", "decimal") or type_.name == "bit":
+        raise SqlServerError(8117, type_.name, "sum")
+    if family(type_) == "decimal":
+        return Fragment(sql, type_ if type_.name == "money" else SqlType("decimal", precision=38, scale=type_.scale))
+    result = INT if type_.name in ("tinyint", "smallint") else type_
+    return Fragment(in_range(renderer, sql, result), result)
+
+
+def _replace(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """REPLACE: it "truncates the return value at 8,000 bytes" unless the text is of a (max) type."""
+    type_ = _long_text_type(arguments)
+    sql = f"replace({', '.join(_text(renderer, argument) for argument in arguments)})"
+    return Fragment(sql if type_.length == MAX else f"substr({sql}, 1, {type_.length})", type_)
+
+
+def _replicate(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """REPLICATE: "the return value is truncated at 8,000 bytes" unless the text is of a (max) type."""
+    text, count = arguments
+    type_ = _long_text_type(arguments)
+    longest = VALUE_BYTES_MAX if type_.length == MAX else type_.length
+
+    def replicate(text: str | None, count: int | None) -> str | None:
+        if text is None or count is None or count < 0:
+            return None
+        if not text:
+            return ""
+        if count * len(text) > longest and type_.length == MAX:
+            raise SqlServerError(701, "default")
+        return (text * min(count, longest // len(text) + 1))[:longest]
+
+    name = f"replicate_{longest}"
+    renderer.function(name, 2, replicate)
+    return Fragment(f"{name}({_text(renderer, text)}, {renderer.cast(count, BIGINT).sql})", type_)
 
 
 def _row_number(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -185,7 +225,7 @@ FUNCTIONS: Functions = {
     "COUNT": _aggregate("count", lambda _: INT),
     "COUNT_BIG": _aggregate("count", lambda _: BIGINT),
     "DATALENGTH": Function(1, 1, _datalength),
-    "IIF": Function(3, 3, _iif),
+    "IIF": Function(3, 3, _iif, takes_condition=True),
     "ISNULL": Function(2, 2, _isnull),
     "LEFT": in_python("left", lambda text, count: text[:count], _text_type),
     "LEN": Function(1, 1, _len),
@@ -195,13 +235,13 @@ FUNCTIONS: Functions = {
     "MIN": _aggregate("min", lambda type_: type_),
     "NULLIF": Function(2, 2, _nullif),
     "QUOTENAME": in_python("quotename", _quotename, SqlType("nvarchar", length=258)),
-    "REPLACE": Function(3, 3, in_sqlite("replace", _long_text_type)),
-    "REPLICATE": in_python("replicate", lambda text, count: None if count < 0 else text * count, _long_text_type),
+    "REPLACE": Function(3, 3, _replace),
+    "REPLICATE": Function(2, 2, _replicate),
     "RIGHT": in_python("right", lambda text, count: text[max(0, len(text) - count) :], _text_type),
     "ROW_NUMBER": Function(0, 0, _row_number, only_windowed=True),
     "RTRIM": _of_text("rtrim"),
     "SUBSTRING": Function(3, 3, _substring),
-    "SUM": _aggregate("sum", _sum_type),
+    "SUM": Function(1, 1, _sum),
     "SYS.FN_PHYSLOCFORMATTER": in_python("physlocformatter", _location, SqlType("varchar", length=128)),
     "UPPER": _of_text("upper"),
 }

@@ -86,9 +86,19 @@ def server_property(frame: Frame, name: Any) -> Any:
     return properties.get(str(name).lower())
 
 
+NUMBERS = frozenset({"engineedition", "isclustered", "ishadrenabled", "processid"})
+
+
+def server_property_text(frame: Frame, name: Any) -> str | None:
+    value = server_property(frame, name)
+    return None if value is None else str(value)
+
+
 def _server_property(renderer: Renderer, arguments: Arguments) -> Fragment:
-    type_ = INT if str(arguments[0].constant).lower() == "engineedition" else NVARCHAR
-    return in_session(server_property, type_).render(renderer, arguments)
+    """SERVERPROPERTY: a number for the properties that are numbers, as the sql_variant of SQL Server holds it."""
+    if str(arguments[0].constant).lower() in NUMBERS:
+        return in_session(server_property, INT).render(renderer, arguments)
+    return in_session(server_property_text, NVARCHAR).render(renderer, arguments)
 
 
 FUNCTIONS: Functions = {

@@ -1,0 +1,353 @@
+"""Arithmetic: the type of each result, and its range.
+
+SQLite computes with 64 bits and with floats, and goes on beyond both. Each operation here has the type that SQL Server
+gives it, and a value beyond that type's range is error 8115 of the operation, not of the whole expression.
+https://learn.microsoft.com/sql/t-sql/data-types/precision-scale-and-length-transact-sql has the rules for decimals.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Any
+
+from sqlglot import exp
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import DATETIME, MAX, SqlType
+from harness.embedded.tsql.storage.conversion import (
+    FLOATS_MAX,
+    INTEGER_RANGES,
+    TICKS_A_DAY,
+    UNICODE,
+    converter,
+    family,
+    moment_text,
+    ticks,
+)
+from harness.embedded.tsql.text.tokens import DIGITS_MAX
+from harness.embedded.tsql.translation.fragments import (
+    Fragment,
+    Names,
+    common_type,
+    integer_type,
+    literal,
+    text_length,
+)
+from harness.embedded.tsql.translation.renderer import Renderer
+
+SIGNS: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "^",
+}
+# As error messages call the operators
+NAMES = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "%": "modulo", "&": "'&'", "|": "'|'", "^": "'^'"}
+BITWISE = frozenset("&|^")
+
+
+class _Row:
+    """Operands in a row that one function computes, or that one `||` after another joins: nested calls and parentheses
+    would soon be too deep for SQLite's parser."""
+
+    __slots__ = ("operands", "operations", "result")
+
+    def __init__(self, first: Fragment) -> None:
+        self.operands = [first.sql]
+        self.operations = ""  # a sign and a letter of `_LETTERS` for each operation
+        self.result = first
+
+    def goes_on(self, left: Fragment, *, with_text: bool) -> bool:
+        """Whether `left` is what this row computes, so that it can have one more operand."""
+        return (
+            self.result is left
+            and len(self.operands) < OPERANDS_MAX
+            and (len(self.operands) == 1 or with_text != bool(self.operations))
+        )
+
+
+def chain(renderer: Renderer, node: exp.Expr, names: Names) -> Fragment:
+    """Operators in a row, which are nested to the left: rendered without recursion, because there may be thousands."""
+    operations: list[exp.Expr] = []
+    while type(node) in SIGNS:
+        operations.append(node)
+        node = node.this
+    left = renderer.value(node, names)
+    row = _Row(left)
+    for each in reversed(operations):
+        right = renderer.value(each.expression, names)
+        left, row = _operation(renderer, SIGNS[type(each)], left, right, row)
+    return left
+
+
+def _operation(renderer: Renderer, sign: str, left: Fragment, right: Fragment, row: _Row) -> tuple[Fragment, _Row]:
+    families = {family(left.type), family(right.type)} - {""}
+    if "date" in families:
+        return _alone(_moments(renderer, sign, left, right))
+    if sign == "+" and families == {"text"}:
+        return _joined_text(left, right, row)
+    if sign == "+" and families == {"binary"}:
+        renderer.function("binary_concat", 2, lambda a, b: None if a is None or b is None else a + b)
+        return _alone(Fragment(f"binary_concat({left.sql}, {right.sql})", SqlType("varbinary", length=MAX)))
+    common = common_type([left.type, right.type])
+    if common is None:
+        return _alone(Fragment("NULL", None, None))
+    if "uniqueidentifier" in families and len(families) > 1:
+        raise SqlServerError(206, _name(left), _name(right))
+    kind = family(common)
+    is_valid = {
+        "integer": sign in BITWISE or common.name != "bit",
+        "decimal": sign not in BITWISE and "binary" not in families,
+        "float": sign not in BITWISE and sign != "%" and "binary" not in families,
+    }
+    if not is_valid.get(kind):
+        raise SqlServerError(402, _name(left), _name(right), NAMES[sign])
+    if (known := _folded(sign, left, right, common)) is not None:
+        return _alone(known)
+    if family(left.type) in ("text", "binary"):
+        left, row = _alone(renderer.cast(left, common))
+    if family(right.type) in ("text", "binary"):
+        right = renderer.cast(right, common)
+    return _computed(renderer, sign, left, right, common, row)
+
+
+def _alone(result: Fragment) -> tuple[Fragment, _Row]:
+    return result, _Row(result)
+
+
+def _name(side: Fragment) -> str:
+    return side.type.name if side.type is not None else "NULL"
+
+
+def _joined_text(left: Fragment, right: Fragment, row: _Row) -> tuple[Fragment, _Row]:
+    lengths = [text_length(side.type) for side in (left, right) if side.type is not None]
+    common = common_type([left.type, right.type])
+    assert common is not None
+    longest = 4000 if common.name in UNICODE else 8000
+    length = MAX if MAX in lengths else min(sum(lengths), longest)
+    type_ = SqlType({"nchar": "nvarchar", "char": "varchar"}.get(common.name, common.name), length=length)
+    one, other = left.constant, right.constant
+    if isinstance(one, str) and isinstance(other, str) and len(one) + len(other) <= longest:
+        return _alone(Fragment(literal(one + other), type_, one + other, nullable=False))
+    if not row.goes_on(left, with_text=True):
+        row = _Row(left)
+    row.operands.append(right.sql)
+    sql = f"({' || '.join(row.operands)})"
+    if length != MAX and sum(lengths) > length:  # beyond 8,000 bytes it is truncated
+        return _alone(Fragment(f"substr({sql}, 1, {length})", type_))
+    row.result = Fragment(sql, type_)
+    return row.result, row
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    if b == 0:
+        raise SqlServerError(8134)
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a / b
+
+
+def _divided(a: Any, b: Any) -> float:
+    if b == 0:
+        raise SqlServerError(8134)
+    return float(a) / float(b)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    if b == 0:
+        raise SqlServerError(8134)
+    remainder = abs(a) % abs(b)
+    return -remainder if a < 0 else remainder
+
+
+Compute = Callable[[Any, Any], Any]
+_COMPUTE: dict[str, Compute] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _quotient,
+    "%": _remainder,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
+OPERANDS_MAX = 100  # of one function; SQLite's limit is 127
+# The types of results, each with a letter. Decimals are computed as floats.
+_LETTERS = {
+    name: letter for letter, name in zip("0tsibrfd", (*INTEGER_RANGES, "real", "float", "decimal"), strict=True)
+}
+_BOUNDS = INTEGER_RANGES | {name: (-bound, bound) for name, bound in FLOATS_MAX.items()}
+_BOUNDS["decimal"] = _BOUNDS["float"]
+
+
+def _folded(sign: str, left: Fragment, right: Fragment, common: SqlType) -> Fragment | None:
+    """The operation on two integers that are constants, unless it is an error, which belongs to the run."""
+    a, b = left.constant, right.constant
+    if not (isinstance(a, int) and isinstance(b, int)) or (sign in "/%" and b == 0):
+        return None
+    low, high = INTEGER_RANGES[common.name]
+    value = _COMPUTE[sign](a, b)
+    return Fragment(literal(value), common, value, nullable=False) if low <= value <= high else None
+
+
+def _computed(  # noqa: PLR0917
+    renderer: Renderer, sign: str, left: Fragment, right: Fragment, common: SqlType, row: _Row
+) -> tuple[Fragment, _Row]:
+    result = common
+    if family(common) == "decimal" and common.name != "money":
+        result = _decimal_type(sign, left.type or common, right.type or common)
+    if not row.goes_on(left, with_text=False):
+        row = _Row(left)
+    row.operands.append(right.sql)
+    row.operations += sign + _LETTERS.get(common.name, "d")
+    renderer.function("compute", -1, _compute)
+    row.result = Fragment(f"compute('{row.operations}', {', '.join(row.operands)})", result)
+    return row.result, row
+
+
+def _compute(operations: str, result: Any, *operands: Any) -> Any:
+    """The operations from left to right, each within the range of its type; NULL if an operand is."""
+    for (compute, low, high, name), operand in zip(_parsed(operations), operands, strict=True):
+        if result is None or operand is None:
+            return None
+        result = compute(result, operand)
+        if not low <= result <= high:
+            raise SqlServerError(8115, name)
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _parsed(operations: str) -> list[tuple[Compute, Any, Any, str]]:
+    names = {letter: name for name, letter in _LETTERS.items()}
+    parsed = []
+    for sign, letter in zip(operations[::2], operations[1::2], strict=True):
+        name = names[letter]
+        low, high = _BOUNDS[name]
+        is_exact = sign != "/" or name in INTEGER_RANGES
+        parsed.append((_COMPUTE[sign] if is_exact else _divided, low, high, name))
+    return parsed
+
+
+def in_range(renderer: Renderer, sql: str, type_: SqlType) -> str:
+    """The SQL of a number, with error 8115 if its value is beyond the range of its type."""
+    low, high = _BOUNDS[type_.name]
+
+    def check(value: Any) -> Any:
+        # SQLite's result is a float where 64 bits are too few.
+        if value is None or (low <= value <= high and (type(value) is int) == (type_.name in INTEGER_RANGES)):
+            return value
+        raise SqlServerError(8115, type_.name)
+
+    name = f"in_range_{type_.name}"
+    renderer.function(name, 1, check)
+    return f"{name}({sql})"
+
+
+DIGITS = {"bit": 1, "tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+
+
+def _decimal_type(sign: str, left: SqlType, right: SqlType) -> SqlType:
+    (p1, s1), (p2, s2) = _digits(left), _digits(right)
+    whole = max(p1 - s1, p2 - s2) + 1
+    scale = max(s1, s2)
+    if sign == "*":
+        whole, scale = p1 - s1 + p2 - s2 + 1, s1 + s2
+    elif sign == "/":
+        whole, scale = p1 - s1 + s2, max(6, s1 + p2 + 1)
+    elif sign == "%":
+        whole = min(p1 - s1, p2 - s2)
+    if whole + scale > DIGITS_MAX:
+        scale = max(DIGITS_MAX - whole, min(scale, 6) if sign in "*/" else 0)
+    return SqlType("decimal", precision=min(DIGITS_MAX, whole + scale), scale=scale)
+
+
+def _digits(type_: SqlType) -> tuple[int, int]:
+    return DIGITS.get(type_.name, type_.precision or 18), type_.scale
+
+
+# -- moments: datetime and smalldatetime are numbers of days since 1900 ------------------------------------------------
+
+_START = date(1900, 1, 1).toordinal() * TICKS_A_DAY
+_RANGES = {
+    "datetime": (date(1753, 1, 1), date.max),
+    "smalldatetime": (date(1900, 1, 1), date(2079, 6, 6)),
+}
+
+
+def _moments(renderer: Renderer, sign: str, left: Fragment, right: Fragment) -> Fragment:
+    moments = [side.type for side in (left, right) if side.type is not None and family(side.type) == "date"]
+    others = [side for side in (left, right) if family(side.type) != "date" and side.type is not None]
+    newer = next((type_ for type_ in moments if type_.name not in _RANGES), None)
+    if newer is not None and others:
+        raise SqlServerError(206, newer.name, _name(others[0]))
+    if newer is not None or sign not in ("+", "-"):
+        raise SqlServerError(8117, (newer or moments[0]).name, NAMES[sign])
+    if others and family(others[0].type) in ("uniqueidentifier", "binary"):
+        raise SqlServerError(206, moments[0].name, _name(others[0]))
+    result = DATETIME if DATETIME in moments else moments[0]
+    left, right = (renderer.cast(s, result) if family(s.type) == "text" else s for s in (left, right))
+    name = f"{result.name}_{NAMES[sign]}"
+    renderer.function(name, 2, partial(_shifted, _COMPUTE[sign], result))
+    return Fragment(f"{name}({left.sql}, {right.sql})", result)
+
+
+def _shifted(compute: Compute, result: SqlType, a: Any, b: Any) -> str | None:
+    if a is None or b is None:
+        return None
+    low, high = _RANGES[result.name]
+    try:
+        total = _START + compute(_since_1900(a), _since_1900(b))
+    except (OverflowError, ValueError):  # an infinite number of days
+        raise SqlServerError(8115, result.name) from None
+    if not low.toordinal() <= total // TICKS_A_DAY <= high.toordinal():
+        raise SqlServerError(8115, result.name)
+    return str(converter(None, result)(moment_text(total)))
+
+
+def _since_1900(value: Any) -> int:
+    """Ticks since 1900 of a moment or a number of days."""
+    if isinstance(value, str):
+        return ticks(value) - _START
+    return round(Fraction(value) * TICKS_A_DAY)
+
+
+# -- operators with one side -------------------------------------------------------------------------------------------
+
+
+def negative(renderer: Renderer, node: exp.Neg, names: Names) -> Fragment:
+    inner = renderer.value(node.this, names)
+    value, type_ = inner.constant, inner.type
+    if isinstance(value, int):
+        return Fragment(literal(-value), integer_type(-value), -value, nullable=False)
+    if isinstance(value, float | Decimal):
+        return Fragment(literal(-value), type_, -value, nullable=False)
+    if type_ is None:
+        return Fragment(f"(-{inner.sql})", None)
+    if family(type_) not in ("integer", "float", "decimal") or type_.name == "bit":
+        raise SqlServerError(8117, type_.name, "minus")
+    if family(type_) != "integer":
+        return Fragment(f"(-{inner.sql})", type_)
+    result = SqlType("smallint") if type_.name == "tinyint" else type_
+    return Fragment(in_range(renderer, f"(-{inner.sql})", result), result)
+
+
+def bitwise_not(renderer: Renderer, node: exp.BitwiseNot, names: Names) -> Fragment:
+    inner = renderer.value(node.this, names)
+    type_ = inner.type
+    if type_ is not None and family(type_) != "integer":
+        raise SqlServerError(8117, type_.name, "'~'")
+    unsigned = {"bit": 1, "tinyint": 255}.get(type_.name if type_ is not None else "")
+    sql = f"(~{inner.sql})" if unsigned is None else f"({unsigned} - {inner.sql})"
+    return Fragment(sql, type_)
