@@ -44,8 +44,10 @@ class LoginAuthenticator:
         self._key = os.urandom(32)
         self._sa_digest = self._digest(sa_password)
         self._known: dict[str, tuple[bytes, bytes]] = {}  # login -> its stored hash, the digest of the right password
-        # One thread: guesses of many logins at once get one processor at most.
-        self._hashing = ThreadPoolExecutor(1, "scrypt")
+        # One hash at a time, in a thread: guesses of many logins at once get one processor at most, and of the first
+        # connections of a pool only one computes it.
+        self._hashing = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, "scrypt")
 
     def is_known(self, login: Login7, address: str) -> bool:
         """Whether the password is right, as far as that is known at once; otherwise call `check`."""
@@ -61,7 +63,7 @@ class LoginAuthenticator:
         pair = _pair(login, address)
         await self._attempts.wait(pair)
         due_s = self._loop.time() + REFUSAL_S
-        if not self._is_known(login) and not await self._is_right(login):
+        if not await self._is_right(login):
             await asyncio.sleep(due_s - self._loop.time())
             raise SqlServerError(18456, login.user)
         self._attempts.give_back(pair)
@@ -78,14 +80,18 @@ class LoginAuthenticator:
 
     async def _is_right(self, login: Login7) -> bool:
         user = login.user.lower()
-        hashed = self._hash_of(user)
-        if hashed is None or login.integrated_security:
-            return False
-        right = await self._loop.run_in_executor(self._hashing, passwords.matches, login.password, hashed)
-        if right and self._hash_of(user) == hashed:
-            self._known[user] = hashed, self._digest(login.password)
+        if self._is_known(login):
             return True
-        return False
+        if self._hash_of(user) is None or login.integrated_security:
+            return False
+        async with self._hashing:
+            hashed = self._hash_of(user)
+            if hashed is None or self._is_known(login):
+                return hashed is not None
+            if not await self._loop.run_in_executor(self._thread, passwords.matches, login.password, hashed):
+                return False
+            self._known[user] = hashed, self._digest(login.password)
+            return self._is_known(login)  # the login may have changed meanwhile
 
     def _hash_of(self, user: str) -> bytes | None:
         login = self._engine.logins.get(user)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.embedded.server import attempts
+import pytest
+
+from harness.embedded.broker.definitions import Login
+from harness.embedded.errors import SqlServerError
+from harness.embedded.server import attempts, authentication, passwords
 from harness.embedded.server.attempts import BURST, INTERVAL_S, Attempts
+from harness.embedded.server.authentication import LoginAuthenticator
+from harness.embedded.tds.login import Login7
 
 PAIR = ("sa", "192.0.2.1")
 
@@ -101,3 +107,49 @@ def test_a_flood_of_names_is_remembered_within_bounds(monkeypatch):
         assert len(tried._buckets) == 100
 
     asyncio.run(story())
+
+
+class Logins:
+    """An engine, as far as the authenticator asks it for passwords."""
+
+    def __init__(self, **passwords: str) -> None:
+        self.logins = {name: Login(name, 300, password.encode()) for name, password in passwords.items()}
+
+
+def login(user: str, password: str) -> Login7:
+    return Login7(0, 4096, "", user, password, "", "", integrated_security=False, features=frozenset())
+
+
+def test_a_password_is_hashed_once_for_a_pool_and_again_after_it_has_changed(monkeypatch):
+    hashed: list[str] = []
+
+    def matches(password: str, stored: bytes) -> bool:
+        hashed.append(password)
+        return password.encode() == stored
+
+    monkeypatch.setattr(authentication.passwords, "matches", matches)
+    monkeypatch.setattr(authentication, "REFUSAL_S", 0)
+
+    async def story() -> None:
+        engine = Logins(ann="right")
+        door = LoginAuthenticator(engine, sa_password="sa's", loop=asyncio.get_running_loop())  # type: ignore[arg-type]
+        assert door.is_known(login("SA", "sa's"), "a") and not door.is_known(login("sa", "x"), "a")
+        await asyncio.gather(*(door.check(login("ann", "right"), "a") for _ in range(200)))
+        assert hashed == ["right"] and door.is_known(login("Ann", "right"), "b")
+        for wrong in (login("ann", "wrong"), login("nobody", "right"), login("sa", "right")):
+            with pytest.raises(SqlServerError, match="Login failed"):
+                await door.check(wrong, "a")
+        assert hashed == ["right", "wrong"]
+        engine.logins["ann"].password_hash = b"new"
+        assert not door.is_known(login("ann", "right"), "a")
+        await door.check(login("ann", "new"), "a")
+        engine.logins["ann"].is_disabled = True
+        assert not door.is_known(login("ann", "new"), "a")
+
+    asyncio.run(story())
+
+
+def test_a_hash_is_salted_and_matches_its_password_alone():
+    one, other = passwords.hashed("Secret"), passwords.hashed("Secret")
+    assert one != other and b"Secret" not in one
+    assert passwords.matches("Secret", one) and not passwords.matches("secret", one)
