@@ -17,6 +17,7 @@ DEFECT = 50002  # a bug of this server
 
 _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
     102: "Incorrect syntax near '%s'.",
+    103: "The %s that starts with '%s' is too long. Maximum length is %s.",
     105: "Unclosed quotation mark after the character string '%s'.",
     107: "The column prefix '%s' does not match with a table name or alias name used in the query.",
     109: (
@@ -27,6 +28,7 @@ _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
         "There are fewer columns in the INSERT statement than values specified in the VALUES clause. The number of "
         "values in the VALUES clause must match the number of columns specified in the INSERT statement."
     ),
+    113: "Missing end comment mark '*/'.",
     120: (
         "The select list for the INSERT statement contains fewer items than the insert list. The number of SELECT "
         "values must match the number of INSERT columns."
@@ -93,6 +95,7 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
     544: "Cannot insert explicit value for identity column in table '%s' when IDENTITY_INSERT is set to OFF.",
     574: "%s statement cannot be used inside a user transaction.",
     628: "Cannot issue SAVE TRANSACTION when there is no active transaction.",
+    701: "There is insufficient system memory in resource pool '%s' to run this query.",
     911: "Database '%s' does not exist. Make sure that the name is entered correctly.",
     916: 'The server principal "%s" is not able to access the database "%s" under the current security context.',
     1013: (
@@ -262,6 +265,10 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
     8493: "The alter of service '%s' must change the queue or at least one contract.",
     8494: "You do not have permission to access the service '%s'.",
     8498: "The remote service has sent a message of type '%s' that is not part of the local contract.",
+    8632: (
+        "Internal error: An expression services limit has been reached. Please look for potentially complex "
+        "expressions in your query, and try to simplify them."
+    ),
     9002: "The transaction log for database '%s' is full due to 'LOG_BACKUP'.",
     9610: "The service '%s' in the FROM SERVICE clause must match the service '%s' referenced by %s = '%s'.",
     9614: (
@@ -414,7 +421,7 @@ _SEVERITIES: dict[int, tuple[int, ...]] = {
     11: (3701, 4060, 4064, 7202),
     13: (1205,),
     14: (229, 262, 300, 916, 2571, 2627, 5011, 5812, 18401, 18456, 18470, 28006),
-    17: (701, 1105, 9002),
+    17: (701, 1105, 8632, 9002),
     20: (9648, 17809, 17810),
 }
 

@@ -258,6 +258,7 @@ class FileStore(Store):
         # The log exists until `close`: SQLite removes it with the last connection.
         self._log = os.open(f"{path}-wal", os.O_RDWR | os.O_CREAT, 0o600)
         self._sync_directory()
+        self.is_in_sqlite = False  # the thread: a process that is forked then may find a lock that nobody releases
         self._requests: SimpleQueue[Flush | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=f"flush {path.name}", daemon=True)
         self._thread.start()
@@ -381,12 +382,15 @@ class FileStore(Store):
             if os.fstat(self._log).st_size > CHECKPOINT_BYTES:
                 # The waiters go on; the next flush waits until the log is short again.
                 self._call_soon(lambda: flush.finish(None))
+                self.is_in_sqlite = True
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except (OSError, sqlite3.Error) as error:
             reason = StoreFull(str(error))
             self._call_soon(lambda: self._finished(flush, None if flush.is_done else reason))
         else:
             self._call_soon(lambda: self._finished(flush, None))
+        finally:
+            self.is_in_sqlite = False
 
 
 class MemoryStore(Store):

@@ -3,9 +3,21 @@
 `python -m tests.benchmarks.NAME` runs one of them. `SMALLEST` is the size at which the tests run them.
 """
 
-from tests.benchmarks import attack, broker, client, inference, observer, reduction, simulation, stall, sweep, tds
+from tests.benchmarks import (
+    attack,
+    broker,
+    client,
+    inference,
+    observer,
+    reduction,
+    simulation,
+    stall,
+    starvation,
+    sweep,
+    tds,
+)
 
-BENCHMARKS = (inference, client, sweep, observer, stall, tds, broker, reduction, simulation, attack)
+BENCHMARKS = (inference, client, sweep, observer, stall, tds, broker, starvation, reduction, simulation, attack)
 
 
 def main() -> None:

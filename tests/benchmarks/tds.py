@@ -51,6 +51,9 @@ class NoSocket(asyncio.Transport):
     def abort(self) -> None:
         pass
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
 
 class IdleSession:
     """Answers every call with status 0, and with a handle if its first parameter is OUTPUT."""

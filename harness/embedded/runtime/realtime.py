@@ -32,14 +32,19 @@ class RealTimeDriver:
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._later_due_ns = 0
+        self.arrivals = 0  # how often something came from outside
         scheduler.on_ready = scheduler.on_timer = self.run_soon
 
     def run_soon(self) -> None:
         if self._soon is None:
-            self._soon = self._loop.call_soon(self.run)
+            self._soon = self._loop.call_soon(self._run)
 
     def run(self) -> None:
         """Runs what is ready now; protocols call it at the end of `data_received` to save a turn of the loop."""
+        self.arrivals += 1
+        self._run()
+
+    def _run(self) -> None:
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
@@ -57,4 +62,4 @@ class RealTimeDriver:
 
     def _alarm(self) -> None:
         self._later = None
-        self.run()
+        self._run()

@@ -8,7 +8,6 @@ would look alive. A bug inside a statement is an error of that statement (`tsql.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
 import functools
 import gc
@@ -36,8 +35,11 @@ from harness.embedded.server.cryptography import ServerKeys
 from harness.embedded.server.data_folder import CannotServe
 from harness.embedded.server.defect_log import DefectLog
 from harness.embedded.server.error_log_file import ErrorLogFile
+from harness.embedded.server.long_reads import LongReads
+from harness.embedded.server.parent import die_with_parent
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.tds_listener import Admit, TdsListener
+from harness.embedded.server.turns import Account, Turns
 from harness.embedded.store import FileStore, UnreadableStore
 from harness.embedded.tds.connection import ServerIdentity
 from harness.embedded.tsql.instance.instance import Instance, Usage
@@ -54,8 +56,6 @@ LOOPBACK = "127.0.0.1"
 # Messages and rows live long and form no cycles. With Python's own thresholds (700, 10, 10) a collection stops a
 # process with 100,000 rows for 200 ms at a time; with these, for less than 30.
 GC_THRESHOLD = (50_000, 50, 100)
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main(
@@ -79,6 +79,7 @@ def main(
     password = os.environ.pop(PASSWORD_VARIABLE, "")
     if not password:
         raise UsageFailure(f"{PASSWORD_VARIABLE} is not set: give the login sa a password with it")
+    _open_as_many_files_as_allowed()
     with data_folder.claim(data):
         server = InstanceServer(name, server_version, data, password)
         exit_code = asyncio.run(server.serve(host, port, admin_port=admin_port, with_parent=with_parent))
@@ -141,11 +142,13 @@ class InstanceServer:
         )
         engine.error_log.written = ErrorLogFile(self._data).append
         transport.broker = engine
-        install_activation(engine)
+        turns = Turns(driver, loop, waits)
+        install_activation(engine, lambda activated: turns.run(activated, Account()))
         engine.recover()
         instance = Instance.of(engine)
         instance.usage = _usage
         instance.defects.report = DefectLog().report
+        instance.sqlite.reads = LongReads(instance.sqlite, store, scheduler, loop)
         if engine.rows_set_aside:
             log.error("%d rows of %s cannot be read and are set aside:", engine.rows_set_aside, self._data)
             for line in engine.error_log.lines:
@@ -166,6 +169,7 @@ class InstanceServer:
                 tls=tls,
                 requires_encryption=requires_encryption,
                 spids=spids,
+                turns=turns,
             )
 
         gc.collect()
@@ -239,9 +243,9 @@ def is_loopback(host: str) -> bool:
     return all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to end this process when the thread that started it ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def _open_as_many_files_as_allowed() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def stop_at_end_of_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import ssl
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime import turns
 from harness.embedded.runtime.realtime import RealTimeDriver
-from harness.embedded.runtime.tasks import Cancelled, Scheduler, Task, TaskState, Waiting
+from harness.embedded.runtime.tasks import Cancelled, Scheduler, Signal, Task, TaskState, Waiting
 from harness.embedded.server.datatype_info import answer_batch, answer_call
 from harness.embedded.server.session_ids import SessionIds
+from harness.embedded.server.turns import Account, Turns
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
 from harness.embedded.tds.login import Login7
 from harness.embedded.tds.requests import (
@@ -32,9 +35,18 @@ from harness.embedded.tds.requests import (
 )
 from harness.embedded.tds.response import EnvChange, EnvironmentChange, Response
 from harness.embedded.tds.wire import TdsProtocolError
+from harness.embedded.tsql.instance.instance import USER_SPIDS
 from harness.embedded.tsql.requests import ClientSession
 
 log = logging.getLogger(__name__)
+
+LOGIN_TIMEOUT_S = 15
+LOGINS_PENDING_MAX = 256  # connections without a login; one more ends the oldest
+CONNECTIONS_MAX = len(USER_SPIDS) - LOGINS_PENDING_MAX  # with a login; fewer if the process may open fewer files
+FILES_RESERVED = 128  # for the store, other instances, reads in other processes, and accept
+CLOSE_TIMEOUT_S = 15
+UNREAD_BYTES_MAX = 1024 * 1024  # of a response that wait for the client in this process; more, and the statement waits
+
 
 # Decides about a login, given the session's id: the session and the name of its database, or a `SqlServerError`.
 Admit = Callable[[Login7, int], tuple[ClientSession, str]]
@@ -66,6 +78,8 @@ class TdsListener:
         tls: ssl.SSLContext | None = None,
         requires_encryption: bool = False,
         spids: SessionIds | None = None,
+        turns: Turns | None = None,
+        connections_max: int | None = None,
     ) -> None:
         self.identity = identity
         self.admit = admit
@@ -76,6 +90,9 @@ class TdsListener:
         self.requires_encryption = requires_encryption
         self.connections: dict[int, TdsProtocol] = {}
         self.spids = spids or SessionIds()  # a parameter because several ports share them
+        self.turns = turns or Turns(driver, asyncio.get_running_loop())
+        self.connections_max = connections_max or _connections_max()
+        self.pending: dict[TdsProtocol, None] = {}  # without a login, the oldest first
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> int:
@@ -85,6 +102,22 @@ class TdsListener:
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
+    def begin_login(self, protocol: TdsProtocol) -> None:
+        """Note a connection without a login. The oldest of too many is closed, so that logins go on in a flood."""
+        if len(self.pending) >= LOGINS_PENDING_MAX:
+            oldest = next(iter(self.pending))
+            self.end_login(oldest)
+            oldest.abort()
+        self.pending[protocol] = None
+
+    def end_login(self, protocol: TdsProtocol) -> None:
+        self.pending.pop(protocol, None)
+
+    def check_room(self) -> None:
+        """Raise 17809 if as many connections as possible have a login."""
+        if len(self.connections) - len(self.pending) >= self.connections_max:
+            raise SqlServerError(17809, self.connections_max)
+
     async def close(self) -> None:
         """Close the port and every connection, whose sessions roll back."""
         if self._server is not None:
@@ -93,6 +126,11 @@ class TdsListener:
             protocol.abort()
         while self.connections:
             await asyncio.sleep(0)
+
+
+def _connections_max() -> int:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(CONNECTIONS_MAX, files - FILES_RESERVED - LOGINS_PENDING_MAX))
 
 
 class TdsProtocol(asyncio.Protocol):
@@ -109,17 +147,24 @@ class TdsProtocol(asyncio.Protocol):
         self._task: Task | None = None
         self._response: Response | None = None
         self._transaction: Transaction | None = None
+        self._account = Account()
+        self._is_full = False  # more than `UNREAD_BYTES_MAX` wait for the client
+        self._has_room = Signal()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         listener = self._listener
+        self._transport.set_write_buffer_limits(UNREAD_BYTES_MAX)
         self._connection = Connection(
             listener.identity,
             self._transport.write,
             spid=self._spid,
             tls=listener.tls,
             requires_encryption=listener.requires_encryption,
+            flow=self._flow,
         )
+        listener.begin_login(self)
+        self._login_timer = asyncio.get_running_loop().call_later(LOGIN_TIMEOUT_S, self._end_login_late)
         self._receive = self._connection.receive
         listener.connections[self._spid] = self
 
@@ -136,7 +181,10 @@ class TdsProtocol(asyncio.Protocol):
         self._run()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._listener.connections.pop(self._spid, None)
+        listener = self._listener
+        listener.connections.pop(self._spid, None)
+        listener.end_login(self)
+        self._login_timer.cancel()
         if self._authentication is not None:
             self._authentication.cancel()
         session, self._session = self._session, None
@@ -161,12 +209,38 @@ class TdsProtocol(asyncio.Protocol):
         finally:
             self._end(session)
 
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._has_room.notify_all()
+
+    def _flow(self) -> None:
+        """Wait until the client has read enough; let others go on."""
+        turn = turns.current
+        if turn is None:
+            return
+        turn.pause()
+        while self._is_full:
+            waits, clock = self._listener.turns.waits, self._scheduler.clock
+            waits.begin(self._task, "ASYNC_NETWORK_IO", clock.now_ns)
+            try:
+                turn.wait(self._has_room.wait())
+            finally:
+                waits.end(self._task, clock.now_ns)
+
     def close(self) -> None:
-        """Close the connection once everything written is sent."""
+        """Close the connection once everything written is sent, or later if the client does not read it."""
         self._transport.close()
+        asyncio.get_running_loop().call_later(CLOSE_TIMEOUT_S, self._transport.abort)
 
     def abort(self) -> None:
         self._transport.abort()
+
+    def _end_login_late(self) -> None:
+        log.warning("%s: no login within %d s", self._name, LOGIN_TIMEOUT_S)
+        self.abort()
 
     def _log_in(self, login: Login7) -> None:
         authenticator = self._listener.authenticator
@@ -196,10 +270,13 @@ class TdsProtocol(asyncio.Protocol):
         if self._transport.is_closing():
             return
         try:
+            self._listener.check_room()
             self._session, database = self._listener.admit(login, self._spid)
         except SqlServerError as error:
             self._refuse(login, error)
             return
+        self._listener.end_login(self)
+        self._login_timer.cancel()
         self._connection.accept_login(login, database)
 
     def _refuse(self, login: Login7, error: SqlServerError) -> None:
@@ -216,12 +293,15 @@ class TdsProtocol(asyncio.Protocol):
     def _answer(self, request: Request, response: Response) -> Waiting[None]:
         session = self._session
         assert session is not None
+        while self._is_full:  # with what earlier requests answered
+            yield self._has_room.wait()
         try:
             if request.reset:
                 session.reset()
                 self._transaction = None
                 response.write(EnvChange(EnvironmentChange.RESET_ACKNOWLEDGED, b"", b""))
-            yield from ANSWERS[type(request)](session, request, response)
+            answer = ANSWERS[type(request)](session, request, response)
+            yield from self._listener.turns.run(answer, self._account)
         except SqlServerError as error:
             response.error(error)
         except Cancelled:
@@ -262,6 +342,9 @@ class TdsProtocol(asyncio.Protocol):
             return
         self._report_transaction(session.tx, response)
         self._connection.break_off(response)
+        if self._transport.get_write_buffer_size() > 2 * UNREAD_BYTES_MAX:
+            log.warning("%s: the client gives up requests and reads no answers", self._name)
+            self.abort()
 
 
 def _batch(session: ClientSession, request: SqlBatch, response: Response) -> Waiting[None]:

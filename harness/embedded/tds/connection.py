@@ -76,7 +76,8 @@ class ServerIdentity:
 
 
 class Connection:
-    """One connection; `send` is called with bytes for the socket."""
+    """One connection; `send` is called with bytes for the socket, and `flow` after each part of a long response: it
+    waits while the client does not read."""
 
     def __init__(
         self,
@@ -86,16 +87,18 @@ class Connection:
         spid: int,
         tls: ssl.SSLContext | None = None,
         requires_encryption: bool = False,
+        flow: Callable[[], None] = lambda: None,
     ) -> None:
         self.state = ConnectionState.PRELOGIN
         self._server = server
         self._spid = spid
+        self._flow = flow
         self._context = tls
         self._requires_encryption = requires_encryption
         self._tls: TlsLayer | None = None
         self._write = send  # to the socket
         self._send = send  # through TLS if there is TLS
-        self._packets = PacketReader()
+        self._packets = PacketReader(is_logged_in=False)
         self._packet_size = PACKET_SIZE_DEFAULT
 
     def receive(self, data: bytes) -> list[Login7 | Request | Attention]:
@@ -200,6 +203,7 @@ class Connection:
         Done(TokenType.DONE, DoneStatus.FINAL).encode(out)
         self._send(self._writer().finish(out))
         self._packet_size = packet_size
+        self._packets.log_in(packet_size)
         self.state = ConnectionState.IDLE
 
     def refuse_login(self, error: SqlServerError) -> None:
@@ -209,7 +213,7 @@ class Connection:
         response.finish()
 
     def begin_response(self, *, is_call: bool) -> Response:
-        return Response(self._writer(), self._send, server=self._server.name, is_call=is_call)
+        return Response(self._writer(), self._send, server=self._server.name, is_call=is_call, flow=self._flow)
 
     def end_response(self) -> None:
         """Allow the next request: this one is answered."""
@@ -232,6 +236,8 @@ HANDLERS: dict[PacketType, Callable[[Connection, Message], Login7 | Attention | 
 
 def _request(message: Message) -> Request:
     reset = message.status & _RESET_MASK != 0
+    if message.is_too_large:
+        return Refused(reset, SqlServerError(701, "internal"))
     try:
         return DECODERS[message.type](reset, message.payload)
     except SqlServerError as error:

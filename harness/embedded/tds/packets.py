@@ -19,7 +19,9 @@ HEADER_SIZE = HEADER.size
 PACKET_SIZE_MIN = 512
 PACKET_SIZE_DEFAULT = 4096
 PACKET_SIZE_MAX = 32767  # [MS-TDS] LOGIN7, PacketSize
-MESSAGE_SIZE_MAX = 256 * 1024 * 1024  # our limit: a whole request is held in memory; SQL Server's is 65,536 packets
+PACKETS_MAX = 65_536  # of a request: "Batch size: 65,536 * Network Packet Size"
+MESSAGE_SIZE_MAX = 256 * 1024 * 1024  # our limit, that of packets of the default size: a request is held in memory
+LOGIN_SIZE_MAX = 32 * 1024  # of a packet and of a message before the login
 
 
 class PacketType(IntEnum):
@@ -47,21 +49,31 @@ _PACKET_TYPES: dict[int, PacketType] = {member.value: member for member in Packe
 
 
 class Message(NamedTuple):
-    """A whole message; `status` is that of its first packet, which can request a reset, or IGNORE."""
+    """A whole message; `status` is that of its first packet, which can request a reset, or IGNORE. One that was too
+    large has lost its payload."""
 
     type: PacketType
     status: int
     payload: bytes
+    is_too_large: bool = False
 
 
 class PacketReader:
-    """Joins messages from bytes cut anywhere."""
+    """Joins messages from bytes cut anywhere. Before the login one beyond `LOGIN_SIZE_MAX` breaks the protocol."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_logged_in: bool = True) -> None:
+        self._size_max = MESSAGE_SIZE_MAX if is_logged_in else LOGIN_SIZE_MAX
+        self._is_logged_in = is_logged_in
+        self._is_too_large = False  # the message whose packets are being collected
         self._pending = bytearray()  # the beginning of a packet
         self._type: PacketType | None = None  # of the message whose packets are being collected
         self._status = 0
         self._payload = bytearray()
+
+    def log_in(self, packet_size: int) -> None:
+        """Take requests: a longer one is dropped up to its end."""
+        self._size_max = min(MESSAGE_SIZE_MAX, PACKETS_MAX * packet_size)
+        self._is_logged_in = True
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages that `data` completes, in order."""
@@ -78,6 +90,8 @@ class PacketReader:
             if number not in _PACKET_TYPES:
                 raise TdsProtocolError(f"unknown packet type 0x{number:02X}")
             if end - at < length:
+                if length > self._size_max:
+                    raise TdsProtocolError(f"a packet of {length} bytes before the login")
                 break
             message = self._packet(_PACKET_TYPES[number], status, data[at + HEADER_SIZE : at + length])
             if message is not None:
@@ -98,21 +112,27 @@ class PacketReader:
             return Message(type_, status, payload)
         elif type_ is not self._type:
             raise TdsProtocolError(f"a packet of {type_.name} inside a message of {self._type.name}")
-        if len(self._payload) + len(payload) > MESSAGE_SIZE_MAX:
-            raise TdsProtocolError(f"a message of more than {MESSAGE_SIZE_MAX} bytes")
-        self._payload += payload
+        if len(self._payload) + len(payload) > self._size_max:
+            if not self._is_logged_in:
+                raise TdsProtocolError(f"a message of more than {self._size_max} bytes before the login")
+            self._is_too_large = True
+        if self._is_too_large:
+            self._payload = bytearray()
+        else:
+            self._payload += payload
         if not status & _END_OF_MESSAGE:
             return None
         if status & PacketStatus.IGNORE:
             message = Message(type_, PacketStatus.IGNORE.value, b"")
         else:
-            message = Message(type_, self._status, bytes(self._payload))
+            message = Message(type_, self._status, bytes(self._payload), self._is_too_large)
         self._forget()
         return message
 
     def _forget(self) -> None:
         self._type = None
-        self._payload.clear()
+        self._is_too_large = False
+        self._payload = bytearray()
 
 
 class PacketWriter:

@@ -8,7 +8,8 @@
    reports a return status, followed by a DONEPROC.
 3. A statement that counted nothing (NOCOUNT) and returned nothing writes nothing inside a procedure.
 4. After an ERROR the next DONE says ERROR.
-5. Whole packets are sent once `STREAM_AT` bytes have gathered; the rest is sent at the end, in one piece.
+5. Whole packets are sent once `STREAM_AT` bytes have gathered; the rest is sent at the end, in one piece. `flow` is
+   called after each part, and waits while the client does not read.
 """
 
 from __future__ import annotations
@@ -223,11 +224,20 @@ _ROW = int(TokenType.ROW)
 class Response(ResultSink):
     """Follows the rules above; `send` takes whole packets."""
 
-    __slots__ = ("_encoders", "_failed", "_held", "_is_call", "_packets", "_payload", "_send", "_server")
+    __slots__ = ("_encoders", "_failed", "_flow", "_held", "_is_call", "_packets", "_payload", "_send", "_server")
 
-    def __init__(self, packets: PacketWriter, send: Callable[[bytes], None], *, server: str, is_call: bool) -> None:
+    def __init__(
+        self,
+        packets: PacketWriter,
+        send: Callable[[bytes], None],
+        *,
+        server: str,
+        is_call: bool,
+        flow: Callable[[], None] = lambda: None,
+    ) -> None:
         self._packets = packets
         self._send = send
+        self._flow = flow
         self._server = server
         self._is_call = is_call
         self._payload = ByteWriter()
@@ -254,7 +264,7 @@ class Response(ResultSink):
                 for encode, value in zip(encoders, row, strict=True):
                     encode(out, value)
                 if len(out) >= STREAM_AT:
-                    self._send(self._packets.take_full_packets(out))
+                    self._stream()
         except Exception:
             del out[start:]  # a part of a row would make all that follows unreadable
             raise
@@ -266,12 +276,16 @@ class Response(ResultSink):
         self._release_held()
         command = DoneCommand.SELECT if self._encoders else DoneCommand.NONE
         self._held = self._statement_done(in_procedure, command, row_count)
+        if len(self._payload) >= STREAM_AT:
+            self._stream()
 
     def message(self, number: int, severity: int, state: int, text: str, procedure: str, line: int) -> None:  # noqa: PLR0917
         self._release_held()
         ServerMessage(number, state, severity, text, self._server, procedure, line).encode(self._payload)
         if severity >= ERROR_SEVERITY:
             self._failed = True
+        if len(self._payload) >= STREAM_AT:
+            self._stream()
 
     def error(self, error: SqlServerError) -> None:
         self.message(error.number, error.severity, error.state, error.text, error.procedure, error.line)
@@ -284,6 +298,8 @@ class Response(ResultSink):
             ReturnStatus(value).encode(self._payload)
         if not self._is_call:
             self._held = Done(TokenType.DONEPROC, self._take_failure(), DoneCommand.EXECUTE)
+            if len(self._payload) >= STREAM_AT:
+                self._stream()
 
     def return_value(self, ordinal: int, name: str, type: SqlType, value: Any) -> None:
         self._release_held()
@@ -297,6 +313,8 @@ class Response(ResultSink):
     def write(self, token: Token) -> None:
         self._release_held()
         token.encode(self._payload)
+        if len(self._payload) >= STREAM_AT:
+            self._stream()
 
     def transaction_began(self, descriptor: int) -> None:
         new = descriptor.to_bytes(8, "little")
@@ -339,6 +357,10 @@ class Response(ResultSink):
         except Exception:
             del self._payload[size:]
             raise
+
+    def _stream(self) -> None:
+        self._send(self._packets.take_full_packets(self._payload))
+        self._flow()
 
     def _begin_statement(self) -> None:
         self._close_statement()

@@ -162,12 +162,14 @@ def _called(name: str) -> tuple[tuple[str, ...], str]:
 # -- activation --------------------------------------------------------------------------------------------------------
 
 
-def install_activation(engine: Engine) -> None:
+def install_activation(
+    engine: Engine, in_turns: Callable[[Waiting[None]], Waiting[None]] = lambda activated: activated
+) -> None:
     """Make the engine run activation procedures, and let databases refuse dialogs of others. Call it before
-    `engine.recover`, which may find messages waiting."""
+    `engine.recover`, which may find messages waiting. `in_turns` lets others go on while a procedure takes long."""
     instance = Instance.of(engine)
     engine.router.crossing_problem = lambda endpoint, destination: crossing_problem(instance, endpoint, destination)
-    engine.monitors.activate = lambda database, queue: activate(engine, database, queue)
+    engine.monitors.activate = lambda database, queue: in_turns(activate(engine, database, queue))
 
 
 class _ErrorLog(ResultSink):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
-from harness.embedded.tds.packets import PacketReader
+from harness.embedded.tds.packets import PACKET_SIZE_DEFAULT, PacketReader
 
 FOLDER = Path(__file__).parent / "captured"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.hex"))
@@ -25,6 +25,7 @@ def payloads(name: str) -> list[bytes]:
 def logged_in() -> Connection:
     connection = Connection(SERVER, bytearray().extend, spid=51)
     connection.state = ConnectionState.IDLE
+    connection._packets.log_in(PACKET_SIZE_DEFAULT)
     return connection
 
 

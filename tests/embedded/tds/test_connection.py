@@ -157,7 +157,8 @@ def test_a_request_that_its_last_packet_gives_up_is_answered_with_an_error_and_n
     connection = Connection(SERVER, sent.append, spid=51)
     connection.state = ConnectionState.IDLE
     assert connection.receive(batch("SEL", status=0) + packet(PacketType.SQL_BATCH, b"ECT", status=3)) == []
-    ((_, _, payload),) = PacketReader().feed(b"".join(sent))
+    [message] = PacketReader().feed(b"".join(sent))
+    payload = message.payload
     assert payload[:3] == b"\xfd\x02\x00" and len(payload) == 13
     assert connection.receive(batch("SELECT")) == [SqlBatch(False, "SELECT")]
 

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.embedded.tds.packets import HEADER_SIZE, Message, PacketReader, PacketStatus, PacketType, PacketWriter
+from harness.embedded.tds.packets import (
+    HEADER_SIZE,
+    PACKETS_MAX,
+    Message,
+    PacketReader,
+    PacketStatus,
+    PacketType,
+    PacketWriter,
+)
 from harness.embedded.tds.wire import ByteWriter, TdsProtocolError
 
 
@@ -40,22 +48,24 @@ def test_a_payload_that_fills_its_packets_is_not_followed_by_an_empty_one():
 def test_the_status_of_a_message_is_that_of_its_first_packet():
     reader = PacketReader()
     assert reader.feed(packet(PacketType.RPC, PacketStatus.RESET_CONNECTION, b"a")) == []
-    assert reader.feed(packet(PacketType.RPC, END, b"b")) == [(PacketType.RPC, PacketStatus.RESET_CONNECTION, b"ab")]
+    assert reader.feed(packet(PacketType.RPC, END, b"b")) == [
+        Message(PacketType.RPC, PacketStatus.RESET_CONNECTION, b"ab")
+    ]
 
 
 def test_an_attention_inside_a_request_voids_the_request():
     reader = PacketReader()
     reader.feed(packet(PacketType.RPC, MORE, b"half"))
-    assert reader.feed(packet(PacketType.ATTENTION, END, b"")) == [(PacketType.ATTENTION, END, b"")]
-    assert reader.feed(packet(PacketType.RPC, END, b"new")) == [(PacketType.RPC, END, b"new")]
+    assert reader.feed(packet(PacketType.ATTENTION, END, b"")) == [Message(PacketType.ATTENTION, END, b"")]
+    assert reader.feed(packet(PacketType.RPC, END, b"new")) == [Message(PacketType.RPC, END, b"new")]
 
 
 def test_a_message_whose_last_packet_says_ignore_is_marked_and_empty():
     reader = PacketReader()
     reader.feed(packet(PacketType.RPC, PacketStatus.RESET_CONNECTION, b"half"))
     ignored = reader.feed(packet(PacketType.RPC, END | PacketStatus.IGNORE, b""))
-    assert ignored == [(PacketType.RPC, PacketStatus.IGNORE, b"")]
-    assert reader.feed(packet(PacketType.SQL_BATCH, END, b"new")) == [(PacketType.SQL_BATCH, END, b"new")]
+    assert ignored == [Message(PacketType.RPC, PacketStatus.IGNORE, b"")]
+    assert reader.feed(packet(PacketType.SQL_BATCH, END, b"new")) == [Message(PacketType.SQL_BATCH, END, b"new")]
 
 
 @pytest.mark.parametrize(
@@ -71,3 +81,17 @@ def test_a_message_whose_last_packet_says_ignore_is_marked_and_empty():
 def test_bytes_that_are_not_a_valid_packet_are_a_protocol_error(data):
     with pytest.raises(TdsProtocolError):
         PacketReader().feed(data)
+
+
+def test_a_request_beyond_the_limit_is_dropped_up_to_its_end_and_the_next_is_read():
+    reader = PacketReader()
+    reader.log_in(512)
+    part, last = packet(PacketType.SQL_BATCH, MORE, bytes(504)), packet(PacketType.SQL_BATCH, END, bytes(504))
+    found: list[Message] = []
+    for _ in range(PACKETS_MAX * 512 // (504 * 64) + 1):
+        found += reader.feed(part * 64)
+    assert found == [] and len(reader._payload) == 0
+    [large] = reader.feed(last)
+    assert large.is_too_large and large.payload == b""
+    [small] = reader.feed(last)
+    assert not small.is_too_large and len(small.payload) == 504

@@ -43,6 +43,7 @@ class ViewColumn(NamedTuple):
 
 Rows = Callable[..., Iterable[Any]]
 
+ROWS_A_CHECK = 1000
 PHYSLOC = "%%physloc%%", SqlType("binary", length=8)
 LINE = re.compile(r"(?P<name>\w+) +(?P<type>.*?)(?P<required> +NOT NULL)?(?: +(?P<how>=|<-) +(?P<what>.+))?")
 
@@ -120,8 +121,12 @@ class View:
         objects = self.objects(Context(frame.instance, database, frame.session), frame)
         if frame.session.guard is not None:
             objects = filter(self._visible(database, frame.session.guard), objects)
-        rows = [tuple([value(item) for value in values]) for item in objects]
         sqlite = frame.sqlite
+        rows = []
+        for number, item in enumerate(objects):
+            if number % ROWS_A_CHECK == 0:
+                sqlite.reads.check()
+            rows.append(tuple([value(item) for value in values]))
         name = self.temporary_name(database)
         table = f"temp.{quoted(name)}"
         if name not in sqlite.view_tables:

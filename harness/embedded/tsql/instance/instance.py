@@ -35,6 +35,8 @@ from harness.embedded.tsql.storage.tables import Table, void
 USER_SPIDS = range(51, 30_001)
 SYSTEM_SPIDS: tuple[int, ...] = (*range(9, 51), *range(30_001, 32_768))
 BATCHES_CACHED = 1000  # compiled batches; the oldest is dropped first
+BATCHES_CACHED_LENGTH = 1024 * 1024  # characters of all of them; compiled, a character takes up to 100 bytes
+BATCH_CACHED_LENGTH = 64 * 1024  # characters of one: a longer one is compiled each time
 PROCEDURES_CATALOG = "tsql.procedures"  # in the store: (database_id, object_id) -> the definition
 
 
@@ -130,6 +132,7 @@ class Instance:
         self.grants = Grants()
         self.contexts: dict[tuple[int, str], Guard] = {}  # of EXECUTE AS, by database and user
         self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text
+        self._batches_length = 0  # characters of all texts
         self.files = DatabaseFiles()
         self.version = 0  # of the catalog: plans of an older version are made again
         self._put_aside = 0  # tables, so far
@@ -310,10 +313,17 @@ class Instance:
         raise AssertionError(f"{item.name} is in no database")
 
     def keep_batch(self, key: tuple[int, str], compiled: Any) -> None:
-        """Keep a compiled batch for the next time."""
-        if len(self.batches) >= BATCHES_CACHED:
-            del self.batches[next(iter(self.batches))]
-        self.batches[key] = compiled
+        """Keep a compiled batch for the next time, unless it is long."""
+        batches, length = self.batches, len(key[1])
+        if length > BATCH_CACHED_LENGTH:
+            return
+        while len(batches) >= BATCHES_CACHED or self._batches_length + length > BATCHES_CACHED_LENGTH:
+            oldest = next(iter(batches))
+            del batches[oldest]
+            self._batches_length -= len(oldest[1])
+        if key not in batches:
+            self._batches_length += length
+        batches[key] = compiled
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.storage.conversion import Rows, shaped, typed
+from harness.embedded.tsql.storage.reads import Pieces
 from harness.embedded.tsql.storage.sqlite import Sqlite
 
 # Conversions that fail, a deadlock for its victim, and our own bugs end the batch and doom the transaction even with
@@ -285,17 +287,23 @@ class Frame:
 
     # -- results -------------------------------------------------------------------------------------------------------
 
-    def send(self, columns: Sequence[Column], rows: Rows) -> None:
-        """Send a result set."""
+    def send(self, columns: Sequence[Column], rows: Rows, more: Pieces | None = None) -> None:
+        """Send a result set: rows, and pieces of those that follow."""
         session, sink = self.session, self.sink
         columns = typed(columns, rows)
         if session.options.fmtonly:
             rows = ()
-        session.row_count = len(rows)
+        count = len(rows)
         sink.columns(columns)
         if rows:
             sink.rows(shaped(columns, rows))
-        sink.done(None if session.options.nocount else len(rows), in_procedure=self.depth > 0)
+        if more is not None:
+            with closing(more):
+                for piece in more:
+                    sink.rows(shaped(columns, piece))
+                    count += len(piece)
+        session.row_count = count
+        sink.done(None if session.options.nocount else count, in_procedure=self.depth > 0)
 
     def count(self, touched: int) -> None:
         """End a statement that only counts rows."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.embedded.errors import SqlServerError
-from harness.embedded.runtime.tasks import Waiting
+from harness.embedded.runtime import turns
+from harness.embedded.runtime.tasks import Cancelled, Waiting
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.tables import RowConflict
@@ -64,6 +65,7 @@ class Scope:
     in_procedure: bool = False
 
     def compile(self, statement: Statement) -> Step:
+        turns.pause()
         step = self.compilers[type(statement)](statement, self)
         step.line = statement.line
         return step
@@ -92,10 +94,25 @@ class Scope:
             raise SqlServerError(137, variable, line=line) from None
 
 
+STEPS_A_PAUSE = 64  # in a sequence; a statement without rows takes about 10 µs
+
+
 def sequence(steps: Sequence[Step], text: str) -> Step:
     """Steps of a batch or procedure with that text, in order. An error ends its statement; `Frame.fail` decides whether
     it ends more. A defect becomes an error here (`instance.defects`)."""
+    if len(steps) >= STEPS_A_PAUSE:
+        steps = [_after_pause(step) if n % STEPS_A_PAUSE == 0 else step for n, step in enumerate(steps, start=1)]
     return _waiting_sequence(steps, text) if any(step.waits for step in steps) else _plain_sequence(steps, text)
+
+
+def _after_pause(step: Step) -> Step:
+    run = step.run
+
+    def paused(frame: Frame) -> Any:
+        turns.pause()
+        return run(frame)
+
+    return replace(step, run=paused)
 
 
 def _plain_sequence(steps: Sequence[Step], text: str) -> Step:
@@ -176,7 +193,7 @@ def waiting_work(
         except BaseException as error:
             if is_own and tx.active:
                 tx.rollback()
-            elif isinstance(error, Exception) and tx.active:
+            elif isinstance(error, Exception | Cancelled) and tx.active:
                 tx.rollback_to(mark)
             raise
         if is_own:

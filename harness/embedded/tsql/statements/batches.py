@@ -12,6 +12,7 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Parameter, ResultSink, SqlType
+from harness.embedded.tsql.instance.instance import BATCH_CACHED_LENGTH
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step, sequence, waiting
 from harness.embedded.tsql.statements.options import SetOption
@@ -77,6 +78,8 @@ def compile_batch(text: str, types: dict[str, SqlType] | None = None) -> Step:
 
 def compiled_batch(session: Session, text: str) -> Step:
     """Compile a batch, or take it from the cache."""
+    if len(text) > BATCH_CACHED_LENGTH:
+        return compile_batch(text)
     key = (session.database.database_id, text)
     instance = session.instance
     step: Step | None = instance.batches.get(key)

@@ -46,6 +46,7 @@ class Prepared(NamedTuple):
     plan: Plan
     before: Plan | None = None  # reads the rows that an UPDATE is about to change
     shape: Callable[[tuple[Any, ...]], Row] = tuple  # makes a Row of an INSERT's rowid, values and None
+    into: str = ""  # the columns and marks of an INSERT of a query into a table variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +136,23 @@ def run(frame: Frame, target: Target, plan: Plan, verb: str) -> int:
     try:
         return plan.run(frame)
     except sqlite3.IntegrityError as error:
-        text = str(error)
-        if text.startswith("NOT NULL"):
-            raise SqlServerError(515, text.rpartition(".")[2], target.name, verb) from error
-        raise SqlServerError(2627, "UNIQUE KEY", "UQ", target.name) from error
+        raise _violation(error, target, verb) from error
+
+
+def fill(frame: Frame, target: Target, plan: Plan, into: str) -> int:
+    """Insert the rows of a query into a table variable; it is read first, because reading may take long."""
+    rows = plan.read_all(frame)
+    try:
+        return frame.sqlite.run_many(f"INSERT INTO temp.{frame.table(target.name)} {into}", rows) if rows else 0
+    except sqlite3.IntegrityError as error:
+        raise _violation(error, target, "INSERT") from error
+
+
+def _violation(error: sqlite3.IntegrityError, target: Target, verb: str) -> SqlServerError:
+    text = str(error)
+    if text.startswith("NOT NULL"):
+        return SqlServerError(515, text.rpartition(".")[2], target.name, verb)
+    return SqlServerError(2627, "UNIQUE KEY", "UQ", target.name)
 
 
 def places_of(target: Target, names: list[str]) -> list[int]:

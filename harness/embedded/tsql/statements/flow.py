@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.errors import RaisedError, SqlServerError
+from harness.embedded.runtime import turns
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
 from harness.embedded.sqltypes import BIGINT, INT, TINYINT, SqlType
 from harness.embedded.tsql.session.session import Frame
@@ -19,7 +20,7 @@ from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR
 
-LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks
+LOOP_SLICE = 1000  # rounds after which a loop that never waits yields to other tasks in virtual time
 PRINT_MAX = 4000
 MESSAGE_MAX = 2047  # characters of an error's text
 SEVERITY_MAX, STATE_MAX = 25, 255
@@ -104,7 +105,9 @@ def compile_while(node: While, scope: Scope) -> Step:
             if signal is Signal.RETURN:
                 return signal
             rounds += 1
-            if rounds % LOOP_SLICE == 0:
+            if turns.current is not None:
+                turns.pause()
+            elif rounds % LOOP_SLICE == 0:
                 yield Delay(0)
         return None
 

@@ -76,16 +76,21 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
             shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
             return Prepared(target, binding.plan(sql, renderer, []), shape=shape)
         columns = ", ".join(quoted(target.columns[place].name) for place in given)
+        if node.query is not None:
+            marks = ", ".join("?" for _ in given)
+            return Prepared(target, binding.plan(sql, renderer, []), into=f"({columns}) VALUES ({marks})")
         return Prepared(target, binding.plan(f"INSERT INTO {target.sql} ({columns}) {sql}", renderer, []))
 
     prepared = changes.planned(make)
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, _, shape = prepared(frame)
+        target, plan, _, shape, into = prepared(frame)
         table = target.table
         if table is None or tx is None:
-            return changes.run(frame, target, plan, "INSERT")
-        rows = [shape((rowid, *values, None)) for rowid, values in enumerate(plan.rows(frame), table.last_rowid + 1)]
+            return changes.fill(frame, target, plan, into) if into else changes.run(frame, target, plan, "INSERT")
+        rows = [
+            shape((rowid, *values, None)) for rowid, values in enumerate(plan.read_all(frame), table.last_rowid + 1)
+        ]
         if rows:
             table.check_identity(rows[-1][0])
             try:

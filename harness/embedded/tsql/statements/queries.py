@@ -46,8 +46,10 @@ def compile_select(node: Select, scope: Scope) -> Step:
 
     def run(frame: Frame) -> None:
         plan = planned.for_(frame)
-        rows = () if frame.session.options.fmtonly else plan.rows(frame)
-        frame.send(plan.columns, rows)
+        if frame.session.options.fmtonly:
+            frame.send(plan.columns, ())
+        else:
+            frame.send(plan.columns, *plan.read(frame))
 
     return plain(run)
 
@@ -104,7 +106,7 @@ def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) ->
     planned = Planned(make)
 
     def run(frame: Frame) -> None:
-        rows = planned.for_(frame).rows(frame)
+        rows = planned.for_(frame).read_all(frame)
         frame.session.row_count = len(rows)
         if rows:  # the last row wins; without rows the variables keep their values
             frame.variables.update(zip(variables, rows[-1], strict=True))
@@ -152,7 +154,7 @@ def compile_declare_cursor(node: DeclareCursor, scope: Scope) -> Step:
         frame.variables, frame.declared = variables, declared
         try:
             plan = planned.for_(frame)
-            return plan.columns, plan.rows(frame)
+            return plan.columns, plan.read_all(frame)
         finally:
             frame.variables, frame.declared = own
 

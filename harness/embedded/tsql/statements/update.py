@@ -113,7 +113,7 @@ def compile_update(node: Update, scope: Scope) -> Step:
     prepared = changes.planned(make)
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, before, _ = prepared(frame)
+        target, plan, before, *_ = prepared(frame)
         if target.table is None or tx is None or before is None:
             return changes.run(frame, target, plan, "UPDATE")
         old = before.rows(frame)
@@ -178,7 +178,7 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
     prepared = changes.planned(make)
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, _, _ = prepared(frame)
+        target, plan, *_ = prepared(frame)
         if target.table is None or tx is None:
             return changes.run(frame, target, plan, "DELETE")
         rows = changes.changed(frame, target, plan, "DELETE")

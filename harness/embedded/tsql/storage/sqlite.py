@@ -15,6 +15,7 @@ from typing import Any
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.storage.conversion import family
+from harness.embedded.tsql.storage.reads import Pieces, Reads, ReadTooLong
 
 STATEMENTS_CACHED = 4096  # prepared statements; each table variable in use has statements of its own
 
@@ -27,6 +28,8 @@ REFUSALS: tuple[tuple[Any, ...], ...] = (
     ("at most 64 tables", 8623),
 )
 VALUE_BYTES_MAX = 256 * 1024 * 1024  # of one text or binary
+
+ROWS_A_PIECE = 500
 
 AFFINITIES = {
     "integer": "INTEGER",
@@ -66,6 +69,8 @@ class Sqlite:
         self.connection.execute("PRAGMA temp_store = MEMORY")
         self.connection.execute("PRAGMA secure_delete = OFF")  # it is on in some builds
         self.connection.execute("BEGIN")
+        self.reads = Reads()
+        self.is_reading = False  # a query that may be stopped: stopping a change would roll everything back
         self.frame: Any = None  # that runs a statement now; passed to functions that depend on the session
         self._functions: set[tuple[str, int]] = set()
         self._failure: Exception | None = None  # of a function
@@ -81,13 +86,35 @@ class Sqlite:
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
 
-    def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first column of the first row; None without one."""
+    def read_rows(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query; it may be stopped with `ReadTooLong`."""
+        self.is_reading = True
+        try:
+            return self.connection.execute(sql, parameters).fetchall()
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise self._translated(error) from error
+        finally:
+            self.is_reading = False
+
+    def read_value(self, sql: str, parameters: Sequence[Any]) -> Any:
+        """The first column of the first row, None without one; it may be stopped with `ReadTooLong`."""
+        self.is_reading = True
         try:
             row = self.connection.execute(sql, parameters).fetchone()
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
+        finally:
+            self.is_reading = False
         return None if row is None else row[0]
+
+    def read_pieces(self, sql: str, parameters: Sequence[Any]) -> Pieces:
+        """The rows of a query in pieces. Nothing else may use the connection meanwhile."""
+        try:
+            cursor = self.connection.execute(sql, parameters)
+            while piece := cursor.fetchmany(ROWS_A_PIECE):
+                yield piece
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise self._translated(error) from error
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Run a statement and return how many rows it changed."""
@@ -118,13 +145,15 @@ class Sqlite:
         connection.execute("RELEASE many")
         return count
 
-    def _translated(self, error: Exception) -> Exception:
+    def _translated(self, error: Exception) -> BaseException:
         failure, self._failure = self._failure, None
         if failure is not None:
             return failure
         if isinstance(error, sqlite3.IntegrityError):
             return error  # `Table.violation` finds the constraint
         text = str(error)
+        if text == "interrupted":
+            return ReadTooLong()
         if isinstance(error, OverflowError) or "integer overflow" in text:
             return SqlServerError(8115, "bigint")
         for words, number, *arguments in REFUSALS:

@@ -17,6 +17,7 @@ from sqlglot.parsers.tsql import TSQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime import turns
 from harness.embedded.tsql.text.tokens import STATEMENT_WORDS, Tokens
 
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
@@ -37,7 +38,7 @@ class Parser:
     """Parses one batch with a grammar; a parse function starts after the first words of its statement."""
 
     def __init__(self, text: str, grammar: Grammar) -> None:
-        self.tokens = Tokens(text)
+        self.tokens = Tokens(text, is_batch=True)
         self.line = 1
         self._grammar = grammar
         self._longest = max(len(words) for words in grammar)
@@ -59,6 +60,7 @@ class Parser:
 
     def statement(self) -> Statement:
         """Parse one statement and the semicolons after it."""
+        turns.pause()
         tokens = self.tokens
         found = self._parse_function()
         if found is None:
@@ -151,6 +153,10 @@ class _QueryParser(TSQLParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: TSQLParser.FUNCTION_PARSERS[name] for name in CASTS}
+
+    def _parse_primary(self) -> exp.Expr | None:
+        turns.pause()
+        return super()._parse_primary()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import MAX, SqlType
+from harness.embedded.tsql.text.pieces import PIECE, UNBROKEN_MAX, pieces
 
 Item = TypeVar("Item")
 
@@ -21,6 +23,14 @@ class _Tokenizer(TSQL.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
     COMMAND_PREFIX_TOKENS: ClassVar[set[TokenType]] = set()
 
+
+BATCH_TOKENS_MAX = 1_000_000  # our limit: compiled they take about a gigabyte
+QUERY_TOKENS_MAX = 32_768  # our limit on one expression or query
+PARENTHESES_MAX = 1000  # in each other; sqlglot gives up long before
+_DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+# Words behind the first in what sqlglot takes for one token, as BY in ORDER BY.
+_JOINED = frozenset(word for keyword in _Tokenizer.KEYWORDS for word in keyword.split()[1:])
+_TOKENS_A_PAUSE = 1024
 
 TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
 QUOTED = (*TEXT, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING)
@@ -117,19 +127,53 @@ def _with_pseudo_columns(tokens: list[Token]) -> list[Token]:
     return folded
 
 
-class Tokens:
-    """The tokens of one batch and a position in them."""
+def _tokenized(text: str) -> list[Token]:
+    try:
+        tokens = _Tokenizer(dialect=TSQL()).tokenize(text)
+    except (SqlglotError, ValueError, IndexError) as error:
+        raise SqlServerError(105, text[-40:].strip(), line=text.count("\n") + 1) from error
+    return _with_pseudo_columns(tokens) if "%%" in text else tokens
 
-    def __init__(self, text: str) -> None:
+
+def _tokenized_long(text: str) -> list[Token]:
+    """The tokens of a long text, read in pieces; its limits are checked on the way."""
+    tokens: list[Token] = []
+    lines = depth = 0  # before the piece
+    for piece in pieces(text, _JOINED):
+        part = text[piece.start : piece.end]
+        if piece.is_string:
+            kind = TokenType.NATIONAL_STRING if piece.is_national else TokenType.STRING
+            lines += part.count("\n")
+            tokens.append(Token(kind, part[1:-1].replace("''", "'"), lines + 1, 1, piece.start, piece.end - 1))
+        else:
+            for token in _tokenized(part):
+                token.line += lines
+                token.start += piece.start
+                token.end += piece.start
+                depth += _DEPTH.get(token.token_type, 0)
+                tokens.append(token)
+            lines += part.count("\n")
+        if depth > PARENTHESES_MAX:
+            raise SqlServerError(191, line=lines + 1)
+        if len(tokens) > BATCH_TOKENS_MAX:
+            raise SqlServerError(701, "internal", line=lines + 1)
+        turns.pause()
+    return tokens
+
+
+class Tokens:
+    """The tokens of one batch, or of a part of one, and a position in them."""
+
+    def __init__(self, text: str, *, is_batch: bool = False) -> None:
         self.text = text
-        try:
-            self.all: list[Token] = _Tokenizer(dialect=TSQL()).tokenize(text)
-        except (SqlglotError, ValueError, IndexError) as error:
-            raise SqlServerError(105, text[-40:].strip(), line=text.count("\n") + 1) from error
+        if is_batch and (len(text) > PIECE or "/*" in text):
+            self.all = _tokenized_long(text)
+        elif len(text) > UNBROKEN_MAX:
+            raise SqlServerError(103, "name", text[:30], UNBROKEN_MAX)
+        else:
+            self.all = _tokenized(text)
         if "\0" in text:
             self._refuse_zeros()
-        if "%%" in text:
-            self.all = _with_pseudo_columns(self.all)
         self.position = 0
 
     def _refuse_zeros(self) -> None:
@@ -312,6 +356,7 @@ class Tokens:
                     if word not in allowed:
                         break
                     allowed.remove(word)
+            self._go_on(self.position - start)
             depth += (word == "(") - (word == ")")
             if word == "CASE":
                 cases += 1
@@ -324,6 +369,13 @@ class Tokens:
         if not taken:
             self.fail()
         return taken
+
+    def _go_on(self, taken: int) -> None:
+        """Check the length of an expression or query, and let others go on."""
+        if taken % _TOKENS_A_PAUSE == _TOKENS_A_PAUSE - 1:
+            if taken > QUERY_TOKENS_MAX:
+                raise SqlServerError(8632, line=self.line)
+            turns.pause()
 
     def _continues(self, word: str, start: int) -> bool:
         """Whether a statement word belongs to the query before it."""

@@ -20,6 +20,7 @@ from harness.embedded.tsql.permissions.guard import Need, needed_by, object_of
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, fits
+from harness.embedded.tsql.storage.reads import Pieces
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.storage.tables import Table
 from harness.embedded.tsql.text.parser import Expression
@@ -44,6 +45,7 @@ class Binding:
         self.tables: dict[str, None] = {}  # table variables in use
         self.views: list[tuple[View, Database, Source]] = []
         self.needs: list[Need] = []
+        self.version = frame.instance.version  # before names are resolved: a parser may let others go on
 
     def table(self, parts: tuple[str, ...], alias: str) -> Source:
         database, schema, name = self._located(parts)
@@ -122,7 +124,10 @@ class Binding:
 class Plan:
     """A statement for SQLite, with what gives the values of its parameters."""
 
-    __slots__ = ("_texts", "columns", "database", "getters", "is_given", "needs", "sql", "tables", "version", "views")
+    __slots__ = (
+        *("_texts", "columns", "database", "getters", "is_given", "is_long", "needs", "sql", "tables", "version"),
+        "views",
+    )
 
     def __init__(self, sql: str, binding: Binding, getters: list[Evaluate], columns: Sequence[Column]) -> None:
         self.sql = sql
@@ -134,8 +139,9 @@ class Plan:
         self.views = binding.views
         self.needs = tuple(binding.needs)
         self.database = binding.frame.database
-        self.version = binding.frame.instance.version
+        self.version = binding.version
         self._texts: dict[tuple[str, ...], str] = {}
+        self.is_long = False  # for `storage.reads`
 
     def is_current(self, frame: Frame) -> bool:
         return self.database is frame.database and self.version == frame.instance.version
@@ -161,11 +167,33 @@ class Plan:
         return sql, [getter(frame) for getter in self.getters]
 
     def rows(self, frame: Frame) -> list[tuple[Any, ...]]:
+        """The rows, read at once: for changes, between whose steps nobody else may change anything."""
         sql, parameters = self.prepare(frame)
         return [tuple(parameters)] if self.is_given else frame.sqlite.rows(sql, parameters)
 
+    def read(self, frame: Frame) -> tuple[list[tuple[Any, ...]], Pieces | None]:
+        """The rows, or the first of them and pieces of the others; others may run meanwhile."""
+        if self.is_given:
+            return [tuple(self.prepare(frame)[1])], None
+        sqlite = frame.sqlite
+        return sqlite.reads.rows(
+            self,
+            frame.session.login,
+            lambda: sqlite.read_rows(*self.prepare(frame)),
+            lambda: sqlite.read_pieces(*self.prepare(frame)),
+        )
+
+    def read_all(self, frame: Frame) -> list[tuple[Any, ...]]:
+        """The rows; others may run meanwhile."""
+        rows, more = self.read(frame)
+        for piece in more or ():
+            rows += piece
+        return rows
+
     def value(self, frame: Frame) -> Any:
-        return frame.sqlite.value(*self.prepare(frame))
+        """The first column of the first row, None without one; others may run meanwhile."""
+        sqlite = frame.sqlite
+        return sqlite.reads.value(self, frame.session.login, lambda: sqlite.read_value(*self.prepare(frame)))
 
     def run(self, frame: Frame) -> int:
         return frame.sqlite.run(*self.prepare(frame))

@@ -1,0 +1,174 @@
+"""Turns of requests in the real server (see `runtime.turns`).
+
+Each request runs in a greenlet. One that has run for `TURN_NS` stops at its next `pause` and stands in a queue. Its
+next turn comes at once if nothing arrived for anybody else meanwhile, and otherwise after nine times what the last turn
+took: so requests that take long share a tenth of the processor while others are busy, and have all of it when they are
+not. There is one queue for all sessions: many long requests together get no more than one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import Any, TypeVar
+
+from greenlet import greenlet
+
+from harness.embedded.runtime import turns
+from harness.embedded.runtime.platform import WaitStatistics
+from harness.embedded.runtime.realtime import RealTimeDriver
+from harness.embedded.runtime.tasks import SECOND, Scheduler, Task, Wait, Waiting
+
+Result = TypeVar("Result")
+
+TURN_NS = 1_000_000
+OTHERS_SHARE = 9  # times what a turn took, for everything else
+GREENLETS_KEPT = 64  # a new one costs 10 µs, a used one nearly nothing
+
+_now_ns = time.monotonic_ns
+
+
+class Account:
+    """Whether the last request of a session took longer than a turn: then the next one begins in the queue."""
+
+    __slots__ = ("is_heavy",)
+
+    def __init__(self) -> None:
+        self.is_heavy = False
+
+
+class Turns:
+    """The queue of requests that take long."""
+
+    def __init__(
+        self, driver: RealTimeDriver, loop: asyncio.AbstractEventLoop, waits: WaitStatistics | None = None
+    ) -> None:
+        self.waits = waits or WaitStatistics()
+        self._driver = driver
+        self._loop = loop
+        self._queue: deque[_NextTurn] = deque()
+        self._is_scheduled = False
+        self._used_ns = 0  # by requests that take long, since others last had their share
+        self._arrivals = 0  # at the driver, when the last turn was scheduled
+        self._idle: list[_Greenlet] = []
+
+    def run(self, generator: Waiting[Result], account: Account) -> Waiting[Result]:
+        """Run a generator in a greenlet; `turns.current` pauses and waits in it."""
+        if account.is_heavy:
+            yield _NextTurn(self)
+        idle = self._idle
+        inner = idle.pop() if idle else _Greenlet(self)
+        inner.is_done = False
+        given: Any = generator
+        error: BaseException | None = None
+        while True:
+            turns.current = inner
+            began_ns = inner.began_ns = _now_ns()
+            try:
+                wait = inner.switch(given) if error is None else inner.throw(error)
+            finally:
+                turns.current = None
+                given = error = None  # an exception that refers to itself would keep all of its frames
+                used_ns = _now_ns() - began_ns
+                account.is_heavy = used_ns > TURN_NS
+                if account.is_heavy:
+                    self._used_ns += used_ns
+            if inner.is_done:
+                if len(idle) < GREENLETS_KEPT:
+                    idle.append(inner)
+                return wait  # type: ignore[no-any-return]
+            try:
+                given, error = (yield wait), None
+            except BaseException as thrown:
+                error = thrown
+
+    def stand(self, wait: _NextTurn) -> None:
+        self._queue.append(wait)
+        self._schedule()
+
+    def leave(self, wait: _NextTurn) -> None:
+        self._queue.remove(wait)
+
+    def _schedule(self) -> None:
+        if self._is_scheduled or not self._queue:
+            return
+        self._is_scheduled = True
+        arrivals = self._driver.arrivals
+        are_others_busy, self._arrivals = arrivals != self._arrivals, arrivals
+        used_ns, self._used_ns = self._used_ns, 0
+        if are_others_busy:
+            self._loop.call_later(OTHERS_SHARE * used_ns / SECOND, self._give)
+        else:
+            self._loop.call_soon(self._give)
+
+    def _give(self) -> None:
+        self._is_scheduled = False
+        if self._queue:
+            self._queue.popleft().end()
+            self._schedule()
+
+
+class _NextTurn:
+    """The wait for the next turn: SOS_SCHEDULER_YIELD."""
+
+    __slots__ = ("_began_ns", "_queue", "_scheduler", "_task")
+
+    def __init__(self, queue: Turns) -> None:
+        self._queue = queue
+
+    def arm(self, scheduler: Scheduler, task: Task) -> None:
+        self._scheduler, self._task = scheduler, task
+        self._began_ns = _now_ns()
+        self._queue.stand(self)
+
+    def disarm(self, task: Task) -> None:
+        self._queue.leave(self)
+
+    def end(self) -> None:
+        now_ns = _now_ns()
+        self._queue.waits.runnable(self._task, now_ns, now_ns - self._began_ns)
+        self._scheduler.wake(self._task)
+
+
+class _Greenlet(greenlet):  # type: ignore[misc]
+    """Runs one generator after another, each to its end."""
+
+    is_done: bool  # with the generator
+    began_ns: int  # this turn
+
+    def __init__(self, queue: Turns) -> None:
+        super().__init__()
+        self._queue = queue
+
+    def run(self, generator: Waiting[Any]) -> Any:
+        hub = self.parent
+        assert hub is not None
+        while True:
+            result = self._finish(generator, hub)
+            del generator  # it may hold much
+            self.is_done = True
+            generator = hub.switch(result)
+
+    @staticmethod
+    def _finish(generator: Waiting[Any], hub: greenlet) -> Any:
+        resume, value = generator.send, None
+        while True:
+            try:
+                wait = resume(value)
+            except StopIteration as end:
+                return end.value
+            finally:
+                value = None  # as above
+            try:
+                value, resume = hub.switch(wait), generator.send
+            except BaseException as error:
+                value, resume = error, generator.throw
+
+    def pause(self) -> None:
+        if _now_ns() - self.began_ns > TURN_NS:
+            self.wait(_NextTurn(self._queue))
+
+    def wait(self, wait: Wait) -> Any:
+        assert self.parent is not None
+        return self.parent.switch(wait)

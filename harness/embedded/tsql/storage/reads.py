@@ -1,0 +1,40 @@
+"""How queries are read: at once, or by what a server puts in the place of that.
+
+A query that takes long must not stop a server. `server.long_reads` stops it after a while and reads it again in a fork
+of the process. In virtual time every query is read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Protocol
+
+Rows = list[tuple[Any, ...]]
+Pieces = Generator[Rows, None, None]  # of the rows of a query, in order
+
+
+class ReadTooLong(BaseException):
+    """The server stopped a query. No `Exception`, because no statement may take it for its own."""
+
+
+class Query(Protocol):
+    """A query that may be read many times."""
+
+    is_long: bool  # it took long the last time
+
+
+class Reads:
+    """Reads every query at once."""
+
+    def check(self) -> None:
+        """Raise `ReadTooLong` if the query that is read now has taken too long; called where rows of views are made."""
+
+    def value(self, query: Query, login: str, read: Callable[[], Any]) -> Any:
+        """What `read` returns."""
+        return read()
+
+    def rows(
+        self, query: Query, login: str, read: Callable[[], Rows], pieces: Callable[[], Pieces]
+    ) -> tuple[Rows, Pieces | None]:
+        """Rows, and the pieces that follow. `pieces` reads the same as `read`, but not all at once."""
+        return read(), None

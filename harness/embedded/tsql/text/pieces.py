@@ -1,0 +1,103 @@
+"""A long batch in pieces, so that reading it need not be done in one turn.
+
+A piece ends where no token can: behind a semicolon, a comma or a parenthesis, or behind white space, but not inside a
+string, a quoted name or a comment, nor between words of which sqlglot makes one token (`ORDER BY`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime import turns
+
+PIECE = 2048  # characters; sqlglot needs a few milliseconds for them
+LITERAL = 4096  # characters from which on a string is a piece of its own
+UNBROKEN_MAX = 256 * 1024  # characters of code without a place to end; only a hexadecimal constant has as many
+_WINDOW = 64 * 1024  # characters searched at a time
+_LOOKAHEAD = 128  # longer than a joined word
+_STEPS_A_PAUSE = 1000
+
+_OPENING = re.compile(r"""['"\[]|--|/\*""")
+_COMMENT = re.compile(r"/\*|\*/")
+_CLOSINGS = {"'": "'", '"': '"', "[": "]"}
+
+
+class Piece(NamedTuple):
+    start: int
+    end: int
+    is_string: bool = False  # one string, whose N is not part of it
+    is_national: bool = False
+
+
+def pieces(text: str, joined: Collection[str]) -> Iterator[Piece]:
+    """The pieces of a batch; `joined` are words that may continue a token. Error 105 or 113 for what is not closed."""
+    cut = re.compile(rf"[;,()]|(?<!\s)\s++(?!(?:{'|'.join(sorted(joined))})\b)", re.IGNORECASE)
+    start = at = 0
+    while at < len(text):
+        window = min(at + _WINDOW, len(text))
+        opening = _OPENING.search(text, at, window)
+        # A window ends before a sign that may begin a comment.
+        code_end = opening.start() if opening else window if window == len(text) else window - 1
+        goal = start + PIECE
+        while goal < code_end and (found := cut.search(text, max(goal, at), code_end + _LOOKAHEAD)):
+            if found.end() > code_end:
+                break
+            yield Piece(start, found.end())
+            start = found.end()
+            goal = start + PIECE
+        if code_end - start > UNBROKEN_MAX:
+            raise SqlServerError(103, "constant", text[start : start + 30], UNBROKEN_MAX, line=line_of(text, start))
+        at = code_end
+        if opening is None:
+            continue
+        at = _closed(text, opening)
+        if opening[0] == "'" and at - code_end > LITERAL:
+            is_national = _is_national(text, code_end)
+            if (code_end := code_end - is_national) > start:
+                yield Piece(start, code_end)
+            yield Piece(opening.start(), at, True, is_national)
+            start = at
+    if start < len(text):
+        yield Piece(start, len(text))
+
+
+def line_of(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1
+
+
+def _is_national(text: str, quote: int) -> bool:
+    before = text[max(0, quote - 2) : quote]
+    return before[-1:] in ("N", "n") and not (len(before) == 2 and (before[0].isalnum() or before[0] in "_@#$"))
+
+
+def _closed(text: str, opening: re.Match[str]) -> int:
+    """The place behind a string, a quoted name or a comment."""
+    sign, at = opening[0], opening.end()
+    if sign == "--":
+        end = text.find("\n", at)
+        return len(text) if end < 0 else end + 1
+    if sign == "/*":
+        return _comment_end(text, opening)
+    closing, steps = _CLOSINGS[sign], 0
+    while (end := text.find(closing, at)) >= 0:
+        if text[end + 1 : end + 2] != closing:
+            return end + 1
+        at, steps = end + 2, steps + 1
+        if steps % _STEPS_A_PAUSE == 0:
+            turns.pause()
+    raise SqlServerError(105, text[-40:].strip(), line=line_of(text, opening.start()))
+
+
+def _comment_end(text: str, opening: re.Match[str]) -> int:
+    """The end of a comment, in which comments may be nested."""
+    depth = 0
+    for steps, sign in enumerate(_COMMENT.finditer(text, opening.start())):
+        depth += 1 if sign[0] == "/*" else -1
+        if depth == 0:
+            return sign.end()
+        if steps % _STEPS_A_PAUSE == 0:
+            turns.pause()
+    raise SqlServerError(113, line=line_of(text, opening.start()))

@@ -1,0 +1,191 @@
+"""Requests that take long, on a real instance: others go on, Attention works, answers are right, memory is bounded."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pyodbc
+import pytest
+
+from harness.lab import drivers
+from tests.embedded.server.bare_client import attention, batch, log_in, read_message
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.process
+
+PASSWORD = "Turns!1"
+MIB = 2**20
+ROWS = "DECLARE @t TABLE (n int); DECLARE @i int = 0; WHILE @i < {0} BEGIN INSERT @t VALUES (@i); SET @i += 1; END; "
+CROSS = ROWS.format(500) + "SELECT COUNT(*) FROM @t a CROSS JOIN @t b CROSS JOIN @t c CROSS JOIN @t d"
+LOOP = "DECLARE @i bigint = 0; WHILE 1 = 1 SET @i += 1"
+MANY = "SELECT 1 AS a; " * 60_000
+UNREAD_QUERY = ROWS.format(500) + "SELECT a.n, b.n, c.n FROM @t a CROSS JOIN @t b CROSS JOIN @t c"
+
+
+class Instance:
+    def __init__(self, process: psutil.Process, port: int) -> None:
+        self.process, self.port = process, port
+
+    def connect(self) -> pyodbc.Connection:
+        pyodbc.pooling = False
+        text = drivers.choose("microsoft").connection_string(
+            host="127.0.0.1", port=self.port, user="sa", password=PASSWORD, database="master", program="tests"
+        )
+        return pyodbc.connect(text, autocommit=True, timeout=120)
+
+    def bare(self) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", self.port), timeout=120)
+        log_in(client, "sa", PASSWORD)
+        return client
+
+    def waits(self) -> list[str]:
+        """The waits of requests now."""
+        with self.connect() as connection:
+            found = connection.execute("SELECT wait_type FROM sys.dm_exec_requests WHERE wait_type IS NOT NULL")
+            return [row.wait_type for row in found.fetchall()]
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[Instance]:
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(Path(folder) / "data")],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "HARNESS_SA_PASSWORD": PASSWORD},
+        )
+        try:
+            port = json.loads(process.stdout.readline())["port"]
+            yield Instance(psutil.Process(process.pid), port)
+        finally:
+            process.terminate()
+            process.wait(120)
+            process.stdout.close()
+
+
+@pytest.fixture
+def running(instance: Instance) -> Iterator[Callable[[str], socket.socket]]:
+    """Sends a batch without reading its answer, and closes the connection after the test."""
+    opened: list[socket.socket] = []
+
+    def run(text: str) -> socket.socket:
+        opened.append(instance.bare())
+        opened[-1].sendall(batch(text))
+        return opened[-1]
+
+    yield run
+    for client in opened:
+        client.close()
+
+
+@pytest.mark.parametrize("text", [LOOP, CROSS, MANY, "SELECT " + "(" * 5_000_000], ids=["loop", "cross", "many", "("])
+def test_others_are_answered_and_log_in_while_a_request_takes_long(instance, running, text):
+    running(text)
+    with instance.connect() as other:
+        for _ in range(20):
+            assert other.execute("SELECT 1").fetchval() == 1
+
+
+@pytest.mark.parametrize("text", [LOOP, CROSS, MANY * 3], ids=["loop", "cross", "many"])
+def test_an_attention_ends_a_request_that_takes_long(instance, running, text):
+    client = running(text)
+    client.sendall(attention())
+    while read_message(client)[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
+        pass
+    client.sendall(batch("SELECT 7 AS seven"))
+    assert b"\x07\0\0\0" in read_message(client)
+    wait_until(lambda: not instance.process.children())
+
+
+def test_a_query_that_takes_long_has_the_answer_of_one_that_does_not(instance):
+    with instance.connect() as connection:
+        rows = ROWS.format(150)
+        cursor = connection.execute(
+            "SET NOCOUNT ON; " + rows + "SELECT COUNT(*) FROM @t a CROSS JOIN @t b CROSS JOIN @t c WHERE a.n <= b.n"
+        )
+        assert cursor.fetchval() == 150 * 150 * 151 // 2
+        cursor = connection.execute(
+            "SET NOCOUNT ON; " + rows + "SELECT a.n, b.n, c.n FROM @t a CROSS JOIN @t b CROSS JOIN @t c WHERE c.n < 10"
+        )
+        found = {tuple(row) for row in cursor.fetchall()}
+        assert len(found) == 150 * 150 * 10
+
+
+def test_an_error_in_a_query_that_takes_long_is_its_error(instance):
+    with instance.connect() as connection, pytest.raises(pyodbc.Error, match="8134"):
+        connection.execute(
+            "SET NOCOUNT ON; " + ROWS.format(150) + "SELECT COUNT(*) FROM @t a CROSS JOIN @t b CROSS JOIN @t c "
+            "WHERE 1 / (a.n + b.n + c.n - 3 * 149) = 5"
+        ).fetchall()
+
+
+def test_a_condition_and_a_variable_may_take_long(instance):
+    with instance.connect() as connection:
+        cursor = connection.execute(
+            "SET NOCOUNT ON; "
+            + ROWS.format(150)
+            + "DECLARE @n int = (SELECT COUNT(*) FROM @t a CROSS JOIN @t b CROSS JOIN "
+            "@t c); IF EXISTS (SELECT 1 FROM @t a CROSS JOIN @t b CROSS JOIN @t c WHERE a.n + b.n + c.n = 3 * 149) "
+            "SELECT @n"
+        )
+        assert cursor.fetchval() == 150**3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["WHILE 1 = 1 SELECT * FROM sys.objects", "WHILE 1 = 1 PRINT REPLICATE('x', 4000)", UNREAD_QUERY],
+    ids=["rows", "messages", "query"],
+)
+def test_a_statement_waits_for_a_client_that_does_not_read(instance, running, text):
+
+    before = instance.process.memory_info().rss
+    running(text)
+    wait_until(lambda: "ASYNC_NETWORK_IO" in instance.waits())
+    assert instance.process.memory_info().rss < before + 64 * MIB
+
+
+def test_requests_that_are_never_read_wait_too(instance, running):
+    client = running("SELECT 1")
+    before = instance.process.memory_info().rss
+    client.settimeout(5)
+    sent = 0
+    with pytest.raises((TimeoutError, ConnectionError)):
+        while sent < 512 * MIB:
+            sent += client.send(batch("SELECT * FROM sys.objects") * 100)
+    assert instance.process.memory_info().rss < before + 64 * MIB
+
+
+def test_what_ends_leaves_no_process_and_no_session(instance):
+    with instance.connect() as connection:
+        connection.execute("DECLARE @i int")
+
+        def sessions() -> int:
+            return connection.execute("SELECT COUNT(*) FROM sys.dm_exec_sessions").fetchval()
+
+        before = sessions()
+        clients = [instance.bare() for _ in range(3)]
+        for client, text in zip(clients, (LOOP, CROSS, MANY), strict=True):
+            client.sendall(batch(text))
+        wait_until(instance.process.children)
+        for client in clients:
+            client.close()
+        wait_until(lambda: sessions() <= before and not instance.process.children())
+
+
+def test_a_driver_can_cancel_a_query_in_a_fork(instance):
+    with instance.connect() as connection:
+        cursor = connection.cursor()
+        canceller = threading.Thread(target=lambda: (wait_until(instance.process.children), cursor.cancel()))
+        canceller.start()
+        with pytest.raises(pyodbc.Error, match="HY008"):
+            cursor.execute("SET NOCOUNT ON; " + CROSS)
+        canceller.join()
+        assert connection.execute("SELECT 1").fetchval() == 1
