@@ -163,7 +163,7 @@ def attack_with_batches(seed: int, numbers: range, failed: Callable[[Failure], N
                     return
                 connection = server.connect()
             if wrong or found:
-                failed(Failure(number, text, f"{wrong} {found} {server.log()[-1500:]}"))
+                failed(Failure(number, text, f"{wrong} {found} {server.log()}"))
         connection.close()
 
 

@@ -15,7 +15,7 @@ from harness.embedded.tsql import statements  # noqa: F401  registers the statem
 from harness.embedded.tsql.catalog import VIEWS
 from harness.embedded.tsql.translation.functions import FUNCTIONS
 
-DEPTH_MAX = 5  # of templates in templates; below it a part is a constant or a name
+DEPTH_MAX = 4  # of templates in templates; below it a part is a constant or a name
 
 STATEMENTS = {
     "ALTER AUTHORIZATION": "ON DATABASE :: {database} TO {principal}",
@@ -153,20 +153,72 @@ STATEMENTS = {
     "WITH": "c (x) AS (SELECT {expression}) SELECT * FROM c WHERE x = {expression}",
 }
 
+# Half of the statements are of these, which do more than the catalog's.
+OFTEN = (
+    "SELECT",
+    "SELECT",
+    "PRINT",
+    "SET @",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "IF",
+    "EXEC",
+    "RECEIVE",
+    "SEND ON CONVERSATION",
+)
+
 # Parts: the first template of each is short, for where parts are nested too deeply.
 PARTS = {
     "statement": ("PRINT {edge}", "{any}", "{any}", "{any}"),
-    "expression": (
-        *("{edge}", "{edge}", "{variable}", "{variable}", "({expression})", "-{expression}", "~{expression}"),
-        *("{expression} {operator} {expression}", "{expression} {operator} {expression}"),
-        *("CAST({expression} AS {type})", "TRY_CAST({expression} AS {type})", "CONVERT({type}, {expression}, {int})"),
-        *("CASE WHEN {condition} THEN {expression} ELSE {expression} END", "(SELECT {expression})"),
-        *("CASE {expression} WHEN {expression} THEN {expression} END", "{expression} COLLATE Latin1_General_BIN2"),
-        *("{function}", "{function}", "{function}", "{function}", "(SELECT {aggregate} FROM {source})"),
-        *("@@ROWCOUNT", "@@TRANCOUNT", "@@ERROR", "@@SPID", "@@VERSION", "@@nothing"),
+    "expression": ("{edge}", "{number}", "{number}", "{words}", "{words}", "{anything}", "{function}"),
+    # Of integers, of texts, and of any type: most of these are errors, which end a batch early
+    "number": (
+        *("{integer}", "{integer}", "@i", "@n", "@i", "({number})", "-{number}", "~{number}", "LEN({words})"),
+        *("{number} {operator} {number}", "{number} {operator} {number}", "TRY_CAST({anything} AS {type})"),
+        *("CASE WHEN {condition} THEN {number} ELSE {number} END", "ISNULL({number}, {number})", "DATALENGTH({words})"),
+        *("(SELECT {number})", "(SELECT COUNT(*) FROM {source})", "IIF({condition}, {number}, {number})", "@@ROWCOUNT"),
+        *(
+            "DATEDIFF(day, @d, GETDATE())",
+            "OBJECT_ID({string})",
+            "CHARINDEX({words}, {words})",
+            "@@TRANCOUNT",
+            "@@SPID",
+        ),
+    ),
+    "words": (
+        *("{string}", "@s", "@s", "{words} + {words}", "LEFT({words}, {number})", "REPLICATE({words}, {number})"),
+        *("SUBSTRING({words}, {number}, {number})", "CAST({number} AS nvarchar(20))", "UPPER({words})", "NULL"),
+        *("REPLACE({words}, {words}, {words})", "CONCAT({words}, {number})", "QUOTENAME({words})", "DB_NAME()"),
+        *("CONVERT(varchar(30), @d, 121)", "CASE {number} WHEN {number} THEN {words} END", "CAST(@b AS varchar(max))"),
+    ),
+    "anything": (
+        *(
+            "{edge}",
+            "{variable}",
+            "({expression})",
+            "-{expression}",
+            "@d + {number}",
+            "@d",
+            "@b",
+            "@h",
+            "@v",
+            "NEWID()",
+        ),
+        *("{expression} {operator} {expression}", "CAST({number} AS {type})", "CAST({expression} AS {type})"),
+        *(
+            "CONVERT({type}, {expression}, {int})",
+            "{function}",
+            "{function}",
+            "{function}",
+            "(SELECT {aggregate} FROM {source})",
+        ),
+        *("CASE WHEN {condition} THEN {expression} ELSE {expression} END", "{words} COLLATE Latin1_General_BIN2"),
+        *("@@ERROR", "@@VERSION", "@@nothing", "DATEADD(day, {number}, @d)", "SERVERPROPERTY({words})"),
     ),
     "condition": (
-        *("1 = 1", "{expression} {comparison} {expression}", "{expression} {comparison} {expression}"),
+        *("1 = 1", "{number} {comparison} {number}", "{words} {comparison} {words}", "{number} {comparison} {number}"),
+        *("{expression} {comparison} {expression}", "{number} BETWEEN {number} AND {number}", "{words} LIKE {words}"),
         *("{expression} IS NULL", "{expression} IS NOT NULL", "NOT {condition}", "{condition} AND {condition}"),
         *("{condition} OR {condition}", "{expression} «|NOT »BETWEEN {expression} AND {expression}", "({condition})"),
         *("{expression} «|NOT »IN ({expression}, {expression})", "{expression} IN ({query})", "EXISTS ({query})"),
@@ -175,7 +227,15 @@ PARTS = {
     "operator": ("+", "-", "*", "/", "%", "&", "|", "^"),
     "comparison": ("=", "<>", "!=", "<", "<=", ">", ">=", "!<"),
     "aggregate": (
-        *("COUNT(*)", "SUM({expression})", "MAX({expression})", "MIN({expression})", "COUNT(DISTINCT {expression})"),
+        *(
+            "COUNT(*)",
+            "SUM({number})",
+            "MAX({words})",
+            "SUM({expression})",
+            "MAX({expression})",
+            "MIN({expression})",
+            "COUNT(DISTINCT {expression})",
+        ),
         *("COUNT_BIG({expression})", "SUM(x)", "MAX(x)", "ROW_NUMBER() OVER (ORDER BY {expression})"),
         "SUM({expression}) OVER (PARTITION BY {expression})",
     ),
@@ -193,17 +253,25 @@ PARTS = {
     ),
     "query": ("SELECT {edge}", "SELECT {select}", "SELECT {select}"),
     "source": (
-        *("(VALUES ({edge}), ({edge})) AS v (x)", "(VALUES ({expression}), ({expression})) AS v (x)", "{object}"),
+        *(
+            "(VALUES ({integer}), ({integer})) AS v (x)",
+            "(VALUES ({number}), ({number})) AS v (x)",
+            "{object}",
+            "dbo.t1",
+        ),
+        *("(VALUES ({expression}), ({expression})) AS v (x)", "(SELECT {number} AS x UNION SELECT 2) AS d", "dbo.t1"),
         *("(SELECT {expression} AS x) AS d", "{view}", "{view}", "@t", "sys.dm_io_virtual_file_stats({int}, {int})"),
         "sys.dm_db_page_info({expression}, {int}, {int}, {string})",
     ),
     "target": ("@t", "@t", "{object}", "{object}", "{view}"),
     "handle": ("{variable}", "@h", "@h", "@h", "NEWID()", "{edge}"),
-    "variable": ("@v", "@i", "@s", "@b", "@d", "@h", "@n", "@undeclared"),
-    "bare": ("v", "i", "s", "b", "d", "h", "n", "undeclared"),
+    "variable": ("@v", "@i", "@s", "@b", "@d", "@h", "@n"),
+    "bare": ("v", "i", "s", "b", "d", "h", "n"),
     "fresh": ("w", "x", "y", "v"),
-    "name": ("n1", "n2", "n3", "[n 4]", "s1", "q1", "[]]]", '"n5"', "[{long}]", "N\u00e9\U0001f600", "[a\0b]"),
-    "object": ("dbo.t1", "dbo.q1", "t1", "q1", "dbo.p1", "p1", "d1.dbo.t1", "dbo.[n 4]", "nowhere.dbo.t1", "a.b.c.d"),
+    "name": ("n1", "n2", "n1", "n2", "s1", "q1", "[n 4]", "[]]]", '"n5"', "{odd_name}"),
+    "odd_name": ("[{long}]", "N\u00e9\U0001f600", "[a\0b]", "n3"),
+    "object": ("dbo.t1", "dbo.q1", "t1", "q1", "dbo.p1", "p1", "t1", "q1", "d1.dbo.t1", "dbo.[n 4]", "{odd_object}"),
+    "odd_object": ("nowhere.dbo.t1", "a.b.c.d", "dbo.n1", "t2"),
     "database": ("d1", "d2", "d1", "master", "msdb", "{name}"),
     "principal": ("u1", "u2", "sa", "dbo", "public", "{name}"),
     "port": ("0", "{int}", "99999", "-1"),
@@ -272,7 +340,40 @@ TYPES = (
     *("decimal(38,0)", "numeric(5,2)", "money", "uniqueidentifier", "date", "time", "time(0)", "datetime"),
     *("smalldatetime", "datetime2", "datetime2(0)", "char", "char(8000)", "varchar(1)", "varchar(max)", "nchar(4000)"),
     *("nvarchar(10)", "nvarchar(max)", "binary(8000)", "varbinary(1)", "varbinary(max)", "sysname", "xml", "text"),
-    *("decimal(39)", "decimal((38,10))", "varchar(8001)", "varchar(0)", "time(8)", "int(3)", "nothing", "sql_variant"),
+)
+NO_TYPES = (
+    "decimal(39)",
+    "decimal((38,10))",
+    "varchar(8001)",
+    "varchar(0)",
+    "time(8)",
+    "int(3)",
+    "nothing",
+    "sql_variant",
+)
+# A type, and the edges of its values
+TYPED = (
+    *(
+        ("tinyint", "0"),
+        ("tinyint", "255"),
+        ("smallint", "-32768"),
+        ("smallint", "32767"),
+        ("bit", "1"),
+        ("int", "NULL"),
+    ),
+    *(("bigint", "9223372036854775807"), ("bigint", "-9223372036854775808"), ("float", "1.7976931348623157e308")),
+    *(("float", "5e-324"), ("real", "3.4e38"), ("decimal(38,0)", "9" * 38), ("decimal(38,38)", "0." + "9" * 38)),
+    *(("money", "922337203685477.5807"), ("uniqueidentifier", "NEWID()"), ("date", "'0001-01-01'"), ("xml", "'<a/>'")),
+    *(("time", "'23:59:59.9999999'"), ("datetime", "'1753-01-01'"), ("datetime", "'9999-12-31 23:59:59.997'")),
+    *(("smalldatetime", "'2079-06-06'"), ("datetime2", "'9999-12-31 23:59:59.9999999'"), ("char(8000)", "'x'")),
+    *(("varchar(1)", "'x'"), ("varchar(max)", "REPLICATE('x', 8000)"), ("nchar(4000)", "N'\u00e9\U0001f600'")),
+    *(
+        ("nvarchar(10)", "N''"),
+        ("nvarchar(max)", "NULL"),
+        ("binary(8000)", "0x00"),
+        ("varbinary(1)", "0xFF"),
+        ("sysname", "N'x'"),
+    ),
 )
 
 INTEGERS = (
@@ -319,7 +420,7 @@ SYSTEM_PROCEDURES = (
 )
 
 PREFACE = (
-    "DECLARE @v {type} = {edge}, @i int = {integer}, @s nvarchar(max) = {string}, @b varbinary(max) = {binary}, "
+    "DECLARE @v {typed}, @i int = {integer}, @s nvarchar(max) = {string}, @b varbinary(max) = {binary}, "
     "@d datetime = '2024-01-01', @h uniqueidentifier, @n bigint; DECLARE @t TABLE (a {type}, b {type}); "
 )
 # What the statements refer to; most of it survives none of them for long.
@@ -333,7 +434,7 @@ SETUP = (
 )
 DIALOG = (
     "BEGIN DIALOG @h FROM SERVICE s1 TO SERVICE 's1' WITH ENCRYPTION = OFF; "
-    "SEND ON CONVERSATION @h MESSAGE TYPE [DEFAULT] ({edge}); "
+    "SEND ON CONVERSATION @h MESSAGE TYPE [DEFAULT] ({words}); "
 )
 
 _PART = re.compile(r"\{([a-z_]+)\}")
@@ -357,15 +458,15 @@ class _Maker:
         self._random = source
 
     def batch(self) -> str:
-        statements_ = "; ".join(self._statement(0) for _ in range(self._random.choice((1, 1, 2, 3))))
+        statements_ = "; ".join(self._statement(0) for _ in range(self._random.choice((1, 1, 1, 2))))
         if re.match(r"(CREATE|ALTER)( OR ALTER)? PROC", statements_):
             return statements_
-        dialog = self._made(DIALOG, DEPTH_MAX) if self._random.random() < 0.2 else ""
+        dialog = self._made(DIALOG, DEPTH_MAX) if self._random.random() < 0.3 else ""
         text = self._made(PREFACE, DEPTH_MAX) + dialog + statements_
         return self._damaged(text) if self._random.random() < 0.125 else text
 
     def _statement(self, depth: int) -> str:
-        words = self._random.choice(tuple(STATEMENTS))
+        words = self._random.choice(OFTEN if self._random.random() < 0.5 else tuple(STATEMENTS))
         joined = words if words.endswith("@") else words + " "
         return joined + self._made(STATEMENTS[words], depth)
 
@@ -375,7 +476,7 @@ class _Maker:
             template = template[: choice.start()] + chosen + template[choice.end() :]
         return _PART.sub(lambda part: self._part(part[1], depth + 1), template)
 
-    def _part(self, name: str, depth: int) -> str:
+    def _part(self, name: str, depth: int) -> str:  # noqa: PLR0911
         pick = self._random.choice
         if name == "any":
             return self._statement(depth)
@@ -383,13 +484,17 @@ class _Maker:
             return self._function(depth) if depth < DEPTH_MAX else "GETDATE()"
         if name == "edge":
             return self._made(pick(EDGES), depth)
+        if name == "typed":
+            return " = ".join(pick(TYPED))
+        if name == "type" and self._random.random() < 0.03:
+            return pick(NO_TYPES)
         if name == "string":
             return (
                 pick(("N'", "'")) + pick(("s1", "x", "", "LOCAL", "TCP://a:1", "x" * 300, "SELECT 1", "@p int")) + "'"
             )
         simple = {
             "int": INTEGERS,
-            "integer": INTEGERS[:13],
+            "integer": INTEGERS[:12],
             "binary": ("0x", "0x00", "0x3082", "NULL"),
             "type": TYPES,
             "view": tuple(f"sys.{view}" for view in VIEWS),
