@@ -18,6 +18,7 @@ SYNTAX_ERRORS: dict[int, str] = {  # severity 15
 
 TEXTS: dict[int, str] = {
     108: "The ORDER BY position number %s is out of range of the number of items in the select list.",
+    157: "An aggregate may not appear in the set list of an UPDATE statement.",
     220: "Arithmetic overflow error for data type %s, value = %s.",
     232: "Arithmetic overflow error for type %s, value = %s.",
     241: "Conversion failed when converting date and/or time from character string.",
@@ -40,6 +41,7 @@ TEXTS: dict[int, str] = {
     1014: "A TOP or FETCH clause contains an invalid value.",
     2716: "Column, parameter, or variable #%s: Cannot specify a column width on data type %s.",
     2750: "Column or parameter #%s: Specified column precision %s is greater than the maximum precision of %s.",
+    10709: "The number of columns for each row in a table value constructor must be the same.",
     8114: "Error converting data type %s to %s.",
     8115: "Arithmetic overflow error converting expression to data type %s.",
     8116: "Argument data type %s is invalid for an argument of %s function.",

@@ -158,3 +158,48 @@ def test_operators_in_a_row_may_be_many(side):
 def test_what_is_nested_too_deeply_is_error_191_or_has_a_value(side, statement):
     results = side.results(statement)
     assert [error.number for error in results.errors] in ([], [191])
+
+
+def test_the_rows_of_a_union_and_of_values_have_one_type(side):
+    assert side.rows("SELECT 1 UNION ALL SELECT '2'") == [(1,), (2,)]
+    assert side.rows("SELECT x FROM (VALUES (1), ('2')) AS v (x)") == [(1,), (2,)]
+    assert side.rows("SELECT CAST('10:00' AS time) AS a UNION ALL SELECT CAST('2024-01-02' AS datetime)") == [
+        ("1900-01-01 10:00:00.000",),
+        ("2024-01-02 00:00:00.000",),
+    ]
+    assert side.rows("SELECT NULL UNION ALL SELECT 'a' UNION ALL SELECT N'b'") == [(None,), ("a",), ("b",)]
+    for statement, number in (
+        ("SELECT 1 UNION SELECT 'x'", 245),
+        ("SELECT GETDATE() UNION SELECT '2024-02-30'", 242),
+        ("SELECT x FROM (VALUES (1), (2, 3)) AS v (x)", 10709),
+        ("SELECT 1 UNION SELECT 1, 2", 205),
+    ):
+        assert side.error(statement).number == number
+
+
+@pytest.mark.parametrize(
+    ("statement", "number"),
+    [
+        ("SELECT CONVERT(int)", 102),
+        ("UPDATE dbo.t SET n = SUM(1)", 157),
+        ("UPDATE dbo.t SET n = (SELECT SUM(1))", None),
+        ("EXEC sp_prepare 0x0", None),
+        ("RAISERROR('%999999999d', 16, 1, 1)", 2787),
+        ("RAISERROR('x', 300, -1) WITH LOG", 50000),
+        ("RAISERROR('%d', 16, 1, 1.5)", 2786),
+        ("DECLARE @w datetime; WAITFOR DELAY @w", 148),
+        ("SELECT 1 AS a GROUP BY 1", 164),
+        ("SELECT 1 WHERE 'a' LIKE 'a' ESCAPE 'ab'", 506),
+        ("SELECT 1 WHERE 'a' LIKE '[z-a]'", None),
+        ("DBCC TRACEON (NULL)", 2560),
+        ("CREATE TABLE dbo.u (a bit IDENTITY)", 2749),
+        ("CREATE TABLE dbo.u (a tinyint IDENTITY(256, 1))", 2752),
+        ("CREATE TABLE dbo.u (a tinyint IDENTITY(255, 1), b int); INSERT dbo.u (b) VALUES (1), (2)", 8115),
+        ("DECLARE @u TABLE (a int, A int)", 2705),
+        ("SELECT SERVERPROPERTY('IsClustered'), SERVERPROPERTY(N'Edi' + 'tion')", None),
+        ("ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 99999999999999999999MB)", 1842),
+        ("EXEC sp_executesql N'', N''; EXEC (N'\0')", 102),
+    ],
+)
+def test_what_generated_batches_found(side, statement, number):
+    assert [error.number for error in side.results(statement).errors] == ([number] if number else [])

@@ -131,7 +131,7 @@ class Instance:
         self.sessions: dict[int, ConnectedSession] = {}  # by spid
         self.grants = Grants()
         self.contexts: dict[tuple[int, str], Guard] = {}  # of EXECUTE AS, by database and user
-        self.batches: dict[tuple[int, str], Any] = {}  # compiled, by database and text
+        self.batches: dict[tuple[Any, ...], Any] = {}  # compiled, by database and text
         self._batches_length = 0  # characters of all texts
         self.files = DatabaseFiles()
         self.version = 0  # of the catalog: plans of an older version are made again
@@ -312,7 +312,7 @@ class Instance:
                 return database
         raise AssertionError(f"{item.name} is in no database")
 
-    def keep_batch(self, key: tuple[int, str], compiled: Any) -> None:
+    def keep_batch(self, key: tuple[Any, ...], compiled: Any) -> None:
         """Keep a compiled batch for the next time, unless it is long."""
         batches, length = self.batches, len(key[1])
         if length > BATCH_CACHED_LENGTH:

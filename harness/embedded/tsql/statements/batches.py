@@ -118,7 +118,8 @@ class Prepared(NamedTuple):
 
 def prepare(session: Session, text: str, declarations: str) -> Prepared:
     """Compile a text with its parameters, or take it from the cache."""
-    key = (session.database.database_id, f"{declarations}\0{text}")
+    # Not the key of any batch, whose text may be just this
+    key = (session.database.database_id, f"{declarations}\0{text}", "with parameters")
     prepared = session.instance.batches.get(key)
     if prepared is None:
         parameters = parse_parameters(declarations) if declarations.strip() else []
@@ -375,7 +376,8 @@ def _take_variables(
 def _take_outputs(frame: Frame, node: Execute, scope: Scope, outputs: dict[int, tuple[SqlType, Any]]) -> None:
     for place, (type_, value) in outputs.items():
         expression = node.arguments[place].value
-        assert expression is not None
+        if expression is None or not node.arguments[place].output:
+            continue
         target = "@" + expression.tree.name.lower()
         frame.variables[target] = converter(type_, scope.types[target])(value)
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from harness.embedded.broker.transactions import Transaction
+from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName
+from harness.embedded.tsql.statements.queries import AGGREGATES
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text.parser import (
@@ -195,8 +197,15 @@ def _check(node: Update | Delete, scope: Scope) -> None:
     for expression in (*values, node.top):
         if expression is not None:
             check(expression.tree, node.line, scope.declares)
+    if any(_is_aggregate(call) for value in values for call in value.tree.find_all(exp.Anonymous)):
+        raise SqlServerError(157, line=node.line)
     if node.source is not None:
         check(node.source.tree, node.line, scope.declares)
+
+
+def _is_aggregate(call: exp.Anonymous) -> bool:
+    """Whether a call is an aggregate outside a subquery."""
+    return str(call.this).upper() in AGGREGATES and call.find_ancestor(exp.Select) is None
 
 
 def _rows_of(renderer: Renderer, target: Target, node: Update | Delete, names: Names) -> tuple[str, str]:

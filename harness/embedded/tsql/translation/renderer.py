@@ -60,6 +60,8 @@ class Renderer:
 
     def expression(self, node: exp.Expr, names: Names) -> Fragment:
         render = RENDERERS.get(type(node))
+        if node is None:  # sqlglot takes CONVERT(int) for a complete call
+            raise SqlServerError(102, ")")
         if render is None:
             raise UnsupportedSyntax(f"the expression {node.sql('tsql')[:60]}", self.line)
         return render(self, node, names)
@@ -108,7 +110,9 @@ class Renderer:
 
     def to_family(self, value: Fragment, target: SqlType | None) -> Fragment:
         """Convert a value to the family of the target type, of any length."""
-        if target is None or value.type is None or family(value.type) == family(target):
+        if target is None or value.type is None or value.type == target:
+            return value
+        if family(value.type) == family(target) != "date":
             return value
         if family(target) in ("float", "decimal") and family(value.type) in ("integer", "float", "decimal"):
             return value

@@ -328,12 +328,15 @@ def _derived(renderer: Renderer, node: exp.Subquery, names: Names) -> str:
 def _values(renderer: Renderer, node: exp.Values, names: Names) -> str:
     """`( VALUES (...), ... ) AS alias ( columns )`"""
     rows = [[renderer.value(item, names) for item in row.expressions] for row in node.expressions]
+    if any(len(row) != len(rows[0]) for row in rows):
+        raise SqlServerError(10709)
     alias = node.args.get("alias")
     if alias is None or len(alias.columns) != len(rows[0]):
         raise SqlServerError(8155, 1, node.alias or "VALUES")
     types = [common_type([row[place].type for row in rows]) for place in range(len(rows[0]))]
     columns = [Column(name.name, type_) for name, type_ in zip(alias.columns, types, strict=True)]  # type: ignore[arg-type]
-    text = ", ".join("(" + ", ".join(item.sql for item in row) + ")" for row in rows)
+    converted = [[renderer.to_family(item, types[place]).sql for place, item in enumerate(row)] for row in rows]
+    text = ", ".join(f"({', '.join(row)})" for row in converted)
     header = ", ".join(quoted(column.name) for column in columns)
     names.sources.append(Source(node.alias, "", columns))
     return f"(WITH _rows ({header}) AS (VALUES {text}) SELECT * FROM _rows) AS {quoted(node.alias)}"
@@ -355,16 +358,16 @@ def _set_operation(
     while isinstance(first, exp.SetOperation) and (first is node or not (first.args.get("order") or _limits(first))):
         operations.append(first)
         first = first.this
-    sql, columns = _operand(renderer, first, outer, convert)
-    for number, operation in enumerate(reversed(operations), start=1):
-        right_sql, right = _operand(renderer, operation.expression, outer, convert)
-        if len(columns) != len(right):
-            raise SqlServerError(205)
+    operands = [_operand(renderer, each, outer, convert) for each in (first, *(o.expression for o in operations[::-1]))]
+    if len({len(each) for _, each in operands}) > 1:
+        raise SqlServerError(205)
+    columns = [
+        Column(same[0].name, common_type([one.type for one in same]), any(one.nullable for one in same))  # type: ignore[arg-type]
+        for same in zip(*(each for _, each in operands), strict=True)
+    ]
+    sql, *others = (_of_types(renderer, text, given, columns) for text, given in operands)
+    for number, (operation, right_sql) in enumerate(zip(reversed(operations), others, strict=True), start=1):
         word = OPERATIONS[type(operation)] + ("" if operation.args.get("distinct") else " ALL")
-        columns = [
-            Column(a.name, common_type([a.type, b.type]), a.nullable or b.nullable)  # type: ignore[arg-type]
-            for a, b in zip(columns, right, strict=True)
-        ]
         if number % OPERATIONS_MAX == 0:
             sql = f"SELECT * FROM ({sql})"
         sql += f" {word} {right_sql}"
@@ -373,6 +376,21 @@ def _set_operation(
         aliases = {column.name.lower(): column for column in columns}
         sql += " " + order_by(renderer, order, Names(), aliases, len(columns))
     return f"{sql} {_limit(renderer, node)}".rstrip(), columns
+
+
+def _of_types(renderer: Renderer, sql: str, given: list[Column], wanted: list[Column]) -> str:
+    """A query whose columns are converted to the types of a UNION's result."""
+    names = [f"_{number}" for number in range(len(given))]
+    items = [
+        renderer.to_family(Fragment(name, column.type), result.type).sql
+        for name, column, result in zip(names, given, wanted, strict=True)
+    ]
+    if items == names:
+        return sql
+    shown = [
+        f"{item} AS {quoted(column.name)}" if column.name else item for item, column in zip(items, given, strict=True)
+    ]
+    return f"SELECT * FROM (WITH _operand ({', '.join(names)}) AS ({sql}) SELECT {', '.join(shown)} FROM _operand)"
 
 
 def _limits(node: exp.Expr) -> bool:
