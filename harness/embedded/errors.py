@@ -355,6 +355,8 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
     15233: "Property cannot be added. Property '%s' already exists for '%s'.",
     15247: "User does not have permission to perform this action.",
     15297: "The certificate, asymmetric key, or private key data is invalid.",
+    15313: "The key is not encrypted using the specified decryptor.",
+    15315: "The key '%s' is not open. Please open the key before using it.",
     15466: "An error occurred during decryption.",
     15517: (
         'Cannot execute as the database principal because the principal "%s" does not exist, this type of principal '

@@ -68,6 +68,9 @@ STATEMENTS = {
         "«{string}|'current database'»"
     ),
     "CREATE LOGIN": "{principal} WITH PASSWORD = {string}«, DEFAULT_DATABASE = {database}|»",
+    "ALTER MASTER KEY": "ADD ENCRYPTION BY SERVICE MASTER KEY",
+    "CLOSE MASTER KEY": "",
+    "OPEN MASTER KEY": "DECRYPTION BY PASSWORD = {string}",
     "CREATE MASTER KEY": "« ENCRYPTION BY PASSWORD = {string}|»",
     "CREATE MESSAGE TYPE": "{name}« AUTHORIZATION {principal}|»« VALIDATION = «NONE|EMPTY|WELL_FORMED_XML»|»",
     "CREATE OR ALTER PROC": "{procedure}",

@@ -125,6 +125,7 @@ class Catalog:
             self.is_trustworthy_on,
             self.is_read_committed_snapshot_on,
             self.compatibility_level,
+            self.principals.locked_master_key,
         )
 
     def new_id(self, kind: str) -> int:

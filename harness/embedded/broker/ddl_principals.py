@@ -20,10 +20,26 @@ _FIRST_CERTIFICATE_ID = 256
 _FIRST_LOGIN_ID = 256
 
 
-def create_master_key(tx: Transaction, catalog: Catalog) -> None:
+def create_master_key(tx: Transaction, catalog: Catalog, password: str | None = None) -> None:
     if catalog.principals.has_master_key:
         raise SqlServerError(15578)
-    _set_master_key(tx, catalog, catalog.keys.new_master_key())
+    master_key = catalog.keys.new_master_key()
+    locked = None if password is None else catalog.keys.lock_master_key(master_key, password)
+    ddl.assign(tx, catalog.principals, "locked_master_key", locked)
+    set_master_key(tx, catalog, master_key)
+
+
+def opened_master_key(catalog: Catalog, password: str) -> bytes:
+    """OPEN MASTER KEY: the master key under the present key of the server."""
+    locked = catalog.principals.locked_master_key
+    if not catalog.principals.has_master_key:
+        raise SqlServerError(15151, "find", "symmetric key", "master key")
+    try:
+        if locked is None:
+            raise ValueError("it has no password")
+        return catalog.keys.unlock_master_key(locked, password)
+    except ValueError:
+        raise SqlServerError(15313) from None
 
 
 def drop_master_key(tx: Transaction, catalog: Catalog) -> None:
@@ -32,10 +48,11 @@ def drop_master_key(tx: Transaction, catalog: Catalog) -> None:
     for certificate in catalog.principals.certificates.values():
         if certificate.private_key is not None and not certificate.has_password:
             raise SqlServerError(15580, "certificate", certificate.name)
-    _set_master_key(tx, catalog, None)
+    ddl.assign(tx, catalog.principals, "locked_master_key", None)
+    set_master_key(tx, catalog, None)
 
 
-def _set_master_key(tx: Transaction, catalog: Catalog, master_key: bytes | None) -> None:
+def set_master_key(tx: Transaction, catalog: Catalog, master_key: bytes | None) -> None:
     ddl.assign(tx, catalog.principals, "master_key", master_key)
     ddl.store_database(tx, catalog)
     ddl.changed(tx, catalog)

@@ -156,6 +156,7 @@ class Principals:
     users: dict[str, User] = field(default_factory=dict)  # by name, lower case
     certificates: dict[str, Certificate] = field(default_factory=dict)  # by name, lower case
     master_key: bytes | None = None  # protected by the key of the server
+    locked_master_key: bytes | None = None  # the same, protected by a password; None if it was made without one
 
     @property
     def has_master_key(self) -> bool:

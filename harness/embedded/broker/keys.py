@@ -75,6 +75,14 @@ class Keys(Protocol):
 
     def new_master_key(self) -> bytes: ...
 
+    def lock_master_key(self, master_key: bytes, password: str) -> bytes:
+        """Protects a master key by a password too, with which it can be had without the key of the server."""
+        ...
+
+    def unlock_master_key(self, locked: bytes, password: str) -> bytes:
+        """Undoes `lock_master_key`."""
+        ...
+
     def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:
         """Makes a self-signed certificate and its keys."""
         ...
@@ -127,6 +135,14 @@ class NoKeys:
         self._entropy = entropy
 
     def new_master_key(self) -> bytes:
+        return b""
+
+    def lock_master_key(self, master_key: bytes, password: str) -> bytes:
+        return password.encode()
+
+    def unlock_master_key(self, locked: bytes, password: str) -> bytes:
+        if locked != password.encode():
+            raise ValueError("another password")
         return b""
 
     def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:

@@ -153,11 +153,11 @@ def recover(  # noqa: PLR0917
 
 
 def _database(databases: Databases, database_id: int, row: Any) -> None:
-    name, guid, is_enabled, honors, prefix, master_key, created_ns, ordinal, *options = row
+    name, guid, is_enabled, honors, prefix, master_key, created_ns, ordinal, *options, locked = row
     catalog = databases.add(name, database_id, guid, prefix).catalog
     catalog.is_broker_enabled = is_enabled
     catalog.is_honor_broker_priority_on = honors
-    catalog.principals.master_key = master_key
+    catalog.principals.master_key, catalog.principals.locked_master_key = master_key, locked
     catalog.create_time_ns = created_ns
     catalog.object_ordinal = ordinal
     catalog.is_trustworthy_on, catalog.is_read_committed_snapshot_on, catalog.compatibility_level = options

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from harness.embedded.broker.frames import KeyExchange, MessageFrame, SealedFrame, pack_unsealed, unpack_body
 from harness.embedded.broker.keys import CertificateText, Dialog, KeyPair, OwnKey, Protection
 from harness.embedded.runtime.tasks import SECOND
+from harness.embedded.server import passwords
 
 FILE = "service_master_key"
 KEY_BYTES = 32
@@ -61,6 +62,14 @@ class ServerKeys:
 
     def new_master_key(self) -> bytes:
         return protect(self._service_master_key, os.urandom(KEY_BYTES))
+
+    def lock_master_key(self, master_key: bytes, password: str) -> bytes:
+        salt = os.urandom(passwords.SALT_BYTES)
+        return salt + protect(passwords.derived(password, salt), self._master_key(master_key))
+
+    def unlock_master_key(self, locked: bytes, password: str) -> bytes:
+        salt, protected = locked[: passwords.SALT_BYTES], locked[passwords.SALT_BYTES :]
+        return protect(self._service_master_key, reveal(passwords.derived(password, salt), protected))
 
     def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())

@@ -239,3 +239,26 @@ def test_a_name_with_newlines_forges_no_line_in_the_log(serve):
     assert "forged" in errors.decode() and not any(
         line.endswith("INFO forged") for line in errors.decode().splitlines()
     )
+
+
+def test_a_lost_key_of_the_server_is_replaced_with_the_password_of_the_master_key(serve, tmp_path):
+    process = serve("--version", "2022")
+    connection = connected(ready(process)["port"], "sa", PASSWORD)
+    connection.execute("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'Master!1'")
+    connection.execute("CREATE CERTIFICATE c WITH SUBJECT = 'c'")
+    connection.close()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(120) == 0
+    key = tmp_path / "data" / "service_master_key"
+    lost = key.read_bytes()
+    assert key.stat().st_mode & 0o777 == 0o600
+    key.unlink()
+    connection = connected(ready(serve("--version", "2022"))["port"], "sa", PASSWORD)
+    with pytest.raises(pyodbc.Error, match="15315"):
+        connection.execute("ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY")
+    with pytest.raises(pyodbc.Error, match="15313"):
+        connection.execute("OPEN MASTER KEY DECRYPTION BY PASSWORD = 'wrong'")
+    connection.execute("OPEN MASTER KEY DECRYPTION BY PASSWORD = 'Master!1'")
+    connection.execute("ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY; CLOSE MASTER KEY;")
+    connection.close()
+    assert key.read_bytes() != lost

@@ -102,6 +102,7 @@ class Session:
         self.caught: list[SqlServerError] = []
         self.cursors: dict[str, Cursor] = {}  # global ones
         self.prepared: dict[int, Any] = {}
+        self.open_master_keys: dict[int, bytes] = {}  # OPEN MASTER KEY, by database; protected by the server's key
         self.next_handle = 1
         self.is_running = False
         self.task: Task | None = None  # that runs the request
@@ -115,6 +116,7 @@ class Session:
         self.guard = guard.of_login(self.instance, self.login)
         self.database = self.instance.engine.databases.get(self._first_database.lower(), self.database)
         self.prepared.clear()
+        self.open_master_keys.clear()
         self.cursors.clear()
         self.row_count = self.error_number = 0
         self.fetch_status = -1

@@ -30,6 +30,8 @@ from harness.embedded.tsql.storage.conversion import EPOCH_DAYS, TICKS_A_DAY, co
 from harness.embedded.tsql.text.parser import Parser
 from harness.embedded.tsql.text.tokens import Tokens
 
+MASTER_KEY = "##MS_DatabaseMasterKey##"  # its name in sys.symmetric_keys
+
 
 def _password(tokens: Tokens) -> str:
     tokens.expect("PASSWORD", "=")
@@ -181,11 +183,52 @@ register_drop(
 @define("CREATE MASTER KEY")
 def create_master_key(parser: Parser) -> Definition:
     """`CREATE MASTER KEY [ ENCRYPTION BY PASSWORD = 'password' ]`"""
-    if parser.tokens.accept("ENCRYPTION", "BY"):
-        _password(parser.tokens)
+    password = _password(parser.tokens) if parser.tokens.accept("ENCRYPTION", "BY") else None
 
     def work(frame: Frame, tx: Transaction) -> None:
-        ddl_principals.create_master_key(tx, frame.database.catalog)
+        ddl_principals.create_master_key(tx, frame.database.catalog, password)
+
+    return Definition(parser.line, in_database("CONTROL", 15247), work)
+
+
+@define("OPEN MASTER KEY")
+def open_master_key(parser: Parser) -> Definition:
+    """`OPEN MASTER KEY DECRYPTION BY PASSWORD = 'password'`: open for this session, in this database."""
+    parser.tokens.expect("DECRYPTION", "BY")
+    password = _password(parser.tokens)
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        opened = ddl_principals.opened_master_key(frame.database.catalog, password)
+        frame.session.open_master_keys[frame.database.database_id] = opened
+
+    return Definition(parser.line, in_database("CONTROL", 15247), work)
+
+
+@define("CLOSE MASTER KEY")
+def close_master_key(parser: Parser) -> Definition:
+    """`CLOSE MASTER KEY`"""
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        if frame.session.open_master_keys.pop(frame.database.database_id, None) is None:
+            raise SqlServerError(15315, MASTER_KEY)
+
+    return Definition(parser.line, in_database("CONTROL", 15247), work)
+
+
+@define("ALTER MASTER KEY")
+def alter_master_key(parser: Parser) -> Definition:
+    """`ALTER MASTER KEY ADD ENCRYPTION BY SERVICE MASTER KEY`: after the file with the key of the server was lost, with
+    the master key open."""
+    tokens = parser.tokens
+    if not tokens.accept("ADD", "ENCRYPTION", "BY", "SERVICE"):
+        tokens.unsupported(f"ALTER MASTER KEY {tokens.word()}")
+    tokens.expect("MASTER", "KEY")
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        opened = frame.session.open_master_keys.get(frame.database.database_id)
+        if opened is None:
+            raise SqlServerError(15315, MASTER_KEY)
+        ddl_principals.set_master_key(tx, frame.database.catalog, opened)
 
     return Definition(parser.line, in_database("CONTROL", 15247), work)
 
