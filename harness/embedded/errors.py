@@ -120,6 +120,7 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
         "greater than 2147483647 in units of both page size and percentage."
     ),
     1828: 'The logical file name "%s" is already in use. Choose a different name.',
+    1911: "Column name '%s' does not exist in the target table or view.",
     2560: "Parameter %s is incorrect for this DBCC statement.",
     2571: "User '%s' does not have permission to run DBCC %s.",
     2583: "An incorrect number of parameters was given to the DBCC statement.",
@@ -344,6 +345,7 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
         "routing information has been supplied."
     ),
     9795: "Could not find the target broker in the local SQL Server instance.",
+    9810: "The datepart %s is not supported by date function %s for data type %s.",
     15007: "'%s' is not a valid login or you do not have permission.",
     15023: "User, group, or role '%s' already exists in the current database.",
     15025: "The server principal '%s' already exists.",

@@ -22,7 +22,7 @@ TEXTS: dict[int, str] = {
     220: "Arithmetic overflow error for data type %s, value = %s.",
     232: "Arithmetic overflow error for type %s, value = %s.",
     241: "Conversion failed when converting date and/or time from character string.",
-    242: "The conversion of a varchar data type to a datetime data type resulted in an out-of-range value.",
+    242: "The conversion of a %s data type to a %s data type resulted in an out-of-range value.",
     244: ("The conversion of the %s value '%s' overflowed an %s column. Use a larger integer column."),
     245: "Conversion failed when converting the varchar value '%s' to data type %s.",
     248: "The conversion of the %s value '%s' overflowed an int column.",
@@ -38,6 +38,7 @@ TEXTS: dict[int, str] = {
     ),
     537: "Invalid length parameter passed to the %s function.",
     701: "There is insufficient system memory in resource pool '%s' to run this query.",
+    536: "Invalid length parameter passed to the %s function.",
     1014: "A TOP or FETCH clause contains an invalid value.",
     2716: "Column, parameter, or variable #%s: Cannot specify a column width on data type %s.",
     2750: "Column or parameter #%s: Specified column precision %s is greater than the maximum precision of %s.",
@@ -49,6 +50,7 @@ TEXTS: dict[int, str] = {
     8134: "Divide by zero error encountered.",
     8152: "String or binary data would be truncated.",
     8169: "Conversion failed when converting from a character string to uniqueidentifier.",
+    8170: "Insufficient result space to convert uniqueidentifier value to char.",
     8623: (
         "The query processor ran out of internal resources and could not produce a query plan. This is a rare event "
         "and only expected for extremely complex queries or queries that reference a very large number of tables or "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
-from harness.embedded.broker.database import ConversationEndpoint, TransmissionRow
+from harness.embedded.broker.database import ConversationEndpoint, Database, TransmissionRow
 from harness.embedded.broker.endpoint_states import EndpointState
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.queues import Queue, QueueRow
@@ -117,6 +118,18 @@ class Transaction:
     def on_end(self, action: Callable[[], object]) -> None:
         """Adds an action to run after commit or rollback; a savepoint does not remove it."""
         self._end_actions.append(action)
+
+    def taken_from(self, queue: Queue) -> list[QueueRow]:
+        """The rows that this transaction has received and a rollback would put back."""
+        return [row for rows in self._undone_by(queue.put_back) for row in rows]
+
+    def begun_in(self, database: Database) -> list[ConversationEndpoint]:
+        """The endpoints that this transaction has made and a rollback would remove."""
+        return self._undone_by(database.forget)
+
+    def _undone_by(self, undo: Callable[..., object]) -> list[Any]:
+        """The arguments of the undo actions that call a method."""
+        return [one.args[0] for one in self._undo if isinstance(one, partial) and one.func == undo]
 
     def mark(self) -> Mark:
         """Makes a savepoint; no number in it is lower than in an earlier one."""

@@ -33,10 +33,11 @@ of tables and columns are resolved when a statement first runs. A sysadmin passe
 the objects it uses, a statement that changes the catalog checks rights first, and `permissions` knows which right
 implies which.
 
-Differences from SQL Server. Readers see uncommitted rows of others; two transactions that change the same row do wait
-for each other. Cursors are STATIC. There are no temporary tables, indexes, FOR XML, MERGE or APPLY, and users
-define no triggers, functions or views: all these are errors. Decimals are computed as floats. Text compares without
-regard to case but with regard to accents, whatever COLLATE a column declares.
+Differences from SQL Server. READ COMMITTED is that of row versions: a reader never waits, and sees the rows as they are
+committed (`storage.tables.committed`); a change waits for the transaction that has changed the row. Cursors are STATIC.
+There are no temporary tables, indexes, FOR XML, MERGE or APPLY, and users define no triggers, functions or views: all
+these are errors. Decimals are computed as floats. Text compares without regard to case but with regard to accents,
+whatever COLLATE a column declares.
 
 Statements, by how they begin:
 

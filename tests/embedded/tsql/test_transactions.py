@@ -99,6 +99,8 @@ def test_two_sessions_wait_for_different_rows_of_one_transaction(side):
     side.run("COMMIT")
     side.world.run_for(1)
     assert first.counts == second.counts == [1]
+    assert numbers(side) == [10, 22]
+    side.run("COMMIT", one)
     assert numbers(side) == [11, 22]
 
 

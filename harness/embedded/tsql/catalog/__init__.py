@@ -25,21 +25,22 @@ VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in fam
 TABLE_FUNCTIONS: dict[str, TableFunction] = {
     one.name: one for family in (database_views, page_views) for one in family.FUNCTIONS
 }
-_queue_views: WeakKeyDictionary[Queue, View] = WeakKeyDictionary()
+_queue_views: WeakKeyDictionary[Queue, tuple[View, View]] = WeakKeyDictionary()
 
 
-def find(database: Database, schema: str, name: str, *, explicit: bool) -> View | None:
-    """Find a queue, or a view of schema sys, whose schema must be written."""
+def find(database: Database, schema: str, name: str, *, explicit: bool, uncommitted: bool = False) -> View | None:
+    """Find a queue, or a view of schema sys, whose schema must be written. Without `uncommitted`, rows of a queue that
+    another open transaction has received are still there."""
     if schema.lower() == "sys" and explicit:
         view = VIEWS.get(name.lower())
         return view if view is not None and view.since <= int(database.catalog.server_version) else None
     queue = database.catalog.queues.get(f"{schema}.{name}".lower())
     if queue is None:
         return None
-    view = _queue_views.get(queue)
-    if view is None:
-        view = _queue_views[queue] = broker_views.queue_view(database, queue)
-    return view
+    found = _queue_views.get(queue)
+    if found is None:
+        found = _queue_views[queue] = broker_views.queue_views(database, queue)
+    return found[uncommitted]
 
 
 def find_function(database: Database, schema: str, name: str) -> TableFunction | None:

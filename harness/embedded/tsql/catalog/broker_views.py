@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 from harness.embedded.broker.database import ConversationEndpoint, Database
 from harness.embedded.broker.monitors import QueueMonitor
-from harness.embedded.broker.queues import Queue
+from harness.embedded.broker.queues import ConversationGroup, Queue, QueueRow
 from harness.embedded.broker.system_objects import END_DIALOG, ERROR
+from harness.embedded.broker.transactions import Transaction
 from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, queues
 from harness.embedded.tsql.catalog.page_views import location
 from harness.embedded.tsql.catalog.view import Context, View, columns
@@ -77,6 +78,25 @@ def _queue_monitors(context: Context) -> list[QueueMonitor]:
     monitors = context.engine.monitors.all
     queues = [queue for database in context.engine.databases.values() for queue in database.catalog.queues.values()]
     return [monitors[queue] for queue in queues if queue in monitors]
+
+
+def _others(context: Context) -> list[Transaction]:
+    """The open transactions of other sessions that have locked a conversation group, in the order of the groups."""
+    own = context.session.tx
+    owners = dict.fromkeys(group.owner for group in context.database.groups.values())
+    return [owner for owner in owners if isinstance(owner, Transaction) and owner is not own]
+
+
+def _endpoints(context: Context) -> list[ConversationEndpoint]:
+    """The conversation endpoints without those that another transaction has begun and not committed."""
+    database = context.database
+    begun = {endpoint for tx in _others(context) for endpoint in tx.begun_in(database)}
+    return [endpoint for endpoint in database.endpoints.values() if endpoint not in begun]
+
+
+def _groups(context: Context) -> list[ConversationGroup]:
+    members = {endpoint.incoming.group for endpoint in _endpoints(context)}
+    return [group for group in context.database.groups.values() if group in members or not group.members]
 
 
 def _moment(utc_ns: int | None) -> int:
@@ -260,7 +280,7 @@ VIEWS = [
         is_system                        bit NOT NULL               <- terms.is_system
         priority                         tinyint NOT NULL           <- terms.priority
         """,
-        lambda context: list(context.database.endpoints.values()),
+        _endpoints,
         lifetime=_lifetime,
         last_send_tran_id=lambda endpoint: NO_TRANSACTION,
         security_timestamp=lambda endpoint: _moment(endpoint.security_timestamp),
@@ -276,7 +296,7 @@ VIEWS = [
         service_id             int NOT NULL
         is_system              bit
         """,
-        lambda context: list(context.database.groups.values()),
+        _groups,
         visible=owners,
     ),
     View(
@@ -310,7 +330,7 @@ VIEWS = [
         sendseq    bigint NOT NULL            <- send_sequence
         sendxact   binary(6) NOT NULL
         """,
-        lambda context: list(context.database.endpoints.values()),
+        _endpoints,
         sendxact=lambda endpoint: NO_TRANSACTION,
         is_base_table=True,
         location=location,
@@ -331,7 +351,7 @@ VIEWS = [
         farbrkrinst  nvarchar(128)              <- far_broker_instance
         priority     tinyint NOT NULL           <- terms.priority
         """,
-        lambda context: list(context.database.endpoints.values()),
+        _endpoints,
         is_base_table=True,
         visible=owners,
     ),
@@ -377,12 +397,21 @@ RECEIVED = """
 RECEIVED_COLUMNS = columns(RECEIVED, {})
 
 
-def queue_view(database: Database, queue: Queue) -> View:
-    """The view of a queue, with all its rows, including retained ones."""
+def queue_views(database: Database, queue: Queue) -> tuple[View, View]:
+    """The views of a queue, with all its rows, including retained ones: of committed rows, and WITH (NOLOCK)."""
     table = f"""{RECEIVED.replace("<- status_in_receive", "<- status")}
     message_id               uniqueidentifier NOT NULL
     message_enqueue_time     datetime
     """
+
+    def committed(context: Context) -> list[QueueRow]:
+        received = {row.queuing_order: row for tx in _others(context) for row in tx.taken_from(queue)}
+        return [*database.queue_rows(queue), *(row for order, row in received.items() if order not in queue.rows)]
+
     # SELECT on the queue is a permission that the plan of the query needs.
-    rows = lambda context: list(database.queue_rows(queue))  # noqa: E731
-    return View(f"queue.{queue.object_id}", table, rows, visible=everybody)
+    name = f"queue.{queue.object_id}"
+    uncommitted = lambda context: list(database.queue_rows(queue))  # noqa: E731
+    return (
+        View(name, table, committed, visible=everybody),
+        View(f"{name}.nolock", table, uncommitted, visible=everybody),
+    )

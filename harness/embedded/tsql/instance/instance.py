@@ -66,6 +66,7 @@ class ConnectedSession(Protocol):
     is_administrative: bool
     is_running: bool
     task: Task | None  # that runs its request
+    tx: Transaction | None  # the open one
 
     @property
     def wait_type(self) -> str | None: ...
@@ -210,6 +211,7 @@ class Instance:
         self._put_aside += 1
         aside = f'"dropped.{table.database_id}.{table.object_id}.{self._put_aside}"'
         connection.execute(f"ALTER TABLE {table.sql} RENAME TO {aside}")
+        table.emptied(tx, aside)
         del self.tables[table.key]
         self.version += 1
 

@@ -28,6 +28,9 @@ DOOMING_ERRORS = frozenset({241, 242, 245, 1205, 8114, 8169, DEFECT})
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4145})
 
 
+READ_UNCOMMITTED = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options that SET changes. A procedure's changes end with it, so options are immutable and replaced as a whole."""
@@ -38,7 +41,9 @@ class Options:
     noexec: bool = False
     fmtonly: bool = False
     lock_timeout_ms: int = -1
-    isolation_level: int = 2  # of sys.dm_exec_sessions: 1 READ UNCOMMITTED, 2 READ COMMITTED, ...
+    isolation_level: int = (
+        2  # of sys.dm_exec_sessions: 1 READ UNCOMMITTED, 2 READ COMMITTED, ...; above, as READ COMMITTED
+    )
 
 
 DEFAULTS = Options()  # shared by all sessions, so that the result of a SET is made once

@@ -58,6 +58,7 @@ class Scope:
     types: dict[str, SqlType] = field(default_factory=dict)  # of scalar variables, by name
     tables: dict[str, list[Column]] = field(default_factory=dict)  # columns of table variables
     defaults: dict[str, list[str | None]] = field(default_factory=dict)  # their columns' defaults
+    keys: dict[str, list[str]] = field(default_factory=dict)  # the columns of their primary keys
     declared: dict[str, str] = field(default_factory=dict)  # their columns, as SQLite declares them
     text: str = ""  # of the batch or procedure, for reports of defects
     loops: int = 0

@@ -1,7 +1,7 @@
 """Shared by INSERT, UPDATE and DELETE: their target, their plan, and OUTPUT.
 
-UPDATE and DELETE become one statement of SQLite that returns the changed rows. An INSERT into a table becomes a query
-for the rows, which are numbered here before they are stored.
+Each becomes a query of committed rows: for the new rows of an INSERT, which are numbered here, and for the rows that an
+UPDATE or DELETE changes, with their new values. The rows are then changed by their numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.session.steps import Step, plain, writing
+from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.storage.tables import Row, Table
 from harness.embedded.tsql.text.parser import Parser, Query, parse_query, select_token
@@ -37,16 +37,39 @@ class Target(NamedTuple):
     columns: Sequence[Column]
     defaults: Sequence[str | None]
     name: str
+    keys: Sequence[str]  # the columns of a table variable's primary key
+
+    def place(self, name: str) -> int:
+        """The position of a column; 207 if there is none of that name."""
+        for place, column in enumerate(self.columns):
+            if column.name.lower() == name.lower():
+                return place
+        raise SqlServerError(207, name)
+
+    def violation(self, error: sqlite3.IntegrityError, verb: str) -> SqlServerError:
+        """SQL Server's error for a violated constraint."""
+        if self.table is not None:
+            return self.table.violation(error, verb)
+        return variable_violation(error, self.name, self.keys, verb)
 
 
 class Prepared(NamedTuple):
-    """A change, planned for one version of the catalog."""
+    """A change, planned for one version of the catalog: the query for its rows."""
 
     target: Target
     plan: Plan
-    before: Plan | None = None  # reads the rows that an UPDATE is about to change
+    places: Sequence[int] = ()  # of the columns that an UPDATE assigns
     shape: Callable[[tuple[Any, ...]], Row] = tuple  # makes a Row of an INSERT's rowid, values and None
-    into: str = ""  # the columns and marks of an INSERT of a query into a table variable
+
+
+def variable_violation(error: sqlite3.IntegrityError, name: str, keys: Sequence[str], verb: str) -> SqlServerError:
+    """SQL Server's error for a constraint of a table variable."""
+    text = str(error)
+    if text.startswith("NOT NULL"):
+        return SqlServerError(515, text.rpartition(".")[2], name, verb)
+    columns = {part.rpartition(".")[2].lower() for part in text.partition(": ")[2].split(", ")}
+    kind, prefix = ("PRIMARY KEY", "PK") if columns == {key.lower() for key in keys} else ("UNIQUE KEY", "UQ")
+    return SqlServerError(2627, kind, f"{prefix}_{name}", f"dbo.{name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +78,7 @@ class Output:
 
     items: Query
     into: TargetName | None
-    columns: list[str]
+    columns: list[str]  # of `into`
 
 
 def parse_target(parser: Parser) -> TargetName:
@@ -91,9 +114,10 @@ def parse_column_names(parser: Parser) -> list[str]:
 def resolve(binding: Binding, target: TargetName, *permissions: str) -> Target:
     if isinstance(target, str):
         source = binding.table_variable(target, target)
-        return Target(None, source.sql, source.columns, binding.scope.defaults[target], target)
+        scope = binding.scope
+        return Target(None, source.sql, source.columns, scope.defaults[target], target, scope.keys[target])
     table = binding.user_table(target, *permissions)
-    return Target(table, table.sql, table.columns, [d.default for d in table.definitions], table.name)
+    return Target(table, table.sql, table.columns, [d.default for d in table.definitions], table.name, ())
 
 
 def step(target: TargetName, change: Change) -> Step:
@@ -123,36 +147,14 @@ def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
     return prepared
 
 
-def changed(frame: Frame, target: Target, plan: Plan, verb: str) -> list[Row]:
-    """Run a plan that ends in RETURNING; report a violated constraint with SQL Server's error."""
-    assert target.table is not None
+def change_variable(frame: Frame, target: Target, verb: str, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    """Run a statement for each row, all or none; `{}` in it stands for the table variable."""
+    if not rows:
+        return
     try:
-        return plan.rows(frame)
+        frame.sqlite.run_many(sql.format(f"temp.{frame.table(target.name)}"), rows)
     except sqlite3.IntegrityError as error:
-        raise target.table.violation(error, verb) from error
-
-
-def run(frame: Frame, target: Target, plan: Plan, verb: str) -> int:
-    try:
-        return plan.run(frame)
-    except sqlite3.IntegrityError as error:
-        raise _violation(error, target, verb) from error
-
-
-def fill(frame: Frame, target: Target, plan: Plan, into: str) -> int:
-    """Insert the rows of a query into a table variable; it is read first, because reading may take long."""
-    rows = plan.read_all(frame)
-    try:
-        return frame.sqlite.run_many(f"INSERT INTO temp.{frame.table(target.name)} {into}", rows) if rows else 0
-    except sqlite3.IntegrityError as error:
-        raise _violation(error, target, "INSERT") from error
-
-
-def _violation(error: sqlite3.IntegrityError, target: Target, verb: str) -> SqlServerError:
-    text = str(error)
-    if text.startswith("NOT NULL"):
-        return SqlServerError(515, text.rpartition(".")[2], target.name, verb)
-    return SqlServerError(2627, "UNIQUE KEY", "UQ", target.name)
+        raise target.violation(error, verb) from error
 
 
 def places_of(target: Target, names: list[str]) -> list[int]:
@@ -174,11 +176,12 @@ def places_of(target: Target, names: list[str]) -> list[int]:
     return places
 
 
-def send_output(frame: Frame, output: Output | None, target: Target, old: Sequence[Row], new: Sequence[Row]) -> None:
+def send_output(  # noqa: PLR0917
+    frame: Frame, scope: Scope, output: Output | None, target: Target, old: Sequence[Row], new: Sequence[Row]
+) -> None:
     """Send OUTPUT (rows before: deleted, after: inserted) to the client or into a table variable."""
     if output is None:
         return
-    assert target.table is not None
     columns: list[Column] = []
     picks: list[tuple[Sequence[Row], int]] = []
     for item in output.items.tree.expressions:
@@ -188,7 +191,7 @@ def send_output(frame: Frame, output: Output | None, target: Target, old: Sequen
             raise UnsupportedSyntax("OUTPUT of anything but columns of inserted and deleted", output.items.line)
         rows = new if column.table.lower() == "inserted" else old
         star = isinstance(column.this, exp.Star)
-        for place in range(len(target.columns)) if star else [target.table.place(column.name)]:
+        for place in range(len(target.columns)) if star else [target.place(column.name)]:
             columns.append(Column(target.columns[place].name if star else name, target.columns[place].type))
             picks.append((rows, place + 1))
     count = max(len(old), len(new))
@@ -201,4 +204,7 @@ def send_output(frame: Frame, output: Output | None, target: Target, old: Sequen
         raise UnsupportedSyntax("OUTPUT INTO anything but a table variable", output.items.line)
     marks = ", ".join("?" for _ in columns)
     names = f" ({', '.join(quoted(name) for name in output.columns)})" if output.columns else ""
-    frame.sqlite.run_many(f"INSERT INTO temp.{frame.table(output.into)}{names} VALUES ({marks})", made)
+    try:
+        frame.sqlite.run_many(f"INSERT INTO temp.{frame.table(output.into)}{names} VALUES ({marks})", made)
+    except sqlite3.IntegrityError as error:
+        raise variable_violation(error, output.into, scope.keys[output.into], "INSERT") from error

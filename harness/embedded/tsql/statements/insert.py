@@ -13,7 +13,6 @@ from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import changes
 from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_expression
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
@@ -71,23 +70,24 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
         source = _values(renderer, node, target, places) if node.values is not None else None
         sql = source or _query(renderer, node, target, places)
         given = _all_places(target, places) or [0]
-        if target.table is not None:
-            order = {place: number for number, place in enumerate(given, start=1)} | {target.table.identity: 0}
-            shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
-            return Prepared(target, binding.plan(sql, renderer, []), shape=shape)
-        columns = ", ".join(quoted(target.columns[place].name) for place in given)
-        if node.query is not None:
-            marks = ", ".join("?" for _ in given)
-            return Prepared(target, binding.plan(sql, renderer, []), into=f"({columns}) VALUES ({marks})")
-        return Prepared(target, binding.plan(f"INSERT INTO {target.sql} ({columns}) {sql}", renderer, []))
+        identity = target.table.identity if target.table is not None else None
+        order = {place: number for number, place in enumerate(given, start=1)} | {identity: 0}
+        shape = itemgetter(0, *(order.get(place, -1) for place in range(len(target.columns))))
+        return Prepared(target, binding.plan(sql, renderer, []), shape=shape)
 
     prepared = changes.planned(make)
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, _, shape, into = prepared(frame)
+        target, plan, _, shape = prepared(frame)
         table = target.table
         if table is None or tx is None:
-            return changes.fill(frame, target, plan, into) if into else changes.run(frame, target, plan, "INSERT")
+            rows = [shape((0, *values, None)) for values in plan.read_all(frame)]
+            marks = ", ".join("?" for _ in target.columns)
+            changes.change_variable(
+                frame, target, "INSERT", f"INSERT INTO {{}} VALUES ({marks})", [r[1:] for r in rows]
+            )
+            changes.send_output(frame, scope, node.output, target, (), rows)
+            return len(rows)
         rows = [
             shape((rowid, *values, None)) for rowid, values in enumerate(plan.read_all(frame), table.last_rowid + 1)
         ]
@@ -96,10 +96,10 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
             try:
                 table.insert(frame.sqlite, tx, rows)
             except sqlite3.IntegrityError as error:
-                raise table.violation(error, "INSERT") from error
+                raise target.violation(error, "INSERT") from error
             if table.identity is not None:
                 frame.session.identity = table.last_rowid
-        changes.send_output(frame, node.output, target, (), rows)
+        changes.send_output(frame, scope, node.output, target, (), rows)
         return len(rows)
 
     return changes.step(node.target, apply)

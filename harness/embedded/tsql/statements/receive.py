@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -19,6 +20,7 @@ from harness.embedded.tsql.catalog.broker_views import RECEIVED_COLUMNS
 from harness.embedded.tsql.instance.instance import catalog_key
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, waiting_work
+from harness.embedded.tsql.statements.changes import variable_violation
 from harness.embedded.tsql.statements.conversations import optional
 from harness.embedded.tsql.statements.queries import assignments, converting
 from harness.embedded.tsql.statements.registry import register
@@ -225,7 +227,10 @@ def _into(name: str, scope: Scope, read: Read) -> Deliver:
             known, conversions = sources, _conversions(sources, columns)
         if values:
             converted = _fitted(values, conversions) if conversions else values
-            frame.fill_table(name, marks, converted)
+            try:
+                frame.fill_table(name, marks, converted)
+            except sqlite3.IntegrityError as error:
+                raise variable_violation(error, name, scope.keys[name], "RECEIVE") from error
 
     return insert
 

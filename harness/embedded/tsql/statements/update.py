@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -15,6 +17,7 @@ from harness.embedded.tsql.statements.changes import Output, Prepared, Target, T
 from harness.embedded.tsql.statements.queries import AGGREGATES
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.storage.tables import Row
 from harness.embedded.tsql.text.parser import (
     Expression,
     Parser,
@@ -25,7 +28,7 @@ from harness.embedded.tsql.text.parser import (
     parse_from,
 )
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.binding import Binding, Plan, check
+from harness.embedded.tsql.translation.binding import Binding, check
 from harness.embedded.tsql.translation.fragments import Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
 
@@ -94,49 +97,65 @@ def compile_update(node: Update, scope: Scope) -> Step:
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
-        target = changes.resolve(binding, actual, "UPDATE", *_reading(node))
+        target = _target(binding, actual, "UPDATE", node)
         renderer = Renderer(binding, node.line)
         names = Names()
         rows, alias = _rows_of(renderer, target, node, names)
-        sets: list[str] = []
-        values: list[str] = []
+        places: list[int] = []
+        values = []
         for name, expression in node.assignments:
-            place = changes.places_of(target, [name])[0]
-            value = renderer.assigned(renderer.value(expression.tree, names), target.columns[place].type)
-            values.append(f"{value.sql} AS _value{len(values)}")
-            sets.append(f"{quoted(target.columns[place].name)} = _new._value{len(sets)}")
-        top = _top(renderer, node)
-        chosen = f"SELECT {quoted(alias)}.rowid AS _row, {', '.join(values)} {rows}{top}"
-        returning = f" RETURNING {target.table.all_columns}" if target.table is not None else ""
-        sql = f"UPDATE {target.sql} AS _old SET {', '.join(sets)} FROM ({chosen}) AS _new WHERE _old.rowid = _new._row"
-        plan = binding.plan(sql + returning, renderer, [])
-        return Prepared(target, plan, _before(scope, frame, node, target) if target.table is not None else None)
+            places += changes.places_of(target, [name])
+            value = renderer.assigned(renderer.value(expression.tree, names), target.columns[places[-1]].type)
+            values.append(value.sql)
+        sql = f"SELECT {', '.join([*_all_columns(target, alias), *values])} {rows}{_top(renderer, node)}"
+        return Prepared(target, binding.plan(sql, renderer, []), places)
 
     prepared = changes.planned(make)
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, before, *_ = prepared(frame)
-        if target.table is None or tx is None or before is None:
-            return changes.run(frame, target, plan, "UPDATE")
-        old = before.rows(frame)
-        if not old:
-            return 0
-        target.table.claim(tx, [row[0] for row in old])
-        new = changes.changed(frame, target, plan, "UPDATE")
-        target.table.updated(frame.sqlite, tx, old, new)
-        changes.send_output(frame, node.output, target, old, new)
+        target, plan, places, _ = prepared(frame)
+        old: list[Row] = []
+        new: list[Row] = []
+        for row in _distinct(plan.rows(frame)):
+            width = len(target.columns) + 1
+            old.append(row[:width])
+            after = list(old[-1])
+            for place, value in zip(places, row[width:], strict=True):
+                after[place + 1] = value
+            new.append(tuple(after))
+        if target.table is None or tx is None:
+            sets = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(target.columns, start=2))
+            changes.change_variable(frame, target, "UPDATE", f"UPDATE {{}} SET {sets} WHERE rowid = ?1", new)
+        elif old:
+            try:
+                target.table.update(frame.sqlite, tx, old, new)
+            except sqlite3.IntegrityError as error:
+                raise target.violation(error, "UPDATE") from error
+        changes.send_output(frame, scope, node.output, target, old, new)
         return len(new)
 
     return changes.step(actual, apply)
 
 
-def _before(scope: Scope, frame: Frame, node: Update, target: Target) -> Plan:
-    assert target.table is not None
-    binding = Binding(scope, frame)
-    renderer = Renderer(binding, node.line)
-    rows, alias = _rows_of(renderer, target, node, Names())
-    chosen = f"SELECT {quoted(alias)}.rowid {rows}{_top(renderer, node)}"
-    return binding.plan(f"SELECT {target.table.all_columns} FROM {target.sql} WHERE rowid IN ({chosen})", renderer, [])
+def _target(binding: Binding, name: TargetName, permission: str, node: Update | Delete) -> Target:
+    """The target, whose committed rows the statement reads."""
+    target = changes.resolve(binding, name, permission, *_reading(node))
+    if target.table is not None:
+        binding.reads.append(target.table)
+    return target
+
+
+def _all_columns(target: Target, alias: str) -> list[str]:
+    return [f"{quoted(alias)}.{quoted(name)}" for name in ("rowid", *(column.name for column in target.columns))]
+
+
+def _distinct(rows: list[Row]) -> list[Row]:
+    """The rows without those that a join repeats, and without those that an outer join adds."""
+    found: dict[Any, Row] = {}
+    for row in rows:
+        found.setdefault(row[0], row)
+    found.pop(None, None)
+    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,25 +187,24 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
 
     def make(frame: Frame) -> Prepared:
         binding = Binding(scope, frame)
-        target = changes.resolve(binding, actual, "DELETE", *_reading(node))
+        target = _target(binding, actual, "DELETE", node)
         renderer = Renderer(binding, node.line)
-        returning = f" RETURNING {target.table.all_columns}" if target.table is not None else ""
-        where = ""
-        if node.source is not None or node.top is not None:
-            rows, alias = _rows_of(renderer, target, node, Names())
-            where = f" WHERE rowid IN (SELECT {quoted(alias)}.rowid {rows}{_top(renderer, node)})"
-        return Prepared(target, binding.plan(f"DELETE FROM {target.sql}{where}{returning}", renderer, []), None)
+        rows, alias = _rows_of(renderer, target, node, Names())
+        sql = f"SELECT {', '.join(_all_columns(target, alias))} {rows}{_top(renderer, node)}"
+        return Prepared(target, binding.plan(sql, renderer, []))
 
     prepared = changes.planned(make)
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
-        target, plan, *_ = prepared(frame)
+        target, plan, _, _ = prepared(frame)
+        rows = _distinct(plan.rows(frame))
         if target.table is None or tx is None:
-            return changes.run(frame, target, plan, "DELETE")
-        rows = changes.changed(frame, target, plan, "DELETE")
-        if rows:
-            target.table.deleted(frame.sqlite, tx, rows)
-        changes.send_output(frame, node.output, target, rows, ())
+            changes.change_variable(
+                frame, target, "DELETE", "DELETE FROM {} WHERE rowid = ?", [(row[0],) for row in rows]
+            )
+        elif rows:
+            target.table.delete(frame.sqlite, tx, rows)
+        changes.send_output(frame, scope, node.output, target, rows, ())
         return len(rows)
 
     return changes.step(actual, apply)

@@ -12,7 +12,7 @@ from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.statements.tables import table_body
 from harness.embedded.tsql.storage.sqlite import declarations, quoted
-from harness.embedded.tsql.storage.tables import ColumnDefinition
+from harness.embedded.tsql.storage.tables import TableBody
 from harness.embedded.tsql.text.parser import Expression, Parser, Statement, parentheses, parse_expression
 from harness.embedded.tsql.translation.binding import scalar
 
@@ -21,7 +21,7 @@ from harness.embedded.tsql.translation.binding import scalar
 class Declaration:
     variable: str
     type: SqlType | None
-    columns: list[ColumnDefinition] | None  # of a table variable
+    table: TableBody | None  # of a table variable
     value: Expression | None
 
 
@@ -41,7 +41,7 @@ def _declaration(parser: Parser) -> Declaration:
     variable = tokens.variable()
     tokens.accept("AS")
     if tokens.accept("TABLE"):
-        return Declaration(variable, None, table_body(parser).columns, None)
+        return Declaration(variable, None, table_body(parser), None)
     type_ = tokens.data_type()
     value = parser.expression(",") if tokens.accept("=") else None
     return Declaration(variable, type_, None, value)
@@ -66,8 +66,8 @@ def _declared(declaration: Declaration, scope: Scope, line: int) -> Callable[[Fr
     name = declaration.variable
     if name in scope.types or name in scope.tables:
         raise SqlServerError(134, name, line=line)
-    if declaration.columns is not None:
-        _declare_table(declaration, scope)
+    if declaration.table is not None:
+        _declare_table(declaration, scope, line)
         return None
     assert declaration.type is not None
     scope.types[name] = declaration.type
@@ -81,22 +81,32 @@ def _declared(declaration: Declaration, scope: Scope, line: int) -> Callable[[Fr
     return run
 
 
-def _declare_table(declaration: Declaration, scope: Scope) -> None:
+def _declare_table(declaration: Declaration, scope: Scope, line: int) -> None:
     name = declaration.variable
-    assert declaration.columns is not None
-    columns = [Column(column.name, column.type, column.nullable) for column in declaration.columns]
+    body = declaration.table
+    assert body is not None
+    primary = [name.lower() for name in body.primary_key]
+    columns = [
+        Column(column.name, column.type, column.nullable and column.name.lower() not in primary)
+        for column in body.columns
+    ]
     seen: set[str] = set()
     for column in columns:
         if column.name.lower() in seen:
             raise SqlServerError(2705, name, column.name)
         seen.add(column.name.lower())
     scope.tables[name] = columns
-    scope.defaults[name] = [column.default for column in declaration.columns]
-    identity = [column.name for column in declaration.columns if column.identity]
+    scope.defaults[name] = [column.default for column in body.columns]
+    scope.keys[name] = body.primary_key
+    identity = [column.name for column in body.columns if column.identity]
     if identity:
         raise UnsupportedSyntax("IDENTITY in a table variable", 0)
-    keys = tuple(f"UNIQUE ({quoted(column.name)})" for column in declaration.columns if column.unique)
-    scope.declared[name] = declarations(columns, keys)
+    known = {column.name.lower() for column in columns}
+    keys = [names for names in (body.primary_key, *body.unique, *([c.name] for c in body.columns if c.unique)) if names]
+    for column_name in [each for names in keys for each in names]:
+        if column_name.lower() not in known:
+            raise SqlServerError(1911, column_name, line=line)
+    scope.declared[name] = declarations(columns, [f"UNIQUE ({', '.join(map(quoted, names))})" for names in keys])
 
 
 @dataclass(frozen=True, slots=True)

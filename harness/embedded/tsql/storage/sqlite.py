@@ -1,9 +1,9 @@
 """The SQLite database of an instance: user tables, table variables and the rows of catalog views.
 
 It is in memory and has one connection. Every statement takes effect at once; a rollback undoes the changes of its
-transaction one by one (`tables`). So transactions see each other's uncommitted rows, as under READ UNCOMMITTED;
-conversations, queues and messages are kept by the broker and are not affected. For SQLite everything is one
-transaction that never ends, because BEGIN and COMMIT would take a third of the time of a small statement.
+transaction one by one (`tables`). So SQLite shows everybody uncommitted rows; who reads committed ones undoes the
+changes of others for a while (`tables.committed`). For SQLite everything is one transaction that never ends, because
+BEGIN and COMMIT would take a third of the time of a small statement.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ in SQL Server. An IDENTITY column is the rowid; other tables do not show it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -77,7 +78,13 @@ class Table:
     _put_sql: str = field(init=False)
     row_count: int = field(default=0, init=False)
     last_rowid: int = field(default=0, init=False)  # the last one used
-    _changed: dict[Transaction, set[int]] = field(default_factory=dict, init=False)  # rows, by open transactions
+    # The rows that open transactions have changed: by their numbers, as they were committed; None: not there.
+    _changed: dict[Transaction, dict[int, Row | None]] = field(default_factory=dict, init=False)
+    _removing: dict[Transaction, None] = field(default_factory=dict, init=False)  # those that do not only insert
+    # The names under which the rows are kept that an open transaction has dropped or truncated, the oldest first.
+    _aside: list[str] = field(default_factory=list, init=False)
+    _emptied_by: Transaction | None = field(default=None, init=False)
+    _has_keys: bool = field(default=False, init=False)  # beside the numbers of rows
 
     def __post_init__(self) -> None:
         self.columns = [Column(d.name, d.type, d.nullable) for d in self.definitions]
@@ -123,6 +130,7 @@ class Table:
                 for name in names:
                     self.place(name)
                 parts.append(f"UNIQUE ({', '.join(quoted(name) for name in names)})")
+                self._has_keys = True
         sqlite.run(f"CREATE TABLE {self.sql} ({', '.join(parts)})")
         self.start_numbering()
 
@@ -179,28 +187,86 @@ class Table:
 
     # -- locks -------------------------------------------------------------------------------------------------------
 
-    def claim(self, tx: Transaction, rowids: Iterable[int]) -> None:
-        """Lock rows until the end of the transaction; RowConflict if another one has locked them."""
-        wanted = set(rowids)
+    def claim(self, tx: Transaction, rows: Sequence[Row]) -> None:
+        """Lock rows, which are going to change, until the end of the transaction; RowConflict if another one has locked
+        them."""
+        self._refuse_emptied(tx)
         for other, changed in self._changed.items():
-            if other is not tx and not wanted.isdisjoint(changed):
+            if other is not tx and not changed.keys().isdisjoint([row[0] for row in rows]):
                 raise RowConflict(other)
-        self._claim_new(tx, wanted)
+        if not self._aside:
+            changed = self._changed_by(tx)
+            for row in rows:
+                changed.setdefault(row[0], row)
+            if tx not in self._removing:
+                self._removing[tx] = None
+                tx.on_end(partial(self._removing.pop, tx))
 
-    def _claim_new(self, tx: Transaction, rowids: Iterable[int]) -> None:
-        """Lock new rows, which no other transaction can have locked."""
+    def _changed_by(self, tx: Transaction) -> dict[int, Row | None]:
         changed = self._changed.get(tx)
         if changed is None:
-            self._changed[tx] = set(rowids)
+            changed = self._changed[tx] = {}
             tx.on_end(partial(self._changed.pop, tx))
-        else:
-            changed.update(rowids)
+        return changed
+
+    def _refuse_emptied(self, tx: Transaction) -> None:
+        if self._emptied_by is not None and self._emptied_by is not tx:
+            raise RowConflict(self._emptied_by)
 
     def claim_whole(self, tx: Transaction) -> None:
         """DROP, TRUNCATE: RowConflict if another open transaction has changed a row."""
-        for other in self._changed:
+        self._refuse_emptied(tx)
+        if (other := self._other_than(tx)) is not None:
+            raise RowConflict(other)
+
+    def emptied(self, tx: Transaction, kept_as: str) -> None:
+        """Let changes by others wait until the end of the transaction, which has set the rows aside."""
+        if not self._aside:
+            self._emptied_by = tx
+            tx.on_end(self._not_emptied)
+        self._aside.append(kept_as)
+        tx.on_rollback(self._aside.pop)
+
+    def _not_emptied(self) -> None:
+        self._aside, self._emptied_by = [], None
+
+    def _other_than(self, tx: Transaction | None) -> Transaction | None:
+        """An open transaction that has changed the table, other than the given one."""
+        return next((other for other in self._changed if other is not tx), None)
+
+    # -- what is committed -------------------------------------------------------------------------------------------
+
+    def is_changed_by_others(self, tx: Transaction | None) -> bool:
+        if self._aside and self._emptied_by is not tx:
+            return True
+        return bool(self._changed) and self._other_than(tx) is not None
+
+    def undo_others(self, sqlite: Sqlite, tx: Transaction | None) -> None:
+        """Undo the changes of all open transactions but one, inside `committed`."""
+        if self._aside and self._emptied_by is not tx:
+            sqlite.run(f"DELETE FROM {self.sql}")
+            sqlite.run(f"INSERT INTO {self.sql} ({self.all_columns}) SELECT {self.all_columns} FROM {self._aside[0]}")
+        for other, changed in self._changed.items():
             if other is not tx:
-                raise RowConflict(other)
+                sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [(rowid,) for rowid in changed])
+                sqlite.run_each(self._put_sql, [row for row in changed.values() if row is not None])
+
+    def _changing(self, sqlite: Sqlite, tx: Transaction, change: Callable[[], object]) -> None:
+        """Make a change that may violate a key. RowConflict if it depends on another open transaction whether it does:
+        that has written the same key, or has removed it and may be rolled back."""
+        other = self._other_than(tx) if self._has_keys and self._changed else None
+        if other is None:
+            change()
+            return
+        try:
+            if any(remover is not tx for remover in self._removing):
+                with committed(sqlite, tx, [self]):
+                    change()
+            change()
+        except sqlite3.IntegrityError as error:
+            if str(error).startswith("UNIQUE"):
+                raise RowConflict(other) from error
+            raise
 
     def check_identity(self, last_rowid: int) -> None:
         """Raise 8115 if the column of numbers has no such number."""
@@ -213,7 +279,14 @@ class Table:
 
     def insert(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
         """Insert and stage rows with new rowids."""
-        self._claim_new(tx, self.put(sqlite, rows))
+        self._refuse_emptied(tx)
+        if self._has_keys and self._changed:
+            self._changing(sqlite, tx, lambda: self._insert(sqlite, rows))
+        else:
+            self._insert(sqlite, rows)
+        rowids = self._count(rows)
+        if not self._aside:  # after a TRUNCATE no row is committed
+            self._changed_by(tx).update(dict.fromkeys(rowids))
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], row[1:]) for row in rows])
 
@@ -223,32 +296,38 @@ class Table:
 
         tx.on_rollback(undo)
 
-    def deleted(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
-        """Stage rows that SQLite has just deleted."""
+    def delete(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
+        """Delete rows and stage that."""
+        self.claim(tx, rows)
+        self._remove(sqlite, rows)
         self.row_count -= len(rows)
-        try:
-            self.claim(tx, [row[0] for row in rows])
-        except RowConflict:
-            self.put(sqlite, rows)
-            raise
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], None) for row in rows])
         tx.on_rollback(lambda: self.put(sqlite, rows))
 
-    def updated(self, sqlite: Sqlite, tx: Transaction, old: Sequence[Row], new: Sequence[Row]) -> None:
-        stored = self.stored_rows
-        tx.writes.extend([(stored, row[0], row[1:]) for row in new])
+    def update(self, sqlite: Sqlite, tx: Transaction, old: Sequence[Row], new: Sequence[Row]) -> None:
+        """Replace rows by others with the same rowids and stage that."""
+        self.claim(tx, old)
         assignments = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(self.columns, start=2))
         sql = f"UPDATE {self.sql} SET {assignments} WHERE rowid = ?1"
+        self._changing(sqlite, tx, lambda: sqlite.run_many(sql, new))
+        stored = self.stored_rows
+        tx.writes.extend([(stored, row[0], row[1:]) for row in new])
         tx.on_rollback(lambda: void(sqlite.run_many(sql, old)))
 
     def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> list[int]:
         """Insert rows into SQLite with rowids that are not in use; all rows or none."""
+        self._insert(sqlite, rows)
+        return self._count(rows)
+
+    def _insert(self, sqlite: Sqlite, rows: Sequence[Row]) -> None:
         try:
             sqlite.run_each(self._put_sql, rows)
         except BaseException:
             self._remove(sqlite, rows)
             raise
+
+    def _count(self, rows: Sequence[Row]) -> list[int]:
         self.row_count += len(rows)
         rowids = [row[0] for row in rows]
         self.last_rowid = max([self.last_rowid, *rowids])
@@ -267,6 +346,21 @@ class Table:
         if names == {column.lower() for column in self.primary_key}:
             return SqlServerError(2627, "PRIMARY KEY", self.primary_key_name, self.qualified_name)
         return SqlServerError(2627, "UNIQUE KEY", f"UQ_{self.name}", self.qualified_name)
+
+
+@contextmanager
+def committed(sqlite: Sqlite, tx: Transaction | None, tables: Iterable[Table]) -> Iterator[None]:
+    """Show the tables as they are committed, with the changes of one transaction: those of others are undone for a
+    while. So a reader pays for the uncommitted rows of others in the tables that it reads, and for nothing without
+    them. What runs inside must change no other table."""
+    sqlite.run("SAVEPOINT committed")
+    try:
+        for table in tables:
+            table.undo_others(sqlite, tx)
+        yield
+    finally:
+        sqlite.run("ROLLBACK TO committed")
+        sqlite.run("RELEASE committed")
 
 
 def _check_identity(definition: ColumnDefinition) -> None:

@@ -17,12 +17,12 @@ from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql import catalog as views
 from harness.embedded.tsql.catalog.view import View
 from harness.embedded.tsql.permissions.guard import Need, needed_by, object_of
-from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.session.session import READ_UNCOMMITTED, Frame
 from harness.embedded.tsql.session.steps import Scope
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, fits
 from harness.embedded.tsql.storage.reads import Pieces
 from harness.embedded.tsql.storage.sqlite import quoted
-from harness.embedded.tsql.storage.tables import Table
+from harness.embedded.tsql.storage.tables import Table, committed
 from harness.embedded.tsql.text.parser import Expression
 from harness.embedded.tsql.translation import integers, selects
 from harness.embedded.tsql.translation.expression_renderers import function_name
@@ -46,14 +46,17 @@ class Binding:
         self.views: list[tuple[View, Database, Source]] = []
         self.needs: list[Need] = []
         self.version = frame.instance.version  # before names are resolved: a parser may let others go on
+        self.reads: list[Table] = []  # tables of which the plan reads committed rows
 
-    def table(self, parts: tuple[str, ...], alias: str) -> Source:
+    def table(self, parts: tuple[str, ...], alias: str, *, uncommitted: bool) -> Source:
         database, schema, name = self._located(parts)
         found = self.frame.instance.table(parts, self.frame.database)
         if found is not None:
             self._need(found, "SELECT")
+            if not uncommitted:
+                self.reads.append(found)
             return Source(alias, found.sql, found.columns)
-        view = views.find(database, schema, name, explicit=len(parts) > 1)
+        view = views.find(database, schema, name, explicit=len(parts) > 1, uncommitted=uncommitted)
         if view is None:
             raise SqlServerError(208, ".".join(parts))
         if schema.lower() != "sys":
@@ -125,7 +128,19 @@ class Plan:
     """A statement for SQLite, with what gives the values of its parameters."""
 
     __slots__ = (
-        *("_texts", "columns", "database", "getters", "is_given", "is_long", "needs", "sql", "tables", "version"),
+        *(
+            "_texts",
+            "columns",
+            "database",
+            "getters",
+            "is_given",
+            "is_long",
+            "needs",
+            "reads",
+            "sql",
+            "tables",
+            "version",
+        ),
         "views",
     )
 
@@ -138,6 +153,7 @@ class Plan:
         self.tables = tuple(binding.tables)
         self.views = binding.views
         self.needs = tuple(binding.needs)
+        self.reads = tuple(dict.fromkeys(binding.reads))
         self.database = binding.frame.database
         self.version = binding.version
         self._texts: dict[tuple[str, ...], str] = {}
@@ -168,8 +184,7 @@ class Plan:
 
     def rows(self, frame: Frame) -> list[tuple[Any, ...]]:
         """The rows, read at once: for changes, between whose steps nobody else may change anything."""
-        sql, parameters = self.prepare(frame)
-        return [tuple(parameters)] if self.is_given else frame.sqlite.rows(sql, parameters)
+        return [tuple(self.prepare(frame)[1])] if self.is_given else self._committed(frame, frame.sqlite.rows)
 
     def read(self, frame: Frame) -> tuple[list[tuple[Any, ...]], Pieces | None]:
         """The rows, or the first of them and pieces of the others; others may run meanwhile."""
@@ -179,8 +194,8 @@ class Plan:
         return sqlite.reads.rows(
             self,
             frame.session.login,
-            lambda: sqlite.read_rows(*self.prepare(frame)),
-            lambda: sqlite.read_pieces(*self.prepare(frame)),
+            lambda: self._committed(frame, sqlite.read_rows),
+            lambda: self._committed_pieces(frame),
         )
 
     def read_all(self, frame: Frame) -> list[tuple[Any, ...]]:
@@ -193,10 +208,27 @@ class Plan:
     def value(self, frame: Frame) -> Any:
         """The first column of the first row, None without one; others may run meanwhile."""
         sqlite = frame.sqlite
-        return sqlite.reads.value(self, frame.session.login, lambda: sqlite.read_value(*self.prepare(frame)))
+        return sqlite.reads.value(self, frame.session.login, lambda: self._committed(frame, sqlite.read_value))
 
-    def run(self, frame: Frame) -> int:
-        return frame.sqlite.run(*self.prepare(frame))
+    def _committed(self, frame: Frame, read: Callable[[str, list[Any]], Any]) -> Any:
+        """What a function reads, from tables without the uncommitted changes of others."""
+        sql, parameters = self.prepare(frame)
+        if self.reads and (changed := self._changed_by_others(frame)):
+            with committed(frame.sqlite, frame.session.tx, changed):
+                return read(sql, parameters)
+        return read(sql, parameters)
+
+    def _committed_pieces(self, frame: Frame) -> Pieces:
+        sql, parameters = self.prepare(frame)
+        with committed(frame.sqlite, frame.session.tx, self._changed_by_others(frame)):
+            yield from frame.sqlite.read_pieces(sql, parameters)
+
+    def _changed_by_others(self, frame: Frame) -> list[Table]:
+        """The tables with uncommitted changes that this reader must not see."""
+        session = frame.session
+        if session.options.isolation_level == READ_UNCOMMITTED:
+            return []
+        return [table for table in self.reads if table.is_changed_by_others(session.tx)]
 
 
 class Planned:

@@ -106,8 +106,8 @@ class Arguments(NamedTuple):
 class Environment(Protocol):
     """Resolves names for the renderer, and registers its functions."""
 
-    def table(self, parts: tuple[str, ...], alias: str) -> Source:
-        """A table, view or queue by name; 208 if there is none."""
+    def table(self, parts: tuple[str, ...], alias: str, *, uncommitted: bool) -> Source:
+        """A table, view or queue by name; 208 if there is none. `uncommitted`: with rows that are not committed."""
         ...
 
     def table_variable(self, name: str, alias: str) -> Source: ...

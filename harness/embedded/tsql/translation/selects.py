@@ -275,7 +275,8 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
         if common is not None:
             found = Source(alias or common.alias, common.sql, common.columns)
         else:
-            found = renderer.environment.table(_with_gaps(node), alias or parts[-1])
+            uncommitted = not UNCOMMITTED.isdisjoint(_hints(node))
+            found = renderer.environment.table(_with_gaps(node), alias or parts[-1], uncommitted=uncommitted)
     elif isinstance(node.this, exp.Anonymous):
         found = _table_function(renderer, node, alias or str(node.this.this))
     else:
@@ -284,6 +285,14 @@ def _table(renderer: Renderer, node: exp.Table, names: Names) -> str:
         raise SqlServerError(1013, found.alias)
     names.sources.append(found)
     return f"{found.sql} AS {quoted(found.alias)}"
+
+
+UNCOMMITTED = frozenset({"NOLOCK", "READUNCOMMITTED"})
+
+
+def _hints(node: exp.Table) -> set[str]:
+    """The table hints; those that are not in `UNCOMMITTED` have no effect."""
+    return {one.name.upper() for hint in node.args.get("hints") or () for one in hint.expressions}
 
 
 def _table_function(renderer: Renderer, node: exp.Table, alias: str) -> Source:

@@ -1,0 +1,69 @@
+"""Table variables: their keys, and OUTPUT of their changes."""
+
+from __future__ import annotations
+
+import pytest
+
+T = "DECLARE @t table ({}); DECLARE @h uniqueidentifier;"
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "number"),
+    [
+        ("a int PRIMARY KEY", "(1), (1)", 2627),
+        ("a int, PRIMARY KEY (a)", "(1), (1)", 2627),
+        ("a int PRIMARY KEY", "(NULL)", 515),
+        ("a int, b int, PRIMARY KEY (a, b)", "(1, 1), (1, 1)", 2627),
+        ("a int, b int, UNIQUE (b)", "(1, 1), (2, 1)", 2627),
+        ("a int UNIQUE", "(1), (1)", 2627),
+        ("a nvarchar(10) PRIMARY KEY", "(N'x'), (N'X')", 2627),
+    ],
+)
+def test_a_key_of_a_table_variable_is_enforced(side, columns, values, number):
+    error = side.error(f"{T.format(columns)} INSERT @t VALUES {values};")
+    assert error.number == number
+    if number == 2627:
+        assert ("PRIMARY KEY" in error.text) == ("PRIMARY" in columns) and "dbo.@t" in error.text
+
+
+def test_a_violation_undoes_the_statement_only(side):
+    results = side.results(
+        T.format("a int PRIMARY KEY, b int") + "INSERT @t VALUES (1, 10); INSERT @t VALUES (2, 20), (1, 30);"
+        "UPDATE @t SET b = 11; INSERT @t VALUES (2, 20); UPDATE @t SET a = 1; SELECT a, b FROM @t ORDER BY a"
+    )
+    assert [error.number for error in results.errors] == [2627, 2627]
+    assert results.sets[-1][1] == [(1, 11), (2, 20)]
+
+
+def test_other_keys_are_allowed(side):
+    text = (
+        T.format("a int, b int, PRIMARY KEY (a, b), UNIQUE (b)")
+        + "INSERT @t VALUES (1, 1), (1, 2); SELECT COUNT(*) FROM @t"
+    )
+    assert side.value(text) == 2
+    assert side.error(T.format("a int, PRIMARY KEY (z)")).number == 1911
+
+
+def test_receive_into_a_table_variable_obeys_its_constraints(side):
+    side.run("CREATE QUEUE dbo.q; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT])")
+    side.run(
+        "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF;"
+        "SEND ON CONVERSATION @h; SEND ON CONVERSATION @h (N'x')"
+    )
+    for column, number in (
+        ("message_body varbinary(max) NOT NULL", 515),
+        ("conversation_handle uniqueidentifier PRIMARY KEY", 2627),
+    ):
+        name = column.partition(" ")[0]
+        assert side.error(f"{T.format(column)} RECEIVE {name} FROM dbo.q INTO @t;").number == number
+    assert len(side.rows("RECEIVE message_body FROM dbo.q")) == 2
+
+
+def test_changes_of_a_table_variable_have_output(side):
+    results = side.run(
+        T.format("a int, b int DEFAULT 5") + "INSERT @t (a) OUTPUT inserted.a, inserted.b VALUES (1), (2);"
+        "UPDATE @t SET b = b + a OUTPUT deleted.b AS was, inserted.b WHERE a = 2; DELETE @t OUTPUT deleted.* WHERE a = 2;"
+        "SELECT * FROM @t"
+    )
+    assert [rows for _, rows in results.sets] == [[(1, 5), (2, 5)], [(5, 7)], [(2, 7)], [(1, 5)]]
+    assert results.counts[:3] == [2, 1, 1]
