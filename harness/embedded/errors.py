@@ -37,7 +37,6 @@ _SYNTAX_ERRORS: dict[int, str] = {  # severity 15
         "The select list for the INSERT statement contains more items than the insert list. The number of SELECT "
         "values must match the number of INSERT columns."
     ),
-    127: "A TOP N or FETCH rowcount value may not be negative.",
     134: (
         "The variable name '%s' has already been declared. Variable names must be unique within a query batch or "
         "stored procedure."
@@ -102,7 +101,6 @@ _TEXTS: dict[int, str] = value_errors.TEXTS | {
         "The objects named '%s' in the FROM clause have the same exposed names. Use correlation names to distinguish "
         "them."
     ),
-    1014: "A TOP or FETCH clause contains an invalid value.",
     1088: 'Cannot find the object "%s" because it does not exist or you do not have permissions.',
     1105: (
         "Could not allocate space for object '%s'%s in database '%s' because the '%s' filegroup is full. Create disk "

@@ -16,7 +16,7 @@ from harness.embedded.sqltypes import DATETIME, Column, SqlType
 from harness.embedded.tsql.catalog import visibility
 from harness.embedded.tsql.instance.instance import ConnectedSession, Instance
 from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
+from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 from harness.embedded.tsql.storage.sqlite import declared, quoted
 from harness.embedded.tsql.text.tokens import Tokens
 

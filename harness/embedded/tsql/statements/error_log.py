@@ -9,7 +9,7 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import DATETIME, MAX, Column, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.session.session import Session
 from harness.embedded.tsql.statements.registry import Outputs, register_procedure
-from harness.embedded.tsql.storage.conversion import datetime_from_utc_ns
+from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 _COLUMNS = (
     Column("LogDate", DATETIME),

@@ -14,8 +14,8 @@ from harness.embedded.sqltypes import BIGINT, INT, TINYINT, SqlType
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.conversion import TICKS_A_DAY, ticks
 from harness.embedded.tsql.storage.conversion import convert as convert_value
+from harness.embedded.tsql.storage.moments import TICKS_A_DAY, ticks
 from harness.embedded.tsql.text.parser import Expression, Parser, Statement, at_statement_end
 from harness.embedded.tsql.translation.binding import condition, scalar, static_type
 from harness.embedded.tsql.translation.fragments import NVARCHAR

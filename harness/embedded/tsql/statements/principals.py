@@ -26,7 +26,8 @@ from harness.embedded.tsql.statements.definitions import (
     options,
     register_drop,
 )
-from harness.embedded.tsql.storage.conversion import EPOCH_DAYS, TICKS_A_DAY, converter, ticks
+from harness.embedded.tsql.storage.conversion import converter
+from harness.embedded.tsql.storage.moments import EPOCH_DAYS, TICKS_A_DAY, ticks
 from harness.embedded.tsql.text.parser import Parser
 from harness.embedded.tsql.text.tokens import Tokens
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, Column, SqlType
+from harness.embedded.tsql.storage import moments
 from harness.embedded.tsql.text.tokens import DIGITS_MAX
 
 Converter = Callable[[Any], Any]
@@ -43,9 +43,6 @@ NUMBERS = frozenset(INTEGER_RANGES) | FLOATS | DECIMALS
 
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]*")
 _GUID = re.compile(r"\{?([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})(?:\}|$)")
-_MOMENT = re.compile(
-    r"\s*(?:(\d{4})-?(\d{2})-?(\d{2}))?(?:(?:T|\s+|^)(\d{1,2}):(\d{2})(?::(\d{2})(?:[.:](\d{1,9}))?)?)?\s*(?:Z|[+-]00:00)?$"
-)
 
 
 def family(type_: SqlType | None) -> str:
@@ -108,16 +105,15 @@ def convert(value: Any, source: SqlType | None, target: SqlType) -> Any:
 def _to_text(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
     limit, padded = target.length, target.name in ("char", "nchar")
     encoding = "utf-16-le" if target.name in UNICODE else "cp1252"
+    formatted = _formatter(source, style)
+    if_too_long = _if_too_long(source, target)
 
     def make(value: Any) -> str:
-        if isinstance(value, bytes):
-            text = _binary_as_text(value, encoding, style)
-        else:
-            text = value if isinstance(value, str) else _format(value, source)
-            if family(source) == "date" and style:
-                text = _styled(text, style)
+        text = _binary_as_text(value, encoding, style) if isinstance(value, bytes) else formatted(value)
         if limit != MAX and len(text) > limit:
-            if strict and text[limit:].strip(" "):
+            if if_too_long is not None:
+                text = if_too_long()
+            elif strict and text[limit:].strip(" "):
                 raise SqlServerError(8152)
             text = text[:limit]
         return text.ljust(limit) if padded else text
@@ -131,32 +127,45 @@ def _binary_as_text(value: bytes, encoding: str, style: int) -> str:
     return value.decode(encoding, "replace")
 
 
-def _format(value: Any, source: SqlType | None) -> str:
-    if isinstance(value, float):
-        if source is not None and source.name in DECIMALS:
-            return f"{value:.{source.scale}f}"
-        return f"{value:.6g}"
-    return str(value)
+def _formatter(source: SqlType | None, style: int) -> Callable[[Any], str]:
+    kind = family(source)
+    if source is not None and kind == "date":
+        return moments.as_text(source, style)
+    if style and source is not None and (kind == "float" or source.name == "money"):
+        raise SqlServerError(UNSUPPORTED, f"CONVERT of {source.name} to text with style {style}")
+    if kind == "decimal" and source is not None:
+        # "0 (default): no commas, and two digits to the right of the decimal point" of money
+        scale = 2 if source.name == "money" else source.scale
+        return lambda value: f"{Decimal(repr(value)) if isinstance(value, float) else value:.{scale}f}"
+    return _format
 
 
-# CONVERT's styles for dates: https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
-def _styled(text: str, style: int) -> str:
-    day, _, clock = text.partition(" ")
-    formats = {
-        112: day.replace("-", ""),
-        23: day,
-        108: clock[:8],
-        114: clock[:12],
-        120: text[:19],
-        20: text[:19],
-        121: text,
-        21: text,
-        126: f"{day}T{clock}",
-        127: f"{day}T{clock}Z",
-    }
-    if style not in formats:
-        raise SqlServerError(281, style, "datetime")
-    return formats[style]
+def _format(value: Any) -> str:
+    """A float has at most six digits, and an exponent has three: `1e+006`."""
+    if not isinstance(value, float):
+        return str(value)
+    digits, sign, exponent = f"{value:.6g}".partition("e")
+    return f"{digits}e{exponent[0]}{exponent[1:]:0>3}" if sign else digits
+
+
+def _if_too_long(source: SqlType | None, target: SqlType) -> Callable[[], str] | None:
+    """What becomes of a value whose text is longer than the type: `*` or an error; None for what is cut, as text and
+    moments are. https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql#truncate-and-round-results
+    """
+
+    def overflow() -> str:
+        raise SqlServerError(8115, target.name)
+
+    def no_space() -> str:
+        raise SqlServerError(8170)
+
+    kind = family(source)
+    if kind == "uniqueidentifier":
+        return no_space
+    if kind in ("integer", "float", "decimal"):
+        is_short = source is not None and source.name in ("tinyint", "smallint", "int") and target.name in ANSI
+        return (lambda: "*") if is_short else overflow
+    return None
 
 
 # -- binary ------------------------------------------------------------------------------------------------------------
@@ -166,6 +175,8 @@ def _to_binary(source: SqlType | None, target: SqlType, strict: bool, style: int
     limit, padded = target.length, target.name == "binary"
     encoding = "cp1252" if source is not None and source.name in ANSI else "utf-16-le"
     width = INTEGER_BYTES.get(source.name, 8) if source is not None else 4
+    if source is not None and family(source) == "date":
+        raise SqlServerError(529, source.name, target.name)
 
     def make(value: Any) -> bytes:
         if isinstance(value, bytes):
@@ -333,87 +344,12 @@ def _to_decimal(source: SqlType | None, target: SqlType, strict: bool, style: in
 
 
 # -- moments and identifiers ------------------------------------------------------------------------------------------
-# Moments are text in SQLite, and computed in ticks of 100 nanoseconds.
-
-TICKS_A_SECOND = 10_000_000
-SECONDS_A_DAY = 86_400
-TICKS_A_DAY = SECONDS_A_DAY * TICKS_A_SECOND
-EPOCH_DAYS = date(1970, 1, 1).toordinal()
-
-
-@lru_cache(maxsize=1024)
-def _second_ticks(text: str) -> int:
-    total = date.fromisoformat(text[:10]).toordinal() * TICKS_A_DAY
-    if len(text) > 10:
-        total += (int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])) * TICKS_A_SECOND
-    return total
-
-
-@lru_cache(maxsize=1024)  # all rows of a statement have the same moment
-def ticks(text: str) -> int:
-    """Count the ticks since the day before 0001-01-01 of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
-    whole = _second_ticks(text[:19])
-    return whole + int(text[20:27].ljust(7, "0")) if len(text) > 20 else whole
-
-
-def moment_text(total: int) -> str:
-    """Format ticks as `YYYY-MM-DD hh:mm:ss.fffffff`, of which every date type is a part."""
-    seconds, fraction = divmod(total, TICKS_A_SECOND)
-    return f"{_second(seconds)}.{fraction:07}"
-
-
-@lru_cache(maxsize=1024)
-def _second(total_s: int) -> str:
-    days, seconds = divmod(total_s, SECONDS_A_DAY)
-    try:
-        day = date.fromordinal(days).isoformat()
-    except (ValueError, OverflowError):
-        raise SqlServerError(517, "datetime2") from None
-    return f"{day} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-
-
-def from_utc_ns(utc_ns: int) -> str:
-    """Format nanoseconds since 1970 as datetime2(7)."""
-    return moment_text(EPOCH_DAYS * TICKS_A_DAY + utc_ns // 100)
-
-
-def datetime_from_utc_ns(utc_ns: int | None) -> str | None:
-    """Format nanoseconds since 1970 as datetime, with milliseconds."""
-    return None if utc_ns is None else from_utc_ns(utc_ns)[:23]
 
 
 def _to_date(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
-    def make(value: Any) -> str:
-        match = _MOMENT.match(value) if isinstance(value, str) else None
-        if match is None:
-            raise SqlServerError(241)
-        year, month, day, hour, minute, second, fraction = match.groups()
-        day_text = f"{year or '1900'}-{month or '01'}-{day or '01'}"
-        if not _is_moment(day_text, int(hour or 0), int(minute or 0), int(second or 0)):
-            raise SqlServerError(242)
-        clock = f"{int(hour or 0):02}:{minute or '00'}:{second or '00'}"
-        digits = (fraction or "").ljust(9, "0")
-        return _clipped(day_text, clock, digits, target)
-
-    return make
-
-
-def _is_moment(day: str, hour: int, minute: int, second: int) -> bool:
-    try:
-        date.fromisoformat(day)
-    except ValueError:
-        return False
-    return hour < 24 and minute < 60 and second < 60
-
-
-def _clipped(day: str, clock: str, digits: str, target: SqlType) -> str:
-    if target.name == "date":
-        return day
-    if target.name == "smalldatetime":
-        return f"{day} {clock[:5]}:00"
-    scale = 3 if target.name == "datetime" else target.scale
-    moment = f"{clock}.{digits[:scale]}" if scale else clock
-    return moment if target.name == "time" else f"{day} {moment}"
+    if family(source) == "text":
+        moments.check_reading_style(style, target)
+    return moments.conversion(source, target)
 
 
 def _to_guid(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:

@@ -22,13 +22,10 @@ from harness.embedded.sqltypes import DATETIME, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import (
     FLOATS_MAX,
     INTEGER_RANGES,
-    TICKS_A_DAY,
     UNICODE,
-    converter,
     family,
-    moment_text,
-    ticks,
 )
+from harness.embedded.tsql.storage.moments import TICKS_A_DAY, of_type, ticks
 from harness.embedded.tsql.text.tokens import DIGITS_MAX
 from harness.embedded.tsql.translation.fragments import (
     Fragment,
@@ -313,7 +310,7 @@ def _shifted(compute: Compute, result: SqlType, a: Any, b: Any) -> str | None:
         raise SqlServerError(8115, result.name) from None
     if not low.toordinal() <= total // TICKS_A_DAY <= high.toordinal():
         raise SqlServerError(8115, result.name)
-    return str(converter(None, result)(moment_text(total)))
+    return of_type(total, result)
 
 
 def _since_1900(value: Any) -> int:

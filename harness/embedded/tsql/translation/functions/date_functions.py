@@ -8,7 +8,8 @@ from typing import Any
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, DATETIME, INT, SqlType
-from harness.embedded.tsql.storage.conversion import TICKS_A_DAY, TICKS_A_SECOND, converter, family, moment_text, ticks
+from harness.embedded.tsql.storage.conversion import family
+from harness.embedded.tsql.storage.moments import TICKS_A_DAY, TICKS_A_SECOND, of_type, ticks
 from harness.embedded.tsql.translation.fragments import Fragment
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, Render
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -38,6 +39,7 @@ TICKS = {
     "millisecond": TICKS_A_SECOND // 1000,
     "microsecond": 10,
 }
+PARTS_OF_CLOCKS = frozenset({"hour", "minute", "second", "millisecond", "microsecond", "nanosecond"})
 MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
@@ -71,7 +73,6 @@ def _months(moment: str) -> int:
 
 
 def _addition(name: str, result: SqlType) -> Callable[..., Any]:
-    clip = converter(None, result)
     months = MONTHS.get(name)
 
     def addition(number: Any, moment: Any) -> str | None:
@@ -79,10 +80,10 @@ def _addition(name: str, result: SqlType) -> Callable[..., Any]:
             return None
         number = int(number)
         if months is not None:
-            return str(clip(_add_months(moment, number * months)))
+            return of_type(ticks(_add_months(moment, number * months)), result)
         if name == "nanosecond":
-            return str(clip(moment_text(ticks(moment) + number // 100)))
-        return str(clip(moment_text(ticks(moment) + number * TICKS.get(name, TICKS_A_DAY))))
+            return of_type(ticks(moment) + (number + 50) // 100, result)
+        return of_type(ticks(moment) + number * TICKS.get(name, TICKS_A_DAY), result)
 
     return addition
 
@@ -115,13 +116,17 @@ def _dateadd(renderer: Renderer, arguments: Arguments) -> Fragment:
     """DATEADD ( part , number , moment )"""
     part, (number, moment) = _part_named(arguments[0].sql), arguments[1:]
     result = moment.type if moment.type is not None and family(moment.type) == "date" else DATETIME
+    if (result.name == "date" and part in PARTS_OF_CLOCKS) or (result.name == "time" and part not in PARTS_OF_CLOCKS):
+        raise SqlServerError(9810, part, "dateadd", result.name)
     name = f"dateadd_{part}_{result.name}"
     renderer.function(name, 2, _addition(part, result))
     return Fragment(f"{name}({number.sql}, {_moment(renderer, moment).sql})", result)
 
 
 def _moment(renderer: Renderer, value: Fragment) -> Fragment:
-    return value if family(value.type) == "date" else renderer.cast(value, SqlType("datetime2", scale=7))
+    if value.type is not None and family(value.type) == "date" and value.type.name != "time":
+        return value
+    return renderer.cast(value, SqlType("datetime2", scale=7))
 
 
 FUNCTIONS: Functions = {

@@ -17,7 +17,8 @@ from harness.embedded.sqltypes import (
 )
 from harness.embedded.tsql.instance.properties import product
 from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.storage.conversion import from_utc_ns, guid_text
+from harness.embedded.tsql.storage.conversion import guid_text
+from harness.embedded.tsql.storage.moments import datetime_from_utc_ns, from_utc_ns
 from harness.embedded.tsql.translation.fragments import NVARCHAR, Fragment, Getter
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_session, of_frame
 from harness.embedded.tsql.translation.functions.metadata_functions import object_id
@@ -28,8 +29,8 @@ def _utc(frame: Frame) -> str:
     return from_utc_ns(frame.instance.engine.clock.utc_ns())
 
 
-def _utc_milliseconds(frame: Frame) -> str:
-    return _utc(frame)[:23]
+def _utc_datetime(frame: Frame) -> str | None:
+    return datetime_from_utc_ns(frame.instance.engine.clock.utc_ns())
 
 
 def newid(frame: Frame) -> str:
@@ -103,15 +104,15 @@ def _server_property(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 FUNCTIONS: Functions = {
     "APP_NAME": of_frame("APP_NAME", SYSNAME, lambda frame: frame.session.program),
-    "CURRENT_TIMESTAMP": of_frame("@now", DATETIME, _utc_milliseconds, nullable=False),
+    "CURRENT_TIMESTAMP": of_frame("@now", DATETIME, _utc_datetime, nullable=False),
     "ERROR_LINE": of_frame("ERROR_LINE", INT, _of_error("line")),
     "ERROR_MESSAGE": of_frame("ERROR_MESSAGE", NVARCHAR, _of_error("text")),
     "ERROR_NUMBER": of_frame("ERROR_NUMBER", INT, _of_error("number")),
     "ERROR_PROCEDURE": of_frame("ERROR_PROCEDURE", SYSNAME, _of_error("procedure")),
     "ERROR_SEVERITY": of_frame("ERROR_SEVERITY", INT, _of_error("severity")),
     "ERROR_STATE": of_frame("ERROR_STATE", INT, _of_error("state")),
-    "GETDATE": of_frame("@now", DATETIME, _utc_milliseconds, nullable=False),
-    "GETUTCDATE": of_frame("@now", DATETIME, _utc_milliseconds, nullable=False),
+    "GETDATE": of_frame("@now", DATETIME, _utc_datetime, nullable=False),
+    "GETUTCDATE": of_frame("@now", DATETIME, _utc_datetime, nullable=False),
     "GET_TRANSMISSION_STATUS": in_session(get_transmission_status, NVARCHAR),
     "HOST_NAME": of_frame("HOST_NAME", SYSNAME, lambda frame: frame.session.host),
     "NEWID": Function(0, 0, _newid),

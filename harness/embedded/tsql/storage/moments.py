@@ -1,0 +1,210 @@
+"""Moments: the values of date, time, datetime, smalldatetime and datetime2.
+
+In SQLite they are text, which sorts as moments do. They are computed in ticks of 100 nanoseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from functools import lru_cache
+from typing import Any
+
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
+from harness.embedded.sqltypes import SqlType
+
+TICKS_A_SECOND = 10_000_000
+SECONDS_A_DAY = 86_400
+TICKS_A_DAY = SECONDS_A_DAY * TICKS_A_SECOND
+TICKS_A_MINUTE = 60 * TICKS_A_SECOND
+EPOCH_DAYS = date(1970, 1, 1).toordinal()
+DAY_ZERO = date(1900, 1, 1).toordinal()  # the number 0 as a datetime
+
+DATETIMES = frozenset({"datetime", "smalldatetime"})
+FIRST_DAYS = {"datetime": date(1753, 1, 1).toordinal(), "smalldatetime": DAY_ZERO}
+LAST_DAYS = {"smalldatetime": date(2079, 6, 6).toordinal()}
+
+_TEXT = re.compile(
+    r"\s*(?:(\d{4})-?(\d{2})-?(\d{2}))?"
+    r"(?:(?:T|\s+|^)(\d{1,2}):(\d{2})(?::(\d{2})(?:([.:])(\d{1,9}))?)?)?\s*(?:Z|[+-]00:00)?$",
+    re.ASCII,
+)
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+@lru_cache(maxsize=1024)
+def _second_ticks(text: str) -> int:
+    total = date.fromisoformat(text[:10]).toordinal() * TICKS_A_DAY
+    if len(text) > 10:
+        total += (int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])) * TICKS_A_SECOND
+    return total
+
+
+@lru_cache(maxsize=1024)  # all rows of a statement have the same moment
+def ticks(text: str) -> int:
+    """Count the ticks since the day before 0001-01-01 of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
+    whole = _second_ticks(text[:19])
+    return whole + int(text[20:27].ljust(7, "0")) if len(text) > 20 else whole
+
+
+def moment_text(total: int) -> str:
+    """Format ticks as `YYYY-MM-DD hh:mm:ss.fffffff`, of which every date type is a part."""
+    seconds, fraction = divmod(total, TICKS_A_SECOND)
+    return f"{_second(seconds)}.{fraction:07}"
+
+
+@lru_cache(maxsize=1024)
+def _second(total_s: int) -> str:
+    days, seconds = divmod(total_s, SECONDS_A_DAY)
+    try:
+        day = date.fromordinal(days).isoformat()
+    except (ValueError, OverflowError):
+        raise SqlServerError(517, "datetime2") from None
+    return f"{day} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def from_utc_ns(utc_ns: int) -> str:
+    """Format nanoseconds since 1970 as datetime2(7)."""
+    return moment_text(EPOCH_DAYS * TICKS_A_DAY + utc_ns // 100)
+
+
+def datetime_from_utc_ns(utc_ns: int | None) -> str | None:
+    """Format nanoseconds since 1970 as datetime."""
+    return None if utc_ns is None else _as_datetime(EPOCH_DAYS * TICKS_A_DAY + utc_ns // 100)
+
+
+# -- values of a type --------------------------------------------------------------------------------------------------
+
+
+def of_type(total: int, type_: SqlType) -> str:
+    """The value of a type that is nearest to a moment in ticks; error 517 outside the type's years."""
+    name = type_.name
+    days = total // TICKS_A_DAY
+    if not FIRST_DAYS.get(name, 1) <= days <= LAST_DAYS.get(name, date.max.toordinal()):
+        raise SqlServerError(517, name)
+    if name == "date":
+        return moment_text(total)[:10]
+    if name == "datetime":
+        return _as_datetime(total)
+    if name == "smalldatetime":
+        nearest = (total + TICKS_A_MINUTE // 2 + TICKS_A_SECOND // 600) // TICKS_A_MINUTE * TICKS_A_MINUTE
+        return moment_text(nearest)[:19]
+    scale = type_.scale
+    unit = 10 ** (7 - scale)
+    nearest = (total + unit // 2) // unit * unit
+    if nearest // TICKS_A_DAY > date.max.toordinal():  # there is no next day
+        nearest = total // unit * unit
+    text = moment_text(nearest)[: 20 + scale if scale else 19]
+    return text[11:] if name == "time" else text
+
+
+def _as_datetime(total: int) -> str:
+    """ "Datetime values are rounded to increments of .000, .003, or .007 seconds": to 1/300 s."""
+    thirds = (total * 3 + 50_000) // 100_000  # of a hundredth of a second
+    seconds, rest = divmod(thirds, 300)
+    return f"{_second(seconds)}.{(rest * 10 + 1) // 3:03}"
+
+
+def conversion(source: SqlType | None, target: SqlType) -> Callable[[Any], str]:
+    """The function that converts text, moments and numbers to a type of moments."""
+    kind = source.name if source is not None else "varchar"
+    if {kind, target.name} == {"date", "time"}:
+        raise SqlServerError(529, kind, target.name)
+    is_moment = kind in ("date", "time", "datetime", "smalldatetime", "datetime2")
+
+    def make(value: Any) -> str:
+        if not isinstance(value, str):
+            return _from_number(value, kind, target)
+        moment = f"1900-01-01 {value}" if kind == "time" else value
+        total = ticks(moment) if is_moment else _read(value, kind, target)
+        try:
+            return of_type(total, target)
+        except SqlServerError:
+            raise SqlServerError(242, kind, target.name) from None
+
+    return make
+
+
+def _from_number(value: Any, kind: str, target: SqlType) -> str:
+    """Days since 1900, which only datetime and smalldatetime take."""
+    if target.name not in DATETIMES or isinstance(value, bytes):
+        raise SqlServerError(529, kind, target.name)
+    try:
+        return of_type(DAY_ZERO * TICKS_A_DAY + round(value * TICKS_A_DAY), target)
+    except (SqlServerError, OverflowError, ValueError):
+        raise SqlServerError(8115, target.name) from None
+
+
+def _read(value: str, kind: str, target: SqlType) -> int:
+    """Read `[YYYY-MM-DD | YYYYMMDD][ T][hh:mm[:ss[.fraction | :milliseconds]]]`. All other forms are error 241, and a
+    datetime has at most three digits after its seconds."""
+    match = _TEXT.match(value)
+    if match is None:
+        raise SqlServerError(241)
+    year, month, day, hour, minute, second, sign, fraction = match.groups(default="")
+    if len(fraction) > (3 if target.name in DATETIMES or sign == ":" else 7):
+        raise SqlServerError(241)
+    if sign == ":":
+        fraction = fraction.zfill(3)
+    clock = int(hour or 0), int(minute or 0), int(second or 0)
+    try:
+        days = date(int(year or 1900), int(month or 1), int(day or 1)).toordinal()
+    except ValueError:
+        days = 0
+    if not days or clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
+        raise SqlServerError(242, kind, target.name) if target.name in DATETIMES else SqlServerError(241)
+    seconds = clock[0] * 3600 + clock[1] * 60 + clock[2]
+    return days * TICKS_A_DAY + seconds * TICKS_A_SECOND + int(fraction.ljust(7, "0"))
+
+
+# -- as text -----------------------------------------------------------------------------------------------------------
+
+WITH_DAY = frozenset({"date", "datetime", "smalldatetime", "datetime2"})
+WITH_CLOCK = frozenset({"time", "datetime", "smalldatetime", "datetime2"})
+WITH_FRACTION = frozenset({"date", "time", "datetime", "datetime2"})
+
+
+def _words(text: str) -> str:
+    """`Jan  2 2026  3:04AM`"""
+    year, month, day = text[:10].split("-")
+    hour, minute = (int(text[11:13]), text[14:16]) if len(text) > 10 else (0, "00")
+    shown = hour % 12 or 12
+    return f"{MONTHS[int(month) - 1]} {int(day):>2} {year} {shown:>2}:{minute}{'AM' if hour < 12 else 'PM'}"
+
+
+def _iso_8601(text: str) -> str:
+    """`2026-01-02T03:04:05.678`; without the milliseconds of a datetime that has none."""
+    return text.replace(" ", "T").removesuffix(".000" if len(text) == 23 else "\0")
+
+
+# CONVERT's styles, and the types that have them here:
+# https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
+STYLES: dict[int, tuple[frozenset[str], Callable[[str], str]]] = {
+    100: (DATETIMES, _words),
+    23: (WITH_DAY, lambda text: text[:10]),
+    112: (WITH_DAY, lambda text: text[:10].replace("-", "")),
+    108: (WITH_CLOCK, lambda text: text.rpartition(" ")[2][:8]),
+    114: (frozenset({"datetime"}), lambda text: text[11:].replace(".", ":")),
+    120: (WITH_DAY | WITH_CLOCK, lambda text: text.partition(".")[0]),
+    121: (WITH_FRACTION, str),
+    126: (WITH_FRACTION, _iso_8601),
+}
+SAME_STYLES = {8: 108, 14: 114, 20: 120, 21: 121, 25: 121}
+
+
+def as_text(source: SqlType, style: int) -> Callable[[str], str]:
+    """The function that formats moments. Style 0 is the default: `Jan  2 2026  3:04AM` for datetime and smalldatetime,
+    ISO 8601 for the others."""
+    if not style:
+        return _words if source.name in DATETIMES else str
+    types, formatted = STYLES.get(SAME_STYLES.get(style, style), (frozenset(), str))
+    if source.name not in types:
+        raise SqlServerError(281, style, source.name)
+    return formatted
+
+
+def check_reading_style(style: int, target: SqlType) -> None:
+    """Refuse CONVERT from text with a style whose form of a date is not read."""
+    if SAME_STYLES.get(style, style) not in (0, 112, 120, 121, 126):
+        raise SqlServerError(UNSUPPORTED, f"CONVERT of text to {target.name} with style {style}")

@@ -1,0 +1,107 @@
+"""Moments: their precision, their text, and arithmetic with them, as the manual gives them."""
+
+from __future__ import annotations
+
+import pytest
+
+DATETIME = "CAST('2026-01-02 03:04:05.678' AS datetime)"
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        # "Datetime values are rounded to increments of .000, .003, or .007 seconds": the manual's table
+        ("CAST('1998-01-01 23:59:59.999' AS datetime)", "1998-01-02 00:00:00.000"),
+        ("CAST('1998-01-01 23:59:59.995' AS datetime)", "1998-01-01 23:59:59.997"),
+        ("CAST('1998-01-01 23:59:59.998' AS datetime)", "1998-01-01 23:59:59.997"),
+        ("CAST('1998-01-01 23:59:59.992' AS datetime)", "1998-01-01 23:59:59.993"),
+        ("CAST('1998-01-01 23:59:59.990' AS datetime)", "1998-01-01 23:59:59.990"),
+        ("CAST('1998-01-01 23:59:59.991' AS datetime)", "1998-01-01 23:59:59.990"),
+        ("CAST(CAST('2026-01-02 03:04:05.6789' AS datetime2) AS datetime)", "2026-01-02 03:04:05.680"),
+        ("DATEADD(millisecond, 1, CAST('2026-01-02' AS datetime))", "2026-01-02 00:00:00.000"),
+        ("DATEADD(millisecond, 2, CAST('2026-01-02' AS datetime))", "2026-01-02 00:00:00.003"),
+        # "Values that are 29.998 seconds or less are rounded down to the nearest minute"
+        ("CAST('2007-05-08 12:35:29.998' AS smalldatetime)", "2007-05-08 12:35:00"),
+        ("CAST('2007-05-08 12:35:29.999' AS smalldatetime)", "2007-05-08 12:36:00"),
+        ("CAST('2026-01-02 23:59:59.9999999' AS datetime2(0))", "2026-01-03 00:00:00"),
+        ("CAST('2026-01-02 03:04:05.1235' AS datetime2(3))", "2026-01-02 03:04:05.124"),
+        ("CAST('12:15:04.1237' AS time(3))", "12:15:04.124"),
+        ("CAST('23:59:59.9' AS time(0))", "00:00:00"),
+        ("CAST('9999-12-31 23:59:59.9999999' AS datetime2(3))", "9999-12-31 23:59:59.999"),
+        ("CAST('2026-01-02 12:30:20:1' AS datetime)", "2026-01-02 12:30:20.000"),
+        ("CAST('2026-01-02 12:30:20:15' AS datetime)", "2026-01-02 12:30:20.017"),
+        ("CAST('' AS datetime)", "1900-01-01 00:00:00.000"),
+        ("CAST(2 AS datetime)", "1900-01-03 00:00:00.000"),
+        ("CAST(1.5 AS smalldatetime)", "1900-01-02 12:00:00"),
+        ("CAST(CAST('10:00' AS time) AS datetime)", "1900-01-01 10:00:00.000"),
+        ("DATEADD(hour, 20, CAST('10:00:00' AS time(0)))", "06:00:00"),
+        ("DATEADD(nanosecond, 150, CAST('2026-01-02' AS datetime2))", "2026-01-02 00:00:00.0000002"),
+        ("DATEDIFF(minute, CAST('10:00' AS time), CAST('11:30' AS time))", 90),
+    ],
+)
+def test_a_moment_has_the_precision_of_its_type(side, expression, value):
+    assert side.value(f"SELECT {expression}") == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        (f"CAST({DATETIME} AS varchar(30))", "Jan  2 2026  3:04AM"),
+        (f"CONVERT(nvarchar(30), {DATETIME})", "Jan  2 2026  3:04AM"),
+        (f"CONVERT(varchar(30), {DATETIME}, 100)", "Jan  2 2026  3:04AM"),
+        ("CAST(CAST('2026-11-22 00:30' AS smalldatetime) AS varchar(30))", "Nov 22 2026 12:30AM"),
+        ("CAST(CAST('2026-11-22 12:30' AS datetime) AS varchar(30))", "Nov 22 2026 12:30PM"),
+        (f"CAST({DATETIME} AS varchar(6))", "Jan  2"),
+        (f"'at ' + CAST({DATETIME} AS varchar(30))", "at Jan  2 2026  3:04AM"),
+        (f"CONCAT('at ', {DATETIME})", "at Jan  2 2026  3:04AM"),
+        ("CAST(CAST('2026-01-02 03:04:05.678' AS datetime2(3)) AS varchar(30))", "2026-01-02 03:04:05.678"),
+        ("CAST(CAST('2026-01-02' AS date) AS varchar(30))", "2026-01-02"),
+        (f"CONVERT(varchar(30), {DATETIME}, 112)", "20260102"),
+        (f"CONVERT(varchar(30), {DATETIME}, 23)", "2026-01-02"),
+        (f"CONVERT(varchar(30), {DATETIME}, 108)", "03:04:05"),
+        (f"CONVERT(varchar(30), {DATETIME}, 114)", "03:04:05:677"),
+        (f"CONVERT(varchar(30), {DATETIME}, 120)", "2026-01-02 03:04:05"),
+        (f"CONVERT(varchar(30), {DATETIME}, 121)", "2026-01-02 03:04:05.677"),
+        (f"CONVERT(varchar(30), {DATETIME}, 126)", "2026-01-02T03:04:05.677"),
+        ("CONVERT(varchar(30), CAST('2026-01-02' AS datetime), 126)", "2026-01-02T00:00:00"),
+        ("CONVERT(varchar(30), CAST('2026-01-02' AS date), 126)", "2026-01-02"),
+        ("CONVERT(varchar(30), CAST('03:04' AS time(0)), 108)", "03:04:00"),
+    ],
+)
+def test_a_moment_as_text_has_its_style(side, expression, value):
+    assert side.value(f"SELECT {expression}") == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "number"),
+    [
+        ("CAST('1752-12-31' AS datetime)", 242),
+        ("CAST('2026-02-30' AS datetime)", 242),
+        ("CAST('2026-02-30' AS datetime2)", 241),
+        ("CAST('2079-06-07' AS smalldatetime)", 242),
+        ("CAST('2026-01-02 03:04:05.1234' AS datetime)", 241),
+        ("CAST('01/02/2026' AS datetime)", 241),
+        ("CAST(CAST('2026-01-02' AS date) AS time)", 529),
+        ("CAST(5 AS date)", 529),
+        (f"CAST({DATETIME} AS varbinary(8))", 529),
+        (f"CONVERT(varchar(30), {DATETIME}, 127)", 281),
+        ("CONVERT(varchar(30), CAST('03:04' AS time), 112)", 281),
+        ("CONVERT(varchar(30), CAST('2026-01-02' AS date), 108)", 281),
+        ("CONVERT(datetime, '2026-01-02', 103)", 50001),
+        ("DATEADD(hour, 1, CAST('2026-01-02' AS date))", 9810),
+        ("DATEADD(day, 1, CAST('03:04' AS time))", 9810),
+        ("DATEADD(year, 8000, CAST('2026-01-02' AS date))", 517),
+    ],
+)
+def test_what_a_type_of_moments_cannot_hold_is_an_error(side, expression, number):
+    assert side.error(f"SELECT {expression}").number == number
+
+
+def test_now_is_a_value_of_datetime(side):
+    assert (
+        side.value("SELECT CASE WHEN GETDATE() = CAST(CONVERT(varchar(30), GETDATE(), 121) AS datetime) THEN 1 END")
+        == 1
+    )
+    for _ in range(10):
+        side.world.run_for(0.0123)
+        assert side.value("SELECT GETDATE()")[-1] in "037"
