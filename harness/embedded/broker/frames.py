@@ -8,7 +8,7 @@ and its bounds here, and `unpack_frames` checks them all: nothing else of the br
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeVar, final
 
 import msgspec
 from msgspec import Meta
@@ -47,6 +47,7 @@ class DialogHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     key_exchange: KeyExchange | None  # of an encrypted dialog, until its message 0 is acknowledged
 
 
+@final
 class MessageFrame(msgspec.Struct, frozen=True, array_like=True, tag=1, forbid_unknown_fields=True, gc=False):
     """One sequenced message; the sender keeps it until it is acknowledged."""
 
@@ -60,6 +61,7 @@ class MessageFrame(msgspec.Struct, frozen=True, array_like=True, tag=1, forbid_u
     header: DialogHeader
 
 
+@final
 class AcknowledgementFrame(msgspec.Struct, frozen=True, array_like=True, tag=2, forbid_unknown_fields=True, gc=False):
     """An acknowledgement: `broker_instance` has all messages up to `sequence` on disk."""
 
@@ -70,6 +72,7 @@ class AcknowledgementFrame(msgspec.Struct, frozen=True, array_like=True, tag=2, 
     seal: Seal | None = None
 
 
+@final
 class ErrorFrame(msgspec.Struct, frozen=True, array_like=True, tag=3, forbid_unknown_fields=True, gc=False):
     """A broker-made error (negative code): unsequenced, unacknowledged, may overtake messages."""
 
@@ -84,7 +87,6 @@ Frame = MessageFrame | AcknowledgementFrame | ErrorFrame
 SealedFrame = TypeVar("SealedFrame", MessageFrame, AcknowledgementFrame, ErrorFrame)
 
 _ENCODER = msgspec.msgpack.Encoder()
-_BODY: msgspec.msgpack.Decoder[bytes | None] = msgspec.msgpack.Decoder(bytes | None)
 _RECORD = Annotated[list[Frame], Meta(max_length=RECORD_FRAMES_MAX)]
 _DECODER: msgspec.msgpack.Decoder[list[Frame]] = msgspec.msgpack.Decoder(_RECORD)
 
@@ -103,16 +105,38 @@ def pack_frames(frames: Sequence[Frame]) -> bytes:
     return _ENCODER.encode(frames)
 
 
-def pack_unsealed(frame: Frame) -> tuple[bytes, bytes]:
-    """What the seal of a frame must bind, and what it hides: all fields but one, and that one as it is sealed."""
+def with_seal(frame: SealedFrame, seal: bytes | None) -> SealedFrame:
+    """The frame with its seal, which takes the place of a message's body."""
     if isinstance(frame, MessageFrame):
-        return _ENCODER.encode(msgspec.structs.replace(frame, body=None)), _ENCODER.encode(frame.body)
-    return _ENCODER.encode(msgspec.structs.replace(frame, seal=None)), b""
+        return MessageFrame(  # a third of the time of `structs.replace`
+            frame.conversation_id,
+            frame.from_initiator,
+            frame.sequence,
+            frame.message_type,
+            seal,
+            frame.first_is_acknowledged,
+            frame.priority,
+            frame.header,
+        )
+    if isinstance(frame, AcknowledgementFrame):
+        return AcknowledgementFrame(
+            frame.conversation_id, frame.from_initiator, frame.sequence, frame.broker_instance, seal
+        )
+    return ErrorFrame(frame.conversation_id, frame.from_initiator, frame.code, frame.description, seal)
+
+
+def pack_unsealed(frame: SealedFrame) -> bytes:
+    """What the seal of a frame binds: all its fields but the seal, or the body."""
+    return _ENCODER.encode(with_seal(frame, None))
+
+
+def pack_body(body: bytes | None) -> bytes:
+    """A body as it is encrypted: no body is not an empty one."""
+    return b"" if body is None else b"\1" + body
 
 
 def unpack_body(hidden: bytes) -> bytes | None:
-    """The body that `pack_unsealed` hid; ValueError if there is none."""
-    return _BODY.decode(hidden)
+    return hidden[1:] if hidden else None
 
 
 def unpack_frames(record: bytes | bytearray | memoryview) -> list[Frame]:

@@ -11,6 +11,7 @@ import datetime
 import hashlib
 import os
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from cryptography import x509
@@ -22,7 +23,15 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
-from harness.embedded.broker.frames import KeyExchange, MessageFrame, SealedFrame, pack_unsealed, unpack_body
+from harness.embedded.broker.frames import (
+    KeyExchange,
+    MessageFrame,
+    SealedFrame,
+    pack_body,
+    pack_unsealed,
+    unpack_body,
+    with_seal,
+)
 from harness.embedded.broker.keys import CertificateText, Dialog, KeyPair, OwnKey, Protection
 from harness.embedded.runtime.tasks import SECOND
 from harness.embedded.server import passwords
@@ -30,10 +39,16 @@ from harness.embedded.server import passwords
 FILE = "service_master_key"
 KEY_BYTES = 32
 NONCE_BYTES = 12
+_COUNT_BYTES = 5  # of a dialog's nonce
+PARTIES_MAX = 1000  # whose secrets are remembered
 CLAIM = "keys of a dialog, service-broker-harness/2"
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
 SUBJECT_LENGTH_MAX = 64  # of a common name in X.509
 SUPPORTED = "only certificates with keys on an elliptic curve, as CREATE CERTIFICATE makes them, can be used"
+
+
+Parties = TypeVar("Parties")
+Secret = TypeVar("Secret")
 
 
 class ServerKeys:
@@ -44,6 +59,9 @@ class ServerKeys:
     def __init__(self, service_master_key: bytes) -> None:
         self._service_master_key = service_master_key
         self._master_keys: dict[bytes, bytes] = {}  # those in use, by their protected form
+        # Shared secrets. A signature and a key agreement take a thousand times as long as what follows for a dialog.
+        self._offered: dict[tuple[bytes, bytes, bytes], tuple[KeyExchange, bytes]] = {}
+        self._accepted: dict[tuple[KeyExchange, bytes], bytes] = {}
 
     @staticmethod
     def of_folder(folder: Path) -> ServerKeys:
@@ -118,28 +136,43 @@ class ServerKeys:
     def offer(
         self, dialog: Dialog, own: OwnKey | None, recipient: bytes, master_key: bytes
     ) -> tuple[DialogSession, KeyExchange]:
+        parties = (own.blob if own is not None else b"", recipient, master_key)
+        offered = self._offered.get(parties)
+        if offered is None:
+            offered = self._new_offer(own, recipient, master_key)
+            _remember(self._offered, parties, offered)
+        exchange, secret = offered
+        return DialogSession(self, _dialog_keys(secret, dialog), is_initiator=True), exchange
+
+    def _new_offer(self, own: OwnKey | None, recipient: bytes, master_key: bytes) -> tuple[KeyExchange, bytes]:
+        """An offer and its shared secret, the same for all dialogs of these two owners, now and after a restart."""
         digest = hashlib.sha256(recipient).digest()
-        # Derived, so that an initiator that has lost the keys in a crash offers the same again.
-        seed = _derived(self._master_key(master_key), b"offer\0" + digest, dialog, 40)
-        ephemeral = ec.derive_private_key(int.from_bytes(seed, "big") % (_ORDER - 1) + 1, ec.SECP256R1())
-        public_key = ephemeral.public_key().public_bytes(
+        certificate = own.blob if own is not None else None
+        # Derived, so that an initiator that has lost keys in a crash offers the same again.
+        seed = _derived(self._master_key(master_key), 40, b"offer", digest + (certificate or b""))
+        key = ec.derive_private_key(int.from_bytes(seed, "big") % (_ORDER - 1) + 1, ec.SECP256R1())
+        public_key = key.public_key().public_bytes(
             serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint
         )
-        offer = KeyExchange(digest, public_key, own.blob if own is not None else None, b"")
+        exchange = KeyExchange(digest, public_key, certificate, b"")
         if own is not None:
-            offer = replace(offer, signature=self.sign(own.private_key, own.master_key, _claim(dialog, offer)))
-        secret = ephemeral.exchange(ec.ECDH(), _public_key(recipient))
-        return self._session(secret, dialog, offer, is_initiator=True), offer
+            exchange = replace(exchange, signature=self.sign(own.private_key, own.master_key, _claim(exchange)))
+        shared = key.exchange(ec.ECDH(), _public_key(recipient))
+        return exchange, _derived(shared, KEY_BYTES, b"secret", _claim(exchange))
 
     def is_recipient(self, exchange: KeyExchange, blob: bytes) -> bool:
         return hashlib.sha256(blob).digest() == exchange.recipient
 
     def accept(self, dialog: Dialog, exchange: KeyExchange, own: OwnKey) -> DialogSession:
-        if exchange.certificate is not None:
-            self.verify(exchange.certificate, exchange.signature, _claim(dialog, exchange))
-        key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), exchange.public_key)
-        secret = self._opened(own.private_key, own.master_key).exchange(ec.ECDH(), key)
-        return self._session(secret, dialog, exchange, is_initiator=False)
+        secret = self._accepted.get((exchange, own.blob))
+        if secret is None:
+            if exchange.certificate is not None:
+                self.verify(exchange.certificate, exchange.signature, _claim(exchange))
+            key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), exchange.public_key)
+            shared = self._opened(own.private_key, own.master_key).exchange(ec.ECDH(), key)
+            secret = _derived(shared, KEY_BYTES, b"secret", _claim(exchange))
+            _remember(self._accepted, (exchange, own.blob), secret)
+        return DialogSession(self, _dialog_keys(secret, dialog), is_initiator=False)
 
     def restore(self, protected: bytes, master_key: bytes, *, is_initiator: bool) -> DialogSession:
         keys = reveal(self._master_key(master_key), protected)
@@ -148,10 +181,6 @@ class ServerKeys:
     def protect(self, master_key: bytes, secret: bytes) -> bytes:
         """Protects a secret of a database by its master key."""
         return protect(self._master_key(master_key), secret)
-
-    def _session(self, secret: bytes, dialog: Dialog, exchange: KeyExchange, *, is_initiator: bool) -> DialogSession:
-        keys = _derived(secret, _claim(dialog, exchange), dialog, 2 * KEY_BYTES)
-        return DialogSession(self, keys, is_initiator=is_initiator)
 
     def _protected(self, key: ec.EllipticCurvePrivateKey, protection: Protection) -> bytes:
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
@@ -183,21 +212,23 @@ class DialogSession:
         self._keys = keys
         of_initiator, of_target = AESGCM(keys[:KEY_BYTES]), AESGCM(keys[KEY_BYTES:])
         self._sending, self._receiving = (of_initiator, of_target) if is_initiator else (of_target, of_initiator)
+        # No nonce may come twice with a key, also after a restart: a random part for this object, and a count.
+        self._prefix = os.urandom(NONCE_BYTES - _COUNT_BYTES)
+        self._count = 0
 
     def seal(self, frame: SealedFrame) -> SealedFrame:
-        bound, hidden = pack_unsealed(frame)
-        nonce = os.urandom(NONCE_BYTES)
-        sealed = nonce + self._sending.encrypt(nonce, hidden, bound)
-        return replace(frame, body=sealed) if isinstance(frame, MessageFrame) else replace(frame, seal=sealed)
+        self._count += 1
+        nonce = self._prefix + self._count.to_bytes(_COUNT_BYTES, "big")
+        hidden = pack_body(frame.body) if isinstance(frame, MessageFrame) else b""
+        return with_seal(frame, nonce + self._sending.encrypt(nonce, hidden, pack_unsealed(frame)))
 
     def open(self, frame: SealedFrame) -> SealedFrame:
         sealed = (frame.body if isinstance(frame, MessageFrame) else frame.seal) or b""
-        bound, _ = pack_unsealed(frame)
         try:
-            hidden = self._receiving.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound)
+            hidden = self._receiving.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], pack_unsealed(frame))
         except (InvalidTag, ValueError):
             raise ValueError("it was not sealed by the far side of the dialog, or was altered") from None
-        return replace(frame, body=unpack_body(hidden)) if isinstance(frame, MessageFrame) else frame
+        return with_seal(frame, unpack_body(hidden)) if isinstance(frame, MessageFrame) else frame
 
     def protected(self, master_key: bytes) -> bytes:
         return self._server.protect(master_key, self._keys)
@@ -217,14 +248,24 @@ def reveal(key: bytes, protected: bytes) -> bytes:
         raise ValueError(f"a key cannot be decrypted: {FILE} in the data folder belongs to other data") from None
 
 
-def _derived(secret: bytes, purpose: bytes, dialog: Dialog, size: int) -> bytes:
-    salt = hashlib.sha256("\0".join(dialog).encode()).digest()
-    return HKDF(hashes.SHA256(), size, salt, hashlib.sha256(purpose).digest()).derive(secret)
+def _dialog_keys(secret: bytes, dialog: Dialog) -> bytes:
+    """The keys of one dialog, which fit no other between the same owners."""
+    return _derived(secret, 2 * KEY_BYTES, b"dialog", msgspec.msgpack.encode(dialog))
 
 
-def _claim(dialog: Dialog, exchange: KeyExchange) -> bytes:
-    """What the initiator signs, and what the keys depend on: who agrees on keys with whom, for which dialog."""
-    return msgspec.msgpack.encode((CLAIM, dialog, replace(exchange, signature=b"")))
+def _derived(secret: bytes, size: int, purpose: bytes, context: bytes) -> bytes:
+    return HKDF(hashes.SHA256(), size, hashlib.sha256(context).digest(), purpose).derive(secret)
+
+
+def _claim(exchange: KeyExchange) -> bytes:
+    """What the initiator signs: who agrees on keys with whom, and how."""
+    return msgspec.msgpack.encode((CLAIM, replace(exchange, signature=b"")))
+
+
+def _remember(known: dict[Parties, Secret], parties: Parties, secret: Secret) -> None:
+    if len(known) >= PARTIES_MAX:
+        known.clear()
+    known[parties] = secret
 
 
 def _public_key(blob: bytes) -> ec.EllipticCurvePublicKey:
