@@ -5,7 +5,7 @@
 | bit, tinyint, smallint, int, bigint | int |
 | float, real | float |
 | decimal, numeric, money | decimal.Decimal |
-| char, varchar, nchar, nvarchar, sysname, xml | str |
+| char, varchar, nchar, nvarchar, sysname | str |
 | binary, varbinary | bytes |
 | uniqueidentifier | str, 36 characters, upper case |
 | date | str `YYYY-MM-DD` |

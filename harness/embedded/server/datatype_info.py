@@ -71,7 +71,6 @@ class DataTypeInfo(NamedTuple):
 # In the order of ODBC types; of several with the same one, the closest match comes first.
 DATA_TYPES = (
     DataTypeInfo("time", -154, 16, "'", "'", "scale", scale_min=0, scale_max=7),
-    DataTypeInfo("xml", -152, 0, "N'", "'", searchable=0),
     DataTypeInfo("uniqueidentifier", -11, 36, "'", "'"),
     DataTypeInfo("nvarchar", -9, 4000, "N'", "'", "max length", searchable=3),
     DataTypeInfo("sysname", -9, 128, "N'", "'", searchable=3),

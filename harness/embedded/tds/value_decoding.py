@@ -165,13 +165,6 @@ def _long_text(encoding: str | None) -> Callable[[ByteReader], TypedValue]:
     return read
 
 
-def _xml(reader: ByteReader) -> TypedValue:
-    if reader.byte():  # the three names of a schema collection
-        reader.b_varchar(), reader.b_varchar(), reader.us_varchar()
-    value = read_plp(reader)
-    return _type("xml", MAX), None if value is None else from_utf16(value)
-
-
 def _guid(reader: ByteReader) -> TypedValue:
     _expect(reader.byte(), (16,), "a guid")
     size = _expect(reader.byte(), (0, 16), "a guid")
@@ -337,7 +330,7 @@ READERS: dict[int, Callable[[ByteReader], TypedValue]] = {
     DataType.BIGCHAR: _character("char"),
     DataType.NVARCHAR: _national("nvarchar"),
     DataType.NCHAR: _national("nchar"),
-    DataType.XML: _xml,
+    DataType.XML: _refused("parameters of type xml"),
     DataType.SSVARIANT: _refused("parameters of type sql_variant"),
     DataType.UDT: _refused("parameters of CLR types"),
     DataType.TVP: _refused("table-valued parameters"),

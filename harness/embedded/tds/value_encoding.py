@@ -203,7 +203,6 @@ FORMS: dict[str, TypeForm | Callable[[SqlType], TypeForm]] = {
     "nchar": _national(DataType.NCHAR),
     "nvarchar": _national(DataType.NVARCHAR),
     "sysname": _sized(DataType.NVARCHAR, 2 * 128, COLLATION, to_utf16),
-    "xml": TypeForm(bytes((DataType.XML, 0)), _sized(DataType.NVARCHAR, MAX, COLLATION, to_utf16).encode),
     "binary": _binary(DataType.BIGBINARY),
     "varbinary": _binary(DataType.BIGVARBINARY),
     "uniqueidentifier": _nullable(16, guid_to_bytes, DataType.GUID, 16),

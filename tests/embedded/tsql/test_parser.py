@@ -117,6 +117,8 @@ def test_mistakes_name_their_line(text, number, line):
         "select a from t for xml path('')",
         "waitfor (select 1)",
         "declare @d geometry",
+        "declare @x xml",
+        "create table dbo.x (a xml)",
         "select * from a cross apply dbo.f(a.x) as b",
         "backup database x to disk = 'y'",
         "alter database x set encryption on",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Column, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.instance.properties import OPTIONS, Setting
@@ -46,6 +46,16 @@ OPTIONS_ON_OFF = frozenset(
     """.split()  # noqa: SIM905
 )
 
+# The values that change what comparisons and conversions mean.
+REFUSED = {
+    "ANSI_DEFAULTS": "OFF",
+    "ANSI_NULLS": "OFF",
+    "ANSI_PADDING": "OFF",
+    "ANSI_WARNINGS": "OFF",
+    "CONCAT_NULL_YIELDS_NULL": "OFF",
+    "NUMERIC_ROUNDABORT": "ON",
+}
+
 OPTIONS_WITH_VALUE = frozenset(
     """
     DATEFIRST DATEFORMAT DEADLOCK_PRIORITY LANGUAGE LOCK_TIMEOUT QUERY_GOVERNOR_COST_LIMIT TEXTSIZE
@@ -75,7 +85,11 @@ def parse_set(parser: Parser) -> Statement:
         tokens.unsupported("SET IDENTITY_INSERT")
     options = [option.text.upper() for option in tokens.comma_separated(tokens.advance)]
     if all(option in OPTIONS_ON_OFF for option in options):
-        return SetOption(parser.line, options, tokens.choose("ON", "OFF"))
+        value = tokens.choose("ON", "OFF")
+        for option in options:
+            if REFUSED.get(option) == value:
+                raise UnsupportedSyntax(f"SET {option} {value}", parser.line)
+        return SetOption(parser.line, options, value)
     if len(options) == 1 and options[0] in OPTIONS_WITH_VALUE:
         if options == ["LOCK_TIMEOUT"]:
             return SetOption(parser.line, options, str(tokens.integer_between(-1, INTEGER_RANGES["int"][1])))

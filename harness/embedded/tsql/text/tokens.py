@@ -61,7 +61,6 @@ SYNONYMS = {
     "text": ("varchar", MAX),
     "ntext": ("nvarchar", MAX),
     "image": ("varbinary", MAX),
-    "xml": ("nvarchar", MAX),
 }
 TYPE_NAMES = frozenset(
     """
