@@ -343,6 +343,14 @@ def _to_decimal(source: SqlType | None, target: SqlType, strict: bool, style: in
     return make
 
 
+def stored_decimal(value: Decimal) -> float:
+    """A decimal as SQLite keeps it: a float, which has 15 digits of every decimal. What has more is refused."""
+    number = float(value)
+    if Decimal(repr(number)) != value:
+        raise SqlServerError(UNSUPPORTED, f"decimals of more than 15 digits ({value:f})")
+    return number
+
+
 # -- moments and identifiers ------------------------------------------------------------------------------------------
 
 

@@ -10,20 +10,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
 from sqlglot import exp
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import DATETIME, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import (
     FLOATS_MAX,
     INTEGER_RANGES,
     UNICODE,
     family,
+    stored_decimal,
 )
 from harness.embedded.tsql.storage.moments import TICKS_A_DAY, of_type, ticks
 from harness.embedded.tsql.text.tokens import DIGITS_MAX
@@ -204,11 +205,11 @@ def _computed(  # noqa: PLR0917
 ) -> tuple[Fragment, _Row]:
     result = common
     if family(common) == "decimal" and common.name != "money":
-        result = _decimal_type(sign, left.type or common, right.type or common)
+        result = _decimal_type(sign, _operand_type(left, common), _operand_type(right, common))
     if not row.goes_on(left, with_text=False):
         row = _Row(left)
     row.operands.append(right.sql)
-    row.operations += sign + _LETTERS.get(common.name, "d")
+    row.operations += sign + _LETTERS.get(common.name, "d") + chr(ord("0") + result.scale)
     renderer.function("compute", -1, _compute)
     row.result = Fragment(f"compute('{row.operations}', {', '.join(row.operands)})", result)
     return row.result, row
@@ -222,19 +223,55 @@ def _compute(operations: str, result: Any, *operands: Any) -> Any:
         result = compute(result, operand)
         if not low <= result <= high:
             raise SqlServerError(8115, name)
-    return result
+    return stored_decimal(result) if isinstance(result, Decimal) else result
 
 
 @lru_cache(maxsize=1024)
 def _parsed(operations: str) -> list[tuple[Compute, Any, Any, str]]:
     names = {letter: name for name, letter in _LETTERS.items()}
     parsed = []
-    for sign, letter in zip(operations[::2], operations[1::2], strict=True):
+    for sign, letter, scale in zip(operations[::3], operations[1::3], operations[2::3], strict=True):
         name = names[letter]
         low, high = _BOUNDS[name]
         is_exact = sign != "/" or name in INTEGER_RANGES
-        parsed.append((_COMPUTE[sign] if is_exact else _divided, low, high, name))
+        compute = _COMPUTE[sign] if is_exact else _divided
+        parsed.append((_exactly(sign, ord(scale) - ord("0")) if name == "decimal" else compute, low, high, name))
     return parsed
+
+
+_EXACT = Context(prec=100)
+
+
+def _exactly(sign: str, scale: int) -> Compute:
+    """An operation on decimals: exact, and then rounded to the scale of its result; a quotient is cut."""
+    compute = _EXACT.divide if sign == "/" else _COMPUTE[sign]
+    quantum, rounding = Decimal(1).scaleb(-scale), ROUND_DOWN if sign == "/" else ROUND_HALF_UP
+
+    def exactly(a: Any, b: Any) -> Decimal:
+        if sign == "/" and b == 0:
+            raise SqlServerError(8134)
+        return compute(_as_decimal(a), _as_decimal(b)).quantize(quantum, rounding, _EXACT)
+
+    return exactly
+
+
+def _as_decimal(value: Any) -> Decimal:
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def exact(renderer: Renderer, sql: str, scale: int) -> str:
+    """The SQL of a sum of decimals without the error of the floats in it; refused beyond 15 digits."""
+
+    def rounded(value: Any) -> Any:
+        if value is None:
+            return None
+        if abs(value) * 10.0**scale >= 1e15:
+            raise SqlServerError(UNSUPPORTED, f"decimals of more than 15 digits ({value})")
+        return round(float(value), scale)
+
+    name = f"exact_{scale}"
+    renderer.function(name, 1, rounded)
+    return f"{name}({sql})"
 
 
 def in_range(renderer: Renderer, sql: str, type_: SqlType) -> str:
@@ -253,6 +290,13 @@ def in_range(renderer: Renderer, sql: str, type_: SqlType) -> str:
 
 
 DIGITS = {"bit": 1, "tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+
+
+def _operand_type(side: Fragment, common: SqlType) -> SqlType:
+    """The type of an operand; a constant that is an integer has as many digits as are written."""
+    if isinstance(side.constant, int):
+        return SqlType("decimal", precision=len(str(abs(side.constant))))
+    return side.type or common
 
 
 def _decimal_type(sign: str, left: SqlType, right: SqlType) -> SqlType:

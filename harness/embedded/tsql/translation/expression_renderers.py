@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import FLOAT, MAX, SqlType
-from harness.embedded.tsql.storage.conversion import family
+from harness.embedded.tsql.storage.conversion import UNICODE, family
 from harness.embedded.tsql.text.tokens import DIGITS_MAX, data_type
 from harness.embedded.tsql.translation import arithmetic, selects
 from harness.embedded.tsql.translation.fragments import (
@@ -47,7 +47,7 @@ def _literal(renderer: Renderer, node: exp.Literal, names: Names) -> Fragment:
         raise SqlServerError(1007, text)
     if "." in text:
         type_ = SqlType("decimal", precision=max(len(digits.digits), scale, 1), scale=scale)
-        return Fragment(literal(float(text)), type_, number, nullable=False)
+        return Fragment(literal(number), type_, number, nullable=False)
     value = int(text)
     type_ = integer_type(value)
     return constant(value if type_.name != "decimal" else number, type_)
@@ -176,10 +176,19 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
     query = node.args.get("query")
     if query is not None:
         inner = query.this if isinstance(query, exp.Subquery) else query
-        sql, columns = selects.query(renderer, inner, names)
+        lefts: list[str] = []
+
+        def convert(number: int, item: Fragment) -> Fragment:
+            left, right = comparable(renderer, value, item)
+            lefts.append(left + (" COLLATE NOCASE" if right.endswith("NOCASE") else ""))
+            return item._replace(sql=right, constant=NOT_CONSTANT)
+
+        sql, columns = selects.query(renderer, inner, names, convert)
         if len(columns) != 1:
             raise SqlServerError(116)
-        return Fragment(f"({value.sql} IN ({sql}))", CONDITION)
+        if len(set(lefts)) > 1:
+            raise UnsupportedSyntax("IN with a UNION of several types", renderer.line)
+        return Fragment(f"({lefts[0]} IN ({sql}))", CONDITION)
     pairs = [comparable(renderer, value, renderer.value(item, names)) for item in node.expressions]
     if len({left for left, _ in pairs}) == 1:
         # SQLite uses the collation of the left side.
@@ -232,10 +241,14 @@ def _like(renderer: Renderer, node: exp.Like, names: Names, escape: str = "") ->
     value = renderer.cast(value, NVARCHAR_MAX) if family(value.type) != "text" else value
     if isinstance(pattern.constant, str) and "[" not in pattern.constant:
         suffix = f" ESCAPE {literal(escape)}" if escape else ""
-        sql = f"({value.sql} LIKE {pattern.sql}{suffix})"
+        form = f"({{}} LIKE {pattern.sql}{suffix})"
     else:
         renderer.function("like_pattern", 3, _matches)
-        sql = f"like_pattern({value.sql}, {pattern.sql}, {literal(escape)})"
+        form = f"like_pattern({{}}, {pattern.sql}, {literal(escape)})"
+    sql = form.format(value.sql)
+    if not {value.type.name if value.type else "", pattern.type.name if pattern.type else ""} & UNICODE:
+        # "Trailing blanks, in the expression to which the pattern is matched, are ignored": not in Unicode
+        sql = f"({sql} OR {form.format(f'rtrim({value.sql})')})"
     # sqlglot parses NOT LIKE as a negated LIKE, but NOT IN and NOT BETWEEN as a NOT around them.
     return Fragment(f"(NOT {sql})" if node.args.get("negate") else sql, CONDITION)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import MAX, Column, SqlType
-from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, TEXT, family
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, TEXT, family, stored_decimal
 from harness.embedded.tsql.storage.sqlite import quoted
 
 Getter = Callable[[Any], Any]  # from a frame to the value of a parameter
@@ -37,6 +38,8 @@ def literal(value: Any) -> str:
         if "\0" in value:
             return "CAST(x'" + value.encode().hex() + "' AS TEXT)"
         return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, Decimal):
+        return repr(stored_decimal(value))
     return repr(float(value)) if not isinstance(value, int) else str(value)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, family, fits
+from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, family, fits, stored_decimal
 from harness.embedded.tsql.translation.fragments import (
     CONDITION,
     NOT_CONSTANT,
@@ -144,7 +145,7 @@ def _type_key(type_: SqlType) -> str:
 
 
 def _as_float(value: Any) -> float | None:
-    return None if value is None else float(value)
+    return stored_decimal(value) if isinstance(value, Decimal) else None if value is None else float(value)
 
 
 def _native_cast(value: Fragment, target: SqlType) -> str | None:
@@ -158,7 +159,7 @@ def _native_cast(value: Fragment, target: SqlType) -> str | None:
         return value.sql if target.length == MAX else f"substr({value.sql}, 1, {target.length})"
     if source.name in INTEGER_RANGES and target.name in ("varchar", "nvarchar") and target.length >= 20:
         return f"CAST({value.sql} AS TEXT)"
-    if source.name in INTEGER_RANGES and family(target) in ("float", "decimal"):
+    if source.name in INTEGER_RANGES and family(target) == "float":
         return f"CAST({value.sql} AS REAL)"
     if source.name == "uniqueidentifier" and target.name in ("varchar", "nvarchar") and target.length >= 36:
         return value.sql
@@ -169,11 +170,11 @@ def _native_cast(value: Fragment, target: SqlType) -> str | None:
 
 
 def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str, str]:
-    """Both sides, converted to one type, as SQL that SQLite compares as SQL Server does: text without case."""
+    """Both sides, converted to one type, as SQL that SQLite compares as SQL Server does: text without case and without
+    regard to blanks at its end."""
     one, other = family(left.type), family(right.type)
     if not one or not other:
-        collated = "text" in (one, other)
-        return left.sql, right.sql + (" COLLATE NOCASE" if collated else "")
+        return _comparable_text(left, right) if "text" in (one, other) else (left.sql, right.sql)
     if one != other:
         left_type, right_type = left.type, right.type
         assert left_type is not None and right_type is not None
@@ -184,8 +185,21 @@ def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str
     elif one == "date" and left.type != right.type:
         target = SqlType("datetime2", scale=7)
         left, right = renderer.cast(left, target), renderer.cast(right, target)
-    collated = family(left.type) in ("text", "uniqueidentifier")
-    return left.sql, right.sql + (" COLLATE NOCASE" if collated else "")
+    if family(left.type) == "text":
+        return _comparable_text(left, right)
+    return left.sql, right.sql + (" COLLATE NOCASE" if family(left.type) == "uniqueidentifier" else "")
+
+
+def _comparable_text(left: Fragment, right: Fragment) -> tuple[str, str]:
+    is_binary = any(side.sql.endswith("COLLATE BINARY)") for side in (left, right))
+    return without_blanks(left), f"{without_blanks(right)} COLLATE {'BINARY' if is_binary else 'NOCASE'}"
+
+
+def without_blanks(side: Fragment) -> str:
+    """The SQL of a text without the blanks at its end, to which comparisons have no regard."""
+    if isinstance(side.constant, str):
+        return literal(side.constant.rstrip(" "))
+    return f"rtrim({side.sql})"
 
 
 def _converted(renderer: Renderer, side: Fragment, target: SqlType) -> Fragment:

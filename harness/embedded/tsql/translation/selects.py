@@ -11,7 +11,7 @@ from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source, common_type
-from harness.embedded.tsql.translation.renderer import Renderer, guid_order
+from harness.embedded.tsql.translation.renderer import Renderer, guid_order, without_blanks
 
 Rendered = tuple[str, list[Column]]
 Convert = Callable[[int, Fragment], Fragment]
@@ -96,7 +96,7 @@ def _group_key(renderer: Renderer, key: exp.Expr, names: Names) -> str:
     fragment = renderer.value(key, names)
     if fragment.constant is not NOT_CONSTANT:
         raise SqlServerError(164)
-    return fragment.sql + (" COLLATE NOCASE" if family(fragment.type) == "text" else "")
+    return f"{without_blanks(fragment)} COLLATE NOCASE" if family(fragment.type) == "text" else fragment.sql
 
 
 def _projection(

@@ -44,10 +44,10 @@ def _arity(function: Callable[..., Any]) -> tuple[int, int]:
 
 
 def in_python(name: str, function: Callable[..., Any], type_: ResultType) -> Function:
-    """A function of Python; NULL as the first argument gives NULL."""
+    """A function of Python; NULL as an argument gives NULL."""
 
     def guarded(*values: Any) -> Any:
-        return None if values[0] is None else function(*values)
+        return None if None in values else function(*values)
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
         own = f"tsql_{name}_{len(arguments)}"

@@ -1,0 +1,155 @@
+"""Functions of text. Without a collation they find text as `=` compares it: without regard to case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
+from harness.embedded.tsql.storage.conversion import family
+from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX
+from harness.embedded.tsql.translation.fragments import NVARCHAR, NVARCHAR_MAX, Fragment
+from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
+from harness.embedded.tsql.translation.renderer import Renderer
+
+QUOTED_LENGTH_MAX = 128
+CLOSING = {"[": "]", "]": "]", "(": ")", ")": ")", "<": ">", ">": ">", "{": "}", "}": "}", "'": "'", '"': '"', "`": "`"}
+
+
+def as_text(renderer: Renderer, value: Fragment) -> str:
+    """The SQL of an argument, converted to text if it is neither text nor binary."""
+    return renderer.cast(value, NVARCHAR_MAX).sql if family(value.type) not in ("text", "binary", "") else value.sql
+
+
+def text_type(arguments: Arguments) -> SqlType:
+    """The type of the first argument, if it is text; else nvarchar(max)."""
+    type_ = arguments[0].type
+    return type_ if type_ is not None and family(type_) == "text" else NVARCHAR_MAX
+
+
+def varying(type_: SqlType) -> SqlType:
+    return type_._replace(name={"nchar": "nvarchar", "char": "varchar"}.get(type_.name, type_.name))
+
+
+def long_text_type(arguments: Arguments) -> SqlType:
+    """REPLICATE, REPLACE: the longest type that is not (max)."""
+    type_ = varying(text_type(arguments))
+    if type_.length == MAX:
+        return type_
+    return NVARCHAR if type_.name == "nvarchar" else SqlType("varchar", length=8000)
+
+
+def _of_text(name: str, kinds: str, function: Callable[..., Any], *, long: bool = False) -> Function:
+    """A function whose result is text: NULL if an argument is. `kinds` has a letter for each argument: t for text, n
+    for a number. A long one is cut at 8,000 bytes where its text is not of a (max) type."""
+
+    def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        result = long_text_type(arguments) if long else varying(text_type(arguments))
+        longest = result.length if long else MAX
+
+        def cut(*values: Any) -> Any:
+            if None in values:
+                return None
+            text = function(*values)
+            return text if longest == MAX else text[:longest]
+
+        own = f"text_{name}_{longest}" if long else f"text_{name}"
+        renderer.function(own, len(kinds), cut)
+        sql = [
+            as_text(renderer, argument) if kind == "t" else renderer.cast(argument, BIGINT).sql
+            for kind, argument in zip(kinds, arguments, strict=True)
+        ]
+        return Fragment(f"{own}({', '.join(sql)})", result)
+
+    return Function(len(kinds), len(kinds), render)
+
+
+def _trimmed(name: str) -> Function:
+    """LTRIM, RTRIM: as in SQLite, of spaces only."""
+    return Function(1, 1, lambda renderer, arguments: _trim(renderer, name, arguments))
+
+
+def _trim(renderer: Renderer, name: str, arguments: Arguments) -> Fragment:
+    return Fragment(f"{name}({as_text(renderer, arguments[0])})", varying(text_type(arguments)))
+
+
+def _each(change: Callable[[str], str]) -> Callable[[str], str]:
+    """A change of every character that leaves those alone whose change is not one character: the sharp s."""
+
+    def changed(text: str) -> str:
+        whole = change(text)
+        if len(whole) == len(text):
+            return whole
+        return "".join([one if len(change(one)) != 1 else change(one) for one in text])
+
+    return changed
+
+
+def _left(text: Any, count: int) -> Any:
+    if count < 0:
+        raise SqlServerError(536, "left")
+    return text[:count]
+
+
+def _right(text: Any, count: int) -> Any:
+    if count < 0:
+        raise SqlServerError(536, "right")
+    return text[max(0, len(text) - count) :]
+
+
+@lru_cache(maxsize=256)
+def _finder(wanted: str) -> re.Pattern[str]:
+    return re.compile(re.escape(wanted), re.IGNORECASE)
+
+
+def _replace(text: str, pattern: str, replacement: str) -> str:
+    if not pattern:
+        return text
+    finder = _finder(pattern)
+    if len(replacement) > len(pattern):
+        count = sum(1 for _ in finder.finditer(text))
+        if len(text) + count * (len(replacement) - len(pattern)) > VALUE_BYTES_MAX:
+            raise SqlServerError(701, "default")
+    return finder.sub(lambda _: replacement, text)
+
+
+def _charindex(wanted: Any, text: Any, start: int = 1) -> int:
+    place = max(0, start - 1)
+    if not wanted:
+        return 0
+    if isinstance(text, bytes) or isinstance(wanted, bytes):
+        return int(text.find(wanted, place)) + 1
+    found = _finder(str(wanted)).search(str(text), place)
+    return 0 if found is None else found.start() + 1
+
+
+def _char(code: int) -> str | None:
+    """A character of code page 1252; the five codes without a character are control characters."""
+    if not 0 <= code < 256:
+        return None
+    return bytes((code,)).decode("cp1252", "replace").replace("\ufffd", chr(code))
+
+
+def _quotename(text: str, sign: str = "[") -> str | None:
+    closing = CLOSING.get(sign[:1])
+    if closing is None or len(text) > QUOTED_LENGTH_MAX:
+        return None
+    opening = next(one for one, other in CLOSING.items() if other == closing)
+    return f"{opening}{text.replace(closing, closing * 2)}{closing}"
+
+
+FUNCTIONS: Functions = {
+    "CHAR": in_python("char", _char, SqlType("char", length=1)),
+    "CHARINDEX": in_python("charindex", _charindex, INT),
+    "LEFT": _of_text("left", "tn", _left),
+    "LOWER": _of_text("lower", "t", _each(str.lower)),
+    "LTRIM": _trimmed("ltrim"),
+    "QUOTENAME": in_python("quotename", _quotename, SqlType("nvarchar", length=258)),
+    "REPLACE": _of_text("replace", "ttt", _replace, long=True),
+    "RIGHT": _of_text("right", "tn", _right),
+    "RTRIM": _trimmed("rtrim"),
+    "UPPER": _of_text("upper", "t", _each(str.upper)),
+}

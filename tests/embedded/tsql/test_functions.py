@@ -1,0 +1,204 @@
+"""Functions, comparisons and conversions of text and numbers, each as its page of the manual has it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("'a' = 'a '", True),
+        ("N'a  ' = 'A'", True),
+        ("'a' <> 'a '", False),
+        ("'a ' IN ('b', 'a')", True),
+        ("'a' IN ('b ', 'a ')", True),
+        ("'a ' BETWEEN 'a' AND 'a'", True),
+        ("'a' < 'a '", False),
+        ("' a' = 'a'", False),
+        ("NULLIF('a', 'a ') IS NULL", True),
+        ("CASE 'a ' WHEN 'a' THEN 1 END = 1", True),
+        ("CAST('a' AS char(5)) = 'a'", True),
+        ("EXISTS (SELECT 1 FROM (VALUES (N'x  ')) AS v (c) WHERE c = N'X')", True),
+        ("'a' = 'A' COLLATE Latin1_General_BIN", False),
+        ("'A' COLLATE Latin1_General_CS_AS = 'a'", False),
+        ("'a' = 'a ' COLLATE Latin1_General_BIN", True),
+        ("(SELECT COUNT(*) FROM (SELECT c FROM (VALUES ('a'), ('a '), ('A')) AS v (c) GROUP BY c) AS g) = 1", True),
+    ],
+)
+def test_comparisons_have_no_regard_to_blanks_at_the_end(side, condition, holds):
+    assert side.run(f"IF {condition} PRINT 'yes' ELSE PRINT 'no'").prints == ["yes" if holds else "no"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("ROUND(1234.567, -2)", Decimal("1200.000")),
+        ("ROUND(123.9994, 3)", Decimal("123.9990")),
+        ("ROUND(123.9995, 3)", Decimal("124.0000")),
+        ("ROUND(150.75, 0)", Decimal("151.00")),
+        ("ROUND(150.75, 0, 1)", Decimal("150.00")),
+        ("ROUND(-2.5, 0)", Decimal("-3.0")),
+        ("ROUND(748.58, -1)", Decimal("750.00")),
+        ("ROUND(748.58, -4)", Decimal("0.00")),
+        ("ROUND(1999, -3)", 2000),
+        ("ROUND(2.5e0, 0)", 3.0),
+        ("ROUND('2.55', 1)", 2.6),
+        ("ROUND(CAST(1.23456 AS money), 2)", Decimal("1.2300")),
+        ("ROUND(NULL, 1)", None),
+        ("REPLACE('ABC', 'b', 'x')", "AxC"),
+        ("REPLACE('aAa', 'A', '')", ""),
+        ("REPLACE('a.c', '.', '-')", "a-c"),
+        ("REPLACE('abc', '', 'x')", "abc"),
+        ("REPLACE('abc', NULL, 'x')", None),
+        ("REPLACE('abc', 'b', NULL)", None),
+        ("DATALENGTH(REPLACE(REPLICATE('a', 8000), 'a', 'bb'))", 8000),
+        ("LEFT('abc', NULL)", None),
+        ("LEFT(12345, 2)", "12"),
+        ("RIGHT('abc', 0)", ""),
+        ("CHARINDEX('', 'abc')", 0),
+        ("CHARINDEX('C', 'abcabc', 4)", 6),
+        ("CHARINDEX('a', 'abc', -5)", 1),
+        ("CHARINDEX('a', 'abc', NULL)", None),
+        ("CHARINDEX(0x02, 0x0102)", 2),
+        ("QUOTENAME('a', '''')", "'a'"),
+        ("QUOTENAME('a', ')')", "(a)"),
+        ("QUOTENAME('a', 'x')", None),
+        ("QUOTENAME('a', NULL)", None),
+        ("QUOTENAME(REPLICATE('a', 129))", None),
+        ("CHAR(128)", "\u20ac"),
+        ("CHAR(65)", "A"),
+        ("CHAR(256)", None),
+        ("UPPER(N'stra\u00dfe \u00e9')", "STRA\u00dfE \u00c9"),
+        ("LOWER(N'\u00c9A')", "\u00e9a"),
+        ("LTRIM('  a ')", "a "),
+        ("RTRIM(N' a  ')", " a"),
+        ("DATALENGTH(SYSDATETIME())", 8),
+        ("DATALENGTH(CAST('10:00' AS time(2)))", 3),
+        ("DATALENGTH(CAST(1 AS decimal(12, 2)))", 9),
+        ("DATALENGTH(CAST(1 AS money))", 8),
+    ],
+)
+def test_functions_have_the_values_of_the_manual(side, expression, value):
+    assert side.value(f"SELECT {expression}") == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "number"),
+    [
+        ("ROUND(748.58, -3)", 8115),
+        ("ROUND(2147483647, -1)", 8115),
+        ("ROUND(GETDATE(), 1)", 8116),
+        ("LEFT('abc', -1)", 536),
+        ("RIGHT('abc', -1)", 536),
+    ],
+)
+def test_what_a_function_refuses_is_the_manuals_error(side, expression, number):
+    assert side.error(f"SELECT {expression}").number == number
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("CAST(12345 AS varchar(2))", "*"),
+        ("CAST(12345 AS char(3))", "*  "),
+        ("CAST(123 AS varchar(3))", "123"),
+        ("CAST(1e6 AS varchar(30))", "1e+006"),
+        ("CAST(0.00001e0 AS varchar(30))", "1e-005"),
+        ("CAST(123456.7e0 AS varchar(30))", "123457"),
+        ("CAST(CAST(12.3456 AS money) AS varchar(30))", "12.35"),
+        ("CAST(CAST(1.5 AS decimal(10, 3)) AS varchar(30))", "1.500"),
+    ],
+)
+def test_a_number_as_text(side, expression, value):
+    assert side.value(f"SELECT {expression}") == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "number"),
+    [
+        ("CAST(12345 AS nvarchar(2))", 8115),
+        ("CAST(12345678901 AS varchar(3))", 8115),
+        ("CAST(123.45 AS varchar(3))", 8115),
+        ("CAST(NEWID() AS varchar(10))", 8170),
+        ("CONVERT(varchar(30), 1e0, 2)", 50001),
+    ],
+)
+def test_a_value_too_long_for_its_text_is_an_error(side, expression, number):
+    assert side.error(f"SELECT {expression}").number == number
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("0.1 + 0.2", Decimal("0.3")),
+        ("CASE WHEN 0.1 + 0.2 = 0.3 THEN 1 END", 1),
+        ("2.0 / 3", Decimal("0.666666")),
+        ("1.0 / 3 * 3", Decimal("0.9999990")),
+        ("1.25 * 0.5", Decimal("0.625")),
+        ("10 % 0.3", Decimal("0.1")),
+        ("(SELECT SUM(v) FROM (VALUES (0.1), (0.2), (0.3), (0.1), (0.2), (0.3)) AS x (v))", Decimal("1.2")),
+        ("(SELECT CASE WHEN SUM(v) = 0.3 THEN 1 END FROM (VALUES (0.1), (0.2)) AS x (v))", 1),
+        ("CAST(1234567890123.45 AS decimal(19, 2))", Decimal("1234567890123.45")),
+        ("CAST('-0.005' AS decimal(19, 2))", Decimal("-0.01")),
+    ],
+)
+def test_decimals_are_exact(side, expression, value):
+    assert side.value(f"SELECT {expression}") == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT CAST('12345678901234567.89' AS decimal(19, 2))",
+        "SELECT 12345678901234567.89",
+        "DECLARE @d decimal(19, 2) = '12345678901234567.89'; SELECT @d",
+        "DECLARE @d decimal(19, 2) = 1234567890123.45; SELECT @d * 1.000001",
+        "CREATE TABLE dbo.d (d decimal(19, 2)); INSERT dbo.d VALUES ('12345678901234567.89')",
+        "SELECT SUM(v) FROM (VALUES (90000000000000.01), (90000000000000.01), (900000000000000.0)) AS x (v)",
+        "DECLARE @b bigint = 9007199254740993; SELECT CAST(@b AS decimal(38, 0))",
+    ],
+)
+def test_decimals_of_more_than_15_digits_are_refused(side, text):
+    error = side.error(text)
+    assert error.number == 50001 and "15 digits" in error.text
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("CAST('abc' AS char(10)) LIKE 'abc'", True),
+        ("'abc ' LIKE 'abc '", True),
+        ("'abc ' LIKE 'ab[c]'", True),
+        ("'abc' LIKE 'abc '", False),
+        ("N'abc ' LIKE N'abc'", False),
+        ("'abc ' NOT LIKE 'abc'", False),
+        ("5 IN (SELECT v FROM (VALUES ('5')) AS x (v))", True),
+        ("'5' IN (SELECT v FROM (VALUES (5)) AS x (v))", True),
+        ("'A ' IN (SELECT v FROM (VALUES ('a')) AS x (v))", True),
+        ("'b' IN (SELECT v FROM (VALUES ('a')) AS x (v) UNION SELECT 'B ')", True),
+        ("NULL IN (SELECT 1)", False),
+    ],
+)
+def test_like_and_in_compare_as_the_manual_says(side, condition, holds):
+    assert side.run(f"IF {condition} PRINT 'yes' ELSE PRINT 'no'").prints == ["yes" if holds else "no"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("SELECT MAX(v) FROM (SELECT CAST(1 AS bit) AS v) AS x", 8117),
+        ("SELECT MIN(NEWID())", 8117),
+        ("SELECT CAST(1000 AS decimal(2, 0))", 8115),
+        ("DECLARE @i int = 1000; SELECT CAST(@i AS decimal(2, 0))", 8115),
+        ("SET ROWCOUNT 10", 50001),
+        ("SELECT CAST('<a/>' AS xml)", 50001),
+        ("SET ANSI_NULLS OFF", 50001),
+        ("SET QUOTED_IDENTIFIER, CONCAT_NULL_YIELDS_NULL OFF", 50001),
+        ("DECLARE @n int = 1; SET ROWCOUNT @n", 102),
+    ],
+)
+def test_what_is_not_supported_is_an_error_and_not_ignored(side, text, number):
+    assert side.error(text).number == number
