@@ -51,6 +51,9 @@ class NoSocket(asyncio.Transport):
     def abort(self) -> None:
         pass
 
+    def is_closing(self) -> bool:
+        return False
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
 

@@ -23,6 +23,7 @@ from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.turns import Account, Turns
 from harness.embedded.tds.connection import Connection, ConnectionState, ServerIdentity
 from harness.embedded.tds.login import Login7
+from harness.embedded.tds.packets import Room
 from harness.embedded.tds.requests import (
     Attention,
     IsolationLevel,
@@ -93,6 +94,7 @@ class TdsListener:
         self.turns = turns or Turns(driver, asyncio.get_running_loop())
         self.connections_max = connections_max or _connections_max()
         self.pending: dict[TdsProtocol, None] = {}  # without a login, the oldest first
+        self.room = Room()
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> int:
@@ -162,6 +164,7 @@ class TdsProtocol(asyncio.Protocol):
             tls=listener.tls,
             requires_encryption=listener.requires_encryption,
             flow=self._flow,
+            room=listener.room,
         )
         listener.begin_login(self)
         self._login_timer = asyncio.get_running_loop().call_later(LOGIN_TIMEOUT_S, self._end_login_late)
@@ -184,6 +187,7 @@ class TdsProtocol(asyncio.Protocol):
         listener = self._listener
         listener.connections.pop(self._spid, None)
         listener.end_login(self)
+        self._connection.close()
         self._login_timer.cancel()
         if self._authentication is not None:
             self._authentication.cancel()

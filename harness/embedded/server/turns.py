@@ -24,18 +24,20 @@ Result = TypeVar("Result")
 
 TURN_NS = 1_000_000
 OTHERS_SHARE = 9  # times what a turn took, for everything else
+PAUSE_NS_MAX = 500_000_000  # between two turns
 GREENLETS_KEPT = 64  # a new one costs 10 µs, a used one nearly nothing
 
 _now_ns = time.monotonic_ns
 
 
 class Account:
-    """Whether the last request of a session took longer than a turn: then the next one begins in the queue."""
+    """What the last request of a session took."""
 
-    __slots__ = ("is_heavy",)
+    __slots__ = ("is_heavy", "is_suspect")
 
     def __init__(self) -> None:
-        self.is_heavy = False
+        self.is_suspect = False  # more time than a turn: the processor time of the next one is measured
+        self.is_heavy = False  # more processor time than a turn: the next one begins in the queue
 
 
 class Turns:
@@ -65,15 +67,20 @@ class Turns:
         while True:
             turns.current = inner
             began_ns = inner.began_ns = _now_ns()
+            # Reading it takes long, so only where it matters. Time alone would blame who was only interrupted.
+            processor_ns = time.thread_time_ns() if account.is_suspect else 0
             try:
                 wait = inner.switch(given) if error is None else inner.throw(error)
             finally:
                 turns.current = None
                 given = error = None  # an exception that refers to itself would keep all of its frames
                 used_ns = _now_ns() - began_ns
-                account.is_heavy = used_ns > TURN_NS
-                if account.is_heavy:
+                if used_ns > TURN_NS:
                     self._used_ns += used_ns
+                    account.is_heavy = account.is_suspect and time.thread_time_ns() - processor_ns > TURN_NS
+                    account.is_suspect = True
+                elif account.is_suspect:
+                    account.is_suspect = account.is_heavy = False
             if inner.is_done:
                 if len(idle) < GREENLETS_KEPT:
                     idle.append(inner)
@@ -98,7 +105,7 @@ class Turns:
         are_others_busy, self._arrivals = arrivals != self._arrivals, arrivals
         used_ns, self._used_ns = self._used_ns, 0
         if are_others_busy:
-            self._loop.call_later(OTHERS_SHARE * used_ns / SECOND, self._give)
+            self._loop.call_later(min(OTHERS_SHARE * used_ns, PAUSE_NS_MAX) / SECOND, self._give)
         else:
             self._loop.call_soon(self._give)
 

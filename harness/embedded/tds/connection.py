@@ -20,6 +20,7 @@ from harness.embedded.tds.packets import (
     PacketStatus,
     PacketType,
     PacketWriter,
+    Room,
 )
 from harness.embedded.tds.requests import Attention, Refused, Request, Rpc, SqlBatch, TransactionRequest
 from harness.embedded.tds.response import (
@@ -88,6 +89,7 @@ class Connection:
         tls: ssl.SSLContext | None = None,
         requires_encryption: bool = False,
         flow: Callable[[], None] = lambda: None,
+        room: Room | None = None,
     ) -> None:
         self.state = ConnectionState.PRELOGIN
         self._server = server
@@ -98,7 +100,7 @@ class Connection:
         self._tls: TlsLayer | None = None
         self._write = send  # to the socket
         self._send = send  # through TLS if there is TLS
-        self._packets = PacketReader(is_logged_in=False)
+        self._packets = PacketReader(is_logged_in=False, room=room)
         self._packet_size = PACKET_SIZE_DEFAULT
 
     def receive(self, data: bytes) -> list[Login7 | Request | Attention]:
@@ -219,6 +221,11 @@ class Connection:
         """Allow the next request: this one is answered."""
         assert self.state is ConnectionState.BUSY
         self.state = ConnectionState.IDLE
+        self._packets.release()
+
+    def close(self) -> None:
+        """Give back what the connection holds: it is closed."""
+        self._packets.release()
 
     def _writer(self) -> PacketWriter:
         return PacketWriter(PacketType.TABULAR_RESULT, self._packet_size, self._spid)

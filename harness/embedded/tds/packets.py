@@ -22,6 +22,8 @@ PACKET_SIZE_MAX = 32767  # [MS-TDS] LOGIN7, PacketSize
 PACKETS_MAX = 65_536  # of a request: "Batch size: 65,536 * Network Packet Size"
 MESSAGE_SIZE_MAX = 256 * 1024 * 1024  # our limit, that of packets of the default size: a request is held in memory
 LOGIN_SIZE_MAX = 32 * 1024  # of a packet and of a message before the login
+LONG_REQUEST = 1024 * 1024  # bytes from which on a request counts against `Room`
+LONG_REQUESTS_MAX = 1024 * 1024 * 1024  # bytes of all long requests that arrive or run
 
 
 class PacketType(IntEnum):
@@ -58,10 +60,19 @@ class Message(NamedTuple):
     is_too_large: bool = False
 
 
+class Room:
+    """Memory for the long requests of all connections."""
+
+    def __init__(self) -> None:
+        self.free = LONG_REQUESTS_MAX
+
+
 class PacketReader:
     """Joins messages from bytes cut anywhere. Before the login one beyond `LOGIN_SIZE_MAX` breaks the protocol."""
 
-    def __init__(self, *, is_logged_in: bool = True) -> None:
+    def __init__(self, *, is_logged_in: bool = True, room: Room | None = None) -> None:
+        self._room = room or Room()
+        self._taken = 0  # of the room
         self._size_max = MESSAGE_SIZE_MAX if is_logged_in else LOGIN_SIZE_MAX
         self._is_logged_in = is_logged_in
         self._is_too_large = False  # the message whose packets are being collected
@@ -109,6 +120,7 @@ class PacketReader:
         elif type_ is PacketType.ATTENTION:
             # The client gave up in the middle of its request: discard the part that arrived.
             self._forget()
+            self.release()
             return Message(type_, status, payload)
         elif type_ is not self._type:
             raise TdsProtocolError(f"a packet of {type_.name} inside a message of {self._type.name}")
@@ -116,6 +128,8 @@ class PacketReader:
             if not self._is_logged_in:
                 raise TdsProtocolError(f"a message of more than {self._size_max} bytes before the login")
             self._is_too_large = True
+        if len(self._payload) > LONG_REQUEST:
+            self._take(len(payload))
         if self._is_too_large:
             self._payload = bytearray()
         else:
@@ -128,6 +142,19 @@ class PacketReader:
             message = Message(type_, self._status, bytes(self._payload), self._is_too_large)
         self._forget()
         return message
+
+    def _take(self, size: int) -> None:
+        if size > self._room.free:
+            self._is_too_large = True
+            self.release()
+        else:
+            self._room.free -= size
+            self._taken += size
+
+    def release(self) -> None:
+        """Give the room of a long request back: it is answered, or dropped."""
+        self._room.free += self._taken
+        self._taken = 0
 
     def _forget(self) -> None:
         self._type = None

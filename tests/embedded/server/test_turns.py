@@ -189,3 +189,16 @@ def test_a_driver_can_cancel_a_query_in_a_fork(instance):
             cursor.execute("SET NOCOUNT ON; " + CROSS)
         canceller.join()
         assert connection.execute("SELECT 1").fetchval() == 1
+
+
+def test_a_query_that_takes_long_reads_committed_rows_and_leaves_the_changes_of_others(instance):
+    with instance.connect() as writer, instance.connect() as reader:
+        writer.execute("CREATE TABLE dbo.slow (n int NOT NULL)")
+        writer.execute("DECLARE @i int = 0; WHILE @i < 150 BEGIN INSERT dbo.slow VALUES (@i); SET @i += 1; END")
+        writer.execute("BEGIN TRANSACTION; DELETE dbo.slow WHERE n >= 100; INSERT dbo.slow VALUES (7777)")
+        count = "SELECT COUNT(*) FROM dbo.slow a CROSS JOIN dbo.slow b CROSS JOIN dbo.slow c WHERE a.n + b.n + c.n >= 0"
+        assert reader.execute(count).fetchval() == 150**3
+        assert writer.execute(count).fetchval() == 101**3
+        writer.execute("COMMIT TRANSACTION")
+        assert reader.execute(count).fetchval() == 101**3
+        writer.execute("DROP TABLE dbo.slow")

@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 
 from harness.embedded.tds.packets import (
     HEADER_SIZE,
+    LONG_REQUEST,
     PACKETS_MAX,
     Message,
     PacketReader,
     PacketStatus,
     PacketType,
     PacketWriter,
+    Room,
 )
 from harness.embedded.tds.wire import ByteWriter, TdsProtocolError
 
@@ -95,3 +97,21 @@ def test_a_request_beyond_the_limit_is_dropped_up_to_its_end_and_the_next_is_rea
     assert large.is_too_large and large.payload == b""
     [small] = reader.feed(last)
     assert not small.is_too_large and len(small.payload) == 504
+
+
+def test_long_requests_of_all_connections_share_room_and_give_it_back():
+    room = Room()
+    room.free = 2 * LONG_REQUEST
+    first, second = PacketReader(room=room), PacketReader(room=room)
+    part = packet(PacketType.SQL_BATCH, MORE, bytes(32_000))
+    for _ in range(2 * LONG_REQUEST // 32_000):
+        assert first.feed(part) == second.feed(part) == []
+    for _ in range(LONG_REQUEST // 32_000):
+        first.feed(part)
+    [large] = first.feed(packet(PacketType.SQL_BATCH, END, b""))
+    assert large.is_too_large
+    assert 0 < room.free < 2 * LONG_REQUEST
+    second.feed(packet(PacketType.ATTENTION, END, b""))
+    assert room.free == 2 * LONG_REQUEST
+    [whole] = second.feed(packet(PacketType.SQL_BATCH, END, b"new"))
+    assert not whole.is_too_large
