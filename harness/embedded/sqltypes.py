@@ -11,6 +11,7 @@
 | date | str `YYYY-MM-DD` |
 | time | str `hh:mm:ss[.fffffff]` |
 | datetime, smalldatetime, datetime2 | str `YYYY-MM-DD hh:mm:ss[.fffffff]`: 3 digits of a second for datetime |
+| datetimeoffset | str: the moment in UTC `YYYY-MM-DD hh:mm:ss.fffffff`, with 7 digits, then its offset ` +hh:mm` |
 
 NULL is None. Identifiers, dates and times are text because text sorts and joins in SQLite as they do in SQL Server
 (except the order of a uniqueidentifier, on which nothing here depends).
@@ -44,6 +45,7 @@ UNIQUEIDENTIFIER = SqlType("uniqueidentifier")
 SYSNAME = SqlType("nvarchar", length=128)
 DATETIME = SqlType("datetime")
 DATETIME2 = SqlType("datetime2", scale=7)
+DATETIMEOFFSET = SqlType("datetimeoffset", scale=7)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ class DataTypeInfo(NamedTuple):
 
 # In the order of ODBC types; of several with the same one, the closest match comes first.
 DATA_TYPES = (
+    DataTypeInfo("datetimeoffset", -155, 34, "'", "'", "scale", scale_min=0, scale_max=7),
     DataTypeInfo("time", -154, 16, "'", "'", "scale", scale_min=0, scale_max=7),
     DataTypeInfo("uniqueidentifier", -11, 36, "'", "'"),
     DataTypeInfo("nvarchar", -9, 4000, "N'", "'", "max length", searchable=3),

@@ -27,7 +27,8 @@ NULL_LONG = 0xFFFFFFFF
 _COLLATION_SIZE = 5
 _COLLATION_UTF8 = 0x04  # fUTF8 in the fourth byte
 PRECISION_MAX = 38
-SCALE_MAX = 7  # of time and datetime2
+SCALE_MAX = 7  # of time, datetime2 and datetimeoffset
+OFFSET_MAX_MINUTES = 14 * 60
 DAY_1900 = date(1900, 1, 1).toordinal()  # where datetime begins to count
 DAY_MAX = date.max.toordinal() - 1
 
@@ -267,6 +268,19 @@ def _datetime2(reader: ByteReader) -> TypedValue:
     return type_, _day_and_time(reader, size - 3, scale) if size else None
 
 
+def _datetimeoffset(reader: ByteReader) -> TypedValue:
+    scale, size = _scale_and_size(reader, 5)
+    type_ = _type("datetimeoffset", 0, 0, scale)
+    if not size:
+        return type_, None
+    units = int.from_bytes(reader.take(size - 5), "little") * 10 ** (SCALE_MAX - scale)
+    utc = f"{days_to_text(int.from_bytes(reader.take(3), 'little'))} {units_to_text(units, SCALE_MAX)}"
+    minutes = int.from_bytes(reader.take(2), "little", signed=True)
+    if abs(minutes) > OFFSET_MAX_MINUTES:
+        raise SqlServerError(8023, "datetimeoffset")
+    return type_, f"{utc} {'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+
 def _scale_and_size(reader: ByteReader, extra: int) -> tuple[int, int]:
     scale = reader.byte()
     if scale > SCALE_MAX:
@@ -306,7 +320,7 @@ READERS: dict[int, Callable[[ByteReader], TypedValue]] = {
     DataType.DATEN: _date,
     DataType.TIMEN: _time,
     DataType.DATETIME2N: _datetime2,
-    DataType.DATETIMEOFFSETN: _refused("parameters of type datetimeoffset"),
+    DataType.DATETIMEOFFSETN: _datetimeoffset,
     DataType.INT1: _fixed(1, _integer),
     DataType.BIT: _fixed(1, _bit),
     DataType.INT2: _fixed(2, _integer),

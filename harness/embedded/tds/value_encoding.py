@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tds.value_decoding import DAY_1900, EXACT, NULL_PLP, NULL_USHORT, DataType, time_size
 from harness.embedded.tds.wire import ByteWriter, to_utf16
+from harness.embedded.utf16 import QUESTION_MARKS
 
 # SQL_Latin1_General_CP1_CI_AS: language 0x0409, ignore case, kana and width; sort id 52. Code page 1252.
 COLLATION = bytes.fromhex("0904D00034")
@@ -100,7 +101,7 @@ def _binary(data_type: DataType) -> Callable[[SqlType], TypeForm]:
 
 
 def _character(data_type: DataType) -> Callable[[SqlType], TypeForm]:
-    return lambda type_: _sized(data_type, type_.length, COLLATION, lambda text: text.encode("cp1252", "replace"))
+    return lambda type_: _sized(data_type, type_.length, COLLATION, lambda text: text.encode("cp1252", QUESTION_MARKS))
 
 
 def _national(data_type: DataType) -> Callable[[SqlType], TypeForm]:
@@ -170,6 +171,22 @@ def _datetime2(type_: SqlType) -> TypeForm:
     return _nullable(size + 3, to_bytes, DataType.DATETIME2N, scale)
 
 
+def _datetimeoffset(type_: SqlType) -> TypeForm:
+    scale, size = type_.scale, time_size(type_.scale)
+
+    def to_bytes(text: str) -> bytes:
+        utc, _, offset = text.rpartition(" ")
+        minutes = int(offset[1:3]) * 60 + int(offset[4:])
+        minutes = -minutes if offset[0] == "-" else minutes
+        return (
+            _units_of_time(utc[11:], scale).to_bytes(size, "little")
+            + _days(utc)
+            + minutes.to_bytes(2, "little", signed=True)
+        )
+
+    return _nullable(size + 5, to_bytes, DataType.DATETIMEOFFSETN, scale)
+
+
 def text_to_datetime(text: str) -> tuple[int, int]:
     """Days since 1900-01-01 and three-hundredths of a second of `YYYY-MM-DD[ hh:mm:ss[.fffffff]]`."""
     days = date.fromisoformat(text[:10]).toordinal() - DAY_1900
@@ -209,6 +226,7 @@ FORMS: dict[str, TypeForm | Callable[[SqlType], TypeForm]] = {
     "date": _nullable(3, _days, DataType.DATEN),
     "time": _time,
     "datetime2": _datetime2,
+    "datetimeoffset": _datetimeoffset,
     "datetime": _nullable(8, _datetime, DataType.DATETIMN, 8, fixed=DataType.DATETIME),
     "smalldatetime": _nullable(4, _smalldatetime, DataType.DATETIMN, 4, fixed=DataType.DATETIM4),
 }

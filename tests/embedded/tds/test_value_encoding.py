@@ -56,6 +56,8 @@ VALUES = [
     (SqlType("time", scale=0), "00:00:01"),
     (SqlType("datetime2", scale=7), "2026-11-21 00:52:19.1234567"),
     (SqlType("datetime2", scale=3), "1999-12-31 23:59:59.999"),
+    (SqlType("datetimeoffset", scale=7), "2026-11-21 00:52:19.1234567 -05:30"),
+    (SqlType("datetimeoffset", scale=0), "0001-01-01 00:00:00.0000000 +00:00"),
     (SqlType("datetime"), "2026-11-21 00:52:19.997"),
     (SqlType("datetime"), "1753-01-01 00:00:00.000"),
     (SqlType("smalldatetime"), "2026-11-21 00:52:00"),

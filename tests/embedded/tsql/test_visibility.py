@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.embedded.tsql.catalog import VIEWS
+from harness.embedded.tsql.catalog import INFORMATION_SCHEMA, VIEWS
 from harness.embedded.tsql.requests import ClientSession
 from tests.embedded.tsql.sides import Side, World
 
 MARK = "hidden"  # in every name and body of the private database
+EVERY_VIEW = [
+    *(f"sys.{name}" for name in sorted(VIEWS)),
+    *(f"INFORMATION_SCHEMA.{name}" for name in INFORMATION_SCHEMA),
+]
 SET_UP = f"""
 CREATE LOGIN stranger WITH PASSWORD = 'Secret-word-1';
 CREATE LOGIN plain WITH PASSWORD = 'Secret-word-1';
@@ -81,21 +85,21 @@ def shows(rows: list[tuple[object, ...]]) -> bool:
     return any(MARK in text for text in texts)
 
 
-@pytest.mark.parametrize("name", sorted(VIEWS))
+@pytest.mark.parametrize("name", EVERY_VIEW)
 def test_a_stranger_reads_no_view_of_a_database_without_being_its_user(side: Side, sessions, name: str) -> None:
     stranger = as_login(side, sessions, "stranger", "mine")
-    result = side.results(f"SELECT * FROM priv.sys.{name}", stranger)
+    result = side.results(f"SELECT * FROM priv.{name}", stranger)
     assert [error.number for error in result.errors] == [916]
     assert not any(rows for _, rows in result.sets)
 
 
-@pytest.mark.parametrize("name", sorted(VIEWS))
+@pytest.mark.parametrize("name", EVERY_VIEW)
 @pytest.mark.parametrize("login, database", [("stranger", "mine"), ("stranger", "master"), ("plain", "priv")])
 def test_no_view_shows_what_the_session_has_no_permission_on(
     side: Side, sessions, name: str, login: str, database: str
 ) -> None:
     session = as_login(side, sessions, login, database)
-    result = side.results(f"SELECT * FROM sys.{name}", session)
+    result = side.results(f"SELECT * FROM {name}", session)
     assert all(not shows(rows) for _, rows in result.sets), name
     assert {error.number for error in result.errors} <= {208, 262, 300}
 
@@ -120,7 +124,14 @@ def test_an_owner_of_the_database_sees_what_others_do_not(side: Side, sessions, 
 
 def test_a_permission_shows_its_securable_and_no_other(side: Side, sessions) -> None:
     reader = as_login(side, sessions, "reader", "priv")  # SELECT on the database: tables and queues
-    names = {name for (name,) in side.rows("SELECT name FROM sys.objects WHERE is_ms_shipped = 0", reader)}
+    keys = side.rows("SELECT name, type FROM sys.objects WHERE parent_object_id <> 0 AND is_ms_shipped = 0", reader)
+    assert keys == [(f"PK_{MARK}_t", "PK")]
+    names = {
+        name
+        for (name,) in side.rows(
+            "SELECT name FROM sys.objects WHERE is_ms_shipped = 0 AND parent_object_id = 0", reader
+        )
+    }
     assert names == {f"{MARK}_t", f"{MARK}_q"}
     assert side.rows("SELECT name FROM sys.procedures", reader) == []
     plain = as_login(side, sessions, "plain", "priv")

@@ -12,27 +12,37 @@ from harness.embedded.broker.database import Database
 from harness.embedded.broker.queues import Queue
 from harness.embedded.tsql.catalog import (
     broker_views,
+    column_views,
     database_views,
+    information_schema,
+    key_views,
     object_views,
     page_views,
     security_views,
     server_views,
+    system_views,
 )
 from harness.embedded.tsql.catalog.view import TableFunction, View
 
-FAMILIES = (broker_views, database_views, object_views, page_views, security_views, server_views)
+FAMILIES = (
+    *(broker_views, column_views, database_views, key_views, object_views, page_views, security_views, server_views),
+    system_views,
+)
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
+INFORMATION_SCHEMA: dict[str, View] = {view.name.partition(".")[2].lower(): view for view in information_schema.VIEWS}
+SCHEMAS = {"sys": VIEWS, information_schema.SCHEMA.lower(): INFORMATION_SCHEMA}
 TABLE_FUNCTIONS: dict[str, TableFunction] = {
     one.name: one for family in (database_views, page_views) for one in family.FUNCTIONS
 }
+system_views.know((*VIEWS.values(), *INFORMATION_SCHEMA.values()))
 _queue_views: WeakKeyDictionary[Queue, tuple[View, View]] = WeakKeyDictionary()
 
 
 def find(database: Database, schema: str, name: str, *, explicit: bool, uncommitted: bool = False) -> View | None:
-    """Find a queue, or a view of schema sys, whose schema must be written. Without `uncommitted`, rows of a queue that
-    another open transaction has received are still there."""
-    if schema.lower() == "sys" and explicit:
-        view = VIEWS.get(name.lower())
+    """Find a queue, or a view of a system schema, whose schema must be written. Without `uncommitted`, rows of a queue
+    that another open transaction has received are still there."""
+    if explicit and (views := SCHEMAS.get(schema.lower())) is not None:
+        view = views.get(name.lower())
         return view if view is not None and view.since <= int(database.catalog.server_version) else None
     queue = database.catalog.queues.get(f"{schema}.{name}".lower())
     if queue is None:

@@ -1,4 +1,4 @@
-"""Tables, procedures, queues and their columns: sys.objects, sys.partitions and their kin."""
+"""Tables, procedures, queues and constraints: sys.objects, sys.partitions and their kin."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from harness.embedded.broker.system_objects import QUEUES
-from harness.embedded.sqltypes import MAX, Column, SqlType
+from harness.embedded.sqltypes import Column
+from harness.embedded.tsql.catalog.constraints import CLUSTERED, constraints, index_ids
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
+from harness.embedded.tsql.instance.instance import Procedure
+from harness.embedded.tsql.storage.tables import Table
 
+SCHEMA_IDS = {"dbo": 1, "information_schema": 3, "sys": 4}
 # The system base tables of Service Broker, with SQL Server's object ids
 SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}
 
@@ -29,6 +33,8 @@ class ObjectRow(NamedTuple):
     columns: tuple[Column, ...] = ()
     identity: int | None = None
     is_ms_shipped: int = 0
+    table: Table | None = None
+    procedure: Procedure | None = None
 
 
 def internal_table_id(queue_id: int) -> int:
@@ -46,7 +52,7 @@ def partition_id(object_id: int, index_id: int) -> int:
 
 
 def schema_id(name: str) -> int:
-    return {"dbo": 1, "sys": 4}.get(name.lower(), 5)
+    return SCHEMA_IDS.get(name.lower(), 5)
 
 
 def _row(item: Any, type_: str, type_desc: str, **more: Any) -> ObjectRow:
@@ -56,14 +62,14 @@ def _row(item: Any, type_: str, type_desc: str, **more: Any) -> ObjectRow:
 def tables(context: Context) -> Iterator[ObjectRow]:
     for table in list(context.instance.tables.values()):
         if table.database_id == context.database.database_id:
-            more = {"rows": table.row_count, "columns": tuple(table.columns), "identity": table.identity}
-            yield _row(table, "U", "USER_TABLE", **more)
+            shown = {"rows": table.row_count, "columns": tuple(table.columns), "identity": table.identity}
+            yield _row(table, "U", "USER_TABLE", table=table, **shown)
 
 
 def procedures(context: Context) -> Iterator[ObjectRow]:
     for procedure in list(context.instance.procedures.values()):
         if procedure.database_id == context.database.database_id:
-            yield _row(procedure, "P", "SQL_STORED_PROCEDURE")
+            yield _row(procedure, "P", "SQL_STORED_PROCEDURE", procedure=procedure)
 
 
 def queues(context: Context) -> Iterator[ObjectRow]:
@@ -102,60 +108,26 @@ def system_tables(context: Context) -> Iterator[ObjectRow]:
         yield ObjectRow(name, object_id, 4, "S", "SYSTEM_TABLE", 0, rows=counts[name], is_ms_shipped=1)
 
 
+def _constraints(context: Context) -> Iterator[ObjectRow]:
+    for row in tables(context):
+        assert row.table is not None
+        for one in constraints(row.table):
+            place = (row.schema_id, one.type, one.type_desc, row.create_time_ns)
+            yield ObjectRow(one.name, one.object_id, *place, parent_object_id=row.object_id)
+
+
 def objects(context: Context) -> Iterator[ObjectRow]:
-    for family in (system_tables, tables, procedures, queues, internal_tables):
+    for family in (system_tables, tables, _constraints, procedures, queues, internal_tables):
         yield from family(context)
 
 
 def partitions(context: Context) -> Iterator[SimpleNamespace]:
     """Objects with rows, once for each index. The internal table of a queue has two."""
-    for family, index_ids in ((system_tables, (1,)), (tables, (1,)), (internal_tables, (1, 2))):
+    for family, fixed in ((system_tables, [CLUSTERED]), (tables, []), (internal_tables, [CLUSTERED, 2])):
         for item in family(context):
-            for index_id in index_ids:
+            for index_id in fixed if item.table is None else index_ids(item.table):
                 yield SimpleNamespace(item=item, index_id=index_id)
 
-
-def _columns(context: Context) -> Iterator[SimpleNamespace]:
-    for table in tables(context):
-        for number, item in enumerate(table.columns, start=1):
-            yield SimpleNamespace(table=table, column_id=number, column=item, type=item.type)
-
-
-def storage_length(type_: SqlType) -> int:
-    """sys.columns.max_length, in bytes."""
-    if type_.length == MAX:
-        return -1
-    if type_.name in ("nchar", "nvarchar"):
-        return 2 * type_.length
-    sizes = {"int": 4, "bigint": 8, "smallint": 2, "tinyint": 1, "bit": 1, "uniqueidentifier": 16, "float": 8}
-    return type_.length or sizes.get(type_.name, 8)
-
-
-# name, system_type_id of sys.types
-TYPES = {
-    "varbinary": 165,
-    "binary": 173,
-    "varchar": 167,
-    "char": 175,
-    "nvarchar": 231,
-    "nchar": 239,
-    "uniqueidentifier": 36,
-    "tinyint": 48,
-    "smallint": 52,
-    "int": 56,
-    "bigint": 127,
-    "bit": 104,
-    "real": 59,
-    "float": 62,
-    "money": 60,
-    "decimal": 106,
-    "numeric": 108,
-    "date": 40,
-    "time": 41,
-    "datetime2": 42,
-    "smalldatetime": 58,
-    "datetime": 61,
-}
 
 OBJECT_COLUMNS = """
         name              sysname NOT NULL
@@ -197,45 +169,15 @@ VIEWS = [
         visible=of_object("item"),
     ),
     View(
-        "columns",
-        """
-        object_id       int NOT NULL  <- table.object_id
-        name            sysname       <- column.name
-        column_id       int NOT NULL
-        system_type_id  tinyint
-        user_type_id    int
-        max_length      smallint
-        precision       tinyint       <- type.precision
-        scale           tinyint       <- type.scale
-        is_nullable     bit           <- column.nullable
-        is_identity     bit
-        """,
-        _columns,
-        system_type_id=lambda row: TYPES[row.type.name],
-        user_type_id=lambda row: TYPES[row.type.name],
-        max_length=lambda row: storage_length(row.type),
-        is_identity=lambda row: row.table.identity == row.column_id - 1,
-        visible=of_object("table"),
-    ),
-    View(
-        "types",
-        """
-        name            sysname NOT NULL
-        system_type_id  tinyint NOT NULL  <- number
-        user_type_id    int NOT NULL      <- number
-        schema_id       int               = 4
-        """,
-        lambda context: [SimpleNamespace(name=name, number=number) for name, number in TYPES.items()],
-        visible=everybody,
-    ),
-    View(
         "schemas",
         """
         name          sysname NOT NULL
         schema_id     int NOT NULL      <- number
         principal_id  int               <- number
         """,
-        lambda context: [SimpleNamespace(name=name, number=schema_id(name)) for name in ("dbo", "sys")],
+        lambda context: [
+            SimpleNamespace(name=name, number=schema_id(name)) for name in ("dbo", "INFORMATION_SCHEMA", "sys")
+        ],
         visible=everybody,
     ),
 ]

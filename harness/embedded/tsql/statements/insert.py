@@ -33,6 +33,8 @@ class Insert(Statement):
 def parse_insert(parser: Parser) -> Statement:
     """`INSERT [ INTO ] target [ ( columns ) ] [ OUTPUT ... ] { VALUES ... | select | DEFAULT VALUES }`"""
     tokens, line = parser.tokens, parser.line
+    if tokens.at("BULK"):
+        tokens.unsupported("bulk load (INSERT BULK): insert the rows with INSERT")
     tokens.accept("INTO")
     target = changes.parse_target(parser)
     columns = changes.parse_column_names(parser) if tokens.at("(") and tokens.word(1) != "SELECT" else []

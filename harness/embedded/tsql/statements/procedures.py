@@ -14,6 +14,7 @@ from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import ResultSink, SqlType
+from harness.embedded.tsql.catalog.column_views import describe_parameters_with
 from harness.embedded.tsql.instance.instance import Procedure
 from harness.embedded.tsql.permissions import guard as guards
 from harness.embedded.tsql.permissions.guard import Guard
@@ -172,6 +173,14 @@ def compiled(procedure: Procedure) -> CompiledProcedure:
         users = {"OWNER": DBO, "SELF": procedure.creator, "CALLER": ""}
         procedure.compiled = found._replace(runs_as=users.get(node.execute_as, node.execute_as))
     return procedure.compiled  # type: ignore[no-any-return]
+
+
+def _parameters_of(procedure: Procedure) -> list[tuple[str, SqlType, bool]]:
+    program = compiled(procedure)
+    return [(name, type_, name in program.outputs) for name, type_ in zip(program.names, program.types, strict=True)]
+
+
+describe_parameters_with(_parameters_of)
 
 
 def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedure:

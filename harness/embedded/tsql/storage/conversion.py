@@ -14,9 +14,10 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
+from harness.embedded import utf16
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, Column, SqlType
-from harness.embedded.tsql.storage import moments
+from harness.embedded.tsql.storage import moments, offsets
 from harness.embedded.tsql.text.tokens import DIGITS_MAX
 
 Converter = Callable[[Any], Any]
@@ -110,13 +111,13 @@ def _to_text(source: SqlType | None, target: SqlType, strict: bool, style: int) 
 
     def make(value: Any) -> str:
         text = _binary_as_text(value, encoding, style) if isinstance(value, bytes) else formatted(value)
-        if limit != MAX and len(text) > limit:
+        if limit != MAX and utf16.length(text) > limit:
             if if_too_long is not None:
                 text = if_too_long()
-            elif strict and text[limit:].strip(" "):
+            elif strict and utf16.cut(text, limit, len(text) * 2).strip(" "):
                 raise SqlServerError(8152)
-            text = text[:limit]
-        return text.ljust(limit) if padded else text
+            text = utf16.cut(text, 0, limit)
+        return utf16.padded(text, limit) if padded else text
 
     return make
 
@@ -131,6 +132,8 @@ def _formatter(source: SqlType | None, style: int) -> Callable[[Any], str]:
     kind = family(source)
     if source is not None and kind == "date":
         return moments.as_text(source, style)
+    if source is not None and kind == "datetimeoffset":
+        return offsets.as_text(source, style)
     if style and source is not None and (kind == "float" or source.name == "money"):
         raise SqlServerError(UNSUPPORTED, f"CONVERT of {source.name} to text with style {style}")
     if kind == "decimal" and source is not None:
@@ -207,7 +210,7 @@ def _text_as_binary(value: str, source: SqlType | None, encoding: str, style: in
         if (style == 1 and value[:2].lower() != "0x") or len(digits) % 2 or not _HEXADECIMAL.fullmatch(digits):
             raise SqlServerError(8114, source.name if source is not None else "varchar", "varbinary")
         return bytes.fromhex(digits)
-    return value.encode(encoding, "replace")
+    return value.encode(encoding, utf16.QUESTION_MARKS)
 
 
 def guid_bytes(text: str) -> bytes:
@@ -357,7 +360,15 @@ def stored_decimal(value: Decimal) -> float:
 def _to_date(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
     if family(source) == "text":
         moments.check_reading_style(style, target)
+    if family(source) == "datetimeoffset":
+        return offsets.to_moment(target)
     return moments.conversion(source, target)
+
+
+def _to_offset(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    if family(source) == "text":
+        moments.check_reading_style(style, target)
+    return offsets.conversion(source, target)
 
 
 def _to_guid(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
@@ -379,6 +390,7 @@ _MAKERS: dict[str, Callable[[SqlType | None, SqlType, bool, int], Converter]] = 
     "float": _to_float,
     "decimal": _to_decimal,
     "date": _to_date,
+    "datetimeoffset": _to_offset,
     "uniqueidentifier": _to_guid,
 }
 
@@ -401,7 +413,7 @@ def _observed(column: Column, place: int, rows: Rows) -> Column:
 
 def _type_of_value(value: Any) -> SqlType:
     if isinstance(value, str):
-        return SqlType("nvarchar", length=MAX if len(value) > 4000 else 4000)
+        return SqlType("nvarchar", length=MAX if utf16.length(value) > 4000 else 4000)
     if isinstance(value, bytes):
         return SqlType("varbinary", length=MAX if len(value) > 8000 else 8000)
     if isinstance(value, float):
@@ -433,7 +445,7 @@ def _shaper(type_: SqlType) -> Converter | None:
         exact = _to_decimal(FLOAT, type_, False, 0)
         return lambda value: exact(float(value))
     if type_.name in ("char", "nchar"):
-        return lambda value: value.ljust(type_.length)
+        return lambda value: utf16.padded(value, type_.length)
     if family(type_) == "float":
         return float
     return None

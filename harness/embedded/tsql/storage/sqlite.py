@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import Column, SqlType
+from harness.embedded.tsql.storage import offsets
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.reads import Pieces, Reads, ReadTooLong
 
@@ -38,6 +39,7 @@ AFFINITIES = {
     "text": "TEXT COLLATE NOCASE",
     "uniqueidentifier": "TEXT COLLATE NOCASE",
     "date": "TEXT",
+    "datetimeoffset": "TEXT COLLATE datetimeoffset",
     "binary": "BLOB",
 }
 
@@ -66,6 +68,7 @@ class Sqlite:
             ":memory:", isolation_level=None, cached_statements=STATEMENTS_CACHED, check_same_thread=False
         )
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
+        self.connection.create_collation("datetimeoffset", offsets.by_utc)
         self.connection.execute("PRAGMA temp_store = MEMORY")
         self.connection.execute("PRAGMA secure_delete = OFF")  # it is on in some builds
         self.connection.execute("BEGIN")

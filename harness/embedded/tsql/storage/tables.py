@@ -119,12 +119,17 @@ class Table:
                 return place
         raise SqlServerError(207, name)
 
+    def unique_keys(self) -> list[tuple[str, list[str]]]:
+        """Each UNIQUE constraint: its name, which is always a system's one, and its columns."""
+        found = [*self.unique, *([definition.name] for definition in self.definitions if definition.unique)]
+        return [(f"UQ_{self.name}" if n == 0 else f"UQ_{self.name}_{n}", names) for n, names in enumerate(found)]
+
     # -- definition --------------------------------------------------------------------------------------------------
 
     def create(self, sqlite: Sqlite) -> None:
         parts = [self._declaration(place) for place in range(len(self.columns))]
         identity = self.columns[self.identity].name.lower() if self.identity is not None else ""
-        keys = [self.primary_key, *self.unique, *([d.name] for d in self.definitions if d.unique)]
+        keys = [self.primary_key, *(names for _, names in self.unique_keys())]
         for names in keys:
             if names and [name.lower() for name in names] != [identity]:
                 for name in names:
@@ -345,7 +350,9 @@ class Table:
         names = {part.rpartition(".")[2].lower() for part in text.partition(": ")[2].split(", ")}
         if names == {column.lower() for column in self.primary_key}:
             return SqlServerError(2627, "PRIMARY KEY", self.primary_key_name, self.qualified_name)
-        return SqlServerError(2627, "UNIQUE KEY", f"UQ_{self.name}", self.qualified_name)
+        unique = ((key, {column.lower() for column in columns}) for key, columns in self.unique_keys())
+        key = next((key for key, columns in unique if columns == names), f"UQ_{self.name}")
+        return SqlServerError(2627, "UNIQUE KEY", key, self.qualified_name)
 
 
 @contextmanager

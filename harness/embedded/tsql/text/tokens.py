@@ -65,10 +65,10 @@ SYNONYMS = {
 TYPE_NAMES = frozenset(
     """
     bit tinyint smallint int bigint float real decimal numeric money uniqueidentifier date time datetime
-    smalldatetime datetime2 char varchar nchar nvarchar binary varbinary
+    smalldatetime datetime2 datetimeoffset char varchar nchar nvarchar binary varbinary
     """.split()  # noqa: SIM905
 )
-SCALED = frozenset({"time", "datetime2"})
+SCALED = frozenset({"time", "datetime2", "datetimeoffset"})
 
 
 DIGITS_MAX = 38  # of a decimal

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import FLOAT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import UNICODE, family
@@ -33,7 +34,7 @@ from harness.embedded.tsql.translation.renderer import RENDERERS, Render, Render
 
 def _literal(renderer: Renderer, node: exp.Literal, names: Names) -> Fragment:
     if node.is_string:
-        return constant(node.this, SqlType("varchar", length=max(1, len(node.this))))
+        return constant(node.this, SqlType("varchar", length=max(1, utf16.length(node.this))))
     text = str(node.this)
     try:
         if "e" in text.lower():
@@ -61,7 +62,7 @@ def _float(text: str) -> float:
 
 
 def _national(renderer: Renderer, node: exp.National, names: Names) -> Fragment:
-    return constant(str(node.this), SqlType("nvarchar", length=max(1, len(str(node.this)))))
+    return constant(str(node.this), SqlType("nvarchar", length=max(1, utf16.length(str(node.this)))))
 
 
 def _hexadecimal(renderer: Renderer, node: exp.HexString, names: Names) -> Fragment:

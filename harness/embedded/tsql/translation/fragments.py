@@ -128,8 +128,8 @@ class Environment(Protocol):
 
 # https://learn.microsoft.com/sql/t-sql/data-types/data-type-precedence-transact-sql
 PRECEDENCE = """
-    datetime2 datetime smalldatetime date time float real decimal numeric money bigint int smallint tinyint bit
-    uniqueidentifier nvarchar nchar varchar char varbinary binary
+    datetimeoffset datetime2 datetime smalldatetime date time float real decimal numeric money bigint int smallint
+    tinyint bit uniqueidentifier nvarchar nchar varchar char varbinary binary
 """.split()  # noqa: SIM905
 
 
@@ -157,7 +157,7 @@ def text_length(type_: SqlType) -> int:
         return type_.length
     if type_.name in INTEGER_RANGES:
         return len(str(INTEGER_RANGES[type_.name][1])) + 1
-    return 36 if type_.name == "uniqueidentifier" else 30
+    return 36 if type_.name == "uniqueidentifier" else 34 if type_.name == "datetimeoffset" else 30
 
 
 def integer_type(value: int) -> SqlType:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import MAX, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES, converter, family, fits, stored_decimal
+from harness.embedded.tsql.storage.offsets import UTC_WIDTH
 from harness.embedded.tsql.translation.fragments import (
     CONDITION,
     NOT_CONSTANT,
@@ -155,14 +156,15 @@ def _native_cast(value: Fragment, target: SqlType) -> str | None:
         return None
     same_text = family(source) == "text" and target.name in ("varchar", "nvarchar")
     same_binary = family(source) == "binary" and target.name == "varbinary"
-    if same_text or same_binary:
-        return value.sql if target.length == MAX else f"substr({value.sql}, 1, {target.length})"
+    guid = source.name == "uniqueidentifier" and target.name in ("varchar", "nvarchar") and target.length >= 36
+    if guid or ((same_text or same_binary) and target.length == MAX):
+        return value.sql
+    if same_binary:  # not text: SQLite counts a surrogate pair once
+        return f"substr({value.sql}, 1, {target.length})"
     if source.name in INTEGER_RANGES and target.name in ("varchar", "nvarchar") and target.length >= 20:
         return f"CAST({value.sql} AS TEXT)"
     if source.name in INTEGER_RANGES and family(target) == "float":
         return f"CAST({value.sql} AS REAL)"
-    if source.name == "uniqueidentifier" and target.name in ("varchar", "nvarchar") and target.length >= 36:
-        return value.sql
     return None
 
 
@@ -185,6 +187,8 @@ def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str
     elif one == "date" and left.type != right.type:
         target = SqlType("datetime2", scale=7)
         left, right = renderer.cast(left, target), renderer.cast(right, target)
+    if family(left.type) == "datetimeoffset":
+        return f"substr({left.sql}, 1, {UTC_WIDTH})", f"substr({right.sql}, 1, {UTC_WIDTH})"
     if family(left.type) == "text":
         return _comparable_text(left, right)
     return left.sql, right.sql + (" COLLATE NOCASE" if family(left.type) == "uniqueidentifier" else "")
@@ -207,7 +211,7 @@ def _converted(renderer: Renderer, side: Fragment, target: SqlType) -> Fragment:
         if family(target) == "text" or family(target) == "binary":
             target = SqlType(target.name, length=MAX)
         return renderer.cast(side, target)
-    return side
+    return renderer.cast(side, target) if family(target) == "datetimeoffset" else side
 
 
 def guid_order(sql: str) -> str:

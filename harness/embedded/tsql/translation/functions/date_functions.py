@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import BIGINT, DATETIME, INT, SqlType
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.moments import TICKS_A_DAY, TICKS_A_SECOND, of_type, ticks
@@ -124,6 +124,8 @@ def _dateadd(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 
 def _moment(renderer: Renderer, value: Fragment) -> Fragment:
+    if family(value.type) == "datetimeoffset":
+        raise UnsupportedSyntax("datetimeoffset in DATEADD or DATEDIFF", renderer.line)
     if value.type is not None and family(value.type) == "date" and value.type.name != "time":
         return value
     return renderer.cast(value, SqlType("datetime2", scale=7))

@@ -14,6 +14,7 @@ from harness.embedded.broker.database import Database
 from harness.embedded.broker.definitions import Certificate, Login, User
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import INT, MAX, SMALLINT, SYSNAME, SqlType
+from harness.embedded.tsql.catalog import data_types
 from harness.embedded.tsql.catalog.object_views import SYSTEM_OBJECTS, is_ms_shipped
 from harness.embedded.tsql.instance import securables
 from harness.embedded.tsql.permissions.rights import (
@@ -31,6 +32,7 @@ from harness.embedded.tsql.permissions.rights import (
     sid_of,
 )
 from harness.embedded.tsql.session.session import Frame
+from harness.embedded.tsql.storage.tables import Table
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.functions.kinds import (
     Functions,
@@ -123,8 +125,31 @@ def object_schema_name(frame: Frame, identifier: Any, database_id: Any = None) -
     return None if item is None else str(item.schema)
 
 
+def column_property(frame: Frame, identifier: Any, column: Any, what: Any) -> int | None:
+    """COLUMNPROPERTY ( id , column , property ) of a user table; NULL for an unknown column or property."""
+    table = _object(frame, identifier, None)
+    if not isinstance(table, Table) or column is None:
+        return None
+    names = [definition.name.lower() for definition in table.definitions]
+    if str(column).lower() not in names:
+        return None
+    place = names.index(str(column).lower())
+    type_ = table.columns[place].type
+    properties: dict[str, int | None] = {
+        "allowsnull": int(table.columns[place].nullable),
+        "charmaxlen": type_.length or None,
+        "columnid": place + 1,
+        "ordinal": place + 1,
+        "iscomputed": 0,
+        "isidentity": int(table.identity == place),
+        "precision": data_types.precision(type_),
+        "scale": data_types.scale(type_),
+    }
+    return properties.get(str(what).lower())
+
+
 def schema_name(frame: Frame, identifier: Any = 1) -> str | None:
-    return {1: "dbo", 4: "sys"}.get(identifier)
+    return {1: "dbo", 3: "INFORMATION_SCHEMA", 4: "sys"}.get(identifier)
 
 
 def cert_id(frame: Frame, name: Any) -> int | None:
@@ -293,6 +318,7 @@ def _sees_user(frame: Frame, user: User | None) -> bool:
 FUNCTIONS: Functions = {
     "CERTENCODED": in_session(cert_encoded, SqlType("varbinary", length=MAX)),
     "CERT_ID": in_session(cert_id, INT),
+    "COLUMNPROPERTY": in_session(column_property, INT),
     "CURRENT_USER": of_frame("@user", SYSNAME, current_user),
     "DB_ID": in_session(db_id, SMALLINT),
     "DB_NAME": without_or_with_arguments(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
-from harness.embedded.tsql.storage.conversion import INTEGER_BYTES, family
+from harness.embedded.tsql.catalog.data_types import TYPES, max_length
+from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX
 from harness.embedded.tsql.translation.arithmetic import exact, in_range
 from harness.embedded.tsql.translation.fragments import CONDITION, NVARCHAR_MAX, Fragment, common_type
@@ -20,32 +22,19 @@ def _len(renderer: Renderer, arguments: Arguments) -> Fragment:
     """LEN: the number of characters without trailing spaces, or of bytes."""
     value = arguments[0]
     big = value.type is not None and value.type.length == MAX
-    sql = (
-        f"length({value.sql})" if family(value.type) == "binary" else f"length(rtrim({as_text(renderer, value)}, ' '))"
-    )
-    return Fragment(sql, BIGINT if big else INT)
+    if family(value.type) == "binary":
+        return Fragment(f"length({value.sql})", BIGINT if big else INT)
+    return Fragment(_units(renderer, f"rtrim({as_text(renderer, value)}, ' ')"), BIGINT if big else INT)
 
 
-FIXED_SIZES = {
-    **INTEGER_BYTES,
-    "float": 8,
-    "real": 4,
-    "money": 8,
-    "uniqueidentifier": 16,
-    "datetime": 8,
-    "smalldatetime": 4,
-    "date": 3,
-}
+def _units(renderer: Renderer, sql: str) -> str:
+    """The length of a text in UTF-16 units: SQLite counts a surrogate pair once."""
+    renderer.function("tsql_units", 1, _length)
+    return f"tsql_units({sql})"
 
 
-def _size(type_: SqlType | None) -> int:
-    """The bytes of a decimal, time or datetime2, which depend on its digits; 0 for other types."""
-    if type_ is None:
-        return 0
-    if family(type_) == "decimal":
-        return next(size for digits, size in ((9, 5), (19, 9), (28, 13), (38, 17)) if type_.precision <= digits)
-    clock = 3 if type_.scale < 3 else 4 if type_.scale < 5 else 5
-    return {"time": clock, "datetime2": clock + 3}.get(type_.name, 0)
+def _length(value: Any) -> int | None:
+    return None if value is None else utf16.length(value) if isinstance(value, str) else len(str(value))
 
 
 def _datalength(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -53,11 +42,12 @@ def _datalength(renderer: Renderer, arguments: Arguments) -> Fragment:
     type_ = value.type
     result = BIGINT if type_ is not None and type_.length == MAX else INT
     name = type_.name if type_ is not None else "nvarchar"
-    size = FIXED_SIZES.get(name) or _size(type_)
-    if size:
-        return Fragment(f"(CASE WHEN {value.sql} IS NOT NULL THEN {size} END)", result)
+    if type_ is not None and family(type_) not in ("text", "binary") and name in TYPES:
+        return Fragment(f"(CASE WHEN {value.sql} IS NOT NULL THEN {max_length(type_)} END)", result)
+    if family(type_) == "binary":
+        return Fragment(f"length({value.sql})", result)
     factor = 2 if name in ("nvarchar", "nchar") else 1
-    return Fragment(f"(length({value.sql}) * {factor})", result)
+    return Fragment(f"({_units(renderer, value.sql)} * {factor})", result)
 
 
 def _substring(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -65,18 +55,20 @@ def _substring(renderer: Renderer, arguments: Arguments) -> Fragment:
     value, start, length = arguments
     type_ = value.type
     sql = as_text(renderer, value)
+    is_binary = family(type_) == "binary"
+    kind = type_ if is_binary else text_type(arguments)
     if isinstance(start.constant, int) and isinstance(length.constant, int):
         if length.constant < 0:
             raise SqlServerError(537, "substring")
         first, end = max(1, start.constant), max(0, start.constant + length.constant)
-        whole = type_ if type_ is not None and family(type_) == "binary" else text_type(arguments)
+        whole = type_ if type_ is not None and is_binary else text_type(arguments)
         longest = max(1, length.constant)
-        result = SqlType(whole.name, length=longest if whole.length == MAX else min(longest, whole.length))
+        kind = SqlType(whole.name, length=longest if whole.length == MAX else min(longest, whole.length))
         if longest > 8000 and whole.length == MAX:
-            result = SqlType(whole.name, length=MAX)
-        return Fragment(f"substr({sql}, {first}, {max(0, end - first)})", result)
+            kind = SqlType(whole.name, length=MAX)
+        if is_binary:
+            return Fragment(f"substr({sql}, {first}, {max(0, end - first)})", kind)
     renderer.function("tsql_substring", 3, substring)
-    kind = type_ if family(type_) == "binary" else text_type(arguments)
     return Fragment(f"tsql_substring({sql}, {start.sql}, {length.sql})", kind)
 
 
@@ -85,7 +77,8 @@ def substring(value: Any, start: Any, length: Any) -> Any:
         return None
     if length < 0:
         raise SqlServerError(537, "substring")
-    return value[max(0, start - 1) : max(0, start - 1 + length)]
+    first, end = max(0, start - 1), max(0, start - 1 + length)
+    return utf16.cut(value, first, end) if isinstance(value, str) else value[first:end]
 
 
 def _isnull(renderer: Renderer, arguments: Arguments) -> Fragment:

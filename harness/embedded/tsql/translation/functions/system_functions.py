@@ -9,6 +9,7 @@ from harness.embedded.sqltypes import (
     BIGINT,
     DATETIME,
     DATETIME2,
+    DATETIMEOFFSET,
     INT,
     SMALLINT,
     SYSNAME,
@@ -119,15 +120,16 @@ FUNCTIONS: Functions = {
     "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", BIGINT, lambda frame: frame.session.identity),
     "SERVERPROPERTY": Function(1, 1, _server_property),
     "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),
+    "SYSDATETIMEOFFSET": of_frame("@utcoffset", DATETIMEOFFSET, lambda frame: f"{_utc(frame)} +00:00", nullable=False),
     "SYSUTCDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),
     "XACT_STATE": of_frame("XACT_STATE", SMALLINT, lambda frame: frame.session.xact_state),
 }
 
 
 def version_text(frame: Frame) -> str:
-    """@@VERSION. It says that this is not SQL Server."""
+    """@@VERSION. It says that this is not SQL Server; clients read the number behind "Microsoft ... - "."""
     number, name = product(frame.instance.engine.version)
-    return f"Embedded Service Broker, speaking as {name} - {number}"
+    return f"Microsoft {name}, imitated by the Embedded Service Broker - {number}"
 
 
 GLOBALS: dict[str, tuple[SqlType, Getter]] = {

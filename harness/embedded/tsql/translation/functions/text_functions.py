@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import family
@@ -54,7 +55,7 @@ def _of_text(name: str, kinds: str, function: Callable[..., Any], *, long: bool 
             if None in values:
                 return None
             text = function(*values)
-            return text if longest == MAX else text[:longest]
+            return text if longest == MAX else utf16.cut(text, 0, longest)
 
         own = f"text_{name}_{longest}" if long else f"text_{name}"
         renderer.function(own, len(kinds), cut)
@@ -91,13 +92,16 @@ def _each(change: Callable[[str], str]) -> Callable[[str], str]:
 def _left(text: Any, count: int) -> Any:
     if count < 0:
         raise SqlServerError(536, "left")
-    return text[:count]
+    return utf16.cut(text, 0, count) if isinstance(text, str) else text[:count]
 
 
 def _right(text: Any, count: int) -> Any:
     if count < 0:
         raise SqlServerError(536, "right")
-    return text[max(0, len(text) - count) :]
+    if not isinstance(text, str):
+        return text[max(0, len(text) - count) :]
+    units = utf16.length(text)
+    return utf16.cut(text, max(0, units - count), units)
 
 
 @lru_cache(maxsize=256)
@@ -122,8 +126,9 @@ def _charindex(wanted: Any, text: Any, start: int = 1) -> int:
         return 0
     if isinstance(text, bytes) or isinstance(wanted, bytes):
         return int(text.find(wanted, place)) + 1
-    found = _finder(str(wanted)).search(str(text), place)
-    return 0 if found is None else found.start() + 1
+    words = str(text)
+    found = _finder(str(wanted)).search(words, len(utf16.cut(words, 0, place)))
+    return 0 if found is None else utf16.length(words[: found.start()]) + 1
 
 
 def _char(code: int) -> str | None:

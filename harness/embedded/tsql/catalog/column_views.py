@@ -1,0 +1,184 @@
+"""Columns, data types and parameters: sys.columns, sys.types and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from harness.embedded.sqltypes import SqlType
+from harness.embedded.tsql.catalog import data_types
+from harness.embedded.tsql.catalog.constraints import defaults
+from harness.embedded.tsql.catalog.data_types import TYPES
+from harness.embedded.tsql.catalog.object_views import procedures, tables
+from harness.embedded.tsql.catalog.view import Context, View
+from harness.embedded.tsql.catalog.visibility import everybody, of_object
+from harness.embedded.tsql.instance.instance import Procedure
+
+# Gives the parameters of a procedure: name, type and whether it is OUTPUT.
+Describe = Callable[[Procedure], Iterable[tuple[str, SqlType, bool]]]
+_describers: list[Describe] = []
+
+
+def describe_parameters_with(describe: Describe) -> None:
+    """Set the function that reads the parameters of a procedure. The layer above, which parses procedures, has it."""
+    _describers[:] = [describe]
+
+
+def table_columns(context: Context) -> Iterator[SimpleNamespace]:
+    """Columns of user tables."""
+    for row in tables(context):
+        assert row.table is not None
+        by_place = {one.places[0]: one for one in defaults(row.table)}
+        for place, column in enumerate(row.columns):
+            yield SimpleNamespace(
+                table=row,
+                column_id=place + 1,
+                column=column,
+                type=column.type,
+                data_type=TYPES[column.type.name],
+                definition=row.table.definitions[place],
+                default=by_place.get(place),
+                is_identity=row.identity == place,
+            )
+
+
+def identity_columns(context: Context) -> Iterator[SimpleNamespace]:
+    for row in table_columns(context):
+        if row.is_identity:
+            row.seed_value, row.increment_value = row.definition.identity
+            row.last_value = row.table.table.last_rowid if row.table.table.last_rowid >= row.seed_value else None
+            yield row
+
+
+def parameters(context: Context) -> Iterator[SimpleNamespace]:
+    """Parameters of procedures."""
+    for row in procedures(context):
+        assert row.procedure is not None
+        for number, (name, type_, is_output) in enumerate(_describers[0](row.procedure), start=1):
+            yield SimpleNamespace(
+                procedure=row,
+                name=name,
+                parameter_id=number,
+                type=type_,
+                data_type=TYPES[type_.name],
+                is_output=is_output,
+            )
+
+
+TYPE_COLUMNS = """
+        system_type_id       tinyint NOT NULL   <- data_type.system_type_id
+        user_type_id         int NOT NULL       <- data_type.id
+        max_length           smallint NOT NULL
+        precision            tinyint NOT NULL
+        scale                tinyint NOT NULL
+        """
+_OF_TYPE: dict[str, Any] = {
+    "max_length": lambda row: data_types.max_length(row.type),
+    "precision": lambda row: data_types.precision(row.type),
+    "scale": lambda row: data_types.scale(row.type),
+}
+COLUMN_COLUMNS = (
+    """
+        object_id            int NOT NULL       <- table.object_id
+        name                 sysname            <- column.name
+        column_id            int NOT NULL
+        """
+    + TYPE_COLUMNS
+    + """
+        collation_name       sysname            <- data_type.collation_name
+        is_nullable          bit                <- column.nullable
+        is_ansi_padded       bit NOT NULL       = 1
+        is_rowguidcol        bit NOT NULL       = 0
+        is_identity          bit NOT NULL
+        is_computed          bit NOT NULL       = 0
+        is_filestream        bit NOT NULL       = 0
+        is_replicated        bit                = 0
+        is_xml_document      bit NOT NULL       = 0
+        xml_collection_id    int NOT NULL       = 0
+        default_object_id    int NOT NULL
+        rule_object_id       int NOT NULL       = 0
+        """
+)
+
+
+def column_view(name: str, more: str, rows: Callable[[Context], Iterable[Any]]) -> View:
+    """A view with the columns of sys.columns, and others."""
+    return View(
+        name,
+        COLUMN_COLUMNS + more,
+        rows,
+        visible=of_object("table"),
+        default_object_id=lambda row: row.default.object_id if row.default is not None else 0,
+        **_OF_TYPE,
+    )
+
+
+VIEWS = [
+    column_view("columns", "", table_columns),
+    column_view(
+        "identity_columns",
+        """
+        seed_value              bigint
+        increment_value         bigint
+        last_value              bigint
+        is_not_for_replication  bit     = 0
+        """,
+        identity_columns,
+    ),
+    column_view(
+        "computed_columns",
+        """
+        definition                       nvarchar(max)
+        uses_database_collation          bit NOT NULL
+        is_persisted                     bit NOT NULL
+        """,
+        lambda context: (),
+    ),
+    View(
+        "types",
+        """
+        name               sysname NOT NULL
+        system_type_id     tinyint NOT NULL
+        user_type_id       int NOT NULL       <- id
+        schema_id          int NOT NULL       = 4
+        principal_id       int                = NULL
+        max_length         smallint NOT NULL
+        precision          tinyint NOT NULL
+        scale              tinyint NOT NULL
+        collation_name     sysname
+        is_nullable        bit                = 1
+        is_user_defined    bit NOT NULL       = 0
+        is_assembly_type   bit NOT NULL       = 0
+        default_object_id  int NOT NULL       = 0
+        rule_object_id     int NOT NULL       = 0
+        is_table_type      bit NOT NULL       = 0
+        """,
+        lambda context: TYPES.values(),
+        visible=everybody,
+    ),
+    *(
+        View(
+            name,
+            """
+        object_id            int NOT NULL       <- procedure.object_id
+        name                 sysname
+        parameter_id         int NOT NULL
+        """
+            + TYPE_COLUMNS
+            + """
+        is_output            bit NOT NULL
+        is_cursor_ref        bit NOT NULL       = 0
+        has_default_value    bit NOT NULL       = 0
+        is_xml_document      bit NOT NULL       = 0
+        default_value        nvarchar(4000)     = NULL
+        xml_collection_id    int NOT NULL       = 0
+        is_readonly          bit NOT NULL       = 0
+        """,
+            parameters,
+            visible=of_object("procedure"),
+            **_OF_TYPE,
+        )
+        for name in ("parameters", "all_parameters")
+    ),
+]

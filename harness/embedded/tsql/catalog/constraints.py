@@ -1,0 +1,91 @@
+"""Keys and defaults of tables as objects: what sys.objects, sys.indexes and INFORMATION_SCHEMA show of them.
+
+They are not stored as objects. A constraint's id follows from that of its table, and so does the name of one that was
+not given a name: unlike SQL Server's, it is the same wherever the table is created.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from harness.embedded.tsql.storage.tables import Table
+
+HEAP, CLUSTERED = 0, 1  # index_id of a table's rows: without a primary key they are a heap
+
+_NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
+
+
+class Constraint(NamedTuple):
+    """A primary key, a unique key or a default."""
+
+    table: Table
+    object_id: int
+    name: str
+    type: str
+    type_desc: str
+    places: tuple[int, ...]  # of its columns, from 0 on
+    index_id: int = 0  # of a key
+    definition: str = ""  # of a default
+    is_system_named: bool = True
+
+
+def keys(table: Table) -> list[Constraint]:
+    """The primary key, if there is one, and the unique keys."""
+    found = []
+    if table.primary_key:
+        places = tuple(map(table.place, table.primary_key))
+        named = table.primary_key_name != f"PK_{table.name}"
+        found.append(
+            Constraint(
+                *(table, table.object_id + 1, table.primary_key_name, "PK", "PRIMARY_KEY_CONSTRAINT", places),
+                index_id=CLUSTERED,
+                is_system_named=not named,
+            )
+        )
+    for number, (name, names) in enumerate(table.unique_keys(), start=2):
+        places = tuple(map(table.place, names))
+        found.append(
+            Constraint(table, table.object_id + number, name, "UQ", "UNIQUE_CONSTRAINT", places, index_id=number)
+        )
+    return found
+
+
+def defaults(table: Table) -> list[Constraint]:
+    """One for each column that has a default."""
+    first = table.object_id + 2 + len(table.unique_keys())
+    found = []
+    for place, definition in enumerate(table.definitions):
+        if definition.default is not None:
+            name = f"DF_{table.name}_{definition.name}"
+            text = _in_parentheses(definition.default)
+            found.append(Constraint(table, first + place, name, "D", "DEFAULT_CONSTRAINT", (place,), definition=text))
+    return found
+
+
+def index_ids(table: Table) -> list[int]:
+    """Of its rows, and of the indexes that keep its unique keys."""
+    rows = CLUSTERED if table.primary_key else HEAP
+    return [rows, *(number for number, _ in enumerate(table.unique_keys(), start=2))]
+
+
+def constraints(table: Table) -> list[Constraint]:
+    return [*keys(table), *defaults(table)]
+
+
+def _in_parentheses(text: str) -> str:
+    """A default as the catalog shows it: `(getdate())`, but `((1))`."""
+    text = text.strip()
+    while text.startswith("(") and text.endswith(")") and _closes_at_the_end(text):
+        text = text[1:-1].strip()
+    return f"(({text}))" if _NUMBER.fullmatch(text) else f"({text})"
+
+
+def _closes_at_the_end(text: str) -> bool:
+    """Whether the first parenthesis of a text is closed by its last character."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return place == len(text) - 1
+    return False

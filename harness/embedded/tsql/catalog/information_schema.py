@@ -1,0 +1,291 @@
+"""The views of INFORMATION_SCHEMA.
+
+https://learn.microsoft.com/sql/relational-databases/system-information-schema-views
+
+Their names and those of their columns are in capitals. `View.name` begins with the schema, which distinguishes them
+from the views of schema sys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from harness.embedded.sqltypes import MAX, SqlType
+from harness.embedded.tsql.catalog import data_types
+from harness.embedded.tsql.catalog.column_views import parameters, table_columns
+from harness.embedded.tsql.catalog.constraints import keys
+from harness.embedded.tsql.catalog.object_views import ObjectRow, tables
+from harness.embedded.tsql.catalog.system_views import modules
+from harness.embedded.tsql.catalog.view import Context, View
+from harness.embedded.tsql.catalog.visibility import Rule, everybody, of_object
+from harness.embedded.tsql.storage.conversion import BINARY, DECIMALS, FLOATS, INTEGER_RANGES, TEXT, UNICODE
+from harness.embedded.tsql.text.tokens import SCALED
+
+SCHEMA = "INFORMATION_SCHEMA"
+SCHEMAS = {1: "dbo", 3: SCHEMA, 4: "sys"}
+
+
+def _placed(context: Context, row: ObjectRow, **more: Any) -> SimpleNamespace:
+    return SimpleNamespace(catalog=context.database.name, schema=SCHEMAS.get(row.schema_id), of=row, **more)
+
+
+def _tables(context: Context) -> Iterator[SimpleNamespace]:
+    return (_placed(context, row) for row in tables(context))
+
+
+def _columns(context: Context) -> Iterator[SimpleNamespace]:
+    for row in table_columns(context):
+        yield _placed(context, row.table, **{**vars(row), "nullable": row.column.nullable})
+
+
+def _constraints(context: Context) -> Iterator[SimpleNamespace]:
+    kinds = {"PK": "PRIMARY KEY", "UQ": "UNIQUE"}
+    for row in tables(context):
+        assert row.table is not None
+        for key in keys(row.table):
+            yield _placed(context, row, key=key, kind=kinds[key.type])
+
+
+def _key_columns(context: Context) -> Iterator[SimpleNamespace]:
+    for one in _constraints(context):
+        for number, place in enumerate(one.key.places, start=1):
+            yield SimpleNamespace(**vars(one), column=one.of.columns[place], number=number)
+
+
+def _routines(context: Context) -> Iterator[SimpleNamespace]:
+    return (_placed(context, row.procedure, definition=row.definition) for row in modules(context))
+
+
+def _parameters(context: Context) -> Iterator[SimpleNamespace]:
+    for row in parameters(context):
+        yield _placed(context, row.procedure, **vars(row))
+
+
+def _nothing(context: Context) -> Iterator[SimpleNamespace]:
+    return iter(())
+
+
+# -- data types --------------------------------------------------------------------------------------------------------
+
+
+def _is_number(type_: SqlType) -> bool:
+    return type_.name != "bit" and (type_.name in INTEGER_RANGES or type_.name in FLOATS or type_.name in DECIMALS)
+
+
+def _characters(row: Any) -> int | None:
+    """CHARACTER_MAXIMUM_LENGTH: characters of text, bytes of binary data, -1 for (max)."""
+    type_ = row.type
+    return type_.length if type_.name in TEXT or type_.name in BINARY else MAX if type_.name == "xml" else None
+
+
+def _octets(row: Any) -> int | None:
+    characters = _characters(row)
+    return 2 * characters if characters is not None and characters != MAX and row.type.name in UNICODE else characters
+
+
+def _datetime_precision(row: Any) -> int | None:
+    if row.type.name in SCALED:
+        return int(row.type.scale)
+    return {"date": 0, "datetime": 3, "smalldatetime": 0}.get(row.type.name)
+
+
+def _character_set(row: Any) -> str | None:
+    return None if row.type.name not in TEXT else "UNICODE" if row.type.name in UNICODE else "iso_1"
+
+
+TYPE_COLUMNS = """
+        CHARACTER_MAXIMUM_LENGTH  int
+        CHARACTER_OCTET_LENGTH    int
+        NUMERIC_PRECISION         tinyint
+        NUMERIC_PRECISION_RADIX   smallint
+        NUMERIC_SCALE             int
+        DATETIME_PRECISION        smallint
+        """
+_OF_TYPE: dict[str, Any] = {
+    "CHARACTER_MAXIMUM_LENGTH": _characters,
+    "CHARACTER_OCTET_LENGTH": _octets,
+    "NUMERIC_PRECISION": lambda row: data_types.precision(row.type) if _is_number(row.type) else None,
+    "NUMERIC_PRECISION_RADIX": lambda row: (2 if row.type.name in FLOATS else 10) if _is_number(row.type) else None,
+    "NUMERIC_SCALE": lambda row: (
+        data_types.scale(row.type) if _is_number(row.type) and row.type.name not in FLOATS else None
+    ),
+    "DATETIME_PRECISION": _datetime_precision,
+    "CHARACTER_SET_NAME": _character_set,
+}
+_TABLE = """
+        TABLE_CATALOG             nvarchar(128)          <- catalog
+        TABLE_SCHEMA              nvarchar(128)          <- schema
+        TABLE_NAME                sysname NOT NULL       <- of.name
+        """
+_CONSTRAINT = """
+        CONSTRAINT_CATALOG        nvarchar(128)          <- catalog
+        CONSTRAINT_SCHEMA         nvarchar(128)          <- schema
+        CONSTRAINT_NAME           sysname NOT NULL       <- key.name
+        """
+_SPECIFIC = """
+        SPECIFIC_CATALOG          nvarchar(128)          <- catalog
+        SPECIFIC_SCHEMA           nvarchar(128)          <- schema
+        SPECIFIC_NAME             nvarchar(128) NOT NULL <- of.name
+        """
+_OF_OBJECT = of_object("of")
+_COLUMN_NAME = """
+        COLUMN_NAME               sysname                <- column.name
+        """
+
+
+def _view(
+    name: str, table: str, rows: Callable[[Context], Any], *, visible: Rule = _OF_OBJECT, **computed: Any
+) -> View:
+    return View(f"{SCHEMA}.{name}", table, rows, visible=visible, **computed)
+
+
+VIEWS = [
+    _view(
+        "COLUMNS",
+        _TABLE
+        + _COLUMN_NAME
+        + """
+        ORDINAL_POSITION          int                    <- column_id
+        COLUMN_DEFAULT            nvarchar(4000)
+        IS_NULLABLE               varchar(3)
+        DATA_TYPE                 nvarchar(128)          <- type.name
+        """
+        + TYPE_COLUMNS
+        + """
+        CHARACTER_SET_CATALOG     sysname                = NULL
+        CHARACTER_SET_SCHEMA      sysname                = NULL
+        CHARACTER_SET_NAME        sysname
+        COLLATION_CATALOG         sysname                = NULL
+        COLLATION_SCHEMA          sysname                = NULL
+        COLLATION_NAME            sysname                <- data_type.collation_name
+        DOMAIN_CATALOG            sysname                = NULL
+        DOMAIN_SCHEMA             sysname                = NULL
+        DOMAIN_NAME               sysname                = NULL
+        """,
+        _columns,
+        COLUMN_DEFAULT=lambda row: row.default.definition if row.default is not None else None,
+        IS_NULLABLE=lambda row: "YES" if row.nullable else "NO",
+        **_OF_TYPE,
+    ),
+    _view(
+        "TABLES",
+        _TABLE
+        + """
+        TABLE_TYPE                varchar(10)            = 'BASE TABLE'
+        """,
+        _tables,
+    ),
+    _view(
+        "VIEWS",
+        _TABLE
+        + """
+        VIEW_DEFINITION           nvarchar(4000)
+        CHECK_OPTION              varchar(7)
+        IS_UPDATABLE              varchar(2)
+        """,
+        _nothing,
+    ),
+    _view(
+        "TABLE_CONSTRAINTS",
+        _CONSTRAINT
+        + _TABLE
+        + """
+        CONSTRAINT_TYPE           varchar(11)            <- kind
+        IS_DEFERRABLE             varchar(2) NOT NULL    = 'NO'
+        INITIALLY_DEFERRED        varchar(2) NOT NULL    = 'NO'
+        """,
+        _constraints,
+    ),
+    _view(
+        "KEY_COLUMN_USAGE",
+        _CONSTRAINT
+        + _TABLE
+        + _COLUMN_NAME
+        + """
+        ORDINAL_POSITION          int NOT NULL           <- number
+        """,
+        _key_columns,
+    ),
+    _view("CONSTRAINT_COLUMN_USAGE", _TABLE + _COLUMN_NAME + _CONSTRAINT, _key_columns),
+    _view("CONSTRAINT_TABLE_USAGE", _TABLE + _CONSTRAINT, _constraints),
+    _view(
+        "REFERENTIAL_CONSTRAINTS",
+        _CONSTRAINT
+        + """
+        UNIQUE_CONSTRAINT_CATALOG nvarchar(128)
+        UNIQUE_CONSTRAINT_SCHEMA  nvarchar(128)
+        UNIQUE_CONSTRAINT_NAME    sysname
+        MATCH_OPTION              varchar(7)
+        UPDATE_RULE               varchar(11)
+        DELETE_RULE               varchar(11)
+        """,
+        _nothing,
+    ),
+    _view(
+        "CHECK_CONSTRAINTS",
+        _CONSTRAINT
+        + """
+        CHECK_CLAUSE              nvarchar(4000)
+        """,
+        _nothing,
+    ),
+    _view(
+        "ROUTINES",
+        _SPECIFIC
+        + """
+        ROUTINE_CATALOG           nvarchar(128)          <- catalog
+        ROUTINE_SCHEMA            nvarchar(128)          <- schema
+        ROUTINE_NAME              nvarchar(128) NOT NULL <- of.name
+        ROUTINE_TYPE              nvarchar(20)           = 'PROCEDURE'
+        DATA_TYPE                 nvarchar(128)          = NULL
+        ROUTINE_BODY              nvarchar(30)           = 'SQL'
+        ROUTINE_DEFINITION        nvarchar(4000)
+        CREATED                   datetime NOT NULL      <- of.create_time_ns
+        LAST_ALTERED              datetime NOT NULL      <- of.create_time_ns
+        """,
+        _routines,
+        ROUTINE_DEFINITION=lambda row: None if row.definition is None else row.definition[:4000],
+    ),
+    _view(
+        "PARAMETERS",
+        _SPECIFIC
+        + """
+        ORDINAL_POSITION          int NOT NULL           <- parameter_id
+        PARAMETER_MODE            nvarchar(10)
+        IS_RESULT                 nvarchar(10)           = 'NO'
+        AS_LOCATOR                nvarchar(10)           = 'NO'
+        PARAMETER_NAME            sysname                <- name
+        DATA_TYPE                 nvarchar(128)          <- type.name
+        """
+        + TYPE_COLUMNS,
+        _parameters,
+        PARAMETER_MODE=lambda row: "INOUT" if row.is_output else "IN",
+        **_OF_TYPE,
+    ),
+    _view(
+        "SCHEMATA",
+        """
+        CATALOG_NAME                   nvarchar(128)      <- database.name
+        SCHEMA_NAME                    nvarchar(128)      <- name
+        SCHEMA_OWNER                   nvarchar(128)      <- name
+        DEFAULT_CHARACTER_SET_CATALOG  varchar(6)         = NULL
+        DEFAULT_CHARACTER_SET_SCHEMA   varchar(3)         = NULL
+        DEFAULT_CHARACTER_SET_NAME     sysname            = 'iso_1'
+        """,
+        lambda context: [SimpleNamespace(database=context.database, name=name) for name in SCHEMAS.values()],
+        visible=everybody,
+    ),
+    _view(
+        "SEQUENCES",
+        """
+        SEQUENCE_CATALOG          nvarchar(128)
+        SEQUENCE_SCHEMA           nvarchar(128)
+        SEQUENCE_NAME             sysname NOT NULL
+        DATA_TYPE                 nvarchar(128)
+        """,
+        _nothing,
+        since=2012,
+    ),
+]

@@ -1,0 +1,147 @@
+"""All objects with those of the system: sys.all_objects, sys.all_columns, sys.system_views and their kin.
+
+Of the system's objects they list what this server has: its views and, in sys.all_objects, its base tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
+
+from harness.embedded.tsql.catalog.column_views import column_view, table_columns
+from harness.embedded.tsql.catalog.data_types import TYPES
+from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, ObjectRow, objects, procedures, schema_id
+from harness.embedded.tsql.catalog.view import Context, View
+from harness.embedded.tsql.catalog.visibility import everybody, of_object
+
+_KNOWN: list[View] = []  # in the order of their object ids
+
+
+def know(views: Iterable[View]) -> None:
+    """Set the views that exist: `catalog` knows them when it has imported every family."""
+    _KNOWN[:] = sorted(views, key=lambda view: view.name)
+
+
+def _shown(context: Context) -> Iterator[tuple[View, ObjectRow]]:
+    """The views of this version, without base tables. A system view's object id is negative, as in SQL Server."""
+    version = int(context.database.catalog.server_version)
+    for number, view in enumerate(_KNOWN, start=1):
+        if view.since <= version and not view.is_base_table:
+            schema, _, name = view.name.rpartition(".")
+            yield view, ObjectRow(name, -number, schema_id(schema or "sys"), "V", "VIEW", 0, is_ms_shipped=1)
+
+
+def system_views(context: Context) -> Iterator[ObjectRow]:
+    return (row for _, row in _shown(context))
+
+
+def _all_objects(context: Context) -> Iterator[ObjectRow]:
+    yield from objects(context)
+    yield from system_views(context)
+
+
+def _system_columns(context: Context) -> Iterator[SimpleNamespace]:
+    for view, row in _shown(context):
+        for number, column in enumerate(view.columns, start=1):
+            yield SimpleNamespace(
+                table=row,
+                column_id=number,
+                column=column,
+                type=column.type,
+                data_type=TYPES[column.type.name],
+                default=None,
+                is_identity=False,
+            )
+
+
+def _all_columns(context: Context) -> Iterator[SimpleNamespace]:
+    yield from table_columns(context)
+    yield from _system_columns(context)
+
+
+def modules(context: Context) -> Iterator[SimpleNamespace]:
+    """Procedures with their texts; NULL without VIEW DEFINITION on the procedure."""
+    guard = context.session.guard
+    for row in procedures(context):
+        assert row.procedure is not None
+        shown = guard is None or guard.allows(context.database, "OBJECT", row.object_id, "VIEW DEFINITION")
+        yield SimpleNamespace(procedure=row, definition=row.procedure.text if shown else None)
+
+
+def _nothing(context: Context) -> Iterator[ObjectRow]:
+    """Objects whose statements are refused: views, triggers, sequences and synonyms of the user's."""
+    return iter(())
+
+
+VIEW_COLUMNS = (
+    OBJECT_COLUMNS
+    + """
+        is_published              bit                = 0
+        is_schema_published       bit                = 0
+        with_check_option         bit NOT NULL       = 0
+        """
+)
+
+VIEWS = [
+    View("all_objects", OBJECT_COLUMNS, _all_objects, visible=of_object()),
+    View("system_objects", OBJECT_COLUMNS, system_views, visible=everybody),
+    View("views", VIEW_COLUMNS, _nothing, visible=everybody),
+    View("all_views", VIEW_COLUMNS, system_views, visible=everybody),
+    View("system_views", VIEW_COLUMNS, system_views, visible=everybody),
+    column_view("all_columns", "", _all_columns),
+    column_view("system_columns", "", _system_columns),
+    View("sequences", OBJECT_COLUMNS, _nothing, since=2012, visible=everybody),
+    View(
+        "synonyms",
+        OBJECT_COLUMNS
+        + """
+        base_object_name  nvarchar(1035)
+        """,
+        _nothing,
+        visible=everybody,
+    ),
+    View(
+        "triggers",
+        """
+        name                    sysname NOT NULL
+        object_id               int NOT NULL
+        parent_class            tinyint NOT NULL
+        parent_class_desc       nvarchar(60)
+        parent_id               int NOT NULL
+        type                    char(2) NOT NULL
+        type_desc               nvarchar(60)
+        create_date             datetime NOT NULL
+        modify_date             datetime NOT NULL
+        is_ms_shipped           bit NOT NULL
+        is_disabled             bit NOT NULL
+        is_instead_of_trigger   bit NOT NULL
+        """,
+        _nothing,
+        visible=everybody,
+    ),
+    View(
+        "trigger_events",
+        """
+        object_id  int NOT NULL
+        type       int NOT NULL
+        type_desc  nvarchar(60) NOT NULL
+        """,
+        _nothing,
+        visible=everybody,
+    ),
+    View(
+        "sql_modules",
+        """
+        object_id                int NOT NULL   <- procedure.object_id
+        definition               nvarchar(max)
+        uses_ansi_nulls          bit            = 1
+        uses_quoted_identifier   bit            = 1
+        is_schema_bound          bit            = 0
+        uses_database_collation  bit            = 0
+        is_recompiled            bit            = 0
+        null_on_null_input       bit            = 0
+        """,
+        modules,
+        visible=of_object("procedure"),
+    ),
+]

@@ -1,0 +1,71 @@
+"""datetimeoffset: moments with an offset, compared in UTC and shown where the offset holds.
+
+In SQLite a value is the moment in UTC with all digits, which sorts, and then the offset.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from harness.embedded.errors import SqlServerError
+from harness.embedded.sqltypes import DATETIME2, SqlType
+from harness.embedded.tsql.storage import moments
+from harness.embedded.tsql.storage.moments import TICKS_A_MINUTE, ticks
+
+UTC_WIDTH = len("YYYY-MM-DD hh:mm:ss.fffffff")
+MINUTES_MAX = 14 * 60
+_OFFSET = re.compile(r"(?:Z|([+-])(\d{2}):(\d{2}))\Z", re.ASCII)
+
+
+def by_utc(one: str, other: str) -> int:
+    """Compare two values: the same moment is equal whatever its offset."""
+    left, right = one[:UTC_WIDTH], other[:UTC_WIDTH]
+    return (left > right) - (left < right)
+
+
+def _local_ticks(value: str) -> int:
+    sign = -1 if value[UTC_WIDTH + 1] == "-" else 1
+    minutes = int(value[UTC_WIDTH + 2 : UTC_WIDTH + 4]) * 60 + int(value[UTC_WIDTH + 5 :])
+    return ticks(value[:UTC_WIDTH]) + sign * minutes * TICKS_A_MINUTE
+
+
+def as_text(source: SqlType, style: int) -> Callable[[str], str]:
+    """The function that formats values, with as many digits of a second as the type has."""
+    if style:
+        raise SqlServerError(281, style, source.name)
+    local = SqlType("datetime2", scale=source.scale)
+    return lambda value: moments.of_type(_local_ticks(value), local) + value[UTC_WIDTH:]
+
+
+def to_moment(target: SqlType) -> Callable[[str], str]:
+    """The function that converts to another type of moments: the local time, without the offset."""
+    return lambda value: moments.of_type(_local_ticks(value), target)
+
+
+def conversion(source: SqlType | None, target: SqlType) -> Callable[[Any], str]:
+    """The function that converts to datetimeoffset. Text without an offset and moments of other types have +00:00."""
+    kind = source.name if source is not None else "varchar"
+    is_text = kind in ("varchar", "char", "nvarchar", "nchar")
+    to_moment = moments.conversion(source, DATETIME2) if kind != "datetimeoffset" else None
+    utc_type = SqlType("datetime2", scale=target.scale)
+
+    def made(utc: int, offset: str) -> str:
+        return moments.of_type(utc, utc_type).ljust(20, ".").ljust(UTC_WIDTH, "0") + offset
+
+    def make(value: Any) -> str:
+        if to_moment is None:
+            return made(ticks(value[:UTC_WIDTH]), value[UTC_WIDTH:])
+        match = _OFFSET.search(value.strip()) if is_text and isinstance(value, str) else None
+        if match is None:
+            return made(ticks(to_moment(value)), " +00:00")
+        sign, hours, minutes = match.groups(default="")
+        offset = int(hours or 0) * 60 + int(minutes or 0)
+        if offset > MINUTES_MAX or int(minutes or 0) > 59:
+            raise SqlServerError(241)
+        local = ticks(to_moment(value.strip()[: match.start()]))
+        utc = local + (offset if sign == "-" else -offset) * TICKS_A_MINUTE
+        return made(utc, f" {sign or '+'}{hours or '00'}:{minutes or '00'}")
+
+    return make

@@ -1,0 +1,117 @@
+"""Tables, columns, keys and procedures as tools look them up: INFORMATION_SCHEMA and the views of schema sys."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.embedded.tsql.catalog import INFORMATION_SCHEMA, VIEWS
+
+
+@pytest.fixture
+def catalog(world):
+    side = world.side("Here", "2022")
+    side.run("CREATE DATABASE db;")
+    side.run("USE db;")
+    side.run(
+        """CREATE TABLE dbo.people (
+            id int IDENTITY(5, 1) NOT NULL CONSTRAINT PK_people PRIMARY KEY, name nvarchar(40) NOT NULL UNIQUE,
+            age tinyint NOT NULL DEFAULT ((18)), born datetime2(3) NULL DEFAULT getdate(), wage decimal(10, 2) NULL,
+            photo varbinary(max) NULL, UNIQUE (name, born)
+        )"""
+    )
+    side.run("CREATE TABLE dbo.loose (a float NULL, b datetimeoffset NULL)")
+    side.run("CREATE PROCEDURE dbo.hire @name nvarchar(40), @id int OUTPUT AS SET @id = 1")
+    return side
+
+
+@pytest.mark.parametrize("name", sorted(INFORMATION_SCHEMA))
+def test_every_view_of_the_information_schema_can_be_read(catalog, name):
+    [(columns, rows)] = catalog.run(f"SELECT * FROM INFORMATION_SCHEMA.{name}").sets
+    assert [column.name for column in columns] == [member.name for member in INFORMATION_SCHEMA[name].members]
+    assert all(column.name.isupper() for column in columns)
+    assert bool(rows) == (name not in ("views", "sequences", "check_constraints", "referential_constraints"))
+
+
+def test_columns_have_types_lengths_and_defaults(catalog):
+    columns = "column_name, ordinal_position, column_default, is_nullable, data_type, character_maximum_length, character_octet_length, numeric_precision, numeric_scale, datetime_precision"
+    assert catalog.rows(f"SELECT {columns} FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 'people' ORDER BY 2") == [
+        ("id", 1, None, "NO", "int", None, None, 10, 0, None),
+        ("name", 2, None, "NO", "nvarchar", 40, 80, None, None, None),
+        ("age", 3, "((18))", "NO", "tinyint", None, None, 3, 0, None),
+        ("born", 4, "(getdate())", "YES", "datetime2", None, None, None, None, 3),
+        ("wage", 5, None, "YES", "decimal", None, None, 10, 2, None),
+        ("photo", 6, None, "YES", "varbinary", -1, -1, None, None, None),
+    ]
+    assert catalog.rows(
+        "SELECT c.name, t.name, c.max_length, c.precision, c.scale, c.is_identity, dc.definition FROM sys.columns c JOIN sys.types t ON t.user_type_id = c.user_type_id LEFT JOIN sys.default_constraints dc ON dc.object_id = c.default_object_id WHERE c.object_id = OBJECT_ID('dbo.people') ORDER BY c.column_id"
+    ) == [
+        ("id", "int", 4, 10, 0, 1, None),
+        ("name", "nvarchar", 80, 0, 0, 0, None),
+        ("age", "tinyint", 1, 3, 0, 0, "((18))"),
+        ("born", "datetime2", 7, 23, 3, 0, "(getdate())"),
+        ("wage", "decimal", 9, 10, 2, 0, None),
+        ("photo", "varbinary", -1, 0, 0, 0, None),
+    ]
+    assert catalog.rows("SELECT seed_value, increment_value, last_value FROM sys.identity_columns") == [(5, 1, None)]
+    catalog.run("INSERT dbo.people (name) VALUES (N'a')")
+    assert catalog.rows("SELECT last_value FROM sys.identity_columns") == [(5,)]
+    shown = "SELECT COLUMNPROPERTY(OBJECT_ID('dbo.people'), 'NAME', 'charmaxlen'), COLUMNPROPERTY(OBJECT_ID('dbo.people'), 'id', 'IsIdentity'), COLUMNPROPERTY(OBJECT_ID('dbo.people'), 'x', 'IsIdentity')"
+    assert catalog.rows(shown) == [(40, 1, None)]
+
+
+def test_keys_are_constraints_with_indexes_and_columns(catalog):
+    keys = "SELECT k.name, k.type, i.name, i.index_id, i.type_desc, c.name, ic.key_ordinal FROM sys.key_constraints k JOIN sys.indexes i ON i.object_id = k.parent_object_id AND i.index_id = k.unique_index_id JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id JOIN sys.columns c ON c.object_id = ic.object_id AND c.column_id = ic.column_id ORDER BY i.index_id, ic.key_ordinal"
+    assert catalog.rows(keys) == [
+        ("PK_people", "PK", "PK_people", 1, "CLUSTERED", "id", 1),
+        ("UQ_people", "UQ", "UQ_people", 2, "NONCLUSTERED", "name", 1),
+        ("UQ_people", "UQ", "UQ_people", 2, "NONCLUSTERED", "born", 2),
+        ("UQ_people_1", "UQ", "UQ_people_1", 3, "NONCLUSTERED", "name", 1),
+    ]
+    assert catalog.rows(
+        "SELECT tc.constraint_type, kcu.column_name, kcu.ordinal_position FROM INFORMATION_SCHEMA.TABLE_CONSTRAINTS tc JOIN INFORMATION_SCHEMA.KEY_COLUMN_USAGE kcu ON kcu.constraint_name = tc.constraint_name AND kcu.table_schema = tc.table_schema WHERE tc.table_name = 'people' AND tc.constraint_type = 'PRIMARY KEY'"
+    ) == [("PRIMARY KEY", "id", 1)]
+    # A violation names the same key.
+    catalog.run("INSERT dbo.people (name) VALUES (N'a')")
+    assert "'UQ_people_1'" in catalog.error("INSERT dbo.people (name) VALUES (N'a')").text
+
+
+def test_a_table_without_a_primary_key_is_a_heap_with_its_partition(catalog):
+    heap = "SELECT i.name, i.index_id, i.type_desc, p.rows FROM sys.indexes i JOIN sys.partitions p ON p.object_id = i.object_id AND p.index_id = i.index_id WHERE i.object_id = OBJECT_ID('dbo.loose')"
+    assert catalog.rows(heap) == [(None, 0, "HEAP", 0)]
+
+
+def test_objects_have_ids_of_their_own_and_constraints_their_table(catalog):
+    rows = catalog.rows("SELECT object_id, name, type FROM sys.all_objects")
+    assert len({object_id for object_id, _, _ in rows}) == len(rows)
+    assert ("people", "U ") in {row[1:] for row in rows}
+    assert ("all_columns", "V ") in {row[1:] for row in rows}
+    children = "SELECT RTRIM(type) FROM sys.objects WHERE parent_object_id = OBJECT_ID('dbo.people') ORDER BY 1"
+    assert catalog.rows(children) == [("D",), ("D",), ("PK",), ("UQ",), ("UQ",)]
+
+
+def test_system_views_and_their_columns_are_listed(catalog):
+    listed = {name for (name,) in catalog.rows("SELECT name FROM sys.system_views WHERE schema_id = 4")}
+    assert listed == {name for name, view in VIEWS.items() if view.since <= 2022 and not view.is_base_table}
+    assert catalog.rows(
+        "SELECT name FROM sys.system_views WHERE name IN ('dm_exec_sessions', 'dm_pdw_nodes_exec_sessions')"
+    ) == [("dm_exec_sessions",)]
+    columns = "SELECT c.name FROM sys.all_columns c JOIN sys.all_objects o ON o.object_id = c.object_id WHERE o.name = 'schemas' ORDER BY c.column_id"
+    assert catalog.rows(columns) == [("name",), ("schema_id",), ("principal_id",)]
+
+
+def test_procedures_show_their_parameters_and_text(catalog):
+    assert catalog.rows("SELECT routine_schema, routine_name, routine_type FROM INFORMATION_SCHEMA.ROUTINES") == [
+        ("dbo", "hire", "PROCEDURE")
+    ]
+    parameters = "SELECT p.name, (SELECT t.name FROM sys.types t WHERE t.user_type_id = p.user_type_id), p.max_length, p.is_output FROM sys.all_parameters p WHERE p.object_id = OBJECT_ID('dbo.hire') ORDER BY p.parameter_id"
+    assert catalog.rows(parameters) == [("@name", "nvarchar", 80, 0), ("@id", "int", 4, 1)]
+    assert catalog.rows(
+        "SELECT parameter_name, parameter_mode, data_type FROM INFORMATION_SCHEMA.PARAMETERS ORDER BY ordinal_position"
+    ) == [("@name", "IN", "nvarchar"), ("@id", "INOUT", "int")]
+    [(text,)] = catalog.rows("SELECT definition FROM sys.sql_modules WHERE object_id = OBJECT_ID('dbo.hire')")
+    assert text.startswith("CREATE PROCEDURE dbo.hire")
+
+
+def test_the_version_names_its_number_where_clients_look_for_it(catalog):
+    [(version,)] = catalog.rows("SELECT @@VERSION")
+    assert version == "Microsoft SQL Server 2022, imitated by the Embedded Service Broker - 16.0.1000.6"
