@@ -144,9 +144,7 @@ class Store(ABC):
         """Hands writes over: they join the next flush, all or none, whether or not anybody waits for it. A value that
         cannot be stored raises, and nothing is handed over."""
         flush = self._next
-        rows = flush.rows
-        for table, key, row in writes:
-            rows[table, key] = row
+        flush.rows.update(self._rows_of(writes))
         flush.commits += 1
         self.commits += 1
         self._begin_soon()
@@ -157,12 +155,14 @@ class Store(ABC):
         that are submitted later are never on disk before them."""
         if not writes:
             return
-        flush = self._next
-        rows = flush.rows
-        for table, key, row in writes:
-            rows[table, key] = row
-        flush.lazy += writes
+        flush, rows = self._next, self._rows_of(writes)
+        flush.rows.update(rows)
+        flush.lazy += [(*place, row) for place, row in rows.items()]
         self._begin_soon()
+
+    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Value | None]:
+        """The last write of each row, as `Flush.rows` holds it."""
+        return {(table, key): row for table, key, row in writes}
 
     def set_aside(self, table: str, key: Key, row: Value) -> None:
         """Keeps a row that recovery cannot read where `load` does not find it."""
@@ -214,6 +214,7 @@ class Store(ABC):
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024  # a longer log is moved into the file
 PAGE_BYTES = 4096
+_FEW_WRITES = 8  # of a transaction, among which it is not worth looking for several of one row
 # The number of the layout of rows, kept in the file (PRAGMA user_version). Raise it with every change of the fields
 # that the broker or T-SQL store. Files made before there was a number have 0.
 LAYOUT = 2
@@ -323,17 +324,12 @@ class FileStore(Store):
 
     # On the loop
 
-    def submit(self, writes: Sequence[Write]) -> Flush:
-        return super().submit(self._packed(writes))
-
-    def commit_lazily(self, writes: Sequence[Write]) -> None:
-        super().commit_lazily(self._packed(writes))
-
-    def _packed(self, writes: Sequence[Write]) -> list[Write]:
-        """The last write of each row, packed here and not in the flush, which carries the writes of others too."""
+    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Value | None]:
+        """Keys and rows are packed here, and not in the flush, which carries the writes of others too."""
         pack = self._pack
-        rows = {(table, key): row for table, key, row in writes}
-        return [(table, pack(key), None if row is None else pack(row)) for (table, key), row in rows.items()]
+        if len(writes) > _FEW_WRITES:  # several of one row, as when many messages of a dialog arrive at once
+            writes = [(*place, row) for place, row in super()._rows_of(writes).items()]
+        return {(table, pack(key)): None if row is None else pack(row) for table, key, row in writes}
 
     def _flush(self, flush: Flush) -> None:
         try:
