@@ -137,6 +137,7 @@ def test_a_permission_shows_its_securable_and_no_other(side: Side, sessions) -> 
     plain = as_login(side, sessions, "plain", "priv")
     side.run(f"USE priv; GRANT EXECUTE ON dbo.{MARK}_proc TO plain; GRANT SEND ON SERVICE::{MARK}_s TO plain;")
     assert side.rows("SELECT name FROM sys.procedures", plain) == [(f"{MARK}_proc",)]
+    assert side.rows("SELECT definition FROM sys.sql_modules", plain) == [(None,)], "EXECUTE does not show the text"
     assert side.rows(f"SELECT name FROM sys.services WHERE name = '{MARK}_s'", plain) == [(f"{MARK}_s",)]
     assert side.rows("SELECT * FROM sys.transmission_queue", plain) == []
     side.run(f"REVOKE EXECUTE ON dbo.{MARK}_proc TO plain; REVOKE SEND ON SERVICE::{MARK}_s TO plain; USE master;")
