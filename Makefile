@@ -17,7 +17,7 @@ CELL_OPTIONS := $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(ME
 MATRIX_OPTIONS := $(LAB_OPTIONS) $(CELL_OPTIONS)
 MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),--hardware '$(HARDWARE)') $(if $(MASTER),--master '$(MASTER)')
 
-.PHONY: help setup matrix quick simulate techniques ui doctor up down status compare test check parity lint bench clean
+.PHONY: help setup clients matrix quick simulate techniques ui doctor up down status compare test check parity lint bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -67,6 +67,16 @@ test: setup  ## all tests, four files at a time; neither Docker nor network
 check: setup  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: a minute
 	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2
 
+clients: setup  ## client libraries for tests/clients: those of Python into .venv, those of Node into .clients
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint .constraints.txt --constraint tests/clients/constraints.txt --editable '.[clients]'
+	@if command -v npm >/dev/null; then \
+		mkdir -p .clients/node && cp tests/clients/node/package.json .clients/node/ && \
+		npm install --prefix .clients/node --no-audit --no-fund --loglevel=error; \
+	else \
+		echo "clients: Node is missing, so tedious and mssql are left out. Install nodejs and npm, then repeat make clients"; \
+	fi
+
 parity: setup  ## the embedded broker against SQL Server in a container: results/parity.md
 	@.venv/bin/python -m tests.parity
 
@@ -81,4 +91,4 @@ bench: setup  ## print what the parts carry on this machine
 	@.venv/bin/python -m tests.benchmarks
 
 clean:  ## remove the virtual environment and caches; results stay
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	@rm -rf .venv .clients .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

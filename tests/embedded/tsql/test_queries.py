@@ -210,3 +210,13 @@ def test_a_column_is_nullable_where_an_outer_join_can_miss_its_row(side, join, n
 def test_a_function_that_can_give_null_is_nullable(side):
     for expression in ("SCOPE_IDENTITY()", "@@IDENTITY", "ERROR_NUMBER()", "(SELECT id FROM dbo.t)", "MAX(1)"):
         assert side.rows(f"SELECT {expression} WHERE 1 = 1") == [(None if expression != "MAX(1)" else 1,)]
+
+
+def test_the_order_of_a_union_may_name_the_table_of_its_first_query(side):
+    side.run("INSERT dbo.t (n) VALUES (2), (1)")
+    assert side.rows("SELECT a.n FROM dbo.t a UNION SELECT b.n + 5 FROM dbo.t b ORDER BY a.n") == [
+        (1,),
+        (2,),
+        (6,),
+        (7,),
+    ]

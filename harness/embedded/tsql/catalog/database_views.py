@@ -158,6 +158,7 @@ VIEWS = [
         class       tinyint NOT NULL  = 0
         class_desc  nvarchar(60)      = 'DATABASE'
         major_id    int NOT NULL      = 0
+        minor_id    int NOT NULL      = 0
         name        sysname NOT NULL
         value       nvarchar(3750)
         """,

@@ -383,6 +383,8 @@ def _set_operation(
     order = node.args.get("order")
     if order is not None:
         aliases = {column.name.lower(): column for column in columns}
+        for key in order.find_all(exp.Column):  # it may be written with its table in the first query
+            key.set("table", None)
         sql += " " + order_by(renderer, order, Names(), aliases, len(columns))
     return f"{sql} {_limit(renderer, node)}".rstrip(), columns
 

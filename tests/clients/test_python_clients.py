@@ -1,0 +1,163 @@
+"""The DB-API libraries: pyodbc with both drivers, mssql-python, pymssql, python-tds."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.clients.python_clients import CLIENTS, Client, MssqlPython, PythonTds
+from tests.clients.server import ANSWER, ASK, DATABASE, HANG_UP, HEAR, Server
+
+pytestmark = pytest.mark.process
+
+KINDS = {
+    "a_bit": True,
+    "a_tinyint": 255,
+    "a_smallint": -32768,
+    "a_int": 2**31 - 1,
+    "a_bigint": -(2**62),
+    "a_float": -1.5e300,
+    "a_real": 0.25,
+    "a_decimal": Decimal("-12345678.1234"),
+    "a_money": Decimal("1.2500"),
+    "a_varchar": "Grüße",
+    "a_nvarchar": "\N{GRINNING FACE} Жизнь",
+    "a_long": "\N{GRINNING FACE}" * 5000,
+    "a_varbinary": b"\0\xff'--",
+    "a_date": datetime.date(2026, 2, 28),
+    "a_time": datetime.time(23, 59, 59),
+    "a_datetime": datetime.datetime(2026, 11, 22, 12, 30, 15, 120000),
+    "a_datetime2": datetime.datetime(2026, 11, 22, 12, 30, 15, 120000),
+    "a_offset": datetime.datetime(2026, 11, 22, 1, 2, 3, 456789, datetime.timezone(datetime.timedelta(hours=-5))),
+    "a_guid": uuid.UUID("01B241A8-4CDE-45ED-9CC6-EAA548A341F3"),
+}
+
+
+@pytest.fixture(params=CLIENTS, ids=lambda client: client.__name__)
+def client(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Iterator[Client]:
+    made: Client = request.param(server, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "TLS"])
+def test_a_client_logs_in(client, encrypted):
+    connection = client.connect(encrypted=encrypted)
+    assert client.run(connection, "SELECT DB_NAME(), SUSER_SNAME(), @@TRANCOUNT") == [(DATABASE, "sa", 0)]
+
+
+def test_a_wrong_password_is_refused(client):
+    with pytest.raises(client.module.Error) as caught:
+        client.connect(password="wrong")
+    assert "Login failed for user 'sa'" in str(caught.value)
+
+
+@pytest.mark.parametrize("column", KINDS)
+def test_a_parameter_of_each_type_and_null_arrive_and_come_back(client, column):
+    if column in client.lacks:
+        pytest.skip(f"{client.name} has no such type")
+    connection, value = client.connect(), KINDS[column]
+    client.run(connection, "TRUNCATE TABLE dbo.kinds")
+    client.run(connection, f"INSERT dbo.kinds ({column}) VALUES (?)", [value])
+    client.run(connection, f"INSERT dbo.kinds ({column}) VALUES (?)", [None])
+    rows = client.run(connection, f"SELECT {column} FROM dbo.kinds ORDER BY id")
+    if isinstance(value, uuid.UUID):
+        rows = [(uuid.UUID(str(rows[0][0])),), *rows[1:]]
+    assert rows == [(value,), (None,)]
+    assert client.run(connection, f"SELECT COUNT(*) FROM dbo.kinds WHERE {column} = ?", [value]) == [(1,)]
+
+
+def test_a_procedure_has_output(client):
+    assert client.doubled(client.connect(), 21) == 42
+
+
+def test_several_results_follow_one_another(client):
+    cursor = client.connect().cursor()
+    cursor.execute("EXEC dbo.several")
+    assert [tuple(row) for row in cursor.fetchall()] == [(1,)]
+    assert cursor.nextset()
+    assert [column[0] for column in cursor.description] == ["word", "number"]
+    assert [tuple(row) for row in cursor.fetchall()] == [("two", 2)]
+    assert cursor.nextset()
+    assert cursor.fetchall() == []
+    assert not cursor.nextset()
+
+
+@pytest.mark.parametrize(
+    "sql, number",
+    [
+        ("SELECT * FROM dbo.nowhere", 208),
+        ("INSERT dbo.people (name) VALUES (N'twice'), (N'twice')", 2627),
+        ("RAISERROR (N'by the client', 16, 1)", 50000),
+    ],
+)
+def test_an_error_has_its_number_and_leaves_the_connection_usable(client, sql, number):
+    connection = client.connect()
+    with pytest.raises(client.module.Error) as caught:
+        client.run(connection, sql)
+    assert client.number(caught.value) == number
+    assert client.run(connection, "SELECT 1") == [(1,)]
+
+
+def test_a_transaction_ends_as_the_client_says(client):
+    connection, other = client.connect(autocommit=False), client.connect()
+    client.run(connection, "INSERT dbo.people (name) VALUES (N'gone')")
+    connection.rollback()
+    client.run(connection, "INSERT dbo.people (name) VALUES (N'kept')")
+    connection.commit()
+    assert client.run(other, "SELECT name FROM dbo.people WHERE name IN (N'gone', N'kept')") == [("kept",)]
+    client.run(other, "DELETE dbo.people WHERE name = N'kept'")
+
+
+def test_a_request_that_is_given_up_leaves_the_connection_usable(client):
+    connection = client.connect()
+    client.cancel(connection)
+    assert client.run(connection, "SELECT 1") == [(1,)]
+
+
+def test_a_megabyte_arrives_and_comes_back(client):
+    connection = client.connect()
+    body, words = bytes(index % 251 for index in range(client.big)), "Жизнь\N{GRINNING FACE}" * (client.big // 16)
+    client.run(connection, "INSERT dbo.big (id, body, words) VALUES (1, ?, ?)", [body, words])
+    assert client.run(connection, "SELECT body, words FROM dbo.big WHERE id = 1") == [(body, words)]
+    client.run(connection, "DELETE dbo.big")
+
+
+def test_a_dialog_goes_there_and_back(client):
+    connection = client.connect()
+    [(handle,)] = client.run(connection, ASK)
+    assert client.run(connection, ANSWER) == [("how are you?",)]
+    [(heard, body, kind)] = client.run(connection, HEAR)
+    assert (str(heard).upper(), body, kind) == (str(handle).upper(), "how are you? Fine!", "Words")
+    assert client.run(connection, HEAR)[0][2] == "http://schemas.microsoft.com/SQL/ServiceBroker/EndDialog"
+    client.run(connection, HANG_UP)
+
+
+@pytest.mark.parametrize("pool", [MssqlPython, PythonTds], ids=lambda client: client.__name__)
+def test_a_pool_gives_a_reset_connection_out_again(server, tmp_path, pool):
+    client = pool(server, tmp_path)
+    more = {"pooling": True} if pool is PythonTds else {}
+    if pool is MssqlPython:
+        client.module.pooling(max_size=2, idle_timeout=60)
+    seen = set()
+    for _ in range(3):
+        connection = client.connect(**more)
+        seen.add(client.run(connection, "SELECT @@SPID")[0][0])
+        assert client.run(connection, "SELECT DB_NAME(), @@TRANCOUNT") == [(DATABASE, 0)]
+        client.run(connection, "USE master")
+        client.run(connection, "BEGIN TRANSACTION")
+        connection.close()
+    assert len(seen) < 3
+
+
+def test_bulk_copy_is_refused_with_a_reason(server, tmp_path):
+    client = PythonTds(server, tmp_path)
+    connection = client.connect()
+    with pytest.raises(client.module.Error, match="INSERT BULK"), connection.cursor() as cursor:
+        cursor.copy_to(data=[(1, "a")], table_or_view="people", columns=["age", "name"])
+    assert client.run(connection, "SELECT 1") == [(1,)]
