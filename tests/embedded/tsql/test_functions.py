@@ -180,6 +180,10 @@ def test_decimals_of_more_than_15_digits_are_refused(side, text):
         ("'A ' IN (SELECT v FROM (VALUES ('a')) AS x (v))", True),
         ("'b' IN (SELECT v FROM (VALUES ('a')) AS x (v) UNION SELECT 'B ')", True),
         ("NULL IN (SELECT 1)", False),
+        ("(SELECT COUNT(DISTINCT c) FROM (VALUES ('a'), ('A'), ('a ')) AS v (c)) = 1", True),
+        ("(SELECT COUNT(*) FROM (SELECT DISTINCT c FROM (VALUES ('a'), ('A'), ('b')) AS v (c)) AS d) = 2", True),
+        ("(SELECT COUNT(*) FROM (SELECT N'a' AS c UNION SELECT N'A') AS d) = 1", True),
+        ("(SELECT COUNT(*) FROM (SELECT 'a' AS c EXCEPT SELECT 'A') AS d) = 0", True),
     ],
 )
 def test_like_and_in_compare_as_the_manual_says(side, condition, holds):
@@ -195,6 +199,7 @@ def test_like_and_in_compare_as_the_manual_says(side, condition, holds):
         ("DECLARE @i int = 1000; SELECT CAST(@i AS decimal(2, 0))", 8115),
         ("SET ROWCOUNT 10", 50001),
         ("SELECT CAST('<a/>' AS xml)", 50001),
+        ("SELECT COUNT(DISTINCT 1, 2)", 102),
         ("SET ANSI_NULLS OFF", 50001),
         ("SET QUOTED_IDENTIFIER, CONCAT_NULL_YIELDS_NULL OFF", 50001),
         ("DECLARE @n int = 1; SET ROWCOUNT @n", 102),

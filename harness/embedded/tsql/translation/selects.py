@@ -111,9 +111,13 @@ def _projection(
         else:
             fragments.append((_output_name(item), renderer.value(item, names)))
     items, columns = [], []
+    is_distinct = node.args.get("distinct") or isinstance(node.parent, exp.SetOperation)
     for number, (name, fragment) in enumerate(fragments):
         converted = convert(number, fragment) if convert is not None else fragment
-        items.append(f"{converted.sql} AS {quoted(name)}" if name else converted.sql)
+        sql = converted.sql
+        if is_distinct and family(converted.type) == "text" and not sql.endswith("COLLATE BINARY)"):
+            sql += " COLLATE NOCASE"
+        items.append(f"{sql} AS {quoted(name)}" if name else sql)
         columns.append(_column(name, converted))
     return items, columns
 

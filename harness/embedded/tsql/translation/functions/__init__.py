@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import INT
+from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.translation.fragments import Fragment, Names
 from harness.embedded.tsql.translation.functions import (
     date_functions,
@@ -20,7 +21,7 @@ from harness.embedded.tsql.translation.functions import (
     text_functions,
 )
 from harness.embedded.tsql.translation.functions.kinds import Functions
-from harness.embedded.tsql.translation.renderer import Renderer
+from harness.embedded.tsql.translation.renderer import Renderer, without_blanks
 
 FAMILIES = (date_functions, metadata_functions, number_functions, scalar_functions, system_functions, text_functions)
 FUNCTIONS: Functions = {name: function for family in FAMILIES for name, function in family.FUNCTIONS.items()}
@@ -43,8 +44,11 @@ def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, *, 
         elif isinstance(node, exp.Star):
             arguments.append(Fragment("*", INT))
         elif isinstance(node, exp.Distinct):
+            if len(node.expressions) > 1:
+                raise SqlServerError(102, ",")
             inner = renderer.value(node.expressions[0], names)
-            arguments.append(inner._replace(sql=f"DISTINCT {inner.sql}"))
+            sql = f"{without_blanks(inner)} COLLATE NOCASE" if family(inner.type) == "text" else inner.sql
+            arguments.append(inner._replace(sql=f"DISTINCT {sql}"))
         elif function.takes_condition and number == 0:
             arguments.append(renderer.expression(node, names))
         else:
