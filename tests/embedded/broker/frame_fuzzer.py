@@ -91,7 +91,7 @@ class FrameFuzzer:
             for _ in range(self.random.choice([0, 1, 1, 1, 2])):
                 fields = entry
                 place = self.random.randrange(len(fields))
-                if isinstance(fields[place], list) and self.random.random() < 0.8:
+                if isinstance(fields[place], list) and fields[place] and self.random.random() < 0.8:
                     fields = fields[place]
                     place = self.random.randrange(len(fields))
                 fields[place] = self._value_like(fields[place])
