@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.sweep.equipment import EMBEDDED_EDITION
 from tests.parity.journal import Recording
 
 # Known differences of the embedded broker.
@@ -19,7 +20,6 @@ NOT_MODELLED = (
     "`@@VERSION` and `SERVERPROPERTY`: they name the embedded broker",
 )
 _RAN = ("passed", "failed")
-_MARK = "Microsoft SQL Server"
 
 
 @dataclass
@@ -64,7 +64,8 @@ class Comparison:
 
     @property
     def names(self) -> tuple[str, str]:
-        return "embedded", "SQL Server" if _MARK in self.right.server.get("version", "") else "stand-in"
+        version = self.right.server.get("version", EMBEDDED_EDITION)
+        return "embedded", "stand-in" if EMBEDDED_EDITION in version else "SQL Server"
 
 
 def compare(left: Recording, right: Recording) -> Comparison:
