@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 MAX = -1  # the length of varchar(max), nvarchar(max), varbinary(max)
+NAME_LENGTH_MAX = 128  # characters of an identifier, as of sysname
 
 
 class SqlType(NamedTuple):

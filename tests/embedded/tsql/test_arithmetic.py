@@ -199,6 +199,12 @@ def test_the_rows_of_a_union_and_of_values_have_one_type(side):
         ("SELECT SERVERPROPERTY('IsClustered'), SERVERPROPERTY(N'Edi' + 'tion')", None),
         ("ALTER DATABASE db MODIFY FILE (NAME = db, SIZE = 99999999999999999999MB)", 1842),
         ("EXEC sp_executesql N'', N''; EXEC (N'\0')", 102),
+        (f"SELECT 1 AS [{'a' * 128}]", None),
+        (f"SELECT 1 AS [{'a' * 129}]", 103),
+        (f"SELECT 1 AS '{'a' * 129}'", 103),
+        (f"SELECT 1 AS {'a' * 129}", 103),
+        (f"DECLARE @{'a' * 129} int", 103),
+        (f"CREATE QUEUE {'a' * 129}", 103),
     ],
 )
 def test_what_generated_batches_found(side, statement, number):

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime import turns
-from harness.embedded.sqltypes import MAX, SqlType
+from harness.embedded.sqltypes import MAX, NAME_LENGTH_MAX, SqlType
 from harness.embedded.tsql.text.pieces import PIECE, UNBROKEN_MAX, pieces
 
 Item = TypeVar("Item")
@@ -33,6 +33,7 @@ _JOINED = frozenset(word for keyword in _Tokenizer.KEYWORDS for word in keyword.
 _TOKENS_A_PAUSE = 1024
 
 TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
+_NAMES = (TokenType.IDENTIFIER, TokenType.VAR)
 QUOTED = (*TEXT, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING)
 
 # Reserved words that begin a statement. Outside parentheses and CASE they end the expression or query before them.
@@ -173,6 +174,8 @@ class Tokens:
             self.all = _tokenized(text)
         if "\0" in text:
             self._refuse_zeros()
+        if len(text) > NAME_LENGTH_MAX:
+            self._refuse_long_names()
         self.position = 0
 
     def _refuse_zeros(self) -> None:
@@ -180,6 +183,11 @@ class Tokens:
         for token in self.all:
             if "\0" in token.text and token.token_type not in TEXT:
                 raise SqlServerError(102, token.text.partition("\0")[0], line=token.line)
+
+    def _refuse_long_names(self) -> None:
+        for token in self.all:
+            if len(token.text) > NAME_LENGTH_MAX and token.token_type in _NAMES:
+                raise SqlServerError(103, "identifier", token.text[:NAME_LENGTH_MAX], NAME_LENGTH_MAX, line=token.line)
 
     # -- looking ---------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import Column
+from harness.embedded.sqltypes import NAME_LENGTH_MAX, Column
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
 from harness.embedded.tsql.translation.fragments import NOT_CONSTANT, Arguments, Fragment, Names, Source, common_type
@@ -133,7 +133,10 @@ def _column(name: str, fragment: Fragment) -> Column:
 
 def _output_name(item: exp.Expr) -> str:
     if isinstance(item, exp.Alias):
-        return str(item.alias)
+        alias = str(item.alias)
+        if len(alias) > NAME_LENGTH_MAX:  # an alias in quotation marks, which is no name for the tokenizer
+            raise SqlServerError(103, "identifier", alias[:NAME_LENGTH_MAX], NAME_LENGTH_MAX)
+        return alias
     return str(item.name) if isinstance(item, exp.Column) else ""
 
 
