@@ -51,6 +51,16 @@ Parties = TypeVar("Parties")
 Secret = TypeVar("Secret")
 
 
+def self_signing(
+    name: str, begin: datetime.datetime, end: datetime.datetime
+) -> tuple[ec.EllipticCurvePrivateKey, x509.CertificateBuilder]:
+    """Make a key, and a certificate of it that only has to be signed with it. RSA keys take noticeably longer."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())
+    return key, builder.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(end)
+
+
 class ServerKeys:
     """`harness.embedded.broker.keys.Keys` of a server."""
 
@@ -90,19 +100,8 @@ class ServerKeys:
         return protect(self._service_master_key, reveal(passwords.derived(password, salt), protected))
 
     def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = text.subject[:SUBJECT_LENGTH_MAX]
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(_moment(text.start_ns))
-            .not_valid_after(_moment(text.expiry_ns))
-            .sign(key, hashes.SHA256())
-        )
+        key, builder = self_signing(text.subject[:SUBJECT_LENGTH_MAX], _moment(text.start_ns), _moment(text.expiry_ns))
+        certificate = builder.sign(key, hashes.SHA256())
         return KeyPair(certificate.public_bytes(serialization.Encoding.DER), self._protected(key, protection))
 
     def read_certificate(self, blob: bytes) -> CertificateText | None:
