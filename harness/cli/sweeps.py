@@ -5,6 +5,7 @@ and the plan of a sweep."""
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -199,6 +200,10 @@ _any_lab = click.option(
 )
 _other_lab_options = tuple(name for name in LAB_OPTIONS if name != "lab")
 
+_repeated_steps = click.option(
+    "--repeats", metavar="N", help="Run every step so often, in blocks: each is one pass over them (default 1)."
+)
+
 
 @click.command(epilog=EXIT_CODES, short_help="One cell at 10 to 110 % of its rate: latency against throughput.")
 @click.argument("cell")
@@ -213,6 +218,7 @@ _other_lab_options = tuple(name for name in LAB_OPTIONS if name != "lab")
 )
 @click.option("--measure", metavar="TIME", help="Length of a step's window (default 30s, embedded and simulated 5s).")
 @settings_options("settle", "drain", "seed", "hardware", "results")
+@_repeated_steps
 def rates(cell: str, arrivals: Arrivals, **options: Any) -> None:
     """Run a cell in the closed loop, then in open loops at 10 %, 20 %, ... 110 % of its rate; print a table and draw
     latency against throughput.
@@ -225,6 +231,7 @@ def rates(cell: str, arrivals: Arrivals, **options: Any) -> None:
     Examples:
       harness rates i1-t10-r150-p100-v2008 --lab embedded
       harness rates i3-t50-r1-p100-v2008 --lab simulated --arrivals poisson
+      harness rates i1-t10-r150-p100-v2008 --lab embedded --repeats 5
       harness rates i1-t50-r150-p100-v2022 --lab-file lab.toml --measure 1m
     """
     from harness import reporting
@@ -242,12 +249,14 @@ def _print_rates(results: Path) -> None:
     """Prints the numbers of the completed steps."""
     import pandas as pd
 
+    from harness.figures import rate_lines
+
     path = results / "reduced" / "rates.parquet"
     if not path.is_file():
         return
+    means = rate_lines.over_blocks(pd.read_parquet(path))
     rows = [["load", "asked/s", "sent/s", "processed/s", "p50 ms", "p95 ms", "p99 ms", "late", "never"]]
-    for step in pd.read_parquet(path).itertuples():
-        latencies = (step.latency_us_p50, step.latency_us_p95, step.latency_us_p99)
+    for step in means.itertuples():
         is_open = pd.notna(step.percent)
         rows.append(
             [
@@ -255,12 +264,21 @@ def _print_rates(results: Path) -> None:
                 f"{step.asked_per_s:,.0f}" if is_open else "",
                 f"{step.sent_per_s:,.0f}{'' if step.was_made else ' (not made)'}",
                 f"{step.processed_per_s:,.0f}",
-                *(f"{value / 1000:,.2f}" if pd.notna(value) else "too few calls" for value in latencies),
+                *(_latency_words(step, name) for name in ("p50", "p95", "p99")),
                 *(f"{value:,.0f}" if is_open else "" for value in (step.late_calls, step.missed_calls)),
             ]
         )
-    say("Latency counts from the intended start; in the closed loop, from the call:")
+    say("Latency counts from the intended start; in the closed loop, from the call.")
+    say(rate_lines.repeats_words(int(means.blocks.max())))
     print_rows(rows)
+
+
+def _latency_words(step: Any, percentile: str) -> str:
+    """`12.3 (11.9 to 12.8)`; without the interval where it is not known."""
+    value, low, high = (getattr(step, f"latency_us_{percentile}{end}") / 1000 for end in ("", "_low", "_high"))
+    if math.isnan(value):
+        return "too few calls"
+    return f"{value:,.2f}{'' if math.isnan(low) else f' ({low:,.2f} to {high:,.2f})'}"
 
 
 @click.command(epilog=EXIT_CODES, short_help="Run the paper's recommendations one after another.")
@@ -272,9 +290,7 @@ def _print_rates(results: Path) -> None:
 @settings_options("results")
 @click.option("--seed", metavar="NUMBER", help="Seed of every random choice in the simulated lab (default 1).")
 @settings_options("hardware")
-@click.option(
-    "--repeats", metavar="N", help="Run every step so often, in blocks: each is one pass over them (default 1)."
-)
+@_repeated_steps
 @click.option(
     "--scenario",
     "scenario_file",

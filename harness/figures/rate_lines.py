@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from harness.figures.parts import Sheet, count, cycle_entry, legend_below, log_value_axis, muted_colour, note, thousands
 from harness.figures.reduced_run import Missing, read_steps
+from harness.inference import BLOCKS_MIN, interval_of_ratio, no_interval
 
 TABLE = Path("reduced") / "rates.parquet"
 LINES = {"latency_us_p99": "99th percentile", "latency_us_p95": "95th percentile", "latency_us_p50": "median"}
 COLUMNS = (
-    *("cell_id", "server_version", "initiators", "threads", "percent", "asked_per_s", "measured_s", "sent_per_s"),
-    *("late_calls", "missed_calls", "was_made", *LINES),
+    *("cell_id", "server_version", "initiators", "threads", "block", "percent", "asked_per_s", "measured_s"),
+    *("sent_per_s", "processed_per_s", "late_calls", "missed_calls", "was_made", *LINES),
 )
 
 
@@ -22,37 +24,73 @@ def read(results: Path) -> pd.DataFrame:
     return read_steps(results, TABLE, COLUMNS, "rates")
 
 
+def over_blocks(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per step, the closed loop first: rates and counts are means of its blocks, `was_made` is of all.
+
+    A percentile is the geometric mean of its blocks; `<percentile>_low` and `<percentile>_high`, its 95 % interval, are
+    null with fewer than BLOCKS_MIN blocks.
+    """
+    means = pd.DataFrame([_over_blocks(rows) for _, rows in table.groupby("percent", dropna=False)])
+    return means.sort_values("percent", na_position="first", ignore_index=True)
+
+
+def _over_blocks(rows: pd.DataFrame) -> dict[str, float]:
+    """Average the blocks of one step."""
+    names = ["percent", "asked_per_s", "sent_per_s", "processed_per_s", "late_calls", "missed_calls"]
+    found = {**rows[names].mean(), "was_made": rows.was_made.all(), "blocks": len(rows)}
+    for column in LINES:
+        values = rows[column].dropna()
+        if len(values):
+            interval = interval_of_ratio(np.log(values))  # of the latency to one microsecond
+            found |= {column: interval.ratio, f"{column}_low": interval.low, f"{column}_high": interval.high}
+        else:
+            found |= dict.fromkeys((column, f"{column}_low", f"{column}_high"))
+    return found
+
+
+def repeats_words(blocks: int) -> str:
+    """Say of how many runs a percentile is made, and whether it has an interval."""
+    if blocks < BLOCKS_MIN:
+        words = no_interval(blocks)
+        return f"{words[:1].upper()}{words[1:]}."
+    return f"Geometric means of {blocks} runs with 95 % intervals."
+
+
 def draw(table: pd.DataFrame) -> Sheet:
     """Draw a line per percentile over the open loops, and the closed loop's percentiles as crosses at its rate."""
-    steps = table[table.percent.notna()].sort_values("percent")
-    closed_loop = table[table.percent.isna()]
-    known = steps[list(LINES)].stack()
-    if known.empty:
+    means = over_blocks(table)
+    steps, closed_loop = means[means.percent.notna()], means[means.percent.isna()]
+    if steps[list(LINES)].stack().empty:
         raise Missing("no open loop has enough calls for a percentile")
     fig = Sheet(9.4, 5.6)
     ax = fig.subplots()
     for place, (column, words) in enumerate(LINES.items()):
         entry = cycle_entry(place)
         ax.plot(steps.sent_per_s, steps[column] / 1000, label=words, **{**entry, "marker": ""})
+        known = means[means[f"{column}_low"].notna()]
+        below, above = known[column] - known[f"{column}_low"], known[f"{column}_high"] - known[column]
+        whiskers = {"fmt": "none", "ecolor": entry["color"], "elinewidth": 0.9}
+        ax.errorbar(known.sent_per_s, known[column] / 1000, yerr=[below / 1000, above / 1000], **whiskers)
         for was_made, rows in steps.groupby("was_made"):
             face = entry["color"] if was_made else "white"
             ax.scatter(rows.sent_per_s, rows[column] / 1000, color=entry["color"], facecolor=face, s=26, zorder=3)
         ax.scatter(closed_loop.sent_per_s, closed_loop[column] / 1000, marker="x", color=entry["color"], s=44, zorder=4)
-    shown = pd.concat([known, closed_loop[list(LINES)].stack()]) / 1000
+    shown = means[[f"{column}{end}" for column in LINES for end in ("", "_low", "_high")]].stack() / 1000
     log_value_axis(ax, float(shown.min()), float(shown.max()))
     for rate_per_s in closed_loop.sent_per_s:
         ax.axvline(rate_per_s, color=muted_colour(), linewidth=0.9, linestyle=(0, (2, 2)))
         note(ax, "closed loop ", (rate_per_s, 0.01), ("data", "axes fraction"), muted_colour(), ha="right", va="bottom")
-    ax.set_xlim(0, float(table.sent_per_s.max()) * 1.06)
+    ax.set_xlim(0, float(means.sent_per_s.max()) * 1.06)
     thousands(ax.xaxis)
     ax.set_xlabel("calls of the send procedure that returned, per second")
     ax.set_ylabel("latency from the intended start, ms (log scale)")
     legend_below(ax)
-    fig.entitle(f"Latency against throughput, {table.cell_id.iloc[0]}", _finding(table, steps), table)
+    title = f"Latency against throughput, {table.cell_id.iloc[0]}"
+    fig.entitle(title, _finding(table, steps, int(means.blocks.max())), table)
     return fig
 
 
-def _finding(table: pd.DataFrame, steps: pd.DataFrame) -> str:
+def _finding(table: pd.DataFrame, steps: pd.DataFrame, blocks: int) -> str:
     load = table.iloc[0]
     made = steps[steps.was_made & steps.latency_us_p99.notna()]
     found = ""
@@ -66,6 +104,6 @@ def _finding(table: pd.DataFrame, steps: pd.DataFrame) -> str:
         "" if steps.was_made.all() else "Hollow: the clients did not make the rate, as sends started late or never. "
     )
     return (
-        f"{count(int(load.initiators)).capitalize()} × {load.threads} threads. {found}{hollow}"
+        f"{count(int(load.initiators)).capitalize()} × {load.threads} threads. {found}{repeats_words(blocks)} {hollow}"
         f"Crosses: the closed loop, where latency counts from the call."
     )

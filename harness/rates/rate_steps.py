@@ -27,20 +27,24 @@ class Step:
 
     cell: Cell
     percent: int | None = None
-
-    block = 1
+    block: int = 1
 
     @property
     def id(self) -> str:
         return "closed-loop" if self.percent is None else f"rate-{self.percent:03d}"
 
+    @property
+    def visit(self) -> Visit:
+        return Visit(self.cell, self.block)
+
     def folder(self, results: Path) -> Path:
-        """Return the folder of the raw records."""
+        """Return the folder of the raw records of all blocks."""
         return results / "rates" / self.id
 
 
-def steps(cell: Cell) -> list[Step]:
-    return [Step(cell), *(Step(cell, percent) for percent in PERCENTS)]
+def steps(cell: Cell, repeats: int) -> list[Step]:
+    """List the closed loop and the rates upwards, then all again in the next block."""
+    return [Step(cell, percent, block) for block in range(1, repeats + 1) for percent in (None, *PERCENTS)]
 
 
 class CellRunner(Protocol):
@@ -58,10 +62,10 @@ class CellRunner(Protocol):
 
 
 class StepsTestbed:
-    """Implements `sweep.loop.Testbed`. The rates of all other steps follow from that of the closed loop."""
+    """Implements `sweep.loop.Testbed`. All rates are shares of the first block's closed loop: blocks repeat them."""
 
     def __init__(self, runner: CellRunner, results: Path, arrivals: Arrivals, seed: int) -> None:
-        self.measured: dict[str, Measured] = {}  # by the ids of the completed steps
+        self.measured: dict[Step, Measured] = {}  # of the completed steps
         self._runner = runner
         self._results = results
         self._arrivals = arrivals
@@ -74,8 +78,8 @@ class StepsTestbed:
 
     def run(self, cell: Step, attempt: int, run: int, phases: Phases) -> Measured:
         folder = cell.folder(self._results)
-        found = self._runner.run(Visit(cell.cell), attempt, run, phases, self.open_loop(cell), folder)
-        self.measured[cell.id] = found
+        found = self._runner.run(cell.visit, attempt, run, phases, self.open_loop(cell), folder)
+        self.measured[cell] = found
         return found
 
     def open_loop(self, step: Step) -> OpenLoop | None:
@@ -89,9 +93,8 @@ class StepsTestbed:
         self._runner.tear_down()
 
     def _closed_loop_per_s(self) -> float:
-        """The rate of all initiators; 0 if it is not known."""
-        closed_loop = self.measured.get("closed-loop")
-        return closed_loop.sent_per_s if closed_loop else 0.0
+        """Return the rate of all initiators in the first closed loop that was completed; 0 without any."""
+        return next((found.sent_per_s for step, found in self.measured.items() if step.percent is None), 0.0)
 
 
 class ServerRunner:

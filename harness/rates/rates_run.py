@@ -53,7 +53,7 @@ def run(options: Mapping[str, Any], reporter: Reporter, *, cell_id: str, arrival
     loads = f"{load_model.CLOSED_LOOP}, and open loops at {PERCENTS[0]} to {PERCENTS[-1]} % of its rate, {how}"
     more = {"load_model": loads, "rates": {"percents": list(PERCENTS), "arrivals": arrivals}}
     prepared = prepare(options, cell_id, reporter, more)
-    results, to_run = prepared.results, steps(prepared.cell)
+    results, to_run = prepared.results, steps(prepared.cell, prepared.settings.repeats)
     reporter.note(f"cell: {prepared.cell.id}; {loads}; results in {results}")
     testbed = StepsTestbed(prepared.runner(), results, arrivals, prepared.settings.seed)
     sweep: Sweep[Step] = Sweep(testbed, Journal(results / journal.NAME), reporter, results, unit="step")
@@ -69,7 +69,7 @@ def _on_servers(options: Mapping[str, Any], cell_id: str, reporter: Reporter, mo
     topology = selection.topology
     cell = named_cell(cell_id, topology.versions, topology.initiators_max)
     settings = _of_cell(selection.settings, cell)
-    results = open_results(settings, steps(cell), **more)
+    results = open_results(settings, steps(cell, settings.repeats), **more)
 
     def runner() -> CellRunner:
         return ServerRunner(LabTestbed(settings, topology, results, [cell], reporter), settings)
@@ -84,7 +84,8 @@ def _in_virtual_time(options: Mapping[str, Any], cell_id: str, reporter: Reporte
     settings = _of_cell(settings, cell)
     for line in first_lines(settings):
         reporter.note(line)
-    results = run_folder.open_run(settings, cells=len(steps(cell)), driver=None, model=hardware.as_manifest(), **more)
+    count, model = len(steps(cell, settings.repeats)), hardware.as_manifest()
+    results = run_folder.open_run(settings, cells=count, driver=None, model=model, **more)
     return Prepared(cell, settings, results, lambda: SimulatedRunner(settings, hardware))
 
 
@@ -93,7 +94,7 @@ def _of_cell(settings: settings_module.AnySettings, cell: Cell) -> settings_modu
         raise SettingsError(
             f"the rates follow from the closed loop's: leave out the setting rate ({settings.rate:g}/s)"
         )
-    return settings.model_copy(update={"cells": (cell.id,), "ratios": (cell.dialog_ratio,), "repeats": 1})
+    return settings.model_copy(update={"cells": (cell.id,), "ratios": (cell.dialog_ratio,)})
 
 
 def evaluate(results: Path, testbed: StepsTestbed, to_run: list[Step], reporter: Reporter) -> None:
@@ -108,7 +109,7 @@ def evaluate(results: Path, testbed: StepsTestbed, to_run: list[Step], reporter:
             lab=made["lab"],
         )
         for step in to_run
-        if (measured := testbed.measured.get(step.id))
+        if (measured := testbed.measured.get(step))
     ]
     if not rows:
         return

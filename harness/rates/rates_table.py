@@ -1,4 +1,4 @@
-"""`reduced/rates.parquet`: one row per step, the closed loop first."""
+"""`reduced/rates.parquet`: one row per step and block, the closed loop first."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         "threads": _INTEGER,  # per initiator
         "dialog_ratio": _INTEGER,
         "payload_bytes": _INTEGER,
+        "block": _INTEGER,  # 1, 2, ...: the pass over all steps
         "percent": _INTEGER,  # of the closed loop's rate; null for the closed loop
         "load_model": _TEXT,
         "asked_per_s": _FLOAT,  # by all initiators; null for the closed loop
@@ -69,6 +70,7 @@ def row(step: Step, measured: Measured, *, load_model: str, run_id: str, lab: st
         "threads": cell.threads,
         "dialog_ratio": cell.dialog_ratio,
         "payload_bytes": cell.payload_bytes,
+        "block": step.block,
         "percent": step.percent,
         "load_model": load_model,
         "asked_per_s": kept.rate_per_s * cell.initiators if is_open else None,

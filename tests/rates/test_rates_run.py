@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def test_the_rates_are_shares_of_the_closed_loops_rate_of_each_initiator(
     outcome, runner = climb(tmp_path, monkeypatch)
     assert (outcome.total, outcome.completed) == (12, 12)
     assert runner.asked == [None, *(OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS)]
-    assert runner.folders == [outcome.results / "rates" / step.id for step in steps(CELL)]
+    assert runner.folders == [outcome.results / "rates" / step.id for step in steps(CELL, 1)]
     manifest = json.loads((outcome.results / "manifest.json").read_text())
     assert manifest["rates"] == {"percents": list(PERCENTS), "arrivals": "poisson"}
     assert manifest["load_model"] == "closed loop, and open loops at 10 to 110 % of its rate, Poisson arrivals"
@@ -112,8 +113,29 @@ def test_the_figure_has_a_point_for_each_step_and_names_the_load(
     assert len(ax.get_legend().get_texts()) == 3
     points = sum(len(collection.get_offsets()) for collection in ax.collections)
     assert points == 3 * 12
+    assert "One run, no interval." in sheet.subtitle
     assert "3 ms at 50 % of the closed loop's rate, 3 ms at 100 %" in sheet.subtitle
     assert "Hollow: the clients did not make the rate" in sheet.subtitle
+
+
+def test_repeats_are_blocks_of_the_same_rates_and_the_figure_has_their_intervals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome, runner = climb(tmp_path, monkeypatch, repeats="3")
+    assert (outcome.total, outcome.completed) == (36, 36)
+    assert runner.asked == 3 * [None, *(OpenLoop(5.0 * percent, "poisson", 7) for percent in PERCENTS)]
+    table = rate_lines.read(outcome.results)
+    assert table.groupby("block").percent.count().to_dict() == dict.fromkeys((1, 2, 3), len(PERCENTS))
+    factors = table.block.map({1: 0.5, 2: 1.0, 3: 2.0})
+    means = rate_lines.over_blocks(table.assign(latency_us_p99=table.latency_us_p99 * factors))
+    assert means.percent.isna().tolist() == [True] + len(PERCENTS) * [False], "the closed loop comes first"
+    last = means.iloc[-1]
+    # t(0.975, 2) = 4.303: three logarithms ln 2 apart have a standard error of ln 2 / √3.
+    assert last.latency_us_p99 == pytest.approx(3000) and last.blocks == 3
+    assert last.latency_us_p99_high / last.latency_us_p99 == pytest.approx(math.exp(4.303 * math.log(2) / math.sqrt(3)), rel=1e-3)
+    assert last.latency_us_p99_low * last.latency_us_p99_high == pytest.approx(3000**2)
+    assert means.latency_us_p99_low.isna().tolist() == [False] + [percent < 50 for percent in PERCENTS]
+    assert "Geometric means of 3 runs with 95 % intervals." in rate_lines.draw(table).subtitle
 
 
 def test_without_a_rate_of_the_closed_loop_no_other_step_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
