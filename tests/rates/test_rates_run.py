@@ -132,7 +132,9 @@ def test_repeats_are_blocks_of_the_same_rates_and_the_figure_has_their_intervals
     last = means.iloc[-1]
     # t(0.975, 2) = 4.303: three logarithms ln 2 apart have a standard error of ln 2 / √3.
     assert last.latency_us_p99 == pytest.approx(3000) and last.blocks == 3
-    assert last.latency_us_p99_high / last.latency_us_p99 == pytest.approx(math.exp(4.303 * math.log(2) / math.sqrt(3)), rel=1e-3)
+    assert last.latency_us_p99_high / last.latency_us_p99 == pytest.approx(
+        math.exp(4.303 * math.log(2) / math.sqrt(3)), rel=1e-3
+    )
     assert last.latency_us_p99_low * last.latency_us_p99_high == pytest.approx(3000**2)
     assert means.latency_us_p99_low.isna().tolist() == [False] + [percent < 50 for percent in PERCENTS]
     assert "Geometric means of 3 runs with 95 % intervals." in rate_lines.draw(table).subtitle

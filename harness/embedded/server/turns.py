@@ -52,7 +52,6 @@ class Turns:
         self._queue: deque[_NextTurn] = deque()
         self._is_scheduled = False
         self._used_ns = 0  # by requests that take long, since others last had their share
-        self._arrivals = 0  # at the driver, when the last turn was scheduled
         self._idle: list[_Greenlet] = []
 
     def run(self, generator: Waiting[Result], account: Account) -> Waiting[Result]:
@@ -101,13 +100,15 @@ class Turns:
         if self._is_scheduled or not self._queue:
             return
         self._is_scheduled = True
-        arrivals = self._driver.arrivals
-        are_others_busy, self._arrivals = arrivals != self._arrivals, arrivals
+        self._loop.call_later(0, self._look, self._driver.arrivals)  # after what has arrived during the last turn
+
+    def _look(self, arrivals: int) -> None:
+        are_others_busy = self._driver.arrivals != arrivals
         used_ns, self._used_ns = self._used_ns, 0
         if are_others_busy:
             self._loop.call_later(min(OTHERS_SHARE * used_ns, PAUSE_NS_MAX) / SECOND, self._give)
         else:
-            self._loop.call_soon(self._give)
+            self._give()
 
     def _give(self) -> None:
         self._is_scheduled = False

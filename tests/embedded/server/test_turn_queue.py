@@ -1,0 +1,62 @@
+"""When a request that takes long gets its next turn, on a loop whose timers the test runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.embedded.server.turns import OTHERS_SHARE, Account, Turns
+
+
+class TimersOnly:
+    """An event loop that keeps its timers."""
+
+    def __init__(self) -> None:
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+
+    def call_later(self, delay_s: float, callback: Callable[..., None], *arguments: Any) -> None:
+        self.timers.append((delay_s, lambda: callback(*arguments)))
+
+    def run_next(self) -> float:
+        delay_s, callback = self.timers.pop(0)
+        callback()
+        return delay_s
+
+
+@pytest.fixture
+def loop() -> TimersOnly:
+    return TimersOnly()
+
+
+@pytest.fixture
+def driver() -> SimpleNamespace:
+    return SimpleNamespace(arrivals=100)  # its own request among them
+
+
+@pytest.fixture
+def stood(loop: TimersOnly, driver: SimpleNamespace) -> list[str]:
+    """The tasks that were woken; one stands in the queue."""
+    woken: list[str] = []
+    turns = Turns(driver, loop)  # type: ignore[arg-type]
+    heavy = Account()
+    heavy.is_heavy = True
+    wait = turns.run(iter(()), heavy).send(None)  # type: ignore[arg-type]
+    turns._used_ns = 10_000_000
+    wait.arm(SimpleNamespace(wake=woken.append), "task")
+    return woken
+
+
+def test_a_request_alone_goes_on_at_once_however_much_came_before(loop, driver, stood):
+    assert loop.run_next() == 0
+    assert stood == ["task"] and not loop.timers
+
+
+def test_where_something_arrives_for_others_they_get_their_share(loop, driver, stood):
+    driver.arrivals += 1
+    assert loop.run_next() == 0
+    assert not stood
+    assert loop.run_next() == pytest.approx(OTHERS_SHARE * 0.010)
+    assert stood == ["task"]
