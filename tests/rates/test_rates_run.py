@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib.collections import PathCollection
 
 from harness.failures import UsageFailure
 from harness.figures import rate_lines
@@ -111,7 +112,7 @@ def test_the_figure_has_a_point_for_each_step_and_names_the_load(
     sheet = rate_lines.draw(rate_lines.read(outcome.results))
     [ax] = sheet.axes
     assert len(ax.get_legend().get_texts()) == 3
-    points = sum(len(collection.get_offsets()) for collection in ax.collections)
+    points = sum(len(each.get_offsets()) for each in ax.collections if isinstance(each, PathCollection))
     assert points == 3 * 12
     assert "One run, no interval." in sheet.subtitle
     assert "3 ms at 50 % of the closed loop's rate, 3 ms at 100 %" in sheet.subtitle
