@@ -67,7 +67,7 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
     "measure": _option(
         "--measure", "TIME", "Length of a cell's measured window: 500ms, 2m ... (default 30s, embedded 1s)."
     ),
-    "settle": _option("--settle", "TIME", "Longest wait for a steady state before it (default 90s, embedded 2s)."),
+    "settle": _option("--settle", "TIME", "Longest wait for a steady state before it (default 90s, embedded 2.5s)."),
     "drain": _option("--drain", "TIME", "Longest wait until all messages are processed (default 2m, embedded 1m)."),
     "rate": _option(
         "--rate",

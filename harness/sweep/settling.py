@@ -93,14 +93,17 @@ class Settling:
         return found + _depth_change(inside, sent_halves[1]) + _readers_change(inside)
 
     def cannot_keep_up(self) -> bool:
-        """Whether the target's queue grows all the time, and no queue reader can be added within the settling."""
+        """Whether the target's queue grows all the time, and no queue reader can be added within the settling.
+
+        The first half span does not count: the first messages wait for the queue monitor to launch a reader.
+        """
         if len(self._target) < 2 or self.longest_s >= ACTIVATION_PERIOD_S:
             return False
         last_s = min(self._sent[-1][0], self._target[-1][0])
         first_s = last_s - self.span_s
         depths = [(at_s, progress.queue_depth) for at_s, progress in self._target]
         halves = zip(_halves(self._sent, first_s, last_s), _halves(depths, first_s, last_s), strict=True)
-        return first_s >= self._target[0][0] and all(growth > GROWTH_SHARE * sent for sent, growth in halves)
+        return first_s >= self.span_s / 2 and all(growth > GROWTH_SHARE * sent for sent, growth in halves)
 
 
 def _halves(counts: list[tuple[float, int]], first_s: float, last_s: float) -> tuple[float, float]:
