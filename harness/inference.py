@@ -16,7 +16,7 @@ shown as a ratio: 1 is no difference.
 SciPy and statsmodels do the statistics.
 """
 
-# ruff: noqa: PLC0415  statsmodels takes half a second to import, and only the plan of a sweep needs it
+# ruff: noqa: PLC0415  scipy.stats takes a second to import, and a run without repeats needs none of it; statsmodels half
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+
+if TYPE_CHECKING:
+    from scipy.stats import TtestResult
 
 CONFIDENCE = 0.95
 ALPHA = 1 - CONFIDENCE
@@ -105,6 +108,8 @@ def interval_of_ratio(log_ratios: Logs, confidence: float = CONFIDENCE) -> Inter
         return Interval(math.exp(mean), None, None, len(values), None)
     if np.ptp(values) < _EQUAL:
         return _exact(mean, len(values))
+    from scipy import stats
+
     return _tested(mean, stats.ttest_1samp(values, 0), confidence, len(values))
 
 
@@ -119,6 +124,8 @@ def interval_of_mean(values: Logs, confidence: float = CONFIDENCE) -> IntervalOf
         return IntervalOfMean(mean, None, None, len(known))
     if np.ptp(known) < _EQUAL * max(1.0, abs(mean)):
         return IntervalOfMean(mean, mean, mean, len(known))
+    from scipy import stats
+
     low, high = stats.ttest_1samp(known, 0).confidence_interval(confidence)
     return IntervalOfMean(mean, float(low), float(high), len(known))
 
@@ -135,6 +142,8 @@ def interval_between(logs_a: Logs, logs_b: Logs, confidence: float = CONFIDENCE)
         return Interval(math.exp(mean), None, None, blocks, None)
     if max(np.ptp(a), np.ptp(b)) < _EQUAL:
         return _exact(mean, blocks)
+    from scipy import stats
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # one side may repeat its number exactly, and the other not
         return _tested(mean, stats.ttest_ind(b, a, equal_var=False), confidence, blocks)
@@ -153,7 +162,7 @@ def _exact(mean: float, blocks: int) -> Interval:
     return Interval(ratio, ratio, ratio, blocks, float(is_equal))
 
 
-def _tested(mean: float, test: stats.TtestResult, confidence: float, blocks: int) -> Interval:
+def _tested(mean: float, test: TtestResult, confidence: float, blocks: int) -> Interval:
     low, high = (math.exp(bound) for bound in test.confidence_interval(confidence))
     return Interval(math.exp(mean), low, high, blocks, float(test.pvalue))
 
@@ -201,7 +210,11 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     Benjamini and Hochberg 1995. None, a comparison without interval, stays None and does not count.
     """
     known = [value for value in p_values if value is not None]
-    adjusted = iter(stats.false_discovery_control(known).tolist() if known else ())
+    if not known:
+        return [None] * len(p_values)
+    from scipy import stats
+
+    adjusted = iter(stats.false_discovery_control(known).tolist())
     return [None if value is None else next(adjusted) for value in p_values]
 
 
@@ -257,6 +270,8 @@ def blocks_for(width: float, noise: float, most: int) -> int | None:
 
     `noise` is the standard deviation of the pair's log ratio from block to block. A sweep finds another in each pair.
     """
+    from scipy import stats
+
     for blocks in range(BLOCKS_MIN, most + 1):
         half = float(stats.t.ppf((1 + CONFIDENCE) / 2, blocks - 1)) * noise / math.sqrt(blocks)
         if 2 * math.sinh(half) < width:
@@ -279,5 +294,7 @@ def noise_of_pairs(gain: pd.DataFrame, pair: Sequence[str], value: str) -> float
 
 def noise_band(noise: float) -> tuple[float, float]:
     """Return the ratios between which 95 % of single pairs without a difference lie; `noise` as above."""
+    from scipy import stats
+
     half = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * noise
     return math.exp(-half), math.exp(half)
