@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd  # noqa: F401  pyarrow imports it for its first array: a third of a second, not at a cell's end
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from pyarrow.lib import StringBuilder
 
 from harness.failures import UsageFailure
 from harness.matrix import Visit
@@ -213,9 +213,9 @@ def write(
         "payload_bytes": cell.payload_bytes,
     }
     arrays = [
-        pa.repeat(pa.scalar(key[field.name], field.type), length)
+        pa.repeat(_array([key[field.name]], field.type)[0], length)
         if field.name in key
-        else pa.array(columns[field.name], type=field.type)
+        else _array(columns[field.name], field.type)
         for field in schema
     ]
     path = raw_path(results, kind, visit, attempt, writer)
@@ -225,6 +225,23 @@ def write(
     with written_whole(path) as file:
         pq.write_table(pa.Table.from_arrays(arrays, schema=schema), file, compression="zstd", use_dictionary=texts)
     return path
+
+
+def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Make an Arrow array of its buffers; raises ValueError where a value does not fit the type.
+
+    `pa.array` would import pandas, to know pandas' own objects: a third of a second in every process that writes.
+    """
+    if type_ == pa.string():
+        builder = StringBuilder()
+        builder.append_values(values)
+        return builder.finish()
+    given = np.asarray(values)
+    numbers = given.astype(type_.to_pandas_dtype())
+    if not np.array_equal(numbers, given, equal_nan=True):
+        raise ValueError(f"a number does not fit {type_}")
+    data = np.packbits(numbers, bitorder="little") if type_ == pa.bool_() else numbers
+    return pa.Array.from_buffers(type_, len(numbers), [None, pa.py_buffer(data)])
 
 
 @contextmanager

@@ -241,6 +241,14 @@ def test_help_is_quick_because_no_part_is_imported() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+def test_opening_and_examining_a_lab_needs_no_numbers_and_a_sweep_no_tables() -> None:
+    code = (
+        "import sys, harness.doctor, harness.lab, harness.sweep.selected_cells; numbers = 'numpy' in sys.modules;"
+        "import harness.sweep.matrix_run; print(numbers, 'pandas' in sys.modules, 'scipy' in sys.modules)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False"] * 3
+
+
 def test_plan_shows_cells_and_time_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out = printed(["plan", "--cells", "i1-*-r150-p100", "--list"], capsys)
     lines = out.splitlines()

@@ -81,10 +81,10 @@ def _opened(
 ) -> Iterator[tuple[Selection, Lab]]:
     from harness import lab as lab_package
     from harness.lab import interruption, opening
-    from harness.sweep import matrix_run
+    from harness.sweep import selected_cells
 
     chosen = opening.select_lab(options, settings_file=settings_file)
-    axes = matrix_run.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
+    axes = selected_cells.axes({"initiators": initiators, "server_version": server_version}, chosen.topology)
     say(chosen.first_line)
     with lab_package.open(
         chosen.topology,
@@ -183,14 +183,14 @@ def doctor(initiators: str, server_version: str | None, settings_file: Path | No
     """
     from harness import doctor as parts
     from harness.lab import interruption
-    from harness.sweep import matrix_run
+    from harness.sweep import selected_cells
 
     with (
         one_line_errors(),
         interruption.noted(),
         _opened(options, settings_file, initiators, server_version) as (chosen, opened),
     ):
-        visits = matrix_run.chosen_visits(chosen.settings, initiators_max=len(opened.initiators))
+        visits = selected_cells.chosen_visits(chosen.settings, initiators_max=len(opened.initiators))
         findings = parts.examine(opened, cells=[visit.cell for visit in visits], settings=chosen.settings, tell=say)
         for finding in findings:
             say(str(finding))

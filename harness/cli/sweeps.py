@@ -168,7 +168,7 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
       harness plan --noise-from results/20260101-120000-embedded
     """
     from harness.lab import opening
-    from harness.sweep import matrix_run, repeats_plan
+    from harness.sweep import matrix_run, repeats_plan, selected_cells
 
     with one_line_errors():
         chosen = opening.select_lab(options, settings_file=settings_file)
@@ -176,10 +176,10 @@ def plan(list_cells: bool, noise_from: Path | None, settings_file: Path | None, 
 
         def estimate_s(repeats: int) -> float:
             repeated = chosen.settings.model_copy(update={"repeats": repeats, "precision": None})
-            return matrix_run.estimate_s(repeated, matrix_run.visits_on(chosen.topology, repeated))
+            return matrix_run.estimate_s(repeated, selected_cells.visits_on(chosen.topology, repeated))
 
         say(chosen.first_line)
-        visits = matrix_run.visits_on(chosen.topology, chosen.settings)
+        visits = selected_cells.visits_on(chosen.topology, chosen.settings)
         for line in matrix_run.plan_lines(chosen.settings, visits, list_cells=list_cells):
             say(line)
         if not list_cells:

@@ -21,7 +21,8 @@ from harness.simulation.simulated_run import SIMULATED, first_lines, require_kno
 from harness.sweep import journal, run_folder
 from harness.sweep.journal import Journal
 from harness.sweep.loop import Sweep, run_and_evaluate
-from harness.sweep.matrix_run import Outcome, named_cell, open_results
+from harness.sweep.matrix_run import Outcome, open_results
+from harness.sweep.selected_cells import named_cell
 from harness.sweep.testbed import LabTestbed
 
 # Long enough for a 99th percentile at a tenth of the rate.

@@ -22,7 +22,8 @@ from harness.simulation.spark_job import Experiment, OpenWorld, Turn, cell_work_
 from harness.sweep import journal, precision, run_folder
 from harness.sweep.journal import Entry, Journal
 from harness.sweep.loop import FREE_SPACE_MIN_BYTES, describe, label
-from harness.sweep.matrix_run import Outcome, chosen_visits, counted
+from harness.sweep.matrix_run import Outcome, counted
+from harness.sweep.selected_cells import chosen_visits
 
 SIMULATED = "simulated"
 LABS = (*settings_module.LABS, SIMULATED)

@@ -409,7 +409,9 @@ class Attempt:
             # A simulated cell is a process of its own and would start threads for three columns.
             names = ["intended_at_ns", "started_at_ns", "latency_ns"]
             table = pq.ParquetFile(path).read(names, use_threads=False)
-            intended, started, latency = (table[name].to_numpy() for name in names)
+            # `to_numpy` would import pandas.
+            columns = (np.from_dlpack(table[name].combine_chunks()) for name in names)
+            intended, started, latency = (np.asarray(column, dtype=np.int64) for column in columns)
             found[number] = Calls(intended, started, intended + latency)
         return found
 

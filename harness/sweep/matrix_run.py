@@ -1,8 +1,7 @@
-"""A run of the matrix, or of one cell: its cells, how long they take, and its folder, new or resumed."""
+"""A run of the matrix, or of one cell: how long it takes, and its folder, new or resumed."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,37 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from harness import load_model
-from harness.failures import UsageFailure
 from harness.lab import compose, drivers, interruption
-from harness.lab.opening import Selection, Topology, select_lab
-from harness.matrix import (
-    DIALOG_RATIOS,
-    INITIATORS,
-    PAYLOADS_BYTES,
-    THREADS,
-    Cell,
-    Visit,
-    all_cells,
-    quick_slice,
-    select,
-    sweep_order,
-)
+from harness.lab.opening import Selection, select_lab
+from harness.matrix import Cell, Visit
 from harness.reporting import Reporter, duration
-from harness.settings import RATIO_MAX, RunSettings, Settings, SettingsError
+from harness.settings import RunSettings, Settings
 from harness.sweep import journal, precision, run_folder
 from harness.sweep.loop import Sweep, Tally, label
 from harness.sweep.precision import Precision
+from harness.sweep.selected_cells import cell_of, visits_on
 from harness.sweep.settling import SHORTEST_MAX_S
 from harness.sweep.testbed import LabTestbed
 from harness.whitepaper import ACTIVATION_PERIOD_S
 
 ASK_FROM_S = 3600.0  # a longer sweep begins only when the user confirms it
-_RATIOS = range(1, RATIO_MAX + 1)  # of a single cell: any
-_DEFAULTS = {"initiators": 1, "threads": 10, "dialog_ratio": 150, "payload_bytes": 100}
-
-
-class UnknownName(UsageFailure):
-    """An axis value that does not exist; the message names the nearest."""
 
 
 @dataclass
@@ -92,7 +74,7 @@ def single(
     """Runs one cell and notes its numbers."""
     selection = select_lab(options, settings_file=settings_file)
     reporter.note(selection.first_line)
-    cell = _named_cell(cell_id, given_axes, selection.topology)
+    cell = cell_of(cell_id, given_axes, selection.topology)
     this_alone = {"cells": (cell.id,), "ratios": (cell.dialog_ratio,), "repeats": 1}
     selection = replace(selection, settings=selection.settings.model_copy(update=this_alone))
     reporter.note(f"cell: {cell.id}, {load_model.describe(selection.settings.open_loop)}")
@@ -133,57 +115,6 @@ def _note_readers(settings: Settings, reporter: Reporter) -> None:
             f"a queue reader is added every {ACTIVATION_PERIOD_S:g} s while messages are left over: cells as long as "
             "these are mostly unsettled; give --settle 20s or more, or a shorter --measure"
         )
-
-
-def axes(given: Mapping[str, Any], topology: Topology) -> Cell:
-    """The cell of axis values given as texts, with defaults for the others; raises UnknownName."""
-    valid_values: Mapping[str, Sequence[Any]] = {
-        "initiators": INITIATORS[: topology.initiators_max],
-        "threads": THREADS,
-        "dialog_ratio": _RATIOS,
-        "payload_bytes": PAYLOADS_BYTES,
-        "server_version": topology.versions,
-    }
-    values: dict[str, Any] = {"server_version": topology.sweep_versions[-1], **_DEFAULTS}
-    for name, valid in valid_values.items():
-        text = given.get(name)
-        if text is None:
-            continue
-        by_text = {str(value): value for value in valid}
-        if str(text) not in by_text:
-            raise UnknownName(f"{name.replace('_', ' ')} {text!r} is not in the matrix{_nearest_value(text, valid)}")
-        values[name] = by_text[str(text)]
-    return Cell(**values)
-
-
-def _nearest_value(text: object, valid: Sequence[Any]) -> str:
-    if isinstance(valid, range):
-        return f"; valid: {valid[0]} to {valid[-1]}"
-    try:
-        number = float(str(text))
-    except ValueError:
-        return f"; valid: {', '.join(map(str, valid))}"
-    close = sorted(valid, key=lambda value: abs(float(value) - number))[:2]
-    return f"; nearest: {', '.join(str(value) for value in sorted(close))}; valid: {', '.join(map(str, valid))}"
-
-
-def _named_cell(cell_id: str | None, given_axes: Mapping[str, Any], topology: Topology) -> Cell:
-    if cell_id is None:
-        return axes(given_axes, topology)
-    if any(value is not None for value in given_axes.values()):
-        raise UnknownName("give a cell id or axes, not both")
-    return named_cell(cell_id, topology.versions, topology.initiators_max)
-
-
-def named_cell(cell_id: str, versions: Sequence[str], initiators_max: int = INITIATORS[-1]) -> Cell:
-    """The one cell that an id or its begin names, of any dialog ratio; raises UnknownCell or UnknownName."""
-    ratios = set(DIALOG_RATIOS)
-    with contextlib.suppress(ValueError):
-        ratios.add(Cell.parse(cell_id).dialog_ratio)
-    found = select(all_cells(versions, initiators_max=initiators_max, ratios=sorted(ratios)), [cell_id])
-    if len(found) > 1:
-        raise UnknownName(f"{cell_id!r} matches {len(found)} cells, {found[0].id} to {found[-1].id}: name one")
-    return found[0]
 
 
 def _choice_of(resume: Path, options: Mapping[str, Any], settings_file: Path | None) -> Selection:
@@ -248,29 +179,6 @@ class Group:
     initiators: int
     cells: int
     dialogs: int  # of all initiators
-
-
-def chosen_visits(
-    settings: RunSettings, *, initiators_max: int = INITIATORS[-1], interleaved: bool = False
-) -> list[Visit]:
-    """The selected cells that a lab with so many initiators can run, in all blocks and in the order of the run."""
-    if settings.rate is not None and not (settings.cells or settings.quick):
-        raise SettingsError("--rate is the same for all cells: select those that it fits with --cells, or --quick")
-    cells = select(
-        all_cells(settings.server_versions, initiators_max=initiators_max, ratios=settings.ratios), settings.cells
-    )
-    if settings.quick:
-        slice_ = [
-            cell for cell in quick_slice(settings.server_versions, settings.ratios) if cell.initiators <= initiators_max
-        ]
-        cells = [cell for cell in cells if cell in set(slice_)] if settings.cells else slice_
-    precision.require_possible(settings, cells)
-    return sweep_order(cells, settings.seed, settings.repeats, interleaved=interleaved)
-
-
-def visits_on(topology: Topology, settings: Settings) -> list[Visit]:
-    """The selected cells that this lab can run, in the order of the run."""
-    return chosen_visits(settings, initiators_max=topology.initiators_max, interleaved=topology.holds_all_versions)
 
 
 def counted(settings: RunSettings, visits: Sequence[Visit]) -> str:

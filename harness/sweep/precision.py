@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.matrix import Cell, Pair, Visit
-from harness.records import State
 from harness.settings import RunSettings, SettingsError
 from harness.sweep.journal import Entry, Journal
 from harness.whitepaper import BASE_DIALOG_RATIO
@@ -94,6 +93,7 @@ def _gains(entries: Iterable[Entry]) -> pd.DataFrame:
     import pandas as pd
 
     from harness.claims.judgement import GAIN
+    from harness.records import State
 
     completed = {(Cell.parse(each.cell), each.block): each for each in entries if each.outcome == "completed"}
     rows = []

@@ -87,6 +87,13 @@ def test_cells_follow_each_other_and_every_call_is_kept(clients, echo, tmp_path,
     assert rows == Counter(report.sent)
 
 
+def test_a_worker_writes_its_calls_without_pandas(clients, echo, tmp_path):
+    play(clients, plan(tmp_path, echo, "i1-t1-r150-p100-v2008", run=1006))
+    process = clients.processes["locust-worker-1"]
+    mapped = Path(f"/proc/{process}/maps").read_text()
+    assert "/pyarrow/" in mapped and "/pandas/" not in mapped
+
+
 def test_progress_grows_while_a_cell_runs(clients, echo, tmp_path):
     clients.prepare(plan(tmp_path, echo, "i2-t2-r150-p100-v2008"))
     progress = clients.progress()
