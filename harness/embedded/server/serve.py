@@ -36,6 +36,7 @@ from harness.embedded.server.data_folder import CannotServe
 from harness.embedded.server.defect_log import DefectLog
 from harness.embedded.server.error_log_file import ErrorLogFile
 from harness.embedded.server.long_reads import LongReads
+from harness.embedded.server.memory import MemoryWatch, resident_bytes
 from harness.embedded.server.parent import die_with_parent
 from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.tds_listener import Admit, TdsListener
@@ -175,6 +176,7 @@ class InstanceServer:
         gc.collect()
         gc.freeze()  # what exists now lives as long as the process: collections need not look at it
         gc.set_threshold(*GC_THRESHOLD)
+        self._memory = MemoryWatch(loop, instance.forget_compiled)
         ready: dict[str, str | int] = {"name": self._name, "host": host}
         beyond = not is_loopback(host)
         if beyond:
@@ -209,6 +211,7 @@ class InstanceServer:
 
     async def _stop(self) -> None:
         log.info("stopping")
+        self._memory.stop()
         for listener in self._listeners:
             await listener.close()
         self._transport.close()
@@ -277,21 +280,13 @@ def _usage() -> Usage:
         cpu_count=os.cpu_count() or 1,
         physical_memory_kb=os.sysconf("SC_PHYS_PAGES") * page_kb,
         available_physical_memory_kb=os.sysconf("SC_AVPHYS_PAGES") * page_kb,
-        process_memory_kb=_resident_pages() * page_kb,
+        process_memory_kb=resident_bytes() // 1024,
         host_platform=platform.system(),
         host_distribution=_distribution(),
         host_release=platform.release(),
         process_user_time_ms=int(spent.ru_utime * 1000),
         process_kernel_time_ms=int(spent.ru_stime * 1000),
     )
-
-
-def _resident_pages() -> int:
-    """Memory in use, in pages; 0 if the system does not report it."""
-    try:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except OSError:
-        return 0
 
 
 @functools.cache

@@ -142,6 +142,7 @@ class Instance:
         self.configuration = Configuration()
         self.trace_flags: set[int] = set()  # global ones
         self.defects = Defects()
+        engine.transactions.defect = lambda defect: self.defects.report(defect, "the end of a transaction")
 
     # -- recovery ----------------------------------------------------------------------------------------------------
 
@@ -203,7 +204,7 @@ class Instance:
 
     def drop_table(self, tx: Transaction, table: Table) -> None:
         """Drop a table. Its SQLite table is only renamed until the commit, so that a rollback can restore it."""
-        table.claim_whole(tx)
+        table.lock(tx)
         connection = self.sqlite.connection
         rowids = connection.execute(f"SELECT rowid FROM {table.sql}").fetchall()
         tx.writes.extend([(table.stored_rows, rowid, None) for (rowid,) in rowids])
@@ -326,6 +327,12 @@ class Instance:
         if key not in batches:
             self._batches_length += length
         batches[key] = compiled
+
+    def forget_compiled(self) -> None:
+        """Forget all that was compiled and would be compiled again when it is needed."""
+        self.batches.clear()
+        self._batches_length = 0
+        self.sqlite.forget_statements()
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,10 @@ BEGIN and COMMIT would take a third of the time of a small statement.
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from functools import _lru_cache_wrapper
 from typing import Any
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
@@ -133,6 +135,13 @@ class Sqlite:
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise self._translated(error) from error
 
+    def insert(self, sql: str, row: Sequence[Any]) -> int | None:
+        """Insert a row and return its number."""
+        try:
+            return self.connection.execute(sql, row).lastrowid
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise self._translated(error) from error
+
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
         """Run a statement for each row, or for none if one fails."""
         if isinstance(rows, list) and len(rows) == 1:
@@ -163,6 +172,13 @@ class Sqlite:
             if words in text:
                 return SqlServerError(number, *arguments)
         return SqlServerError(UNSUPPORTED, f"this query ({text})")
+
+    def forget_statements(self) -> None:
+        """Empty the cache of prepared statements. `sqlite3` counts them, however long they are, and does not show its
+        cache, which is one of `functools.lru_cache`."""
+        for kept in gc.get_referents(self.connection):
+            if isinstance(kept, _lru_cache_wrapper):
+                kept.cache_clear()
 
     # -- functions ---------------------------------------------------------------------------------------------------
 
