@@ -67,6 +67,7 @@ class Flush:
         "commits",
         "error",
         "is_done",
+        "is_written",
         "lazy",
         "rows",
         "started_ns",
@@ -81,6 +82,7 @@ class Flush:
         self.lazy: list[Write] = []  # writes of `rows` to keep for the next flush if this one fails
         self.bytes_by_owner: defaultdict[int, int] = defaultdict(int)  # known once the flush is written
         self.commits = 0  # how many commits wait for this flush
+        self.is_written = False  # to the log, but perhaps not on disk
         self.is_done = False
         self.error: StoreFull | None = None
 
@@ -140,11 +142,12 @@ class Store(ABC):
     def _flush(self, flush: Flush) -> None:
         """Writes the flush and calls `_finished` on the loop when it is on disk or has failed."""
 
-    def submit(self, writes: Sequence[Write]) -> Flush:
+    def submit(self, writes: Sequence[Write], pause: Callable[[], None] | None = None) -> Flush:
         """Hands writes over: they join the next flush, all or none, whether or not anybody waits for it. A value that
-        cannot be stored raises, and nothing is handed over."""
+        cannot be stored raises, and nothing is handed over. Among many writes `pause` lets others go on first."""
+        rows = self._rows_of(writes, pause)
         flush = self._next
-        flush.rows.update(self._rows_of(writes))
+        flush.rows.update(rows)
         flush.commits += 1
         self.commits += 1
         self._begin_soon()
@@ -160,7 +163,9 @@ class Store(ABC):
         flush.lazy += [(*place, row) for place, row in rows.items()]
         self._begin_soon()
 
-    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Value | None]:
+    def _rows_of(
+        self, writes: Sequence[Write], pause: Callable[[], None] | None = None
+    ) -> dict[tuple[str, Key], Value | None]:
         """The last write of each row, as `Flush.rows` holds it."""
         return {(table, key): row for table, key, row in writes}
 
@@ -214,6 +219,7 @@ class Store(ABC):
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024  # a longer log is moved into the file
 PAGE_BYTES = 4096
+MANY_WRITES = 2000  # of a flush, which take some milliseconds
 _FEW_WRITES = 8  # of a transaction, among which it is not worth looking for several of one row
 # The number of the layout of rows, kept in the file (PRAGMA user_version). Raise it with every change of the fields
 # that the broker or T-SQL store. Files made before there was a number have 0.
@@ -236,7 +242,8 @@ class FileStore(Store):
     SQLite runs in WAL mode with synchronous=NORMAL: its COMMIT writes the log but does not wait for the disk. A thread
     waits (fdatasync on the log file) while the loop goes on, then wakes the waiters: one hand-over per flush. Between
     two flushes the same thread moves a log that has grown into the database file, so that no COMMIT on the loop has to.
-    `call_soon` hands a callable from that thread to the loop (call_soon_threadsafe).
+    The COMMIT of many writes is its work too. `call_soon` hands a callable from that thread to the loop
+    (call_soon_threadsafe).
     """
 
     def __init__(
@@ -259,7 +266,8 @@ class FileStore(Store):
         # The log exists until `close`: SQLite removes it with the last connection.
         self._log = os.open(f"{path}-wal", os.O_RDWR | os.O_CREAT, 0o600)
         self._sync_directory()
-        self.is_in_sqlite = False  # the thread: a process that is forked then may find a lock that nobody releases
+        # Held while the thread is in SQLite: a process that is forked then may find a lock that nobody releases.
+        self.in_sqlite = threading.Lock()
         self._requests: SimpleQueue[Flush | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=f"flush {path.name}", daemon=True)
         self._thread.start()
@@ -315,23 +323,34 @@ class FileStore(Store):
             log.error("%d damaged rows of %s are set aside: %.200s", len(damaged), self._path, damaged)
 
     def close(self) -> None:
-        if self._next.rows:
-            self._write(self._next)
         self._requests.put(None)
         self._thread.join()
+        if self._next.rows:
+            self._write(self._next)
         os.close(self._log)
         self._connection.close()  # moves the log into the file and removes it
 
     # On the loop
 
-    def _rows_of(self, writes: Sequence[Write]) -> dict[tuple[str, Key], Value | None]:
+    def _rows_of(
+        self, writes: Sequence[Write], pause: Callable[[], None] | None = None
+    ) -> dict[tuple[str, Key], Value | None]:
         """Keys and rows are packed here, and not in the flush, which carries the writes of others too."""
         pack = self._pack
         if len(writes) > _FEW_WRITES:  # several of one row, as when many messages of a dialog arrive at once
             writes = [(*place, row) for place, row in super()._rows_of(writes).items()]
-        return {(table, pack(key)): None if row is None else pack(row) for table, key, row in writes}
+        if pause is None or len(writes) <= MANY_WRITES:
+            return {(table, pack(key)): None if row is None else pack(row) for table, key, row in writes}
+        rows: dict[tuple[str, Key], Value | None] = {}
+        for at in range(0, len(writes), MANY_WRITES):
+            rows |= self._rows_of(writes[at : at + MANY_WRITES])
+            pause()
+        return rows
 
     def _flush(self, flush: Flush) -> None:
+        if len(flush.rows) > MANY_WRITES:  # they would stop the loop
+            self._requests.put(flush)
+            return
         try:
             self._write(flush)
         except sqlite3.Error as error:
@@ -357,6 +376,7 @@ class FileStore(Store):
             if deleted:
                 connection.executemany(_DELETE, deleted)
             connection.execute("COMMIT")
+            flush.is_written = True
         except sqlite3.Error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -374,19 +394,20 @@ class FileStore(Store):
 
     def _serve_one(self, connection: sqlite3.Connection, flush: Flush) -> None:
         try:
+            if not flush.is_written:
+                with self.in_sqlite:
+                    self._write(flush)
             os.fdatasync(self._log)
             if os.fstat(self._log).st_size > CHECKPOINT_BYTES:
                 # The waiters go on; the next flush waits until the log is short again.
                 self._call_soon(lambda: flush.finish(None))
-                self.is_in_sqlite = True
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                with self.in_sqlite:
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except (OSError, sqlite3.Error) as error:
             reason = StoreFull(str(error))
             self._call_soon(lambda: self._finished(flush, None if flush.is_done else reason))
         else:
             self._call_soon(lambda: self._finished(flush, None))
-        finally:
-            self.is_in_sqlite = False
 
 
 class MemoryStore(Store):

@@ -21,10 +21,10 @@ _FIRST_LOGIN_ID = 256
 
 
 def create_master_key(tx: Transaction, catalog: Catalog, password: str | None = None) -> None:
-    if catalog.principals.has_master_key:
-        raise SqlServerError(15578)
     master_key = catalog.keys.new_master_key()
     locked = None if password is None else catalog.keys.lock_master_key(master_key, password)
+    if catalog.principals.has_master_key:  # others may have gone on until here
+        raise SqlServerError(15578)
     ddl.assign(tx, catalog.principals, "locked_master_key", locked)
     set_master_key(tx, catalog, master_key)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from harness.embedded.broker.endpoint_states import EndpointState
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.queues import Queue, QueueRow
 from harness.embedded.errors import SqlServerError
+from harness.embedded.runtime import turns
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.runtime.tasks import Cancelled, Waiting
 from harness.embedded.store import Flush, Key, StoreFull, Value, Write
@@ -30,6 +31,8 @@ class Transactions:
         self._error_log = environment.error_log
         self.prepare: Callable[[Transaction], None] = lambda tx: None  # decides where sent messages go
         self.rolled_back: Callable[[Sequence[Queue]], None] = lambda queues: None  # counts towards poison detection
+        # A defect in undoing or publishing a change. The rest is still done: locks must not stay for ever.
+        self.defect: Callable[[Exception], None] = raise_again
         self._begun = 0
 
     def begin(self) -> Transaction:
@@ -51,6 +54,11 @@ class Transactions:
             if tx.active:
                 tx.rollback()
             self._error_log.write(complaint + error.text)
+
+
+def raise_again(defect: Exception) -> None:
+    """End the run at a bug."""
+    raise defect
 
 
 class Transaction:
@@ -151,7 +159,9 @@ class Transaction:
         try:
             if self.sent:
                 of.prepare(self)
-            flush = of.store.submit(self.writes) if self.writes else None
+            # Nobody may run between a decision where messages go and its commit.
+            pause = None if self.sent or self.arrived else turns.pause_in_cleanup
+            flush = of.store.submit(self.writes, pause) if self.writes else None
         except Exception:
             self._roll_back()
             raise
@@ -190,8 +200,7 @@ class Transaction:
                 row.queue.publish(row)
         for lock in self.locks:
             lock.release()
-        for action in self._commit_actions:
-            action()
+        self._each(self._commit_actions)
         for queue in self.received_from:
             queue.rollbacks = 0
         self._end()
@@ -211,12 +220,19 @@ class Transaction:
         self._end()
 
     def _end(self) -> None:
-        for action in self._end_actions:
-            action()
+        self._each(self._end_actions)
         # The actions refer to the transaction: without this cycle it is freed at once, not by the garbage collector.
         del self._undo, self._commit_actions, self._end_actions
 
     def _undo_to(self, length: int) -> None:
         undo = self._undo
         while len(undo) > length:
-            undo.pop()()
+            self._each((undo.pop(),))
+            turns.pause_in_cleanup()
+
+    def _each(self, actions: Iterable[Callable[[], object]]) -> None:
+        for action in actions:
+            try:
+                action()
+            except Exception as defect:
+                self._of.defect(defect)

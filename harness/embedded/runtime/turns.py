@@ -17,6 +17,10 @@ class Turn(Protocol):
         """Let others go on if the turn has lasted long enough."""
         ...
 
+    def pause_in_cleanup(self) -> None:
+        """The same where a cancelled task must go on: it is cancelled at its next wait, or when the request ends."""
+        ...
+
     def wait(self, wait: Wait) -> Any:
         """Do as if the request had yielded the wait; returns what the `yield` would return."""
         ...
@@ -30,3 +34,9 @@ def pause() -> None:
     call it only where `Cancelled` does no harm."""
     if current is not None:
         current.pause()
+
+
+def pause_in_cleanup() -> None:
+    """Let others go on inside what must not be left half done: undoing changes, handing a commit over."""
+    if current is not None:
+        current.pause_in_cleanup()

@@ -93,11 +93,11 @@ class ServerKeys:
 
     def lock_master_key(self, master_key: bytes, password: str) -> bytes:
         salt = os.urandom(passwords.SALT_BYTES)
-        return salt + protect(passwords.derived(password, salt), self._master_key(master_key))
+        return salt + protect(passwords.derived_aside(password, salt), self._master_key(master_key))
 
     def unlock_master_key(self, locked: bytes, password: str) -> bytes:
         salt, protected = locked[: passwords.SALT_BYTES], locked[passwords.SALT_BYTES :]
-        return protect(self._service_master_key, reveal(passwords.derived(password, salt), protected))
+        return protect(self._service_master_key, reveal(passwords.derived_aside(password, salt), protected))
 
     def new_certificate(self, text: CertificateText, protection: Protection) -> KeyPair:
         key, builder = self_signing(text.subject[:SUBJECT_LENGTH_MAX], _moment(text.start_ns), _moment(text.expiry_ns))

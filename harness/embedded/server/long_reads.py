@@ -69,6 +69,9 @@ class LongReads(Reads):
         if self._is_over():
             raise ReadTooLong
 
+    def at_once(self, query: Query, read: Callable[[], Rows]) -> Rows:
+        return read() if turns.current is None else self._here(query, read)
+
     def value(self, query: Query, login: str, read: Callable[[], Any]) -> Any:
         if turns.current is None:  # or inside another query
             return read()
@@ -113,11 +116,14 @@ class LongReads(Reads):
         assert turn is not None
         while self._forks.total() >= FORKS_MAX or self._forks[login] >= FORKS_OF_A_LOGIN_MAX:
             turn.wait(self._ended.wait())
-        while self._store.is_in_sqlite:  # its thread may hold a lock that nobody would release in the fork
-            turn.wait(Delay(MILLISECOND))
         self._forks[login] += 1
         try:
-            fork = _Fork(read, self._loop, turn)
+            while not self._store.in_sqlite.acquire(blocking=False):
+                turn.wait(Delay(MILLISECOND))
+            try:
+                fork = _Fork(read, self._loop, turn)
+            finally:
+                self._store.in_sqlite.release()
             try:
                 yield fork
             finally:
@@ -141,7 +147,9 @@ class _Fork:
         os.set_blocking(self._pipe, False)
         blocked = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork where there are threads: see `is_in_sqlite`
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # of a fork where there are threads: see `FileStore.in_sqlite`
             self._pid = os.fork()
         if self._pid == 0:
             _serve(read, end)

@@ -89,7 +89,7 @@ class TdsListener:
         self.driver = driver
         self.tls = tls
         self.requires_encryption = requires_encryption
-        self.connections: dict[int, TdsProtocol] = {}
+        self.connections: dict[TdsProtocol, None] = {}
         self.spids = spids or SessionIds()  # a parameter because several ports share them
         self.turns = turns or Turns(driver, asyncio.get_running_loop())
         self.connections_max = connections_max or _connections_max()
@@ -124,7 +124,7 @@ class TdsListener:
         """Close the port and every connection, whose sessions roll back."""
         if self._server is not None:
             self._server.close()
-        for protocol in list(self.connections.values()):
+        for protocol in list(self.connections):
             protocol.abort()
         while self.connections:
             await asyncio.sleep(0)
@@ -142,8 +142,8 @@ class TdsProtocol(asyncio.Protocol):
         self._listener = listener
         self._scheduler = listener.scheduler
         self._run = listener.driver.run
-        self._spid = listener.spids.take()
-        self._name = f"session {self._spid}"
+        self._name = "a connection"
+        self._spid = 0  # until the login, which may be refused because all ids are in use
         self._session: ClientSession | None = None
         self._authentication: asyncio.Task[None] | None = None
         self._task: Task | None = None
@@ -160,7 +160,6 @@ class TdsProtocol(asyncio.Protocol):
         self._connection = Connection(
             listener.identity,
             self._transport.write,
-            spid=self._spid,
             tls=listener.tls,
             requires_encryption=listener.requires_encryption,
             flow=self._flow,
@@ -169,7 +168,8 @@ class TdsProtocol(asyncio.Protocol):
         listener.begin_login(self)
         self._login_timer = asyncio.get_running_loop().call_later(LOGIN_TIMEOUT_S, self._end_login_late)
         self._receive = self._connection.receive
-        listener.connections[self._spid] = self
+        listener.connections[self] = None
+        self._name = f"a connection from {self._address}"
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -185,7 +185,7 @@ class TdsProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         listener = self._listener
-        listener.connections.pop(self._spid, None)
+        listener.connections.pop(self, None)
         listener.end_login(self)
         self._connection.close()
         self._login_timer.cancel()
@@ -193,25 +193,21 @@ class TdsProtocol(asyncio.Protocol):
             self._authentication.cancel()
         session, self._session = self._session, None
         if session is None:
-            self._listener.spids.give_back(self._spid)
             return
         task, self._response = self._task, None
-        if task is not None and task.state is not TaskState.DONE:
+        if task is not None:
             self._scheduler.cancel(task)
-        if task is None or task.state is TaskState.DONE:
-            self._end(session)
-        else:  # the task is at a point where it cannot be cancelled
-            self._scheduler.spawn(self._end_after(task, session), f"{self._name} closing")
+        closing = listener.turns.run(self._end(task, session), Account())
+        self._scheduler.spawn(closing, f"{self._name} closing")
+        self._run()
 
-    def _end(self, session: ClientSession) -> None:
-        session.close()
-        self._listener.spids.give_back(self._spid)
-
-    def _end_after(self, task: Task, session: ClientSession) -> Waiting[None]:
+    def _end(self, task: Task | None, session: ClientSession) -> Waiting[None]:
         try:
-            yield from task.join()
+            if task is not None:  # it may be undoing what it did
+                yield from task.join()
         finally:
-            self._end(session)
+            session.close()
+            self._listener.spids.give_back(self._spid)
 
     def pause_writing(self) -> None:
         self._is_full = True
@@ -273,15 +269,22 @@ class TdsProtocol(asyncio.Protocol):
     def _admit(self, login: Login7) -> None:
         if self._transport.is_closing():
             return
+        listener = self._listener
         try:
-            self._listener.check_room()
-            self._session, database = self._listener.admit(login, self._spid)
+            listener.check_room()
+            spid = listener.spids.take()
+            try:
+                self._session, database = listener.admit(login, spid)
+            except BaseException:
+                listener.spids.give_back(spid)
+                raise
         except SqlServerError as error:
             self._refuse(login, error)
             return
-        self._listener.end_login(self)
+        self._spid, self._name = spid, f"session {spid}"
+        listener.end_login(self)
         self._login_timer.cancel()
-        self._connection.accept_login(login, database)
+        self._connection.accept_login(login, database, spid)
 
     def _refuse(self, login: Login7, error: SqlServerError) -> None:
         log.warning(

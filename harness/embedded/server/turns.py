@@ -18,7 +18,7 @@ from greenlet import greenlet
 from harness.embedded.runtime import turns
 from harness.embedded.runtime.platform import WaitStatistics
 from harness.embedded.runtime.realtime import RealTimeDriver
-from harness.embedded.runtime.tasks import SECOND, Scheduler, Task, Wait, Waiting
+from harness.embedded.runtime.tasks import SECOND, Cancelled, Scheduler, Task, Wait, Waiting
 
 Result = TypeVar("Result")
 
@@ -81,8 +81,11 @@ class Turns:
                 elif account.is_suspect:
                     account.is_suspect = account.is_heavy = False
             if inner.is_done:
+                cancelled, inner.cancelled = inner.cancelled, None
                 if len(idle) < GREENLETS_KEPT:
                     idle.append(inner)
+                if cancelled is not None:
+                    raise cancelled
                 return wait  # type: ignore[no-any-return]
             try:
                 given, error = (yield wait), None
@@ -142,6 +145,7 @@ class _NextTurn:
 class _Greenlet(greenlet):  # type: ignore[misc]
     """Runs one generator after another, each to its end."""
 
+    cancelled: Cancelled | None = None  # in the middle of a cleanup
     is_done: bool  # with the generator
     began_ns: int  # this turn
 
@@ -158,8 +162,7 @@ class _Greenlet(greenlet):  # type: ignore[misc]
             self.is_done = True
             generator = hub.switch(result)
 
-    @staticmethod
-    def _finish(generator: Waiting[Any], hub: greenlet) -> Any:
+    def _finish(self, generator: Waiting[Any], hub: greenlet) -> Any:
         resume, value = generator.send, None
         while True:
             try:
@@ -169,6 +172,8 @@ class _Greenlet(greenlet):  # type: ignore[misc]
             finally:
                 value = None  # as above
             try:
+                if self.cancelled is not None:
+                    raise self._cancelled_now()
                 value, resume = hub.switch(wait), generator.send
             except BaseException as error:
                 value, resume = error, generator.throw
@@ -177,6 +182,23 @@ class _Greenlet(greenlet):  # type: ignore[misc]
         if _now_ns() - self.began_ns > TURN_NS:
             self.wait(_NextTurn(self._queue))
 
+    def pause_in_cleanup(self) -> None:
+        if _now_ns() - self.began_ns > TURN_NS:
+            try:
+                self._leave(_NextTurn(self._queue))
+            except Cancelled as cancelled:
+                self.cancelled = cancelled
+
+    def _cancelled_now(self) -> Cancelled:
+        cancelled, self.cancelled = self.cancelled, None
+        assert cancelled is not None
+        return cancelled
+
     def wait(self, wait: Wait) -> Any:
+        if self.cancelled is not None:
+            raise self._cancelled_now()
+        return self._leave(wait)
+
+    def _leave(self, wait: Wait) -> Any:
         assert self.parent is not None
         return self.parent.switch(wait)

@@ -85,7 +85,6 @@ class Connection:
         server: ServerIdentity,
         send: Callable[[bytes], None],
         *,
-        spid: int,
         tls: ssl.SSLContext | None = None,
         requires_encryption: bool = False,
         flow: Callable[[], None] = lambda: None,
@@ -93,7 +92,7 @@ class Connection:
     ) -> None:
         self.state = ConnectionState.PRELOGIN
         self._server = server
-        self._spid = spid
+        self._spid = 0  # of the session, once there is one
         self._flow = flow
         self._context = tls
         self._requires_encryption = requires_encryption
@@ -186,8 +185,9 @@ class Connection:
         Done(TokenType.DONE, status).encode(out)
         self._send(self._writer().finish(out))
 
-    def accept_login(self, login: Login7, database: str) -> None:
-        """Confirm the login, and tell the client its database, language, collation and packet size."""
+    def accept_login(self, login: Login7, database: str, spid: int) -> None:
+        """Confirm the login, and tell the client its database, language, collation, packet size and session id."""
+        self._spid = spid
         out = ByteWriter()
         packet_size = login.packet_size
         for token in (

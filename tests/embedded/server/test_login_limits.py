@@ -12,8 +12,10 @@ import pytest
 from harness.embedded.runtime.realtime import RealTimeDriver, SystemClock
 from harness.embedded.runtime.tasks import Scheduler
 from harness.embedded.server import tds_listener
+from harness.embedded.server.session_ids import SessionIds
 from harness.embedded.server.tds_listener import TdsListener
 from harness.embedded.tds.packets import LOGIN_SIZE_MAX
+from harness.embedded.tsql.instance.instance import USER_SPIDS
 from tests.embedded.server.bare_client import LOGIN7, PRELOGIN, PRELOGIN_TYPE, login7, packets
 from tests.embedded.tds.captures import SERVER
 
@@ -121,6 +123,21 @@ def test_a_login_beyond_the_limit_is_refused_by_its_number_and_possible_after_an
             streams[0][1].close()
             while (await log_in(await connect()))[0] != 0xE3:
                 await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+
+
+def test_a_login_for_which_there_is_no_session_id_is_refused_by_its_number():
+    spids = SessionIds()
+    taken = [spids.take() for _ in USER_SPIDS]
+
+    async def scenario() -> None:
+        async with listening(spids=spids) as connect:
+            first, second = await connect(), await connect()
+            answer = await log_in(first)
+            assert answer[0] == 0xAA and int.from_bytes(answer[3:7], "little") == 17809
+            spids.give_back(taken.pop())
+            assert (await log_in(second))[0] == 0xE3
 
     asyncio.run(scenario())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -28,6 +29,7 @@ ROWS = "DECLARE @t TABLE (n int); DECLARE @i int = 0; WHILE @i < {0} BEGIN INSER
 CROSS = ROWS.format(500) + "SELECT COUNT(*) FROM @t a CROSS JOIN @t b CROSS JOIN @t c CROSS JOIN @t d"
 LOOP = "DECLARE @i bigint = 0; WHILE 1 = 1 SET @i += 1"
 MANY = "SELECT 1 AS a; " * 60_000
+ROW_POWER = 16
 UNREAD_QUERY = ROWS.format(500) + "SELECT a.n, b.n, c.n FROM @t a CROSS JOIN @t b CROSS JOIN @t c"
 
 
@@ -105,6 +107,89 @@ def test_an_attention_ends_a_request_that_takes_long(instance, running, text):
     wait_until(lambda: not instance.process.children())
 
 
+def fill(connection: pyodbc.Connection, table: str) -> None:
+    connection.execute(f"CREATE TABLE {table} (n int NOT NULL, note varchar(20) NULL); INSERT {table} VALUES (0, NULL)")
+    for power in range(ROW_POWER):
+        connection.execute(f"INSERT {table} SELECT n + {2**power}, note FROM {table}")
+
+
+def is_answered(client: socket.socket) -> bool:
+    return bool(select.select([client], [], [], 0)[0])
+
+
+CHANGES = {
+    "update": "UPDATE {0} SET note = 'changed'",
+    "delete": "DELETE {0}",
+    "insert": "INSERT {0} SELECT n, 'changed' FROM {0}",
+    "search": "UPDATE {0} SET note = 'changed' WHERE n % 7 = 0 AND note IS NULL",
+    "variable": "DECLARE @t TABLE (n int, note varchar(20)); INSERT @t SELECT n, note FROM {0}; "
+    "UPDATE @t SET note = 'changed'; DELETE @t WHERE n % 2 = 0",
+    "rollback": "BEGIN TRANSACTION; UPDATE {0} SET note = 'changed'; ROLLBACK TRANSACTION",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_others_are_answered_while_many_rows_change_and_an_attention_undoes_it(instance, running, change):
+    table = f"dbo.big_{change}"
+    with instance.connect() as other:
+        fill(other, table)
+        client = running("DECLARE @begun int; " + CHANGES[change].format(table))
+        for _ in range(20):
+            assert other.execute("SELECT 1").fetchval() == 1
+        assert not is_answered(client)
+        client.sendall(attention())
+        while read_message(client)[:3] != bytes.fromhex("fd 2000"):  # a DONE with DONE_ATTN
+            pass
+        client.sendall(batch("IF @@TRANCOUNT > 0 ROLLBACK"))
+        read_message(client)
+        rows, changed = other.execute(f"SELECT COUNT(*), COUNT(note) FROM {table}").fetchone()
+        assert (rows, changed) == (2**ROW_POWER, 0)
+        other.execute(f"DROP TABLE {table}")
+
+
+def test_a_change_of_many_rows_loses_no_change_of_others(instance):
+    """Four sessions add to each row of a table, half of them in one statement, half in two."""
+    with instance.connect() as observer:
+        fill(observer, "dbo.counted")
+        observer.execute("UPDATE dbo.counted SET n = 0")
+
+        def add(texts: list[str]) -> None:
+            with instance.connect() as connection:
+                for text in texts:
+                    connection.execute("UPDATE dbo.counted SET n = n + 1" + text)
+
+        halves = [f" WHERE n % 1 = 0 AND note IS {which} NULL" for which in ("", "NOT")]
+        adders = [threading.Thread(target=add, args=(texts,)) for texts in ([""], [""], halves, halves[::-1])]
+        for adder in adders:
+            adder.start()
+        for adder in adders:
+            adder.join()
+        found = observer.execute("SELECT MIN(n), MAX(n), COUNT(*) FROM dbo.counted").fetchone()
+        assert tuple(found) == (4, 4, 2**ROW_POWER)
+        observer.execute("DROP TABLE dbo.counted")
+
+
+def test_a_statement_that_fails_after_many_rows_changes_none(instance):
+    """The last row violates the key; others have run meanwhile."""
+    with instance.connect() as connection:
+        fill(connection, "dbo.source")
+        connection.execute("CREATE TABLE dbo.keyed (n int NOT NULL PRIMARY KEY)")
+        connection.execute(f"INSERT dbo.keyed VALUES ({2**ROW_POWER - 1})")
+        with pytest.raises(pyodbc.Error, match="2627"):
+            connection.execute("INSERT dbo.keyed SELECT n FROM dbo.source")
+        assert connection.execute("SELECT COUNT(*) FROM dbo.keyed").fetchval() == 1
+        cursor = connection.execute(
+            "SET NOCOUNT ON; DECLARE @t TABLE (n int PRIMARY KEY, m int NOT NULL); "
+            f"INSERT @t VALUES ({2**ROW_POWER - 1}, 1); "
+            "BEGIN TRY INSERT @t SELECT n, n FROM dbo.source END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH; "
+            "SELECT COUNT(*) FROM @t"
+        )
+        assert cursor.fetchval() == 2627
+        cursor.nextset()
+        assert cursor.fetchval() == 1
+        connection.execute("DROP TABLE dbo.keyed; DROP TABLE dbo.source")
+
+
 def test_a_query_that_takes_long_has_the_answer_of_one_that_does_not(instance):
     with instance.connect() as connection:
         rows = ROWS.format(150)
@@ -117,6 +202,18 @@ def test_a_query_that_takes_long_has_the_answer_of_one_that_does_not(instance):
         )
         found = {tuple(row) for row in cursor.fetchall()}
         assert len(found) == 150 * 150 * 10
+
+
+def test_others_are_answered_while_passwords_are_hashed(instance, running):
+    names = [f"hashed_{number}" for number in range(20)]
+    client = running("".join(f"CREATE LOGIN {name} WITH PASSWORD = 'Long enough, 1'; " for name in names))
+    with instance.connect() as other:
+        for _ in range(5):
+            assert other.execute("SELECT 1").fetchval() == 1
+        assert not is_answered(client)
+        read_message(client)
+        made = other.execute("SELECT COUNT(*) FROM sys.server_principals WHERE name LIKE 'hashed[_]%'").fetchval()
+        assert made == len(names)
 
 
 def test_an_error_in_a_query_that_takes_long_is_its_error(instance):

@@ -23,11 +23,11 @@ def payloads(name: str) -> list[bytes]:
 
 
 def logged_in() -> Connection:
-    connection = Connection(SERVER, bytearray().extend, spid=51)
+    connection = Connection(SERVER, bytearray().extend)
     connection.state = ConnectionState.IDLE
     connection._packets.log_in(PACKET_SIZE_DEFAULT)
     return connection
 
 
 def fresh() -> Connection:
-    return Connection(SERVER, bytearray().extend, spid=51)
+    return Connection(SERVER, bytearray().extend)

@@ -88,7 +88,7 @@ def read(connection: Connection, chunks: list[bytes]) -> list[object]:
         for request in connection.receive(chunk):
             requests.append(summary(request))
             if isinstance(request, Login7):
-                connection.accept_login(request, request.database)
+                connection.accept_login(request, request.database, 51)
             elif requests[-1] != "WAIT 30":
                 connection.end_response()
     return requests

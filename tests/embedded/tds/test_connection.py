@@ -43,7 +43,7 @@ def test_a_packet_out_of_turn_is_a_protocol_error(state, kind):
 @pytest.mark.parametrize("wish", Encryption)
 def test_without_a_certificate_no_encryption_is_offered(wish):
     sent: list[bytes] = []
-    connection = Connection(SERVER, sent.append, spid=51)
+    connection = Connection(SERVER, sent.append)
     connection.receive(packet(PacketType.PRELOGIN, bytes(Prelogin((0, 0, 0), wish).encode())))
     assert Prelogin.decode(sent[0][8:]) == Prelogin(SERVER.version, Encryption.NOT_SUPPORTED)
     assert connection.state is ConnectionState.LOGIN
@@ -51,13 +51,13 @@ def test_without_a_certificate_no_encryption_is_offered(wish):
 
 def test_a_login_is_answered_with_what_the_client_asked_for():
     sent: list[bytes] = []
-    connection = Connection(SERVER, sent.append, spid=51)
+    connection = Connection(SERVER, sent.append)
     prelogin, login = writes("microsoft_login")[:2]
     connection.receive(prelogin)
     (request,) = connection.receive(login)
     assert isinstance(request, Login7)
     assert connection.state is ConnectionState.LOGGING_IN
-    connection.accept_login(request, "lab")
+    connection.accept_login(request, "lab", 51)
     assert connection.state is ConnectionState.IDLE
     assert "Changed database context to 'lab'.".encode("utf-16-le") in sent[1]
     assert b"\x01\x74\x00\x00\x04" in sent[1]  # LOGINACK: SQL_TSQL, TDS 7.4
@@ -133,7 +133,7 @@ def test_a_reset_is_part_of_the_request_that_asks_for_it(status, reset):
 
 def test_an_attention_while_idle_is_acknowledged_at_once():
     sent: list[bytes] = []
-    connection = Connection(SERVER, sent.append, spid=51)
+    connection = Connection(SERVER, sent.append)
     connection.state = ConnectionState.IDLE
     assert connection.receive(packet(PacketType.ATTENTION, b"")) == []
     assert sent[0][8:11] == b"\xfd\x20\x00"
@@ -141,7 +141,7 @@ def test_an_attention_while_idle_is_acknowledged_at_once():
 
 def test_the_acknowledgement_of_an_attention_is_a_message_of_its_own():
     sent: list[bytes] = []
-    connection = Connection(SERVER, sent.append, spid=51)
+    connection = Connection(SERVER, sent.append)
     connection.state = ConnectionState.IDLE
     connection.receive(batch("SELECT"))
     response = connection.begin_response(is_call=False)
@@ -154,7 +154,7 @@ def test_the_acknowledgement_of_an_attention_is_a_message_of_its_own():
 
 def test_a_request_that_its_last_packet_gives_up_is_answered_with_an_error_and_nothing_else():
     sent: list[bytes] = []
-    connection = Connection(SERVER, sent.append, spid=51)
+    connection = Connection(SERVER, sent.append)
     connection.state = ConnectionState.IDLE
     assert connection.receive(batch("SEL", status=0) + packet(PacketType.SQL_BATCH, b"ECT", status=3)) == []
     [message] = PacketReader().feed(b"".join(sent))

@@ -6,6 +6,7 @@ import pytest
 
 from harness.embedded.errors import DEFECT
 from harness.embedded.tsql.statements import batches
+from harness.embedded.tsql.storage.tables import Table
 from harness.embedded.tsql.translation import functions
 from harness.embedded.tsql.translation.functions.kinds import Function
 
@@ -71,6 +72,21 @@ def test_a_defect_in_an_activated_procedure_rolls_back_until_the_queue_is_disabl
     assert side.value("SELECT is_receive_enabled FROM sys.service_queues WHERE name = 'q'") == 0
     assert side.value("SELECT COUNT(*) FROM dbo.q") == 1
     assert len(broken) == 5
+
+
+def test_a_defect_in_undoing_a_change_leaves_no_lock_and_ends_no_activated_task(side, broken, monkeypatch):
+    side.run(QUEUE)
+    side.run(READER % "INSERT dbo.t (n) VALUES (1); SELECT LEN('x')")
+    side.run(ACTIVATION)
+    monkeypatch.setattr(Table, "_remove", lambda *arguments: 1 / 0)
+    side.run(SEND)
+    side.world.run_for(60)
+    monkeypatch.undo()
+    assert {type(defect) for defect, _ in broken} == {AssertionError, ZeroDivisionError}
+    assert side.value("SELECT is_receive_enabled FROM sys.service_queues WHERE name = 'q'") == 0
+    assert side.value("SELECT COUNT(*) FROM dbo.q") == 1
+    side.run("ALTER QUEUE dbo.q WITH STATUS = ON, ACTIVATION (STATUS = OFF)")
+    assert len(side.rows("RECEIVE * FROM dbo.q")) == 1
 
 
 def test_outside_a_server_a_defect_ends_the_run(side, defect):

@@ -164,12 +164,14 @@ def writing(work: Work) -> Step:
     """A step that changes data in the open transaction or in its own. If it fails, all its changes are undone."""
 
     def change(frame: Frame, tx: Transaction) -> Waiting[None]:
+        mark = tx.mark()
         while True:
             try:
                 work(frame, tx)
                 return
-            except RowConflict as conflict:  # another transaction has changed the rows; nothing is done yet
+            except RowConflict as conflict:  # another transaction has changed the rows; begin again when it has ended
                 lock = conflict.lock
+            tx.rollback_to(mark)
             yield from lock.acquire(tx, frame.instance.engine.waits)
 
     return waiting_work(change)

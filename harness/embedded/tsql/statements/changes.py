@@ -7,18 +7,19 @@ UPDATE or DELETE changes, with their new values. The rows are then changed by th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlglot import exp
 
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.runtime import turns
 from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
-from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table
 from harness.embedded.tsql.text.parser import Parser, Query, parse_query, select_token
 from harness.embedded.tsql.translation.binding import Binding, Plan
@@ -26,6 +27,7 @@ from harness.embedded.tsql.translation.binding import Binding, Plan
 TargetName = tuple[str, ...] | str  # an object name, or a table variable with its @
 
 
+Item = TypeVar("Item")
 Change = Callable[[Frame, Transaction | None], int]  # returns how many rows it touched
 
 
@@ -147,14 +149,83 @@ def planned(make: Callable[[Frame], Prepared]) -> Callable[[Frame], Prepared]:
     return prepared
 
 
-def change_variable(frame: Frame, target: Target, verb: str, sql: str, rows: list[tuple[Any, ...]]) -> None:
-    """Run a statement for each row, all or none; `{}` in it stands for the table variable."""
-    if not rows:
-        return
-    try:
-        frame.sqlite.run_many(sql.format(f"temp.{frame.table(target.name)}"), rows)
-    except sqlite3.IntegrityError as error:
-        raise target.violation(error, verb) from error
+def pieces(rows: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """The rows in pieces, between which others go on."""
+    for at in range(0, len(rows), ROWS_A_PIECE):
+        if at:
+            turns.pause()
+        yield rows[at : at + ROWS_A_PIECE]
+
+
+class Changing:
+    """Changes of one statement, a piece of its rows at a time. If one fails, those of a table are undone by its
+    transaction, and those of a table variable here."""
+
+    def __init__(self, frame: Frame, tx: Transaction | None, target: Target) -> None:
+        self._frame = frame
+        self._sqlite = frame.sqlite
+        self._tx = tx
+        self._target = target
+        self._table = target.table
+        self._verb = ""
+        self._undo: list[Callable[[], object]] = []  # for a table variable
+
+    def __enter__(self) -> Changing:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        for undo in reversed(self._undo):
+            undo()
+            turns.pause_in_cleanup()
+        if isinstance(error, sqlite3.IntegrityError):
+            raise self._target.violation(error, self._verb) from error
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        self._verb = "INSERT"
+        if self._table is not None and self._tx is not None:
+            self._table.insert(self._sqlite, self._tx, rows)
+            return
+        rowids: list[tuple[int | None]] = []
+        self._undo.append(lambda: self._delete(rowids))
+        sql = f"INSERT INTO {self._variable} VALUES ({', '.join('?' for _ in self._target.columns)})"
+        for row in rows:
+            rowids.append((self._sqlite.insert(sql, row[1:]),))
+
+    def update(self, old: Sequence[Row], new: Sequence[Row]) -> None:
+        self._verb = "UPDATE"
+        if self._table is not None and self._tx is not None:
+            self._table.update(self._sqlite, self._tx, old, new)
+            return
+        self._update(new)
+        self._undo.append(lambda: self._update(old))
+
+    def delete(self, rows: Sequence[Row]) -> None:
+        self._verb = "DELETE"
+        if self._table is not None and self._tx is not None:
+            self._table.delete(self._sqlite, self._tx, rows)
+            return
+        self._delete([row[:1] for row in rows])
+        self._undo.append(lambda: self._put_back(rows))
+
+    # -- of a table variable
+
+    @property
+    def _variable(self) -> str:
+        return f"temp.{self._frame.table(self._target.name)}"
+
+    def _update(self, rows: Sequence[Row]) -> None:
+        sets = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(self._target.columns, start=2))
+        self._sqlite.run_many(f"UPDATE {self._variable} SET {sets} WHERE rowid = ?1", rows)
+
+    def _delete(self, rowids: Sequence[Row]) -> None:
+        self._sqlite.run_each(f"DELETE FROM {self._variable} WHERE rowid = ?", rowids)
+
+    def _put_back(self, rows: Sequence[Row]) -> None:
+        names = ["rowid", *(quoted(column.name) for column in self._target.columns)]
+        sql = f"INSERT INTO {self._variable} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})"
+        self._sqlite.run_each(sql, rows)
 
 
 def places_of(target: Target, names: list[str]) -> list[int]:
@@ -195,7 +266,9 @@ def send_output(  # noqa: PLR0917
             columns.append(Column(target.columns[place].name if star else name, target.columns[place].type))
             picks.append((rows, place + 1))
     count = max(len(old), len(new))
-    made = [tuple(rows[number][place] for rows, place in picks) for number in range(count)]
+    made: list[Row] = []
+    for numbers in pieces(range(count)):
+        made += [tuple(rows[number][place] for rows, place in picks) for number in numbers]
     if output.into is None:
         frame.sink.columns(columns)
         frame.sink.rows(made)

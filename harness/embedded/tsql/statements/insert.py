@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -11,8 +10,9 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import changes
-from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName
+from harness.embedded.tsql.statements.changes import Changing, Output, Prepared, Target, TargetName
 from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.storage.tables import Row
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, Statement, parse_expression
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects
@@ -82,25 +82,18 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
     def apply(frame: Frame, tx: Transaction | None) -> int:
         target, plan, _, shape = prepared(frame)
         table = target.table
-        if table is None or tx is None:
-            rows = [shape((0, *values, None)) for values in plan.read_all(frame)]
-            marks = ", ".join("?" for _ in target.columns)
-            changes.change_variable(
-                frame, target, "INSERT", f"INSERT INTO {{}} VALUES ({marks})", [r[1:] for r in rows]
-            )
-            changes.send_output(frame, scope, node.output, target, (), rows)
-            return len(rows)
-        rows = [
-            shape((rowid, *values, None)) for rowid, values in enumerate(plan.read_all(frame), table.last_rowid + 1)
-        ]
-        if rows:
-            table.check_identity(rows[-1][0])
-            try:
-                table.insert(frame.sqlite, tx, rows)
-            except sqlite3.IntegrityError as error:
-                raise target.violation(error, "INSERT") from error
-            if table.identity is not None:
-                frame.session.identity = table.last_rowid
+        if table is not None and tx is not None:
+            table.use(tx)
+        given = plan.read_all(frame)
+        first = table.reserve(len(given)) if table is not None else 1
+        rows: list[Row] = []
+        with Changing(frame, tx, target) as change:
+            for piece in changes.pieces(given):
+                new = [shape((rowid, *values, None)) for rowid, values in enumerate(piece, first + len(rows))]
+                change.insert(new)
+                rows += new
+        if rows and table is not None and table.identity is not None:
+            frame.session.identity = rows[-1][0]
         changes.send_output(frame, scope, node.output, target, (), rows)
         return len(rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain
 from harness.embedded.tsql.statements import changes
-from harness.embedded.tsql.statements.changes import Output, Prepared, Target, TargetName
+from harness.embedded.tsql.statements.changes import Changing, Output, Prepared, Target, TargetName
 from harness.embedded.tsql.statements.queries import AGGREGATES
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.storage.reads import ReadTooLong
+from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row
 from harness.embedded.tsql.text.parser import (
     Expression,
@@ -28,7 +29,7 @@ from harness.embedded.tsql.text.parser import (
     parse_from,
 )
 from harness.embedded.tsql.translation import selects
-from harness.embedded.tsql.translation.binding import Binding, check
+from harness.embedded.tsql.translation.binding import Binding, Plan, check
 from harness.embedded.tsql.translation.fragments import Names, Source
 from harness.embedded.tsql.translation.renderer import Renderer
 
@@ -114,23 +115,16 @@ def compile_update(node: Update, scope: Scope) -> Step:
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
         target, plan, places, _ = prepared(frame)
+        width = len(target.columns) + 1
         old: list[Row] = []
         new: list[Row] = []
-        for row in _distinct(plan.rows(frame)):
-            width = len(target.columns) + 1
-            old.append(row[:width])
-            after = list(old[-1])
-            for place, value in zip(places, row[width:], strict=True):
-                after[place + 1] = value
-            new.append(tuple(after))
-        if target.table is None or tx is None:
-            sets = ", ".join(f"{quoted(column.name)} = ?{n}" for n, column in enumerate(target.columns, start=2))
-            changes.change_variable(frame, target, "UPDATE", f"UPDATE {{}} SET {sets} WHERE rowid = ?1", new)
-        elif old:
-            try:
-                target.table.update(frame.sqlite, tx, old, new)
-            except sqlite3.IntegrityError as error:
-                raise target.violation(error, "UPDATE") from error
+        with Changing(frame, tx, target) as change:
+            for piece in changes.pieces(_found(frame, tx, target, plan)):
+                before = [row[:width] for row in piece]
+                after = [_assigned(row, width, places) for row in piece]
+                change.update(before, after)
+                old += before
+                new += after
         changes.send_output(frame, scope, node.output, target, old, new)
         return len(new)
 
@@ -149,11 +143,37 @@ def _all_columns(target: Target, alias: str) -> list[str]:
     return [f"{quoted(alias)}.{quoted(name)}" for name in ("rowid", *(column.name for column in target.columns))]
 
 
-def _distinct(rows: list[Row]) -> list[Row]:
+def _assigned(row: Row, width: int, places: Sequence[int]) -> Row:
+    """A row with its new values, which follow the columns."""
+    after = list(row[:width])
+    for place, value in zip(places, row[width:], strict=True):
+        after[place + 1] = value
+    return tuple(after)
+
+
+def _found(frame: Frame, tx: Transaction | None, target: Target, plan: Plan) -> list[Row]:
+    """The rows to change. Nobody else changes them from now on; if it takes long to find them, nobody else changes the
+    table, because others go on meanwhile."""
+    table = target.table
+    if table is None or tx is None:
+        return _distinct(changes.pieces(plan.read_all(frame)))
+    try:
+        rows = _distinct([plan.rows_in_time(frame)])
+    except ReadTooLong:
+        table.lock(tx)
+        return _distinct(changes.pieces(plan.read_all(frame)))
+    if len(rows) > ROWS_A_PIECE:  # others go on before all are changed
+        width = len(target.columns) + 1
+        table.claim(tx, [row[:width] for row in rows])
+    return rows
+
+
+def _distinct(pieces: Iterable[Sequence[Row]]) -> list[Row]:
     """The rows without those that a join repeats, and without those that an outer join adds."""
     found: dict[Any, Row] = {}
-    for row in rows:
-        found.setdefault(row[0], row)
+    for rows in pieces:
+        for row in rows:
+            found.setdefault(row[0], row)
     found.pop(None, None)
     return list(found.values())
 
@@ -197,13 +217,10 @@ def compile_delete(node: Delete, scope: Scope) -> Step:
 
     def apply(frame: Frame, tx: Transaction | None) -> int:
         target, plan, _, _ = prepared(frame)
-        rows = _distinct(plan.rows(frame))
-        if target.table is None or tx is None:
-            changes.change_variable(
-                frame, target, "DELETE", "DELETE FROM {} WHERE rowid = ?", [(row[0],) for row in rows]
-            )
-        elif rows:
-            target.table.delete(frame.sqlite, tx, rows)
+        rows = _found(frame, tx, target, plan)
+        with Changing(frame, tx, target) as change:
+            for piece in changes.pieces(rows):
+                change.delete(piece)
         changes.send_output(frame, scope, node.output, target, rows, ())
         return len(rows)
 

@@ -29,6 +29,10 @@ class Reads:
     def check(self) -> None:
         """Raise `ReadTooLong` if the query that is read now has taken too long; called where rows of views are made."""
 
+    def at_once(self, query: Query, read: Callable[[], Rows]) -> Rows:
+        """What `read` returns, and nobody else has run meanwhile; `ReadTooLong` if that takes too long."""
+        return read()
+
     def value(self, query: Query, login: str, read: Callable[[], Any]) -> Any:
         """What `read` returns."""
         return read()

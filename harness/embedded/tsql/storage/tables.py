@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from harness.embedded.broker.transactions import Transaction
@@ -18,7 +19,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.locks import ExclusiveLock
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
-from harness.embedded.tsql.storage.sqlite import Sqlite, declared, quoted
+from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, Sqlite, declared, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ class TableBody:
 
 
 Row = tuple[Any, ...]  # rowid, then the columns in order
+LOWEST_ROWID = -(2**63)
+# Changes by others that a change of a table with keys undoes for a while, to see whether one is violated; with more it
+# waits for them. From 5,000 locks on, SQL Server locks the whole table.
+ROWS_UNDONE_MAX = 5000
 CATALOG = "tsql.tables"  # in the store: (database_id, object_id) -> the definition
 
 
@@ -83,7 +88,7 @@ class Table:
     _removing: dict[Transaction, None] = field(default_factory=dict, init=False)  # those that do not only insert
     # The names under which the rows are kept that an open transaction has dropped or truncated, the oldest first.
     _aside: list[str] = field(default_factory=list, init=False)
-    _emptied_by: Transaction | None = field(default=None, init=False)
+    _locked_by: Transaction | None = field(default=None, init=False)  # for changes by others
     _has_keys: bool = field(default=False, init=False)  # beside the numbers of rows
 
     def __post_init__(self) -> None:
@@ -195,7 +200,7 @@ class Table:
     def claim(self, tx: Transaction, rows: Sequence[Row]) -> None:
         """Lock rows, which are going to change, until the end of the transaction; RowConflict if another one has locked
         them."""
-        self._refuse_emptied(tx)
+        self._refuse_locked(tx)
         for other, changed in self._changed.items():
             if other is not tx and not changed.keys().isdisjoint([row[0] for row in rows]):
                 raise RowConflict(other)
@@ -214,57 +219,87 @@ class Table:
             tx.on_end(partial(self._changed.pop, tx))
         return changed
 
-    def _refuse_emptied(self, tx: Transaction) -> None:
-        if self._emptied_by is not None and self._emptied_by is not tx:
-            raise RowConflict(self._emptied_by)
+    def _refuse_locked(self, tx: Transaction) -> None:
+        if self._locked_by is not None and self._locked_by is not tx:
+            raise RowConflict(self._locked_by)
+
+    def use(self, tx: Transaction) -> None:
+        """Let nobody drop the table until the end of the transaction."""
+        self._refuse_locked(tx)
+        self._changed_by(tx)
 
     def claim_whole(self, tx: Transaction) -> None:
-        """DROP, TRUNCATE: RowConflict if another open transaction has changed a row."""
-        self._refuse_emptied(tx)
-        if (other := self._other_than(tx)) is not None:
-            raise RowConflict(other)
+        """RowConflict if another open transaction uses the table."""
+        self._refuse_locked(tx)
+        for other in self._changed:
+            if other is not tx:
+                raise RowConflict(other)
+
+    def lock(self, tx: Transaction) -> None:
+        """Let changes by others wait until the end of the transaction; RowConflict as above."""
+        self.claim_whole(tx)
+        if self._locked_by is None:
+            self._locked_by = tx
+            tx.on_end(self._unlock)
+
+    def _unlock(self) -> None:
+        self._aside, self._locked_by = [], None
 
     def emptied(self, tx: Transaction, kept_as: str) -> None:
-        """Let changes by others wait until the end of the transaction, which has set the rows aside."""
-        if not self._aside:
-            self._emptied_by = tx
-            tx.on_end(self._not_emptied)
+        """Note that the transaction, which has locked the table, has set its rows aside."""
         self._aside.append(kept_as)
         tx.on_rollback(self._aside.pop)
 
-    def _not_emptied(self) -> None:
-        self._aside, self._emptied_by = [], None
-
-    def _other_than(self, tx: Transaction | None) -> Transaction | None:
-        """An open transaction that has changed the table, other than the given one."""
-        return next((other for other in self._changed if other is not tx), None)
+    def _changer_other_than(self, tx: Transaction | None) -> Transaction | None:
+        """An open transaction that has changed a row, other than the given one."""
+        return next((other for other, changed in self._changed.items() if changed and other is not tx), None)
 
     # -- what is committed -------------------------------------------------------------------------------------------
 
     def is_changed_by_others(self, tx: Transaction | None) -> bool:
-        if self._aside and self._emptied_by is not tx:
+        if self._aside and self._locked_by is not tx:
             return True
-        return bool(self._changed) and self._other_than(tx) is not None
+        return bool(self._changed) and self._changer_other_than(tx) is not None
 
     def undo_others(self, sqlite: Sqlite, tx: Transaction | None) -> None:
-        """Undo the changes of all open transactions but one, inside `committed`."""
-        if self._aside and self._emptied_by is not tx:
+        """Undo the changes of all open transactions but one, inside `committed`; `ReadTooLong` if it takes too long."""
+        if self._aside and self._locked_by is not tx:
             sqlite.run(f"DELETE FROM {self.sql}")
-            sqlite.run(f"INSERT INTO {self.sql} ({self.all_columns}) SELECT {self.all_columns} FROM {self._aside[0]}")
+            last_rowid: int | None = LOWEST_ROWID
+            while last_rowid is not None:
+                sqlite.reads.check()
+                last_rowid = self._fetch_back(sqlite, last_rowid)
         for other, changed in self._changed.items():
             if other is not tx:
-                sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [(rowid,) for rowid in changed])
-                sqlite.run_each(self._put_sql, [row for row in changed.values() if row is not None])
+                rows = iter(changed.items())
+                while piece := list(islice(rows, ROWS_A_PIECE)):
+                    sqlite.reads.check()
+                    sqlite.run_each(f"DELETE FROM {self.sql} WHERE rowid = ?", [(rowid,) for rowid, _ in piece])
+                # When all are deleted: two rows may have exchanged their keys.
+                rows = iter(changed.items())
+                while piece := list(islice(rows, ROWS_A_PIECE)):
+                    sqlite.reads.check()
+                    sqlite.run_each(self._put_sql, [row for _, row in piece if row is not None])
+
+    def _fetch_back(self, sqlite: Sqlite, after: int) -> int | None:
+        """Copy some rows that were set aside, and return the number of the last one; None if there were no more."""
+        sql = f"SELECT {self.all_columns} FROM {self._aside[0]} WHERE rowid > ? ORDER BY rowid LIMIT {ROWS_A_PIECE}"
+        rows = sqlite.rows(sql, (after,))
+        sqlite.run_each(self._put_sql, rows)
+        return rows[-1][0] if rows else None
 
     def _changing(self, sqlite: Sqlite, tx: Transaction, change: Callable[[], object]) -> None:
         """Make a change that may violate a key. RowConflict if it depends on another open transaction whether it does:
         that has written the same key, or has removed it and may be rolled back."""
-        other = self._other_than(tx) if self._has_keys and self._changed else None
+        other = self._changer_other_than(tx) if self._has_keys and self._changed else None
         if other is None:
             change()
             return
+        removers = [remover for remover in self._removing if remover is not tx]
+        if sum(len(self._changed.get(remover, ())) for remover in removers) > ROWS_UNDONE_MAX:
+            raise RowConflict(removers[0])
         try:
-            if any(remover is not tx for remover in self._removing):
+            if removers:
                 with committed(sqlite, tx, [self]):
                     change()
             change()
@@ -273,18 +308,11 @@ class Table:
                 raise RowConflict(other) from error
             raise
 
-    def check_identity(self, last_rowid: int) -> None:
-        """Raise 8115 if the column of numbers has no such number."""
-        if self.identity is not None:
-            type_ = self.columns[self.identity].type
-            if last_rowid > INTEGER_RANGES[type_.name][1]:
-                raise SqlServerError(8115, type_.name)
-
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def insert(self, sqlite: Sqlite, tx: Transaction, rows: Sequence[Row]) -> None:
         """Insert and stage rows with new rowids."""
-        self._refuse_emptied(tx)
+        self._refuse_locked(tx)
         if self._has_keys and self._changed:
             self._changing(sqlite, tx, lambda: self._insert(sqlite, rows))
         else:
@@ -319,6 +347,16 @@ class Table:
         stored = self.stored_rows
         tx.writes.extend([(stored, row[0], row[1:]) for row in new])
         tx.on_rollback(lambda: void(sqlite.run_many(sql, old)))
+
+    def reserve(self, count: int) -> int:
+        """The first of so many numbers for new rows; 8115 if the IDENTITY column has no such numbers."""
+        first, last = self.last_rowid + 1, self.last_rowid + count
+        if self.identity is not None:
+            type_ = self.columns[self.identity].type
+            if last > INTEGER_RANGES[type_.name][1]:
+                raise SqlServerError(8115, type_.name)
+        self.last_rowid = last
+        return first
 
     def put(self, sqlite: Sqlite, rows: Sequence[Row]) -> list[int]:
         """Insert rows into SQLite with rowids that are not in use; all rows or none."""

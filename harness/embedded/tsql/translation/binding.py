@@ -183,8 +183,13 @@ class Plan:
         return sql, [getter(frame) for getter in self.getters]
 
     def rows(self, frame: Frame) -> list[tuple[Any, ...]]:
-        """The rows, read at once: for changes, between whose steps nobody else may change anything."""
+        """The rows, read at once: nobody else runs meanwhile."""
         return [tuple(self.prepare(frame)[1])] if self.is_given else self._committed(frame, frame.sqlite.rows)
+
+    def rows_in_time(self, frame: Frame) -> list[tuple[Any, ...]]:
+        """The rows, read at once; `ReadTooLong` if a server cannot let everybody wait so long."""
+        sqlite = frame.sqlite
+        return sqlite.reads.at_once(self, lambda: self._committed(frame, sqlite.read_rows))
 
     def read(self, frame: Frame) -> tuple[list[tuple[Any, ...]], Pieces | None]:
         """The rows, or the first of them and pieces of the others; others may run meanwhile."""
