@@ -25,7 +25,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import msgpack
+import msgspec
 
 from harness.embedded.runtime.tasks import Scheduler, Task, Waiting
 
@@ -36,7 +36,7 @@ ASIDE = "aside."  # before the name of an object: its rows that could not be rea
 
 Scalar = int | str | bytes
 Key = Scalar | tuple[Scalar, ...]
-Value = tuple[Any, ...]  # plain values that msgpack knows
+Value = tuple[Any, ...]  # plain values that MessagePack has
 Write = tuple[str, Key, Value | None]  # object, key, row; None deletes
 
 
@@ -188,9 +188,10 @@ class Store(ABC):
         return
         yield  # makes this a task, so that commits of tasks that are ready now still join
 
-    def _count(self, flush: Flush, table: str, size: int) -> None:
-        """Counts bytes of rows of `table` that the flush writes."""
-        flush.bytes_by_owner[self._owner_of(table)] += size
+    def _count(self, flush: Flush, sizes: Mapping[str, int]) -> None:
+        """Counts the bytes that the flush writes, which are given for each object."""
+        for table, size in sizes.items():
+            flush.bytes_by_owner[self._owner_of(table)] += size
 
     def _enter(self, flush: Flush) -> None:
         duration_ns = self._scheduler.clock.now_ns - flush.started_ns
@@ -235,9 +236,21 @@ _LOAD = "SELECT object, key, value FROM row WHERE object NOT GLOB ? ORDER BY obj
 _SET_ASIDE = "UPDATE OR REPLACE row SET object = ? || object WHERE object = ? AND key = ?"
 _DELETE = "DELETE FROM row WHERE object = ? AND key = ?"
 
+_pack: Callable[[Any], Any] = msgspec.msgpack.Encoder().encode  # `Flush.rows` of a file holds what it returns
+_DECODER = msgspec.msgpack.Decoder()
+
+
+def _unpacked(packed: bytes) -> Any:
+    return _tuples(_DECODER.decode(packed))
+
+
+def _tuples(value: Any) -> Any:
+    """The value with tuples for arrays, at every depth."""
+    return tuple(map(_tuples, value)) if type(value) is list else value
+
 
 class FileStore(Store):
-    """Rows in one table of a SQLite file, `row(object, key, value)`; msgpack packs keys and values.
+    """Rows in one table of a SQLite file, `row(object, key, value)`; keys and values in MessagePack.
 
     SQLite runs in WAL mode with synchronous=NORMAL: its COMMIT writes the log but does not wait for the disk. A thread
     waits (fdatasync on the log file) while the loop goes on, then wakes the waiters: one hand-over per flush. Between
@@ -257,7 +270,6 @@ class FileStore(Store):
         super().__init__(scheduler, owner_of)
         self._path = path
         self._call_soon = call_soon
-        self._pack = msgpack.Packer(autoreset=True).pack
         # Made here because SQLite would let everybody read it; its log and index get the mode of the file.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         self._connection = self._connect()
@@ -308,12 +320,11 @@ class FileStore(Store):
             os.close(directory)
 
     def load(self) -> Iterator[tuple[str, Key, Value]]:
-        unpack = msgpack.unpackb
         damaged: list[tuple[str, bytes]] = []
         for table, key, value in self._connection.execute(_LOAD, (f"{ASIDE}*",)):
             try:
-                row = table, unpack(key, use_list=False), unpack(value, use_list=False)
-            except (ValueError, TypeError, msgpack.UnpackException):
+                row = table, _unpacked(key), _unpacked(value)
+            except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
                 damaged.append((table, key))
                 continue
             yield row
@@ -336,11 +347,10 @@ class FileStore(Store):
         self, writes: Sequence[Write], pause: Callable[[], None] | None = None
     ) -> dict[tuple[str, Key], Value | None]:
         """Keys and rows are packed here, and not in the flush, which carries the writes of others too."""
-        pack = self._pack
         if len(writes) > _FEW_WRITES:  # several of one row, as when many messages of a dialog arrive at once
             writes = [(*place, row) for place, row in super()._rows_of(writes).items()]
         if pause is None or len(writes) <= MANY_WRITES:
-            return {(table, pack(key)): None if row is None else pack(row) for table, key, row in writes}
+            return {(table, _pack(key)): None if row is None else _pack(row) for table, key, row in writes}
         rows: dict[tuple[str, Key], Value | None] = {}
         for at in range(0, len(writes), MANY_WRITES):
             rows |= self._rows_of(writes[at : at + MANY_WRITES])
@@ -361,13 +371,16 @@ class FileStore(Store):
     def _write(self, flush: Flush) -> None:
         stored: list[tuple[str, Any, Any]] = []
         deleted: list[tuple[str, Any]] = []
-        for (table, key), row in flush.rows.items():
+        sizes: defaultdict[str, int] = defaultdict(int)
+        for place, row in flush.rows.items():
+            table, key = place
             if row is None:
-                deleted.append((table, key))
-                self._count(flush, table, len(key))  # type: ignore[arg-type]
+                deleted.append(place)
+                sizes[table] += len(key)  # type: ignore[arg-type]
             else:
                 stored.append((table, key, row))
-                self._count(flush, table, len(key) + len(row))  # type: ignore[arg-type]
+                sizes[table] += len(key) + len(row)  # type: ignore[arg-type]
+        self._count(flush, sizes)
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -469,8 +482,7 @@ class MemoryStore(Store):
             for value in row or ():
                 size += len(value) if type(value) in _SIZED else 8
             sizes[table] += size
-        for table, size in sizes.items():
-            self._count(flush, table, size)
+        self._count(flush, sizes)
         return sum(sizes.values())
 
     def _apply(self, flush: Flush) -> None:
